@@ -1,0 +1,37 @@
+"""The exceptions that users of the engine see.
+
+Every message says what was given, where, and what is allowed. Commands print the message and exit with :attr:`PtqlabError.exit_code`;
+a traceback is a defect.
+"""
+
+from __future__ import annotations
+
+
+class PtqlabError(Exception):
+    """Base of all errors that stem from what the user gave. ``exit_code`` is the process exit status (255, as the original's)."""
+
+    exit_code = 255
+
+
+class ConfigError(PtqlabError):
+    """A YAML file, option or parameter combination is wrong: names file, key, value and what is allowed."""
+
+
+class ModelError(PtqlabError):
+    """A model file cannot be read or is not a valid model for the stage that it was given to."""
+
+
+class UnsupportedError(PtqlabError):
+    """The model is valid but holds something that the chosen march or ptqlab cannot convert."""
+
+
+class CalibrationDataError(PtqlabError):
+    """Calibration data are missing, or have the wrong size, type or values: names the file and the expectation."""
+
+
+class ContainerError(PtqlabError):
+    """A ``.bin`` file is damaged, truncated, or of an unknown version."""
+
+
+class InferenceError(PtqlabError):
+    """A session was fed inputs of the wrong name, shape or type."""
