@@ -1,0 +1,1 @@
+"""The conversion engine: float model in, BPU integers, simulator and ``.bin`` out."""

@@ -1,0 +1,1 @@
+"""The experiment harness: suites, trials, results, MLflow, gates, reports."""

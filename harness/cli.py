@@ -1,0 +1,5 @@
+"""Command ``ptqlab``."""
+
+
+def main() -> None:
+    """Entry point; replaced by the typer application."""
