@@ -1,14 +1,14 @@
 """The exceptions that users of the engine see.
 
-Every message says what was given, where, and what is allowed. Commands print the message and exit with :attr:`PtqlabError.exit_code`;
-a traceback is a defect.
+Every message says what was given, where, and what is allowed. Commands print the message and exit with
+:attr:`PtqlabError.exit_code`; a traceback is a defect.
 """
 
 from __future__ import annotations
 
 
 class PtqlabError(Exception):
-    """Base of all errors that stem from what the user gave. ``exit_code`` is the process exit status (255, as the original's)."""
+    """Base of all errors that stem from what the user gave; ``exit_code`` is the process exit status, as the original's."""
 
     exit_code = 255
 

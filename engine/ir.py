@@ -1,1 +1,185 @@
-"""Small helpers on ``onnx_ir`` models that every stage uses: domains, marks, reading constants and attributes."""
+"""Small helpers on ``onnx_ir`` models that every stage uses: files, constants, calibration nodes, our marks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from engine.errors import ModelError
+
+HORIZON_DOMAIN = "horizon"
+"""ONNX domain of the quantised operators, ``HzCalibration`` and the float operators that patterns collapse to."""
+
+HORIZON_VERSION = 1
+
+CALIBRATION_OP = "HzCalibration"
+ACTIVATION_QUANT_ATTRS = 69905
+"""``quant_attrs`` of activation calibration nodes, as the original writes them (CALIBRATION.md 2)."""
+WEIGHT_QUANT_ATTRS = 139537
+"""``quant_attrs`` of weight calibration nodes."""
+
+MARK_ON = "hz.on"
+MARK_REASON = "hz.reason"
+MARK_TIE = "hz.tie"
+MARK_FIXED = "hz.fixed"
+MARK_MARCH = "hz.march"
+MARK_INPUTS = "hz.inputs"
+
+QMAX = {"int8": 127, "int16": 32767, "uint8": 255}
+"""Largest magnitude of each quantised type: scale = threshold / QMAX (CALIBRATION.md 2)."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What one ``HzCalibration`` node says of a tensor.
+
+    Attributes:
+        thresholds: float32, shape (1,) or (channels,); empty before calibration.
+        scales: float32, same shape; ``thresholds / QMAX[qtype]`` in float32.
+        qtype: ``int8``, ``int16`` or ``uint8``.
+        switch: ``ON`` (quantise and dequantise) or ``OFF`` (pass through).
+        axis: channel axis of ``thresholds`` where they are per channel (weights: 0, activations: 1).
+        group: convolution group of a weight; 1 for activations.
+    """
+
+    thresholds: NDArray[np.float32]
+    scales: NDArray[np.float32]
+    qtype: str = "int8"
+    switch: str = "ON"
+    axis: int = 1
+    group: int = 1
+
+    @property
+    def bits(self) -> int:
+        """Width in bits of the quantised type."""
+        return 16 if self.qtype == "int16" else 8
+
+
+def load_model(path: str | os.PathLike[str]) -> ir.Model:
+    """Read an ONNX file into memory.
+
+    Raises:
+        ModelError: the file is missing or is not an ONNX model.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f"{path}: no such model file")
+    try:
+        proto = onnx.load(os.fspath(path))
+    except (onnx.checker.ValidationError, DecodeError, ValueError, OSError, RuntimeError) as error:
+        raise ModelError(f"{path}: Error parsing message with type 'onnx.ModelProto' ({error})") from error
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
+    return ir.from_proto(proto)
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
+    """Write ``data`` to a temporary name beside ``path`` and rename, so that no half-written file is ever seen."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def save_model(model: ir.Model, path: str | os.PathLike[str]) -> Path:
+    """Write ``model`` as one ONNX file, atomically."""
+    return write_atomically(path, to_bytes(model))
+
+
+def to_bytes(model: ir.Model) -> bytes:
+    """Serialise ``model`` deterministically."""
+    return bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+
+
+def constant_of(value: ir.Value | None) -> NDArray[Any] | None:
+    """The array that ``value`` holds if it is an initializer or the output of a ``Constant``; else ``None``."""
+    if value is None:
+        return None
+    tensor = ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
+    """Value of attribute ``name`` as plain Python (tuple for lists), or ``default`` where it is absent."""
+    found = node.attributes.get(name)
+    return default if found is None else found.value
+
+
+def is_calibration(node: ir.Node | None) -> bool:
+    """Whether ``node`` is an ``HzCalibration``."""
+    return node is not None and node.op_type == CALIBRATION_OP and node.domain == HORIZON_DOMAIN
+
+
+def calibration_of(value: ir.Value | None) -> Calibration | None:
+    """What the ``HzCalibration`` that produces ``value`` says; ``None`` where ``value`` does not come from one."""
+    node = None if value is None else value.producer()
+    if node is None or not is_calibration(node):
+        return None
+    return read_calibration(node)
+
+
+def read_calibration(node: ir.Node) -> Calibration:
+    """Attributes of an ``HzCalibration`` node."""
+    return Calibration(
+        thresholds=np.asarray(attribute(node, "thresholds", ()), np.float32),
+        scales=np.asarray(attribute(node, "scales", ()), np.float32),
+        qtype=attribute(node, "qtype", "int8"),
+        switch=attribute(node, "switch", "ON"),
+        axis=attribute(node, "axis", 1),
+        group=attribute(node, "group", 1),
+    )
+
+
+def before_calibration(value: ir.Value) -> ir.Value:
+    """``value``, or the tensor that was calibrated where ``value`` is the output of an ``HzCalibration``."""
+    node = value.producer()
+    if node is not None and is_calibration(node) and node.inputs[0] is not None:
+        return node.inputs[0]
+    return value
+
+
+def calibration_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """All ``HzCalibration`` nodes in graph order."""
+    return (node for node in model.graph if is_calibration(node))
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """Static shape of ``value``.
+
+    Raises:
+        ModelError: the shape is unknown or has a symbolic dimension.
+    """
+    if value.shape is None or not value.shape.is_static():
+        raise ModelError(f"tensor {value.name}: its shape must be known and static, it is {value.shape}")
+    return tuple(dim for dim in value.shape if isinstance(dim, int))
+
+
+def mark(node: ir.Node, key: str, text: str | None) -> None:
+    """Set mark ``key`` on ``node``; ``None`` removes it."""
+    if text is None:
+        node.metadata_props.pop(key, None)
+    else:
+        node.metadata_props[key] = text
+
+
+def node_by_name(model: ir.Model, names: Sequence[str]) -> dict[str, ir.Node]:
+    """The nodes called ``names`` (those that exist), by name."""
+    wanted = set(names)
+    return {node.name: node for node in model.graph if node.name in wanted}

@@ -3,7 +3,8 @@
 A module under ``engine/ops`` holds all that is known of one quantised operator (ONNX domain ``horizon``):
 
 * a :class:`QuantizedOperator`: its schema and its integer semantics in numpy, the definition of the arithmetic;
-* zero or more :class:`FloatRule`: how a float node of the optimised graph becomes it, what placement it needs, where thresholds stand.
+* zero or more :class:`FloatRule`: how a float node of the optimised graph becomes it, what placement it needs, where
+  thresholds stand.
 
 ``engine.ops.registry`` lists them; no other place in the engine asks for an operator's type by name.
 """
@@ -12,16 +13,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
-
-HORIZON_DOMAIN = "horizon"
-"""ONNX domain of the quantised operators, HzCalibration and the float operators that patterns collapse to."""
-
-HORIZON_VERSION = 1
 
 Array = NDArray[Any]
 AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
@@ -42,20 +37,8 @@ class Attribute:
     doc: str = ""
 
 
-@dataclass(frozen=True)
-class Attributes(Mapping[str, Any]):
-    """Attribute values of one node with the schema's defaults filled in; lists are numpy int64 or float64 arrays, strings are ``str``."""
-
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-    def __getitem__(self, key: str) -> Any:
-        return self.values[key]
-
-    def __iter__(self) -> Any:
-        return iter(self.values)
-
-    def __len__(self) -> int:
-        return len(self.values)
+Attributes = Mapping[str, Any]
+"""Attribute values of one node, the schema's defaults filled in; lists are int64 or float64 arrays, strings ``str``."""
 
 
 class QuantizedOperator(ABC):
@@ -68,10 +51,11 @@ class QuantizedOperator(ABC):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Compute the operator exactly as the BPU does.
 
-        Written to be read beside ``reference/ARITHMETIC.md``; allowed to be slow. The batch dimension is the first of every activation
-        and may be any size.
+        Written to be read beside ``reference/ARITHMETIC.md``; allowed to be slow. The batch dimension is the first of
+        every activation and may be any size.
 
         Args:
-            inputs: the node's inputs in order; ``None`` for an omitted one. Integer activations are int8, int16 or int32, NHWC for rank 4.
+            inputs: the node's inputs in order; ``None`` for an omitted one. Integer activations are int8, int16 or
+                int32, NHWC for rank 4.
             attributes: the node's attributes, defaults filled in.
         """
