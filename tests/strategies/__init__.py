@@ -1,0 +1,1 @@
+"""Hypothesis strategies: small ONNX graphs by construction, with inputs that fit them."""

@@ -1,0 +1,131 @@
+"""Imports point down the list of the architecture page, never up, never in a circle; the core needs no optional package."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LAYERS = (
+    {"cli", "compat"},
+    {"convert"},
+    {"tune", "debug", "perf"},
+    {"compile"},
+    {"simulate"},
+    {"quantize"},
+    {"calibrate"},
+    {"place"},
+    {"optimize"},
+    {"frontend"},
+    {"ops"},
+    {"march"},
+    {"config"},
+    {"ir"},
+    {"errors"},
+)
+RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}
+OPTIONAL = ("torch", "torchvision", "distributed", "dask")
+HEAVY = ("mlflow", "onnxruntime", "numba", "plotly", "torch")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that the file imports, also inside functions; ``from engine import x`` counts as ``engine.x``."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module == "engine":
+                yield from (f"engine.{alias.name}" for alias in node.names)
+
+
+def layer(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] == "engine" and parts[1] in RANK else None
+
+
+def sources(package: str) -> list[Path]:
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert files
+    return files
+
+
+@pytest.mark.parametrize("path", sources("engine"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_engine_imports_point_down(path: Path) -> None:
+    inside = path.relative_to(ROOT / "engine").parts[0].removesuffix(".py")
+    modules = list(imports(path))
+    assert not [module for module in modules if module.split(".")[0] == "harness"], "engine never imports harness"
+    if inside == "__init__":
+        return
+    assert inside in RANK, f"engine/{inside} has no place in the list of layers"
+    upward = [m for m in modules if (to := layer(m)) and to != inside and RANK[to] >= RANK[inside]]
+    assert not upward, f"{path.relative_to(ROOT)} imports from above or beside it: {upward}"
+
+
+@pytest.mark.parametrize("package", ["engine", "harness"])
+def test_no_import_cycles_between_modules(package: str) -> None:
+    graph: dict[str, set[str]] = {}
+    names = {module_name(path): path for path in sources(package)}
+    for name, path in names.items():
+        wanted = {m for m in top_level_imports(path) if m.split(".")[0] == package}
+        graph[name] = {m for m in wanted if m in names and m != name}
+    cycle = find_cycle(graph)
+    assert cycle is None, " → ".join(cycle or [])
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def top_level_imports(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str] | None:
+    done: set[str] = set()
+
+    def visit(name: str, trail: list[str]) -> list[str] | None:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name in done:
+            return None
+        for target in sorted(graph[name]):
+            if found := visit(target, [*trail, name]):
+                return found
+        done.add(name)
+        return None
+
+    for start in sorted(graph):
+        if found := visit(start, []):
+            return found
+    return None
+
+
+def test_engine_imports_without_optional_packages() -> None:
+    """The core installs and imports without torch, dask and friends."""
+    blocked = "; ".join(f"sys.modules[{name!r}] = None" for name in OPTIONAL)
+    code = f"import sys; {blocked}; import engine, harness, harness.cli, harness.pytest_plugin"
+    finished = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_commands_start_without_heavy_packages() -> None:
+    """``--help`` must not pay for packages that only some commands need."""
+    code = (
+        "import sys, engine.cli.hb_mapper, harness.cli, harness.pytest_plugin; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[]"
