@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class PtqlabError(Exception):
-    """Base of all errors that stem from what the user gave; ``exit_code`` is the process exit status, as the original's."""
+    """Base of all errors that stem from what the user gave; ``exit_code`` is the status that commands exit with."""
 
     exit_code = 255
 

@@ -1,4 +1,4 @@
-"""Imports point down the list of the architecture page, never up, never in a circle; the core needs no optional package."""
+"""Imports point down the list of the architecture page and never in a circle; the core needs no optional package."""
 
 from __future__ import annotations
 

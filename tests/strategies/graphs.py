@@ -65,7 +65,7 @@ class GraphBuilder:
         return output
 
     def weights(self, shape: tuple[int, ...], channel_axis: int = 0) -> NDArray[np.float32]:
-        """Weights of the graph's style; fan-in scaled, so that activations neither vanish nor explode down the chain."""
+        """Weights of the graph's style; scaled by fan-in, so that activations neither vanish nor explode."""
         fan_in = max(1, int(np.prod(shape)) // shape[channel_axis])
         array = self.rng.normal(0.0, 1.0 / np.sqrt(fan_in), shape)
         channel = tuple(0 if axis == channel_axis else slice(None) for axis in range(len(shape)))

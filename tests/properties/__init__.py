@@ -1,0 +1,1 @@
+"""Properties: each stage of a conversion is equivalent to the one before it."""
