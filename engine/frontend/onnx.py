@@ -1,0 +1,208 @@
+"""ONNX files to source models: checked, static shapes, every node named.
+
+Accepts what the converter's documents name: opset 10 to 19, ``ir_version`` up to 9; opset 9 is read as well
+(CALIBRATION.md 6). Nothing is converted between opsets: a pass that meets a difference (inputs instead of attributes,
+default axis) handles it where it reads the node.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
+from onnxscript.optimizer import fold_constants
+
+from engine.errors import ConfigError, ModelError, UnsupportedError
+from engine.ir import load_model
+
+MIN_OPSET = 9
+MAX_OPSET = 19
+MAX_IR_VERSION = 9
+
+_SHAPE_FOLDING_LIMIT = 1 << 20
+"""Largest constant, in elements, that is computed merely to learn a shape."""
+
+
+def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None) -> ir.Model:
+    """Read an ONNX file as a source model.
+
+    External data must lie in the model's folder. Functions local to the model are inlined.
+
+    Args:
+        path: the ``.onnx`` file.
+        input_shapes: shape per input name, for inputs that the file leaves dynamic.
+
+    Returns:
+        A model that the full ONNX checker accepts, with static inferred shapes on every tensor whose shape follows from the
+        inputs, and a unique non-empty name on every node (``<OpType>_<index>`` where the file has none).
+
+    Raises:
+        ModelError: the file is missing, damaged, invalid, or an input stays dynamic.
+        UnsupportedError: opset, ``ir_version``, an operator domain or the type of an input is not supported.
+        ConfigError: ``input_shapes`` names an unknown input or contradicts the file.
+    """
+    path = Path(path)
+    model = load_model(path)
+    check_versions(model, path)
+    InlinePass()(model)
+    check_domains(model, path)
+    RemoveInitializersFromInputsPass()(model)
+    fix_input_shapes(model, input_shapes or {}, path)
+    model = infer_shapes(model, path)
+    name_nodes(model)
+    return model
+
+
+def check_versions(model: ir.Model, path: Path) -> None:
+    """Refuse an opset or ``ir_version`` outside the supported range."""
+    opset = opset_of(model)
+    if opset > MAX_OPSET:
+        raise UnsupportedError(
+            f"{path}: The opset version of the model is {opset}, the maximum supported version is {MAX_OPSET}."
+        )
+    if opset < MIN_OPSET:
+        raise UnsupportedError(
+            f"{path}: The opset version of the model is {opset}, the minimum supported version is {MIN_OPSET}."
+        )
+    if model.ir_version > MAX_IR_VERSION:
+        raise UnsupportedError(
+            f"{path}: ir version of the model is {model.ir_version}, which is greater than the maximum supported ir "
+            f"version of {MAX_IR_VERSION}."
+        )
+
+
+def opset_of(model: ir.Model) -> int:
+    """Version of the standard operators that ``model`` imports."""
+    return model.opset_imports.get("", model.opset_imports.get("ai.onnx", 0))
+
+
+def check_domains(model: ir.Model, path: Path) -> None:
+    """Refuse operators of any domain but ONNX's own."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.domain not in ("", "ai.onnx"):
+            raise UnsupportedError(
+                f"{path}: unsupported domain detected in model: node {node.name!r} ({node.op_type}) is of domain "
+                f"{node.domain!r}; allowed is ai.onnx"
+            )
+
+
+def fix_input_shapes(model: ir.Model, input_shapes: Mapping[str, Sequence[int]], path: Path) -> None:
+    """Give every input its static shape, from the file or from ``input_shapes``."""
+    names = [str(value.name) for value in model.graph.inputs]
+    for name in input_shapes:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{path}: input_shape is given for {name!r}, the inputs of the model are {names}{hint}")
+    changed = False
+    for value in model.graph.inputs:
+        if not isinstance(value.type, ir.TensorType):
+            raise UnsupportedError(f"{path}: input {value.name!r} is of type {value.type}; only tensors are supported")
+        changed |= _fix_input_shape(value, input_shapes.get(str(value.name)), path)
+    if changed:
+        _forget_inferred_shapes(model.graph)
+
+
+def _fix_input_shape(value: ir.Value, wanted: Sequence[int] | None, path: Path) -> bool:
+    """Apply ``wanted`` to the input ``value``; whether its shape changed."""
+    own = (
+        [dim if isinstance(dim, int) and dim > 0 else None for dim in value.shape] if value.shape is not None else None
+    )
+    if wanted is None:
+        if own is None or None in own:
+            raise ModelError(
+                f"{path}: input {value.name!r} {_readable(own)} is a dynamic shape. Please configure the 'input_shape' "
+                "parameter (for example 1x3x224x224)"
+            )
+        return False
+    if any(dim < 1 for dim in wanted):
+        raise ConfigError(
+            f"{path}: input_shape {_readable(wanted)} of {value.name!r}: every dimension must be positive"
+        )
+    if own is not None and not (
+        len(own) == len(wanted) and all(a in (None, b) for a, b in zip(own, wanted, strict=True))
+    ):
+        raise ConfigError(
+            f"{path}: input_shape {_readable(wanted)} of {value.name!r} contradicts the model, whose shape is {_readable(own)}"
+        )
+    value.shape = ir.Shape(wanted)
+    return own is None or None in own
+
+
+def _readable(shape: Sequence[int | None] | None) -> str:
+    return "of unknown rank" if shape is None else "x".join("?" if dim is None else str(dim) for dim in shape)
+
+
+def _forget_inferred_shapes(graph: ir.Graph) -> None:
+    """Drop shapes that were inferred, or declared for outputs, while an input was still dynamic."""
+    for node in graph:
+        for value in node.outputs:
+            value.shape = None
+
+
+def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
+    """Run the full checker and shape inference; ``model`` with a shape on every tensor that it can be known for.
+
+    Raises:
+        ModelError: the checker or the inference refuses the model, or an output's shape is not static.
+    """
+    proto = ir.to_proto(model)
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ModelError(f"{path}: not a valid ONNX model: {error}") from error
+    model = ir.from_proto(inferred)
+    if any(_is_dynamic(value) for node in model.graph for value in node.outputs):
+        _infer_by_folding(model)
+    for value in model.graph.outputs:
+        if _is_dynamic(value):
+            raise UnsupportedError(
+                f"{path}: output {value.name!r} has the shape {value.shape}, which depends on the data"
+            )
+    return model
+
+
+def _is_dynamic(value: ir.Value) -> bool:
+    return value.shape is None or not value.shape.is_static()
+
+
+def _infer_by_folding(model: ir.Model) -> None:
+    """Complete shapes that hang on computed constants: fold a copy and take over what can then be inferred."""
+    copy = model.clone()
+    fold_constants(
+        copy,
+        onnx_shape_inference=True,
+        input_size_limit=_SHAPE_FOLDING_LIMIT,
+        output_size_limit=_SHAPE_FOLDING_LIMIT,
+        should_fold=lambda node: True,
+    )
+    known = {value.name: value for node in copy.graph for value in node.outputs}
+    known.update(copy.graph.initializers)
+    for node in model.graph:
+        for value in node.outputs:
+            other = known.get(value.name)
+            if other is not None and _is_dynamic(value) and not _is_dynamic(other):
+                value.shape, value.type = other.shape, other.type
+
+
+def name_nodes(model: ir.Model) -> None:
+    """Give every node a unique name: ``<OpType>_<index>`` where it has none, a numeric suffix where names repeat."""
+    used = {node.name for node in model.graph if node.name}
+    seen: set[str] = set()
+    for index, node in enumerate(model.graph):
+        if node.name and node.name not in seen:
+            seen.add(node.name)
+            continue
+        stem = node.name or f"{node.op_type}_{index}"
+        name, number = stem, index
+        while name in used:
+            name, number = f"{stem}_{number}", number + 1
+        node.name = name
+        used.add(name)
+        seen.add(name)

@@ -1,0 +1,152 @@
+"""Insert ``HzPreprocess``: colour conversion, mean and scale become the first operator of the model.
+
+The node computes ``weight * (pixel - 128) + bias`` as a 1x1 convolution, where ``pixel`` has the run-time colour format and
+the result the normalised format that the network was trained on (ARITHMETIC.md 2.8, CALIBRATION.md 5).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.config import InputSpec, InputType, Layout, SpaceAndRange
+from engine.errors import ConfigError, UnsupportedError
+from engine.frontend.colour import ColourMatrix, conversion_matrix
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_INPUTS, shape_of
+
+PREPROCESS_OP = "HzPreprocess"
+PREFIX = "HZ_PREPROCESS_FOR_"
+
+INPUT_OFFSET = 128
+"""What is subtracted from a uint8 image before it enters the model."""
+
+
+def insert(source: ir.Model, inputs: Sequence[InputSpec]) -> ir.Model:
+    """Put one ``HzPreprocess`` behind every image input.
+
+    Node and output are called ``HZ_PREPROCESS_FOR_<input>``, the initializers ``…_weight`` (float32, shape (C, 1, 1, 1) or
+    (3, 3, 1, 1)) and ``…_bias`` (float32, shape (C,)). Feature maps stay as they are. The specs are kept in the
+    model's metadata under ``hz.inputs``.
+
+    Args:
+        source: model from :func:`engine.frontend.onnx.load`; not changed.
+        inputs: what each input is; inputs that are not named are feature maps.
+
+    Raises:
+        ConfigError: an unknown input, a channel count that does not fit the colour format, mean or scale of the wrong length.
+        UnsupportedError: there is no conversion from the run-time to the training format.
+    """
+    model = source.clone()
+    graph_inputs = {str(value.name): value for value in model.graph.inputs}
+    first = model.graph[0]
+    for spec in inputs:
+        if spec.name not in graph_inputs:
+            raise ConfigError(
+                f"input_name {spec.name!r} is not an input of the model; its inputs are {list(graph_inputs)}"
+            )
+        if spec.is_image:
+            _insert_one(model.graph, first, graph_inputs[spec.name], spec)
+    model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
+    model.metadata_props[MARK_INPUTS] = json.dumps([spec.model_dump(mode="json") for spec in inputs])
+    return model
+
+
+def saved_inputs(model: ir.Model) -> tuple[InputSpec, ...]:
+    """The specs that :func:`insert` kept in the model; empty for foreign models."""
+    return tuple(InputSpec.model_validate(item) for item in json.loads(model.metadata_props.get(MARK_INPUTS, "[]")))
+
+
+def _insert_one(graph: ir.Graph, first: ir.Node, value: ir.Value, spec: InputSpec) -> None:
+    """Insert the node of ``spec`` before ``first`` and let the users of the input ``value`` read it instead."""
+    channels = _check_shape(value, spec)
+    matrix = conversion_matrix(spec.type_rt, spec.type_train, spec.space_and_range)
+    weight, bias = coefficients(spec, matrix, channels)
+    name = PREFIX + spec.name
+    tensors = [_initializer(f"{name}_weight", weight), _initializer(f"{name}_bias", bias)]
+    uses = tuple(value.uses())
+    node = ir.node(
+        PREPROCESS_OP,
+        [value, *tensors],
+        {
+            "data_format": spec.layout_train.value,
+            "input_type": intermediate_type(spec),
+            "channel_group": channels if matrix is None else 1,
+        },
+        domain=HORIZON_DOMAIN,
+        outputs=[ir.Value(name=name, type=value.type, shape=value.shape)],
+        name=name,
+    )
+    for user, index in uses:
+        user.replace_input_with(index, node.outputs[0])
+    for tensor in tensors:
+        graph.register_initializer(tensor)
+    graph.insert_before(first, node)
+
+
+def _check_shape(value: ir.Value, spec: InputSpec) -> int:
+    """The number of channels of the image input ``value``, checked against the format and the pixel rules."""
+    shape = shape_of(value)
+    if len(shape) != 4:
+        raise ConfigError(f"input {spec.name!r}: an image must have 4 dimensions, the model's input has shape {shape}")
+    channels = shape[1 if spec.layout_train is Layout.NCHW else 3]
+    expected = 1 if spec.type_train is InputType.GRAY else 3
+    if channels != expected:
+        raise ConfigError(
+            f"input {spec.name!r}: input_type_train {spec.type_train.value!r} has {expected} channel(s), shape {shape} in layout "
+            f"{spec.layout_train.value} has {channels}"
+        )
+    return channels
+
+
+def coefficients(
+    spec: InputSpec, matrix: ColourMatrix | None, channels: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Weight and bias of the ``HzPreprocess`` of one input, in float32 as the original computes them."""
+    mean = _per_channel(spec.mean, channels, 0.0, spec.name, "mean_value")
+    scale = _per_channel(spec.scale, channels, 1.0, spec.name, "scale_value")
+    offset = np.float32(INPUT_OFFSET)
+    if matrix is None:
+        return scale.reshape(channels, 1, 1, 1), (offset - mean) * scale
+    weight = matrix.matrix * scale[:, np.newaxis]
+    bias = (matrix.matrix.sum(axis=1) * offset - (matrix.matrix * matrix.offset).sum(axis=1) - mean) * scale
+    return weight.reshape(channels, channels, 1, 1), bias
+
+
+def _per_channel(
+    values: Sequence[float], channels: int, default: float, name: str, parameter: str
+) -> NDArray[np.float32]:
+    if len(values) not in (0, 1, channels):
+        raise ConfigError(
+            f"input {name!r}: {parameter} has {len(values)} values, allowed are 1 or {channels} (one per channel)"
+        )
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(values or (default,), np.float32), (channels,)))
+
+
+def intermediate_type(spec: InputSpec) -> str:
+    """``input_type`` attribute: the run-time format after the hardware's part, 128 subtracted."""
+    match spec.type_rt:
+        case InputType.RGB | InputType.BGR | InputType.GRAY:
+            return f"{spec.type_rt.value.upper()}_128"
+        case InputType.YUV444 | InputType.NV12 if spec.type_train is InputType.YUV444:
+            return "YUV444_128"
+        case InputType.YUV444 | InputType.NV12 if spec.space_and_range is SpaceAndRange.BT601_VIDEO:
+            return "YUV_BT601_VIDEO_RANGE_128"
+        case InputType.YUV444 | InputType.NV12:
+            return "YUV_BT601_FULL_RANGE_128"
+    raise UnsupportedError(
+        f"input {spec.name!r}: input_type_rt {spec.type_rt.value!r} cannot feed input_type_train {spec.type_train.value!r}"
+    )
+
+
+def _initializer(name: str, array: NDArray[np.float32]) -> ir.Value:
+    array = np.ascontiguousarray(array, np.float32)
+    return ir.Value(
+        name=name,
+        type=ir.TensorType(ir.DataType.FLOAT),
+        shape=ir.Shape(array.shape),
+        const_value=ir.tensor(array, name=name),
+    )
