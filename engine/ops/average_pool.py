@@ -1,0 +1,43 @@
+"""HzQuantizedAveragePool: padded average pooling whose output keeps the input's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.fixed_point import to_type, wrap_int32
+from engine.ops.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
+from engine.ops.windows import taps
+
+
+class AveragePool(QuantizedOperator):
+    """Multiplies the window's sum by a truncated reciprocal; the gain error is the original's (-1.6 % for 3x3)."""
+
+    op_type = "HzQuantizedAveragePool"
+    attributes: ClassVar[Schema] = {
+        "kernel_shape": KERNEL,
+        "pads": PADS,
+        "strides": STRIDES,
+        "ceil_mode": Attribute("int", 0, "1: round the output size up"),
+        "count_include_pad": Attribute("int", 0, "a record: the divisor is always the window's size"),
+        "scale": Attribute("int", 9, "fraction bits of the reciprocal, taken modulo 32"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 NHWC; zero padding (ARITHMETIC.md 1, HzQuantizedAveragePool)."""
+        x = np.asarray(inputs[0])
+        total = sum(tap.astype(np.int64) for tap in taps(x, attributes, 0))
+        fraction_bits, factor = reciprocal(attributes)
+        return (to_type(wrap_int32(total * factor) >> fraction_bits, 8),)
+
+
+def reciprocal(attributes: Attributes) -> tuple[int, int]:
+    """Fraction bits and the integer reciprocal of the window's size, divided as C does on int32: towards zero."""
+    fraction_bits = int(attributes["scale"]) % 32
+    one = int(wrap_int32(1 << fraction_bits))
+    size = int(np.prod(attributes["kernel_shape"]))
+    return fraction_bits, (abs(one) // size) * (1 if one > 0 else -1)

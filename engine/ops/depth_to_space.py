@@ -1,0 +1,32 @@
+"""HzDepthToSpace: channels to pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.schema import DATA_FORMAT, Schema
+
+
+class DepthToSpace(QuantizedOperator):
+    """ONNX DepthToSpace in NHWC; plain data movement."""
+
+    op_type = "HzDepthToSpace"
+    attributes: ClassVar[Schema] = {
+        "blocksize": Attribute("int", doc="side of the block that a pixel becomes"),
+        "mode": Attribute("str", "DCR", "DCR or CRD, as in ONNX"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 or int16 NHWC (ARITHMETIC.md 1)."""
+        x, b = np.asarray(inputs[0]), int(attributes["blocksize"])
+        n, h, w, c = x.shape
+        if attributes["mode"] == "CRD":
+            blocks = x.reshape(n, h, w, c // (b * b), b, b).transpose(0, 1, 4, 2, 5, 3)
+        else:
+            blocks = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
+        return (blocks.reshape(n, h * b, w * b, c // (b * b)),)

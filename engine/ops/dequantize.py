@@ -1,0 +1,32 @@
+"""HzDequantize: integers to float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.schema import Schema
+
+
+class Dequantize(QuantizedOperator):
+    """``y = float32(x) * scale``, a float32 product."""
+
+    op_type = "HzDequantize"
+    attributes: ClassVar[Schema] = {"axis": Attribute("int", 1, "channel axis of a per-channel scale")}
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x integers, scale float32 of one value or one per channel (ARITHMETIC.md 1, HzDequantize)."""
+        x, scale = (np.asarray(value) for value in inputs)
+        return (x.astype(np.float32) * along_axis(scale.astype(np.float32), x.ndim, attributes["axis"]),)
+
+
+def along_axis(values: Array, rank: int, axis: int) -> Array:
+    """Shape ``values`` (n,) to broadcast along ``axis`` of a tensor of ``rank``; one value becomes a scalar."""
+    if values.size == 1:
+        return values.reshape(())
+    shape = [1] * rank
+    shape[axis] = values.size
+    return values.reshape(shape)

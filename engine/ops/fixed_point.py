@@ -1,0 +1,137 @@
+"""Fixed-point arithmetic of the BPU: shifts, rounding, saturation, and how real ratios become integers.
+
+Notation of ARITHMETIC.md 0: ``>>`` is the arithmetic shift (floor), :func:`round_shift` is ``rnd``, :func:`saturate` is
+``satB``. Operators compute in int64, wide enough that only the wraps they ask for (:func:`wrap_int32`) happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Integers = NDArray[np.int64]
+Array = NDArray[Any]
+
+SCALE_BITS = 15
+"""Bits of a requantisation multiplier's mantissa."""
+SCALE_MAX = 32767
+ACCUMULATOR_SHIFT_MAX = 15
+"""Largest ``right_shift`` that a convolution is given (ARITHMETIC.md 2.3)."""
+INTEGER_TYPES: Mapping[int, np.dtype[Any]] = MappingProxyType(
+    {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32)}
+)
+
+
+def shift_left(value: ArrayLike, bits: ArrayLike) -> Integers:
+    """``value * 2**bits``; a negative count shifts right with floor."""
+    return shift_right(value, -np.asarray(bits, np.int64))
+
+
+def shift_right(value: ArrayLike, bits: ArrayLike) -> Integers:
+    """``floor(value / 2**bits)``; a negative count shifts left."""
+    v, s = np.asarray(value, np.int64), np.asarray(bits, np.int64)
+    return np.where(s >= 0, v >> np.clip(s, 0, 63), v << np.clip(-s, 0, 63))
+
+
+def round_shift(value: ArrayLike, bits: ArrayLike) -> Integers:
+    """``floor(value / 2**bits + 1/2)``: half is rounded up; ``value`` itself for ``bits`` <= 0 is shifted left."""
+    v, s = np.asarray(value, np.int64), np.asarray(bits, np.int64)
+    half = np.where(s > 0, np.int64(1) << np.clip(s - 1, 0, 62), 0)
+    return shift_right(v + half, s)
+
+
+def saturate(value: ArrayLike, bits: int) -> Integers:
+    """Clip to the range of a signed integer of ``bits`` bits; the dtype stays int64."""
+    return np.clip(np.asarray(value, np.int64), -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def wrap_int32(value: ArrayLike) -> Integers:
+    """``value`` modulo 2**32 as a signed 32-bit number: what an accumulator that overflows holds."""
+    return np.asarray(value, np.int64).astype(np.int32).astype(np.int64)
+
+
+def integer_type(bits: int) -> np.dtype[Any]:
+    """numpy type of a signed integer of 8, 16 or 32 bits."""
+    return INTEGER_TYPES[int(bits)]
+
+
+def to_type(value: ArrayLike, bits: int) -> Array:
+    """Saturate to ``bits`` bits and store as int8, int16 or int32."""
+    return saturate(value, bits).astype(integer_type(bits))
+
+
+def rescale(
+    value: ArrayLike, accu_shift: ArrayLike, scale: ArrayLike, shift: ArrayLike, *, bits: int, rounding: str = "ROUND"
+) -> Array:
+    """``sat(rnd(sat16(value >> accu_shift) * scale, shift))``: the requantisation of most operators (ARITHMETIC.md 1).
+
+    The first shift floors, the second rounds half up, or floors too where ``rounding`` is ``FLOOR``.
+    """
+    product = saturate(shift_right(value, accu_shift), 16) * np.asarray(scale, np.int64)
+    last = shift_right if rounding == "FLOOR" else round_shift
+    return to_type(last(product, shift), bits)
+
+
+def round_away(value: ArrayLike) -> NDArray[np.float64]:
+    """Nearest integer as float64, a half away from zero."""
+    v = np.asarray(value, np.float64)
+    return np.asarray(np.copysign(np.floor(np.abs(v) + 0.5), v))
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """``ratio ~ scale * 2**-(right_shift + out_shift)``, one value per channel, int64.
+
+    Attributes:
+        scale: multiplier, 16384..32767.
+        right_shift: bits that the accumulator loses before it is saturated to 16 bits.
+        out_shift: bits that the product with ``scale`` loses.
+    """
+
+    scale: Integers
+    right_shift: Integers
+    out_shift: Integers
+
+
+def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None) -> Requantization:
+    """Split accumulator scale / output scale into multiplier and shifts: ``req`` of ARITHMETIC.md 2.3 and 2.6.
+
+    Args:
+        ratio: positive float64, what one accumulator unit is in output units.
+        bits: width of the output, 8 or 16; it fixes how many bits the accumulator may keep.
+        shift_cap: upper limit of ``right_shift``; :data:`ACCUMULATOR_SHIFT_MAX` for convolutions, None elsewhere.
+    """
+    r = np.atleast_1d(np.asarray(ratio, np.float64))
+    mantissa, exponent = np.frexp(r)
+    scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX).astype(np.int64)
+    total = SCALE_BITS - exponent.astype(np.int64)
+    qmax = (1 << (bits - 1)) - 1
+    wanted = np.ceil(np.log2(qmax / (r * SCALE_MAX))).astype(np.int64)
+    right_shift = np.clip(wanted, 0, shift_cap)
+    return Requantization(scale, right_shift, total - right_shift)
+
+
+def mantissa_and_shift(ratio: ArrayLike) -> tuple[Integers, Integers]:
+    """``ratio ~ scale * 2**shift`` with a 15-bit ``scale`` (``e_scale``, ``e_shift`` of ARITHMETIC.md 2.5 and 2.6)."""
+    mantissa, exponent = np.frexp(np.asarray(ratio, np.float64))
+    return np.rint(mantissa * (1 << SCALE_BITS)).astype(np.int64), exponent.astype(np.int64) - SCALE_BITS
+
+
+def split_bias(bias: ArrayLike) -> tuple[Integers, Integers]:
+    """A 16-bit bias and the left shift that brings it back (bernoulli2, ConvTranspose; ARITHMETIC.md 2.3, 2.9).
+
+    Args:
+        bias: integers, as float64 or int64.
+
+    Returns:
+        ``trunc(bias / 2**shift)`` and ``shift = max(0, ceil(log2(|bias| / 32768)))``.
+    """
+    value = np.asarray(bias, np.float64)
+    magnitude = np.maximum(np.abs(value), 1.0)
+    shift = np.maximum(0, np.ceil(np.log2(magnitude / 32768.0))).astype(np.int64)
+    return np.trunc(value / np.exp2(shift)).astype(np.int64), shift

@@ -1,0 +1,20 @@
+"""HzLeakyRelu (bernoulli2): leaky ReLU with one slope."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from engine.ops.base import Attribute
+from engine.ops.prelu import PRelu
+from engine.ops.schema import DATA_FORMAT, Schema
+
+
+class LeakyRelu(PRelu):
+    """The arithmetic of :class:`~engine.ops.prelu.PRelu` with one slope for all channels."""
+
+    op_type = "HzLeakyRelu"
+    attributes: ClassVar[Schema] = {
+        "alpha_scale": Attribute("int", doc="multiplier of negative values"),
+        "alpha_shift": Attribute("int", doc="rounding shift of the product"),
+        "data_format": DATA_FORMAT,
+    }

@@ -1,0 +1,29 @@
+"""HzPRelu (bernoulli2): PReLU with a slope alpha_scale / 2**alpha_shift per channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.fixed_point import round_shift, to_type
+from engine.ops.schema import DATA_FORMAT, Schema
+
+
+class PRelu(QuantizedOperator):
+    """``x`` where it is not negative, else ``sat8(rnd(x * alpha_scale, alpha_shift))``; alpha >= 0."""
+
+    op_type = "HzPRelu"
+    attributes: ClassVar[Schema] = {
+        "alpha_scale": Attribute("ints", doc="multiplier of negative values, per channel"),
+        "alpha_shift": Attribute("ints", doc="rounding shift of the product, per channel"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 NHWC (ARITHMETIC.md 1, HzLeakyRelu / HzPRelu)."""
+        x = np.asarray(inputs[0])
+        product = x.astype(np.int64) * attributes["alpha_scale"]
+        return (np.where(x >= 0, x, to_type(round_shift(product, attributes["alpha_shift"]), 8)),)

@@ -1,0 +1,44 @@
+"""HzSQuantizedPreprocess: colour conversion and normalisation of image inputs, as a 1x1 convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.conv import convolve, requantize_accumulator, shifted_bias
+from engine.ops.fixed_point import wrap_int32
+from engine.ops.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
+
+
+class Preprocess(QuantizedOperator):
+    """A 1x1 :class:`~engine.ops.conv.Conv` with ``channel_group`` groups on ``pixel - 128``."""
+
+    op_type = "HzSQuantizedPreprocess"
+    attributes: ClassVar[Schema] = {
+        "input_type": Attribute("str", "", "colour format of the input, e.g. RGB_128; a record"),
+        "channel_group": Attribute("int", 1, "3: per channel; 1: every output channel sees every input channel"),
+        "output_bit": OUTPUT_BIT,
+        "high_precision_output": Attribute("int", 0, "1: the output is the int32 accumulator"),
+        "activation": ACTIVATION,
+        "right_shift": Attribute("ints", (0,), "as in HzSQuantizedConv"),
+        "scale": Attribute("ints", (1,), "as in HzSQuantizedConv"),
+        "out_shift": Attribute("ints", (0,), "as in HzSQuantizedConv"),
+        "weight_thresholds": WEIGHT_THRESHOLDS,
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 NHWC, w int8 (O, 1, 1, I/g), bias int32, b_scale int8 (ARITHMETIC.md 1)."""
+        x, w, bias, b_scale = (np.asarray(value) for value in inputs)
+        accumulator = convolve(x, w, as_convolution(attributes)) + shifted_bias(bias, b_scale)
+        return (requantize_accumulator(wrap_int32(accumulator), attributes),)
+
+
+def as_convolution(attributes: Attributes) -> Attributes:
+    """The attributes of the equal 1x1 convolution."""
+    ones, zeros = np.ones(2, np.int64), np.zeros(4, np.int64)
+    geometry = {"kernel_shape": ones, "pads": zeros, "strides": ones, "dilations": ones, "use_sumin": 0}
+    return {**attributes, **geometry, "group": attributes["channel_group"]}

@@ -1,0 +1,35 @@
+"""HzQuantize: float32 to int8 or int16."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.dequantize import along_axis
+from engine.ops.fixed_point import to_type
+from engine.ops.schema import Schema
+
+INT32_LIMIT = np.float32(2**31)
+
+
+class Quantize(QuantizedOperator):
+    """``y = sat(rint(x / scale))``: float32 division, half to even."""
+
+    op_type = "HzQuantize"
+    attributes: ClassVar[Schema] = {
+        "bits": Attribute("int", 8, "8 or 16"),
+        "axis": Attribute("int", 1, "channel axis of a per-channel scale"),
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x float32, scale float32 of one value or one per channel (ARITHMETIC.md 1, HzQuantize)."""
+        x, scale = (np.asarray(value, np.float32) for value in inputs)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.rint(x / along_axis(scale, x.ndim, attributes["axis"]))
+            # What does not fit an int32 becomes INT32_MIN in the x86 conversion, also +inf and nan.
+            fits = np.abs(ratio) < INT32_LIMIT
+        integers = np.where(fits, ratio, -INT32_LIMIT).astype(np.int64)
+        return (to_type(integers, attributes["bits"]),)

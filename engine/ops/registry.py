@@ -1,0 +1,137 @@
+"""All quantised operators, and how a node of a graph becomes typed attributes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.errors import ModelError, UnsupportedError
+from engine.ops.add import Add
+from engine.ops.argmax import ArgMax
+from engine.ops.average_pool import AveragePool
+from engine.ops.base import Attribute, Attributes, QuantizedOperator
+from engine.ops.channel_shuffle import ChannelShuffle
+from engine.ops.conv import Conv
+from engine.ops.conv_transpose import ConvTranspose
+from engine.ops.depth_to_space import DepthToSpace
+from engine.ops.dequantize import Dequantize
+from engine.ops.global_average_pool import GlobalAveragePool
+from engine.ops.global_max_pool import GlobalMaxPool
+from engine.ops.leaky_relu import LeakyRelu
+from engine.ops.lut import Lut
+from engine.ops.lut2_layer import Lut2Layer
+from engine.ops.matmul import Matmul
+from engine.ops.max_pool import MaxPool
+from engine.ops.mul import Mul
+from engine.ops.pad import Pad
+from engine.ops.prelu import PRelu
+from engine.ops.preprocess import Preprocess
+from engine.ops.quantize import Quantize
+from engine.ops.reduce_max import ReduceMax
+from engine.ops.reduce_mean import ReduceMean
+from engine.ops.reduce_sum import ReduceSum
+from engine.ops.requantize import Requantize
+from engine.ops.resize_upsample import ResizeUpsample
+from engine.ops.roi_resize import RoiResize
+from engine.ops.space_to_depth import SpaceToDepth
+from engine.ops.sprelu import SPRelu
+from engine.ops.sub import Sub
+
+logger = logging.getLogger(__name__)
+
+OPERATORS: Mapping[str, QuantizedOperator] = MappingProxyType(
+    {
+        operator.op_type: operator
+        for operator in (
+            Preprocess(),
+            Quantize(),
+            Dequantize(),
+            Requantize(),
+            Conv(),
+            ConvTranspose(),
+            Matmul(),
+            Add(),
+            Sub(),
+            Mul(),
+            GlobalAveragePool(),
+            AveragePool(),
+            MaxPool(),
+            GlobalMaxPool(),
+            ReduceMean(),
+            ReduceSum(),
+            ReduceMax(),
+            ArgMax(),
+            Lut(),
+            Lut2Layer(),
+            SPRelu(),
+            PRelu(),
+            LeakyRelu(),
+            RoiResize(),
+            ResizeUpsample(),
+            DepthToSpace(),
+            SpaceToDepth(),
+            ChannelShuffle(),
+            Pad(),
+        )
+    }
+)
+"""Every quantised operator by its ONNX type in domain ``horizon``."""
+
+
+def operator(op_type: str) -> QuantizedOperator:
+    """The quantised operator of that ONNX type.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    if op_type not in OPERATORS:
+        raise UnsupportedError(f"quantised operator horizon::{op_type} is not known; known: {', '.join(OPERATORS)}")
+    return OPERATORS[op_type]
+
+
+def read_attributes(node: ir.Node) -> Attributes:
+    """Attributes of a quantised node with the schema's defaults filled in, as its ``reference`` wants them.
+
+    Raises:
+        UnsupportedError: the operator is not known.
+        ModelError: a required attribute is missing or has the wrong kind.
+    """
+    schema = operator(node.op_type).attributes
+    for name in set(node.attributes) - set(schema):
+        logger.warning("%s %s: attribute %s is not known and has no effect", node.op_type, node.name, name)
+    return {name: _read(node, name, wanted) for name, wanted in schema.items()}
+
+
+def _read(node: ir.Node, name: str, wanted: Attribute) -> Any:
+    where = f"{node.op_type} {node.name}: attribute {name}"
+    given = node.attributes.get(name)
+    if given is None:
+        if wanted.default is None:
+            raise ModelError(f"{where} is missing")
+        return _native(wanted.kind, wanted.default)
+    kind = "str" if given.type.name == "STRING" else given.type.name.lower()
+    kind = "strs" if kind == "strings" else kind
+    if kind != wanted.kind:
+        raise ModelError(f"{where} has kind {kind}, expected {wanted.kind}")
+    return _native(wanted.kind, given.value)
+
+
+def _native(kind: str, value: Any) -> Any:
+    match kind:
+        case "ints":
+            return np.asarray(value, np.int64)
+        case "floats":
+            return np.asarray(value, np.float64)
+        case "int":
+            return int(value)
+        case "float":
+            return float(value)
+        case "str":
+            return str(value)
+        case _:
+            return tuple(value)

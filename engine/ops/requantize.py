@@ -1,0 +1,34 @@
+"""HzRequantize: another scale or width for an integer tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.dequantize import along_axis
+from engine.ops.fixed_point import round_shift, to_type
+from engine.ops.schema import DATA_FORMAT, Schema
+
+
+class Requantize(QuantizedOperator):
+    """``y = sat(rnd(x * output_scale, output_right_shift))``, half up."""
+
+    op_type = "HzRequantize"
+    attributes: ClassVar[Schema] = {
+        "axis": Attribute("int", 3, "channel axis"),
+        "bits": Attribute("int", 8, "8 or 16"),
+        "method": Attribute("str", "Rescale", "always Rescale"),
+        "output_scale": Attribute("ints", doc="multiplier, per channel"),
+        "output_right_shift": Attribute("ints", doc="rounding shift, per channel"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 or int16 (ARITHMETIC.md 1, HzRequantize)."""
+        x = np.asarray(inputs[0], np.int64)
+        scale = along_axis(attributes["output_scale"], x.ndim, attributes["axis"])
+        shift = along_axis(attributes["output_right_shift"], x.ndim, attributes["axis"])
+        return (to_type(round_shift(x * scale, shift), attributes["bits"]),)

@@ -1,0 +1,53 @@
+"""HzQuantizedRoiResize: bilinear resizing in fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.schema import DATA_FORMAT, Schema
+
+
+class RoiResize(QuantizedOperator):
+    """Bilinear interpolation with 8-bit fractions; indices are clamped to the image."""
+
+    op_type = "HzQuantizedRoiResize"
+    attributes: ClassVar[Schema] = {
+        "align_mode": Attribute("str", "center", "center (half pixel), origin (asymmetric) or given_step"),
+        "sizes": Attribute("ints", doc="output height and width"),
+        "step": Attribute("ints", (0, 0), "given_step: input step per output pixel, step_decimal_bit fraction bits"),
+        "step_decimal_bit": Attribute("int", 16, "fraction bits of coordinates: 16, or 8 on bernoulli2"),
+        "is_interpolate_twice": Attribute("int", 0, "1 (bernoulli2): x first, then y, floored each time"),
+        "pad_mode": Attribute("str", "boundary", "always boundary: clamp"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 NHWC (ARITHMETIC.md 1, HzQuantizedRoiResize)."""
+        x = np.asarray(inputs[0])
+        top, bottom, fy = sample_positions(x.shape[1], 0, attributes)
+        left, right, fx = sample_positions(x.shape[2], 1, attributes)
+        fy, fx = fy[:, None, None], fx[:, None]
+        wide = x.astype(np.int64)
+        upper, lower = wide[:, top], wide[:, bottom]
+        row0 = (256 - fx) * upper[:, :, left] + fx * upper[:, :, right]
+        row1 = (256 - fx) * lower[:, :, left] + fx * lower[:, :, right]
+        if attributes["is_interpolate_twice"]:
+            y = ((256 - fy) * (row0 >> 8) + fy * (row1 >> 8)) >> 8
+        else:
+            y = ((256 - fy) * row0 + fy * row1 + (1 << 15)) >> 16
+        return (y.astype(x.dtype),)
+
+
+def sample_positions(size: int, axis: int, attributes: Attributes) -> tuple[NDArray[np.int64], ...]:
+    """Along one axis (0: height, 1: width): lower index, upper index, 8-bit weight of the upper one."""
+    bits, out = attributes["step_decimal_bit"], int(attributes["sizes"][axis])
+    i = np.arange(out, dtype=np.int64)
+    step = int(attributes["step"][axis]) if attributes["align_mode"] == "given_step" else (size << bits) // out
+    position = (step * (2 * i + 1) - (1 << bits)) >> 1 if attributes["align_mode"] == "center" else step * i
+    lower, fraction = position >> bits, (position & ((1 << bits) - 1)) >> (bits - 8)
+    return np.clip(lower, 0, size - 1), np.clip(lower + 1, 0, size - 1), fraction

@@ -1,0 +1,29 @@
+"""HzSpaceToDepth: pixels to channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.schema import DATA_FORMAT, Schema
+
+
+class SpaceToDepth(QuantizedOperator):
+    """Output channel ``(dy * block_width + dx) * C + c``; plain data movement."""
+
+    op_type = "HzSpaceToDepth"
+    attributes: ClassVar[Schema] = {
+        "block_height": Attribute("int", doc="rows that become channels"),
+        "block_width": Attribute("int", doc="columns that become channels"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 or int16 NHWC (ARITHMETIC.md, additional operators)."""
+        x, bh, bw = np.asarray(inputs[0]), int(attributes["block_height"]), int(attributes["block_width"])
+        n, h, w, c = x.shape
+        blocks = x.reshape(n, h // bh, bh, w // bw, bw, c).transpose(0, 1, 3, 2, 4, 5)
+        return (blocks.reshape(n, h // bh, w // bw, bh * bw * c),)
