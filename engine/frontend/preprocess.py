@@ -17,8 +17,8 @@ from engine.config import InputSpec, InputType, Layout, SpaceAndRange
 from engine.errors import ConfigError, UnsupportedError
 from engine.frontend.colour import ColourMatrix, conversion_matrix
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_INPUTS, shape_of
+from engine.ops.composite import PREPROCESS
 
-PREPROCESS_OP = "HzPreprocess"
 PREFIX = "HZ_PREPROCESS_FOR_"
 
 INPUT_OFFSET = 128
@@ -69,7 +69,7 @@ def _insert_one(graph: ir.Graph, first: ir.Node, value: ir.Value, spec: InputSpe
     tensors = [_initializer(f"{name}_weight", weight), _initializer(f"{name}_bias", bias)]
     uses = tuple(value.uses())
     node = ir.node(
-        PREPROCESS_OP,
+        PREPROCESS,
         [value, *tensors],
         {
             "data_format": spec.layout_train.value,

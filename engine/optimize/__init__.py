@@ -1,1 +1,96 @@
+"""Float-graph optimisation: constants folded, arithmetic moved into convolutions, patterns collapsed.
 
+``docs/optimisation.md`` lists the passes and where the result differs from the original's.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from engine.ir import MARK_MARCH
+from engine.optimize.activations import CollapseActivations, HardSigmoidToHardSwish, StandardActivations
+from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
+from engine.optimize.arithmetic import DivToReciprocal, SumToAdd
+from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
+from engine.optimize.constants import FoldConstants, LiftConstants
+from engine.optimize.defaults import CompleteAttributes
+from engine.optimize.dense import DenseToConv
+from engine.optimize.pooling import AveragePoolToConv, ReduceMeanToGlobalPool
+from engine.optimize.rules import GraphRules, rules_for
+from engine.optimize.shuffle import CollapseShuffle
+
+MAX_ROUNDS = 100
+"""Bound on the rounds of passes; every round that changes something removes or replaces a node for good."""
+
+_FOREIGN_METADATA = "pkg.onnxscript."
+
+
+def optimize(original: ir.Model, march: str) -> ir.Model:
+    """The float graph that placement, calibration and quantisation work on.
+
+    Args:
+        original: model from :func:`engine.frontend.preprocess.insert`; not changed.
+        march: ``bernoulli2``, ``bayes`` or ``bayes-e``; kept in the model's metadata under ``hz.march``.
+
+    Returns:
+        An equivalent model (up to float rounding) without constant, redundant or composite nodes. Optimising it again
+        changes nothing.
+
+    Raises:
+        UnsupportedError: there is no such march.
+    """
+    rules = rules_for(march)
+    model = original.clone()
+    simplify, finish = simplifications(rules), conversions()
+    for _ in range(MAX_ROUNDS):
+        modified = ir.passes.PassManager(simplify, steps=MAX_ROUNDS, early_stop=True)(model).modified
+        modified |= ir.passes.Sequential(*finish)(model).modified
+        if not modified:
+            break
+    _remove_foreign_metadata(model)
+    model.metadata_props[MARK_MARCH] = march
+    return model
+
+
+def simplifications(rules: GraphRules) -> list[ir.passes.PassBase]:
+    """Passes that run until none of them finds anything, in the order of one round."""
+    return [
+        LiftConstants(),
+        FoldConstants(),
+        RemoveUnusedNodesPass(),
+        CompleteAttributes(),
+        RemoveNoOps(),
+        RemoveCastPairs(),
+        CollapseActivations(),
+        HardSigmoidToHardSwish(),
+        StandardActivations(),
+        ReshapingToReshape(),
+        CollapseShuffle(),
+        MergeReshapes(),
+        MergeTransposes(),
+        FoldPadIntoConv(),
+        FoldAffineIntoPrevious(),
+        FoldAffineIntoNext(),
+        SumToAdd(),
+        ReduceMeanToGlobalPool(),
+        AveragePoolToConv(rules),
+        DenseToConv(rules),
+        RemoveUnusedNodesPass(),
+    ]
+
+
+def conversions() -> list[ir.passes.PassBase]:
+    """Passes for what the simplifications left: they would hide simpler solutions if they ran earlier."""
+    return [AffineToDepthwise(), DivToReciprocal()]
+
+
+def _remove_foreign_metadata(model: ir.Model) -> None:
+    """Drop the notes that library passes leave on nodes and values."""
+    graph = model.graph
+    notes = [node.metadata_props for node in graph]
+    notes += [value.metadata_props for node in graph for value in node.outputs]
+    notes += [value.metadata_props for value in (*graph.inputs, *graph.initializers.values())]
+    for properties in notes:
+        for key in [key for key in properties if key.startswith(_FOREIGN_METADATA)]:
+            del properties[key]

@@ -1,0 +1,179 @@
+"""Activations that exporters write as several nodes collapse to one operator of domain ``horizon`` each.
+
+The names are those of the original's files: the new node is called as the pattern's last ``Mul``, its output as the
+pattern's output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript.rewriter import pattern
+
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, attribute
+from engine.optimize.base import NodePass, clip_bounds, constant, make_node, substitute
+
+_RELATIVE_TOLERANCE = 1e-4
+"""Of a constant in a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
+
+_Pattern = Callable[..., Any]
+
+
+class CollapseActivations(ir.passes.InPlacePass):
+    """Swish, HardSwish, Mish and Gelu (erf form) become one node; tanh-Gelu stays decomposed (OPERATORS.md)."""
+
+    def __init__(self) -> None:
+        rules = [_rule(op_type, target, constants) for op_type, target, constants in _PATTERNS]
+        self._rules = pattern.RewriteRuleSet(rules, commute=True)
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        return ir.passes.PassResult(model, self._rules.apply_to_model(model) > 0)
+
+
+class StandardActivations(NodePass):
+    """ONNX's own ``HardSwish`` and ``Mish`` become the operators that the patterns collapse to."""
+
+    op_types = frozenset({"HardSwish", "Mish"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        collapsed = make_node(
+            f"Hz{node.op_type}",
+            [node.inputs[0]],
+            name=str(node.name),
+            output=f"{node.name}_collapsed",
+            like=node.outputs[0],
+            domain=HORIZON_DOMAIN,
+        )
+        substitute(node, [collapsed])
+        return True
+
+
+def _rule(op_type: str, target: _Pattern, constants: Mapping[str, float]) -> pattern.RewriteRule:
+    """Replace ``target`` by ``op_type`` where the values called as in ``constants`` are these constants.
+
+    In ``target``, ``mul`` is the value whose node gives the name and ``clip`` a ``Clip`` from 0 to 6.
+    """
+
+    def replacement(op: Any, x: ir.Value, mul: ir.Value, **_: ir.Value) -> ir.Value:
+        collapsed: ir.Value = getattr(op, op_type)(x, _domain=HORIZON_DOMAIN, _version=HORIZON_VERSION)
+        producer, named = collapsed.producer(), mul.producer()
+        if producer is not None and named is not None:
+            producer.name = named.name
+        return collapsed
+
+    def holds(_: Any, **bound: ir.Value) -> bool:
+        return all(_is_scalar(bound[name], value) for name, value in constants.items()) and (
+            "clip" not in bound or _is_relu6(bound["clip"].producer())
+        )
+
+    return pattern.RewriteRule(target, replacement, holds)
+
+
+def _is_scalar(value: ir.Value, expected: float) -> bool:
+    array = constant(value)
+    if array is None or array.size != 1:
+        return False
+    return math.isclose(float(array.reshape(())), expected, rel_tol=_RELATIVE_TOLERANCE)
+
+
+def _is_relu6(node: ir.Node | None) -> bool:
+    return node is not None and clip_bounds(node) == (0.0, 6.0)
+
+
+def _swish(op: Any, x: Any) -> Any:
+    return op.Mul(x, op.Sigmoid(x), _outputs=["mul"])
+
+
+def _mish(op: Any, x: Any) -> Any:
+    return op.Mul(x, op.Tanh(op.Softplus(x)), _outputs=["mul"])
+
+
+def _relu6_of_sum(op: Any, x: Any, three: Any) -> Any:
+    return op.Clip(op.Add(x, three), _allow_other_inputs=True, _allow_other_attributes=True, _outputs=["clip"])
+
+
+def _hard_swish_divided(op: Any, x: Any, three: Any, six: Any) -> Any:
+    return op.Div(op.Mul(x, _relu6_of_sum(op, x, three), _outputs=["mul"]), six)
+
+
+def _hard_swish_scaled(op: Any, x: Any, three: Any, sixth: Any) -> Any:
+    return op.Mul(op.Mul(x, _relu6_of_sum(op, x, three), _outputs=["mul"]), sixth)
+
+
+def _hard_swish_of_quotient(op: Any, x: Any, three: Any, six: Any) -> Any:
+    return op.Mul(x, op.Div(_relu6_of_sum(op, x, three), six), _outputs=["mul"])
+
+
+def _hard_swish_of_product(op: Any, x: Any, three: Any, sixth: Any) -> Any:
+    return op.Mul(x, op.Mul(_relu6_of_sum(op, x, three), sixth), _outputs=["mul"])
+
+
+def _one_plus_erf_of_quotient(op: Any, x: Any, root: Any, one: Any) -> Any:
+    return op.Add(op.Erf(op.Div(x, root)), one)
+
+
+def _one_plus_erf_of_product(op: Any, x: Any, root: Any, one: Any) -> Any:
+    return op.Add(op.Erf(op.Mul(x, root)), one)
+
+
+def _gelu(inner: _Pattern, halved_first: bool) -> _Pattern:
+    """``x * (1 + erf(x / sqrt(2))) * 0.5``; ``halved_first`` where ``x`` itself is halved."""
+
+    def halved_input(op: Any, x: Any, root: Any, one: Any, half: Any) -> Any:
+        return op.Mul(op.Mul(x, half), inner(op, x, root, one), _outputs=["mul"])
+
+    def halved_product(op: Any, x: Any, root: Any, one: Any, half: Any) -> Any:
+        return op.Mul(op.Mul(x, inner(op, x, root, one)), half, _outputs=["mul"])
+
+    return halved_input if halved_first else halved_product
+
+
+_SIX = {"three": 3.0, "six": 6.0}
+_SIXTH = {"three": 3.0, "sixth": 1 / 6}
+_QUOTIENT = {"root": math.sqrt(2), "one": 1.0, "half": 0.5}
+_PRODUCT = {"root": math.sqrt(0.5), "one": 1.0, "half": 0.5}
+
+_PATTERNS: tuple[tuple[str, _Pattern, Mapping[str, float]], ...] = (
+    ("HzSwish", _swish, {}),
+    ("HzMish", _mish, {}),
+    ("HzHardSwish", _hard_swish_divided, _SIX),
+    ("HzHardSwish", _hard_swish_scaled, _SIXTH),
+    ("HzHardSwish", _hard_swish_of_quotient, _SIX),
+    ("HzHardSwish", _hard_swish_of_product, _SIXTH),
+    ("HzGelu", _gelu(_one_plus_erf_of_quotient, halved_first=True), _QUOTIENT),
+    ("HzGelu", _gelu(_one_plus_erf_of_quotient, halved_first=False), _QUOTIENT),
+    ("HzGelu", _gelu(_one_plus_erf_of_product, halved_first=True), _PRODUCT),
+    ("HzGelu", _gelu(_one_plus_erf_of_product, halved_first=False), _PRODUCT),
+)
+
+
+class HardSigmoidToHardSwish(NodePass):
+    """``x * HardSigmoid(x)`` with slope 1/6 and offset 1/2 becomes ``HzHardSwish``."""
+
+    op_types = frozenset({"Mul"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        for x, other in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
+            inner = other.producer() if other is not None else None
+            if x is None or inner is None or inner.op_type != "HardSigmoid" or inner.inputs[0] is not x:
+                continue
+            if other is None or len(other.uses()) != 1 or other.is_graph_output():
+                continue
+            slope, offset = attribute(inner, "alpha", 0.2), attribute(inner, "beta", 0.5)
+            if not (np.isclose(slope, 1 / 6, rtol=_RELATIVE_TOLERANCE) and offset == 0.5):
+                continue
+            collapsed = make_node(
+                "HzHardSwish",
+                [x],
+                name=str(node.name),
+                output=f"{node.name}_collapsed",
+                like=node.outputs[0],
+                domain=HORIZON_DOMAIN,
+            )
+            substitute(node, [collapsed])
+            return True
+        return False

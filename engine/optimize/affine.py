@@ -1,0 +1,258 @@
+"""Padding, batch normalisation and arithmetic with constants are folded into convolutions.
+
+New weights are computed in float64 and rounded to float32 once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.ir import attribute
+from engine.optimize.base import (
+    Array,
+    NodePass,
+    absorb_next,
+    add_initializer,
+    constant,
+    graph_of,
+    ints,
+    is_standard,
+    make_node,
+    padding_of,
+    set_constant,
+    sole_consumer,
+    static_shape,
+    substitute,
+)
+
+CONVOLUTIONS = ("Conv", "ConvTranspose")
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``y = x * scale + shift`` per channel (axis 1).
+
+    Attributes:
+        scale: float64, shape (channels,).
+        shift: float64, shape (channels,).
+    """
+
+    scale: NDArray[np.float64]
+    shift: NDArray[np.float64]
+
+
+class FoldPadIntoConv(NodePass):
+    """``Pad`` with zeros on H and W becomes part of the following convolution's ``pads``, symmetric or not."""
+
+    op_types = frozenset({"Conv"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        value = node.inputs[0]
+        pad = value.producer() if value is not None else None
+        if (
+            value is None
+            or pad is None
+            or not is_standard(pad, "Pad")
+            or attribute(node, "auto_pad", "NOTSET") != "NOTSET"
+        ):
+            return False
+        rank = len(static_shape(value) or ())
+        padding = padding_of(pad, rank) if rank > 2 else None
+        if padding is None or padding.mode != "constant" or padding.value != 0.0:
+            return False
+        if any(padding.before[:2] + padding.after[:2]) or min(padding.before + padding.after) < 0:
+            return False
+        own = ints(node, "pads", (0,) * (2 * (rank - 2)))
+        added = padding.before[2:] + padding.after[2:]
+        node.attributes["pads"] = ir.AttrInt64s("pads", [a + b for a, b in zip(own, added, strict=True)])
+        node.replace_input_with(0, pad.inputs[0])
+        return True
+
+
+class FoldAffineIntoPrevious(NodePass):
+    """A per-channel affine operator behind a convolution changes that convolution's weight and bias.
+
+    A convolution without bias gets one, called ``<convolution>_hz_bias``.
+    """
+
+    op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        found = affine_of(node)
+        if found is None:
+            return False
+        value, affine = found
+        producer = value.producer()
+        if producer is None or not is_standard(producer, *CONVOLUTIONS) or sole_consumer(value) is not node:
+            return False
+        weight = constant(producer.inputs[1])
+        bias = _bias_of(producer, len(affine.scale))
+        if weight is None or bias is None:
+            return False
+        if np.any(affine.scale != 1.0):
+            set_constant(producer, 1, _scale_outputs(producer, weight, affine.scale))
+        _set_bias(producer, bias * affine.scale + affine.shift)
+        absorb_next(producer, node)
+        return True
+
+
+class FoldAffineIntoNext(NodePass):
+    """A per-channel affine operator that only a convolution reads changes that convolution's weight and bias.
+
+    The additive part cannot pass a convolution that pads: the padded zeros would not get it.
+    """
+
+    op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        found = affine_of(node)
+        following = sole_consumer(node.outputs[0])
+        if found is None or following is None or not is_standard(following, "Conv"):
+            return False
+        value, affine = found
+        weight, bias = constant(following.inputs[1]), _bias_of(following)
+        if following.inputs[0] is not node.outputs[0] or weight is None or bias is None:
+            return False
+        if np.any(affine.shift != 0.0) and _pads(following):
+            return False
+        group = attribute(following, "group", 1)
+        channels_per_group = weight.shape[1]
+        wide = weight.astype(np.float64).reshape(group, -1, channels_per_group, int(np.prod(weight.shape[2:])))
+        moved = np.einsum("goik,gi->go", wide, affine.shift.reshape(group, channels_per_group)).reshape(-1)
+        scaled = wide * affine.scale.reshape(group, 1, channels_per_group, 1)
+        set_constant(following, 1, scaled.reshape(weight.shape).astype(np.float32))
+        if np.any(affine.shift != 0.0):
+            _set_bias(following, bias + moved)
+        following.replace_input_with(0, value)
+        return True
+
+
+class AffineToDepthwise(NodePass):
+    """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution, so that it can be quantised."""
+
+    op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        found = affine_of(node)
+        if found is None or node.name is None:
+            return False
+        value, affine = found
+        shape = static_shape(value)
+        if shape is None or len(shape) != 4:
+            return False
+        graph, channels = graph_of(node), len(affine.scale)
+        weight = add_initializer(
+            graph, f"{node.name}_hz_weight", affine.scale.astype(np.float32).reshape(channels, 1, 1, 1)
+        )
+        inputs: list[ir.Value | None] = [value, weight]
+        if np.any(affine.shift != 0.0):
+            inputs.append(add_initializer(graph, f"{node.name}_hz_bias", affine.shift.astype(np.float32)))
+        conv = make_node(
+            "Conv",
+            inputs,
+            name=node.name,
+            output=f"{node.name}_depthwise",
+            like=node.outputs[0],
+            attributes={
+                "kernel_shape": [1, 1],
+                "strides": [1, 1],
+                "pads": [0, 0, 0, 0],
+                "dilations": [1, 1],
+                "group": channels,
+            },
+        )
+        substitute(node, [conv])
+        return True
+
+
+def affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
+    """The tensor and the per-channel affine function that ``node`` applies to it; ``None`` where it is anything else."""
+    if node.op_type == "BatchNormalization":
+        return _affine_of_batch_norm(node)
+    left, right = node.inputs[0], node.inputs[1]
+    left_constant, right_constant = constant(left), constant(right)
+    if left is None or right is None or (left_constant is None) == (right_constant is None):
+        return None
+    value, array = (left, right_constant) if right_constant is not None else (right, left_constant)
+    shape = static_shape(value)
+    if array is None or shape is None or shape != static_shape(node.outputs[0]) or value.dtype != ir.DataType.FLOAT:
+        return None
+    operand = per_channel(array, shape)
+    if operand is None:
+        return None
+    one, zero = np.ones_like(operand), np.zeros_like(operand)
+    match node.op_type:
+        case "Add":
+            return value, Affine(one, operand)
+        case "Sub":
+            return value, Affine(one, -operand) if value is left else Affine(-one, operand)
+        case "Mul":
+            return value, Affine(operand, zero)
+        case "Div" if value is left and np.all(operand != 0.0):
+            return value, Affine(one / operand, zero)
+    return None
+
+
+def _affine_of_batch_norm(node: ir.Node) -> tuple[ir.Value, Affine] | None:
+    value = node.inputs[0]
+    arrays = [constant(item) for item in node.inputs[1:5]]
+    training = attribute(node, "training_mode", 0) or any(output.uses() for output in node.outputs[1:])
+    if value is None or any(array is None for array in arrays) or training:
+        return None
+    gamma, beta, mean, variance = (np.asarray(array, np.float64) for array in arrays)
+    with np.errstate(all="ignore"):
+        scale = gamma / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
+        return value, Affine(scale, beta - mean * scale)
+
+
+def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """``array``, broadcast to ``shape``, as one value per channel (axis 1); ``None`` where it varies along another axis."""
+    if len(shape) < 2 or array.ndim > len(shape):
+        return None
+    wide = np.asarray(array, np.float64).reshape((1,) * (len(shape) - array.ndim) + array.shape)
+    for axis, size in enumerate(wide.shape):
+        if axis != 1 and size > 1:
+            first = wide.take([0], axis=axis)
+            if not np.array_equal(np.broadcast_to(first, wide.shape), wide):
+                return None
+            wide = first
+    return np.ascontiguousarray(np.broadcast_to(wide.reshape(-1), (shape[1],)))
+
+
+def _bias_of(conv: ir.Node, channels: int | None = None) -> NDArray[np.float64] | None:
+    """The constant bias of ``conv``, zeros where it has none, ``None`` where it is computed."""
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None:
+        bias = constant(conv.inputs[2])
+        return None if bias is None else bias.astype(np.float64)
+    shape = static_shape(conv.outputs[0])
+    size = channels if channels is not None else (shape[1] if shape else None)
+    return None if size is None else np.zeros(size)
+
+
+def _set_bias(conv: ir.Node, bias: NDArray[np.float64]) -> None:
+    array = bias.astype(np.float32)
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None:
+        set_constant(conv, 2, array)
+        return
+    value = add_initializer(graph_of(conv), f"{conv.name}_hz_bias", array)
+    conv.resize_inputs(3)
+    conv.replace_input_with(2, value)
+
+
+def _scale_outputs(conv: ir.Node, weight: Array, scale: NDArray[np.float64]) -> NDArray[np.float32]:
+    """``weight`` with every output channel multiplied by its ``scale``."""
+    wide = weight.astype(np.float64)
+    if conv.op_type == "Conv":
+        return (wide * scale.reshape(-1, *(1,) * (wide.ndim - 1))).astype(np.float32)
+    group = attribute(conv, "group", 1)
+    grouped = wide.reshape(group, wide.shape[0] // group, *wide.shape[1:])
+    factors = scale.reshape(group, 1, wide.shape[1], *(1,) * (wide.ndim - 2))
+    return (grouped * factors).reshape(wide.shape).astype(np.float32)
+
+
+def _pads(conv: ir.Node) -> bool:
+    return attribute(conv, "auto_pad", "NOTSET") not in ("NOTSET", "VALID") or any(ints(conv, "pads", ()))

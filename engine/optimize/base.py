@@ -1,0 +1,221 @@
+"""What the passes share: the base class, creation of tensors and nodes, questions about values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.ir import attribute
+
+Array = NDArray[Any]
+
+
+class NodePass(ir.passes.InPlacePass):
+    """Visits every node of the main graph once, in order; :meth:`rewrite` changes the graph around the node.
+
+    Passes see a graph whose constants are initializers (:class:`~engine.optimize.constants.FoldConstants` runs first).
+    """
+
+    op_types: frozenset[str]
+    """Standard operator types that :meth:`rewrite` is called for."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        modified = False
+        for node in tuple(model.graph):
+            if node.graph is not None and node.domain in ("", "ai.onnx") and node.op_type in self.op_types:
+                modified |= self.rewrite(node)
+        return ir.passes.PassResult(model, modified)
+
+    @abstractmethod
+    def rewrite(self, node: ir.Node) -> bool:
+        """Rewrite around ``node``; whether anything changed."""
+
+
+def graph_of(node: ir.Node) -> ir.Graph:
+    """The graph that holds ``node``."""
+    graph = node.graph
+    if not isinstance(graph, ir.Graph):
+        raise TypeError(f"node {node.name!r} is in no graph")
+    return graph
+
+
+def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """Shape of ``value`` as integers, ``None`` where any part is unknown."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(dim for dim in value.shape if isinstance(dim, int))
+
+
+def is_standard(node: ir.Node | None, *op_types: str) -> bool:
+    """Whether ``node`` is one of ONNX's own operators ``op_types``."""
+    return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
+
+
+def sole_consumer(value: ir.Value) -> ir.Node | None:
+    """The only node that reads ``value``; ``None`` where there are several uses or it is a graph output."""
+    uses = value.uses()
+    if len(uses) != 1 or value.is_graph_output():
+        return None
+    return next(iter(uses))[0]
+
+
+def constant(value: ir.Value | None) -> Array | None:
+    """The array of an initializer; ``None`` for everything else, also for an initializer that is a graph input."""
+    if value is None or value.const_value is None or value.is_graph_input():
+        return None
+    return value.const_value.numpy()
+
+
+def add_initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
+    """Register ``array`` under ``name``, or under ``name_1``, ``name_2``, … where that is taken."""
+    unique, number = name, 0
+    taken = graph.initializers
+    while unique in taken:
+        number += 1
+        unique = f"{name}_{number}"
+    tensor = ir.tensor(np.ascontiguousarray(array), name=unique)
+    value = ir.Value(name=unique, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
+def set_constant(node: ir.Node, index: int, array: Array) -> None:
+    """Let input ``index`` of ``node`` be ``array`` in place of its constant; other users of that constant keep it.
+
+    The new tensor takes over the name where nobody else reads the old one.
+    """
+    graph = graph_of(node)
+    old = node.inputs[index]
+    if old is None or old.name is None:
+        raise ValueError(f"input {index} of node {node.name!r} is absent")
+    if len(old.uses()) == 1 and not old.is_graph_output():
+        old.const_value = ir.tensor(np.ascontiguousarray(array), name=old.name)
+        old.shape = ir.Shape(array.shape)
+    else:
+        node.replace_input_with(index, add_initializer(graph, f"{node.name}_{old.name}", array))
+
+
+def make_node(
+    op_type: str,
+    inputs: Sequence[ir.Value | None],
+    *,
+    name: str,
+    output: str,
+    like: ir.Value | None = None,
+    shape: Sequence[int] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    domain: str = "",
+) -> ir.Node:
+    """A node with one output; the output's type is that of ``like``, its shape ``shape`` or that of ``like``."""
+    result_shape = ir.Shape(shape) if shape is not None else (like.shape.copy() if like and like.shape else None)
+    value = ir.Value(name=output, type=like.type if like else None, shape=result_shape)
+    return ir.node(op_type, inputs, dict(attributes or {}), domain=domain, outputs=[value], name=name)
+
+
+def substitute(old: ir.Node, new: Sequence[ir.Node]) -> None:
+    """Put ``new`` in the place of ``old``; the last node's output becomes that of ``old``, under its name."""
+    ir.convenience.replace_nodes_and_values(graph_of(old), old, [old], new, [old.outputs[0]], [new[-1].outputs[0]])
+
+
+def bypass(node: ir.Node) -> bool:
+    """Remove ``node``, letting its users read its first input; whether that was possible.
+
+    A graph output keeps its name: the value before takes it over, unless that is an input, a constant or an output itself.
+    """
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None:
+        return False
+    if result.is_graph_output():
+        producer = source.producer()
+        if producer is None or source.is_graph_output() or producer.graph is not node.graph:
+            return False
+        name = result.name
+        ir.convenience.replace_all_uses_with(result, source, replace_graph_outputs=True)
+        graph_of(node).remove(node, safe=True)
+        source.name = name
+        return True
+    ir.convenience.replace_all_uses_with(result, source)
+    graph_of(node).remove(node, safe=True)
+    return True
+
+
+def absorb_next(node: ir.Node, following: ir.Node) -> None:
+    """Remove ``following``, whose work ``node`` now does: the output of ``node`` takes over its users, name and shape."""
+    ir.convenience.replace_nodes_and_values(
+        graph_of(node), node, [following], [], [following.outputs[0]], [node.outputs[0]]
+    )
+
+
+def ints(node: ir.Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
+    """Integer list attribute."""
+    return tuple(int(item) for item in attribute(node, name, tuple(default)))
+
+
+def axes_of(node: ir.Node, rank: int) -> tuple[int, ...] | None:
+    """Axes of a reduction, ``Squeeze`` or ``Unsqueeze``, non-negative and sorted; attribute or second input.
+
+    Returns:
+        ``None`` where the axes are not constant; ``()`` where none are named.
+    """
+    axes = attribute(node, "axes")
+    if axes is None and len(node.inputs) > 1 and node.inputs[1] is not None:
+        array = constant(node.inputs[1])
+        if array is None:
+            return None
+        axes = array.tolist()
+    return tuple(sorted(int(axis) % rank for axis in axes or ()))
+
+
+def clip_bounds(node: ir.Node) -> tuple[float, float] | None:
+    """Lower and upper bound of a ``Clip``, attributes before opset 11 and inputs since; ``None`` if not constant."""
+    bounds = []
+    for index, (name, default) in enumerate((("min", -np.inf), ("max", np.inf)), start=1):
+        value = node.inputs[index] if len(node.inputs) > index else None
+        if value is None:
+            bounds.append(float(attribute(node, name, default)))
+            continue
+        array = constant(value)
+        if array is None or array.size != 1:
+            return None
+        bounds.append(float(array.reshape(())))
+    return bounds[0], bounds[1]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """What a ``Pad`` adds.
+
+    Attributes:
+        before, after: elements per axis, negative where it crops.
+        mode: ``constant``, ``reflect``, ``edge`` or ``wrap``.
+        value: the constant; 0 for other modes.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    mode: str
+    value: float
+
+
+def padding_of(node: ir.Node, rank: int) -> Padding | None:
+    """What ``Pad`` does to a tensor of ``rank``: attributes before opset 11, inputs since; ``None`` if not constant."""
+    given = [constant(value) if value is not None else None for value in node.inputs[1:]]
+    if any(value is not None and array is None for value, array in zip(node.inputs[1:], given, strict=True)):
+        return None
+    pads_input, value_input, axes_input = (given + [None] * 3)[:3]
+    pads = attribute(node, "pads") if pads_input is None else pads_input.tolist()
+    value = attribute(node, "value", 0.0) if value_input is None else float(value_input.reshape(()))
+    axes = range(rank) if axes_input is None else [int(axis) % rank for axis in axes_input]
+    before, after = [0] * rank, [0] * rank
+    if pads is None or len(pads) != 2 * len(axes):
+        return None
+    for position, axis in enumerate(axes):
+        before[axis], after[axis] = int(pads[position]), int(pads[position + len(axes)])
+    mode = attribute(node, "mode", "constant")
+    return Padding(tuple(before), tuple(after), mode, value if mode == "constant" else 0.0)

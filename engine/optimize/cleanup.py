@@ -1,0 +1,173 @@
+"""Nodes that change nothing are removed; reshaping operators become ``Reshape``."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute
+from engine.optimize.base import (
+    NodePass,
+    add_initializer,
+    bypass,
+    constant,
+    graph_of,
+    ints,
+    is_standard,
+    make_node,
+    padding_of,
+    static_shape,
+    substitute,
+)
+
+
+class RemoveNoOps(NodePass):
+    """``Identity``, ``Dropout``, and operators that leave shape, type and values as they are."""
+
+    op_types = frozenset(
+        {
+            "Identity",
+            "Dropout",
+            "Cast",
+            "Reshape",
+            "Transpose",
+            "Pad",
+            "Concat",
+            "Sum",
+            "Slice",
+            "Expand",
+            "Tile",
+            "Gather",
+        }
+    )
+
+    def rewrite(self, node: ir.Node) -> bool:
+        if node.op_type == "Dropout" and len(node.outputs) > 1 and node.outputs[1].uses():
+            return False
+        return self.is_no_op(node) and bypass(node)
+
+    def is_no_op(self, node: ir.Node) -> bool:
+        """Whether the first output of ``node`` always equals its first input."""
+        source, result = node.inputs[0], node.outputs[0]
+        if source is None:
+            return False
+        before, after = static_shape(source), static_shape(result)
+        match node.op_type:
+            case "Identity" | "Dropout":
+                return True
+            case "Cast":
+                return source.dtype is not None and source.dtype == attribute(node, "to")
+            case "Transpose":
+                perm = attribute(node, "perm")
+                return perm is not None and list(perm) == list(range(len(perm)))
+            case "Pad":
+                padding = padding_of(node, len(before or ()))
+                return before is not None and padding is not None and not any(padding.before + padding.after)
+            case "Concat" | "Sum":
+                return len(node.inputs) == 1
+            case "Gather":
+                return before is not None and before == after and self._gathers_all(node, before)
+            case "Slice":
+                return before is not None and before == after and self._steps_forward(node)
+            case _:
+                return before is not None and before == after
+
+    @staticmethod
+    def _gathers_all(node: ir.Node, shape: tuple[int, ...]) -> bool:
+        indices = constant(node.inputs[1])
+        size = shape[attribute(node, "axis", 0)]
+        return indices is not None and indices.shape == (size,) and np.array_equal(indices % size, np.arange(size))
+
+    @staticmethod
+    def _steps_forward(node: ir.Node) -> bool:
+        if len(node.inputs) < 5 or node.inputs[4] is None:
+            return True
+        steps = constant(node.inputs[4])
+        return steps is not None and bool(np.all(steps > 0))
+
+
+class RemoveCastPairs(NodePass):
+    """A ``Cast`` to a type that holds every value of the original, followed by the ``Cast`` back."""
+
+    op_types = frozenset({"Cast"})
+
+    exact: ClassVar[dict[ir.DataType, frozenset[ir.DataType]]] = {
+        ir.DataType.FLOAT16: frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE}),
+        ir.DataType.FLOAT: frozenset({ir.DataType.DOUBLE}),
+        ir.DataType.INT8: frozenset({ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT}),
+        ir.DataType.UINT8: frozenset({ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT}),
+        ir.DataType.INT32: frozenset({ir.DataType.INT64, ir.DataType.DOUBLE}),
+        ir.DataType.BOOL: frozenset(
+            {ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT}
+        ),
+    }
+    """Types that represent every value of a type."""
+
+    def rewrite(self, node: ir.Node) -> bool:
+        value = node.inputs[0]
+        first = value.producer() if value is not None else None
+        if value is None or first is None or not is_standard(first, "Cast"):
+            return False
+        source = first.inputs[0]
+        if source is None or source.dtype is None or source.dtype != attribute(node, "to"):
+            return False
+        if value.dtype not in self.exact.get(source.dtype, ()):
+            return False
+        node.replace_input_with(0, source)
+        return bypass(node)
+
+
+class ReshapingToReshape(NodePass):
+    """``Flatten``, ``Squeeze`` and ``Unsqueeze`` become ``Reshape`` to a constant shape, named as they were."""
+
+    op_types = frozenset({"Flatten", "Squeeze", "Unsqueeze"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, shape = node.inputs[0], static_shape(node.outputs[0])
+        if source is None or shape is None or node.name is None:
+            return False
+        target = add_initializer(graph_of(node), f"{node.name}_reshape_shape", np.asarray(shape, np.int64))
+        reshape = make_node(
+            "Reshape", [source, target], name=node.name, output=f"{node.name}_reshaped", like=node.outputs[0]
+        )
+        substitute(node, [reshape])
+        return True
+
+
+class MergeReshapes(NodePass):
+    """Of two ``Reshape`` in a row the first is dropped."""
+
+    op_types = frozenset({"Reshape"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        value = node.inputs[0]
+        first = value.producer() if value is not None else None
+        shape = static_shape(node.outputs[0])
+        target = constant(node.inputs[1])
+        if not is_standard(first, "Reshape") or first is None or first.inputs[0] is None or shape is None:
+            return False
+        if target is None or bool(np.any(target == 0)):
+            return False
+        node.replace_input_with(0, first.inputs[0])
+        return True
+
+
+class MergeTransposes(NodePass):
+    """Two ``Transpose`` in a row become one."""
+
+    op_types = frozenset({"Transpose"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        value = node.inputs[0]
+        first = value.producer() if value is not None else None
+        if not is_standard(first, "Transpose") or first is None or first.inputs[0] is None:
+            return False
+        reverse = tuple(range(len(static_shape(value) or ())))[::-1]
+        inner, outer = ints(first, "perm", reverse), ints(node, "perm", reverse)
+        if len(inner) != len(outer) or not inner:
+            return False
+        node.attributes["perm"] = ir.AttrInt64s("perm", [inner[axis] for axis in outer])
+        node.replace_input_with(0, first.inputs[0])
+        return True

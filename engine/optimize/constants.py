@@ -1,0 +1,45 @@
+"""Constants: lifted to initializers, computed where all inputs are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
+from onnxscript.optimizer import fold_constants
+
+from engine.optimize.base import static_shape
+
+MAX_FOLDED_ELEMENTS = 1 << 26
+"""Largest constant that is computed: an expanded constant may not outgrow memory."""
+
+
+class LiftConstants(LiftConstantsToInitializersPass):
+    """``Constant`` nodes become initializers under the name of their output."""
+
+    def __init__(self) -> None:
+        super().__init__(lift_all_constants=True, size_limit=0)
+
+
+class FoldConstants(ir.passes.InPlacePass):
+    """Nodes whose inputs are all constant are computed; ``Shape`` of a static tensor and the like count as constant.
+
+    Also completes the shapes of all tensors. NaN and infinite values are results like any other.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        with np.errstate(all="ignore"):
+            result = fold_constants(
+                model,
+                onnx_shape_inference=True,
+                input_size_limit=MAX_FOLDED_ELEMENTS,
+                output_size_limit=MAX_FOLDED_ELEMENTS,
+                should_fold=_affordable,
+            )
+        return ir.passes.PassResult(model, result.modified)
+
+
+def _affordable(node: ir.Node) -> bool:
+    shapes = [static_shape(value) for value in node.outputs]
+    return all(shape is None or math.prod(shape) <= MAX_FOLDED_ELEMENTS for shape in shapes)

@@ -1,0 +1,181 @@
+"""Averaging: over the whole map as ``GlobalAveragePool``, over a window as depthwise convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute
+from engine.optimize.base import (
+    NodePass,
+    add_initializer,
+    axes_of,
+    graph_of,
+    ints,
+    make_node,
+    static_shape,
+    substitute,
+)
+from engine.optimize.rules import GraphRules
+
+Window = tuple[int, int]
+
+
+class ReduceMeanToGlobalPool(NodePass):
+    """``ReduceMean`` over H and W becomes ``GlobalAveragePool``, with a ``Reshape`` where the axes are dropped."""
+
+    op_types = frozenset({"ReduceMean"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, shape = node.inputs[0], static_shape(node.inputs[0])
+        result = node.outputs[0]
+        if source is None or shape is None or len(shape) != 4 or axes_of(node, 4) != (2, 3):
+            return False
+        pooled_shape = (*shape[:2], 1, 1)
+        keeps = bool(attribute(node, "keepdims", 1))
+        pool = make_node(
+            "GlobalAveragePool",
+            [source],
+            name=str(node.name),
+            output=f"{node.name}_output",
+            like=result,
+            shape=pooled_shape,
+        )
+        if keeps and not result.is_graph_output():
+            graph = graph_of(node)
+            graph.insert_after(node, pool)
+            ir.convenience.replace_all_uses_with(result, pool.outputs[0])
+            graph.remove(node, safe=True)
+            return True
+        if keeps:
+            substitute(node, [pool])
+            return True
+        target = add_initializer(
+            graph_of(node), f"{node.name}_reshape_shape", np.asarray(static_shape(result), np.int64)
+        )
+        reshape = make_node(
+            "Reshape",
+            [pool.outputs[0], target],
+            name=f"{node.name}_reshape",
+            output=f"{node.name}_reshaped",
+            like=result,
+        )
+        substitute(node, [pool, reshape])
+        return True
+
+
+class AveragePoolToConv(NodePass):
+    """An averaging window becomes a depthwise convolution with weight 1/n, a large one a chain of them.
+
+    Node and output keep their names; weights are called ``AVERAGE_WEIGHT_FOR_<node>``, all but the last node of a chain
+    ``<node>_SPLIT_WITH_DEPTHWISE_CONV_<i>``. Windows whose padding does not count, and those that do not split into windows
+    up to the march's limit, stay as they are (ARITHMETIC.md 2.6).
+    """
+
+    op_types = frozenset({"AveragePool", "GlobalAveragePool"})
+
+    def __init__(self, rules: GraphRules) -> None:
+        self.rules = rules
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, shape = node.inputs[0], static_shape(node.inputs[0])
+        if source is None or shape is None or len(shape) != 4 or node.name is None:
+            return False
+        geometry = self._geometry(node, shape)
+        if geometry is None:
+            return False
+        windows, strides, pads = geometry
+        channels, size = shape[1], shape[2:]
+        new_nodes: list[ir.Node] = []
+        for index, (window, stride) in enumerate(zip(windows, strides, strict=True)):
+            last = index == len(windows) - 1
+            name = node.name if last else f"{node.name}_SPLIT_WITH_DEPTHWISE_CONV_{index}"
+            size = (
+                (size[0] + pads[0] + pads[2] - window[0]) // stride[0] + 1,
+                (size[1] + pads[1] + pads[3] - window[1]) // stride[1] + 1,
+            )
+            weight = np.full((channels, 1, *window), np.float32(1.0 / (window[0] * window[1])), np.float32)
+            conv = make_node(
+                "Conv",
+                [source, add_initializer(graph_of(node), f"AVERAGE_WEIGHT_FOR_{name}", weight)],
+                name=name,
+                output=f"{name}_pooled" if last else name,
+                like=node.outputs[0],
+                shape=(shape[0], channels, *size),
+                attributes={
+                    "dilations": [1, 1],
+                    "group": channels,
+                    "kernel_shape": list(window),
+                    "pads": list(pads),
+                    "strides": list(stride),
+                },
+            )
+            new_nodes.append(conv)
+            source, pads = conv.outputs[0], (0, 0, 0, 0)
+        substitute(node, new_nodes)
+        return True
+
+    def _geometry(
+        self, node: ir.Node, shape: Sequence[int]
+    ) -> tuple[list[Window], list[Window], tuple[int, ...]] | None:
+        """Windows, strides and the first pads of the chain; ``None`` where the pool stays."""
+        limit = self.rules.pooling_window
+        height, width = shape[2], shape[3]
+        no_pads = (0, 0, 0, 0)
+        if node.op_type == "GlobalAveragePool":
+            chain = split_window((height, width), limit) if self.rules.global_pooling_as_conv else None
+            return None if chain is None else (chain, chain, no_pads)
+        window = ints(node, "kernel_shape", ())
+        stride = ints(node, "strides", (1, 1))
+        pads = ints(node, "pads", no_pads)
+        auto_pad = attribute(node, "auto_pad", "NOTSET")
+        if auto_pad not in ("NOTSET", "VALID") or _overhangs(node, (height, width), window, stride, pads):
+            return None
+        if any(item != 1 for item in ints(node, "dilations", (1, 1))):
+            return None
+        if any(pads) and not attribute(node, "count_include_pad", 0):
+            return None
+        if max(window) <= limit:
+            return [(window[0], window[1])], [(stride[0], stride[1])], pads
+        covers = window == (height, width) and self.rules.global_pooling_as_conv
+        if any(pads) or not (stride == window or covers):
+            return None
+        chain = split_window((window[0], window[1]), limit)
+        return None if chain is None else (chain, chain, no_pads)
+
+
+def split_window(window: Window, limit: int) -> list[Window] | None:
+    """Windows that, applied one after the other with their own size as stride, average ``window``.
+
+    Per axis the larger factors come first, as 8 = 4 * 2 and 16 = 4 * 4 (the goldens).
+
+    Returns:
+        ``None`` where a side has a prime factor above ``limit``.
+    """
+    rows, columns = factors(window[0], limit), factors(window[1], limit)
+    if rows is None or columns is None:
+        return None
+    length = max(len(rows), len(columns))
+    rows, columns = rows + [1] * (length - len(rows)), columns + [1] * (length - len(columns))
+    return list(zip(rows, columns, strict=True))
+
+
+def factors(size: int, limit: int) -> list[int] | None:
+    """Factors of ``size``, each at most ``limit``, as few and as equal as can be, largest first; ``None`` if there are none."""
+    if size <= limit:
+        return [size]
+    best: list[int] | None = None
+    for first in range(limit, 1, -1):
+        rest = factors(size // first, first) if size % first == 0 else None
+        if rest is not None and (best is None or (len(rest) + 1, first) < (len(best), best[0])):
+            best = [first, *rest]
+    return best
+
+
+def _overhangs(node: ir.Node, size: Window, window: Sequence[int], stride: Sequence[int], pads: Sequence[int]) -> bool:
+    """Whether ``ceil_mode`` lets the last window reach beyond the padded map."""
+    if not attribute(node, "ceil_mode", 0):
+        return False
+    return any((size[i] + pads[i] + pads[i + 2] - window[i]) % stride[i] != 0 for i in range(2))

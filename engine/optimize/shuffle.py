@@ -1,0 +1,91 @@
+"""Channel shuffle and space-to-depth written as ``Reshape``, ``Transpose``, ``Reshape``."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from engine.ir import HORIZON_DOMAIN
+from engine.optimize.base import NodePass, ints, is_standard, make_node, sole_consumer, static_shape, substitute
+
+
+class CollapseShuffle(NodePass):
+    """``Reshape`` to five or six dimensions, ``Transpose``, ``Reshape`` back becomes one operator, named as the last node.
+
+    (N, g, C/g, H, W) transposed to (N, C/g, g, H, W) is ``HzChannelShuffle`` of g groups; (N, C, H/b, b, W/b, b) transposed
+    to (N, b, b, C, H/b, W/b) is ``SpaceToDepth``.
+    """
+
+    op_types = frozenset({"Reshape"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        transpose = _producer(node, "Transpose")
+        first = None if transpose is None else _producer(transpose, "Reshape")
+        if transpose is None or first is None:
+            return False
+        source = first.inputs[0]
+        outer, inner, result = static_shape(source), static_shape(first.outputs[0]), static_shape(node.outputs[0])
+        perm = ints(transpose, "perm", ())
+        if source is None or outer is None or inner is None or result is None or len(outer) != 4:
+            return False
+        collapsed = self._channel_shuffle(node, source, outer, inner, result, perm)
+        collapsed = collapsed or self._space_to_depth(node, source, outer, inner, result, perm)
+        if collapsed is None:
+            return False
+        substitute(node, [collapsed])
+        return True
+
+    @staticmethod
+    def _channel_shuffle(
+        node: ir.Node,
+        source: ir.Value,
+        outer: tuple[int, ...],
+        inner: tuple[int, ...],
+        result: tuple[int, ...],
+        perm: tuple[int, ...],
+    ) -> ir.Node | None:
+        if result != outer or perm != (0, 2, 1, 3, 4) or inner[0] != outer[0] or inner[3:] != outer[2:]:
+            return None
+        return make_node(
+            "HzChannelShuffle",
+            [source],
+            name=str(node.name),
+            output=f"{node.name}_shuffled",
+            like=node.outputs[0],
+            attributes={"group": inner[1]},
+            domain=HORIZON_DOMAIN,
+        )
+
+    @staticmethod
+    def _space_to_depth(
+        node: ir.Node,
+        source: ir.Value,
+        outer: tuple[int, ...],
+        inner: tuple[int, ...],
+        result: tuple[int, ...],
+        perm: tuple[int, ...],
+    ) -> ir.Node | None:
+        if perm != (0, 3, 5, 1, 2, 4) or len(result) != 4:
+            return None
+        batch, channels, height, width = outer
+        block = inner[3]
+        if inner != (batch, channels, height // block, block, width // block, block):
+            return None
+        if result != (batch, channels * block * block, height // block, width // block):
+            return None
+        return make_node(
+            "SpaceToDepth",
+            [source],
+            name=str(node.name),
+            output=f"{node.name}_rearranged",
+            like=node.outputs[0],
+            attributes={"blocksize": block},
+        )
+
+
+def _producer(node: ir.Node, op_type: str) -> ir.Node | None:
+    """The node of ``op_type`` whose output only ``node`` reads as its first input."""
+    value = node.inputs[0]
+    producer = value.producer() if value is not None else None
+    if value is None or not is_standard(producer, op_type) or sole_consumer(value) is not node:
+        return None
+    return producer
