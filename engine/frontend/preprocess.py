@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 
 from engine.config import InputSpec, InputType, Layout, SpaceAndRange
 from engine.errors import ConfigError, UnsupportedError
-from engine.frontend.colour import ColourMatrix, conversion_matrix
+from engine.frontend.colour import INPUT_OFFSET, ColourMatrix, conversion_matrix
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_INPUTS, shape_of
 from engine.ops.composite import PREPROCESS
 
 PREFIX = "HZ_PREPROCESS_FOR_"
-
-INPUT_OFFSET = 128
-"""What is subtracted from a uint8 image before it enters the model."""
 
 
 def insert(source: ir.Model, inputs: Sequence[InputSpec]) -> ir.Model:
