@@ -1,0 +1,102 @@
+"""The reference simulator: every node of a quantised graph by its definition, one sample at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.errors import UnsupportedError
+from engine.ir import HORIZON_DOMAIN, constant_of
+from engine.ops.registry import operator, read_attributes
+from engine.simulate.standard import StandardNode
+from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs, join_samples, split_samples
+
+Array = NDArray[Any]
+NodeFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node: what it reads, what it writes, what it computes on one sample."""
+
+    node: ir.Node
+    function: NodeFunction
+
+
+class ReferenceSimulator:
+    """Walks a quantised graph in topological order; the definition that the fast simulator is held to."""
+
+    def __init__(self, model: ir.Model) -> None:
+        model = sorted_copy(model)
+        self.inputs = describe(graph_inputs(model))
+        self.outputs = describe(model.graph.outputs)
+        self._constants, nodes = split_constants(model)
+        self._steps = [Step(node, node_function(node, model)) for node in nodes]
+
+    def run(self, feed: Mapping[str, Array], output_names: Sequence[str] | None = None) -> dict[str, Array]:
+        """Outputs by name, for a feed of any number of samples, which are computed one by one.
+
+        Raises:
+            InferenceError: the feed does not fit the model.
+        """
+        names = check_outputs(output_names, self.outputs)
+        samples = range(check_feed(feed, self.inputs))
+        return join_samples([self._one(split_samples(feed, self.inputs, i), names) for i in samples], names)
+
+    def _one(self, sample: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+        values = {**self._constants, **sample}
+        for step in self._steps:
+            inputs = [None if value is None else values[name_of(value)] for value in step.node.inputs]
+            for value, array in zip(step.node.outputs, step.function(inputs), strict=False):
+                values[name_of(value)] = array
+        return {name: values[name] for name in names}
+
+
+def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
+    """What ``node`` computes on one sample.
+
+    Raises:
+        UnsupportedError: the node belongs to neither ONNX nor the quantised operators.
+    """
+    if node.domain == HORIZON_DOMAIN:
+        return partial(operator(node.op_type).reference, attributes=read_attributes(node))
+    if node.domain in ("", "ai.onnx"):
+        return StandardNode(node, dict(model.opset_imports))
+    raise UnsupportedError(f"node {node.name}: operator {node.domain}::{node.op_type} is not known")
+
+
+def sorted_copy(model: ir.Model) -> ir.Model:
+    """``model`` with every node after what it reads; the given one is left alone."""
+    copy = model.clone()
+    copy.graph.sort()
+    return copy
+
+
+def split_constants(model: ir.Model) -> tuple[dict[str, Array], list[ir.Node]]:
+    """The values that no input changes, by name, and the nodes that are left to compute, in graph order."""
+    known = {
+        name_of(value): array
+        for value in model.graph.initializers.values()
+        if (array := constant_of(value)) is not None
+    }
+    remaining = []
+    for node in model.graph:
+        array = constant_of(node.outputs[0])
+        if array is not None:
+            known[name_of(node.outputs[0])] = array
+        elif all(value is None or name_of(value) in known for value in node.inputs):
+            inputs = [None if value is None else known[name_of(value)] for value in node.inputs]
+            known.update(zip(map(name_of, node.outputs), node_function(node, model)(inputs), strict=False))
+        else:
+            remaining.append(node)
+    return known, remaining
+
+
+def name_of(value: ir.Value) -> str:
+    """Name of a graph value; a loaded graph has no unnamed ones, an omitted output is ''."""
+    return value.name or ""

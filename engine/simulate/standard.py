@@ -1,0 +1,94 @@
+"""Standard ONNX nodes of a quantised graph: data movement on integers, and float operators that stay on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
+
+from engine.errors import ModelError
+from engine.ir import constant_of
+
+Array = NDArray[Any]
+Run = Callable[[dict[str, Array]], list[Array]]
+
+NEWEST_IR_VERSION = 10
+"""IR version of the one-node models; every ONNX Runtime that ptqlab allows reads it."""
+
+
+class StandardNode:
+    """One standard node, run on arrays of its declared shapes (one sample).
+
+    ONNX Runtime computes it where it has a kernel for the types at hand, else the ONNX reference evaluator (a quantised
+    graph holds nodes such as ``Max`` on int8 that the operator set of its file does not define). Neither depends on
+    the rest of the graph, so that the result of a node never changes with what stands around it.
+    """
+
+    def __init__(self, node: ir.Node, opsets: dict[str, int]) -> None:
+        self._node = node
+        self._opsets = opsets
+        self._constants = [constant_of(value) for value in node.inputs]
+        self._runners: dict[tuple[np.dtype[Any], ...], Run] = {}
+
+    def __call__(self, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+        """Outputs of the node; ``inputs`` in the node's order, None where one is omitted.
+
+        Raises:
+            ModelError: the node cannot be run on these inputs.
+        """
+        feed = {f"i{k}": x for k, x in enumerate(inputs) if x is not None and self._constants[k] is None}
+        types = tuple(x.dtype for x in feed.values())
+        if types not in self._runners:
+            self._runners[types] = self._prepare(feed)
+        return tuple(self._runners[types](feed))
+
+    def _prepare(self, feed: dict[str, Array]) -> Run:
+        model = self._one_node_model(feed)
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        try:
+            session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except (Fail, InvalidArgument, InvalidGraph, NoKernel):
+            return self._evaluator(model)
+        return lambda given: list(session.run(None, given))
+
+    def _evaluator(self, model: onnx.ModelProto) -> Run:
+        where = f"node {self._node.name} ({self._node.op_type})"
+        try:
+            evaluator = ReferenceEvaluator(model)
+        except (NotImplementedError, RuntimeError) as error:
+            raise ModelError(f"{where} cannot be simulated: {error}") from error
+        return lambda given: [np.asarray(output) for output in evaluator.run(None, given)]
+
+    def _one_node_model(self, feed: dict[str, Array]) -> onnx.ModelProto:
+        proto = ir.serde.serialize_node(self._node)
+        names = ["" if value is None else f"i{k}" for k, value in enumerate(self._node.inputs)]
+        outputs = [f"o{k}" if name else "" for k, name in enumerate(proto.output)]
+        del proto.input[:], proto.output[:]
+        proto.input.extend(names)
+        proto.output.extend(outputs)
+        constants = {f"i{k}": array for k, array in enumerate(self._constants) if array is not None}
+        graph = onnx.helper.make_graph(
+            [proto],
+            "node",
+            [_value_info(name, array) for name, array in feed.items()],
+            [onnx.ValueInfoProto(name=name) for name in outputs if name],
+            [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+        )
+        opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in self._opsets.items()]
+        return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=NEWEST_IR_VERSION)
+
+
+def _value_info(name: str, array: Array) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(
+        name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim
+    )
