@@ -1,1 +1,30 @@
+"""Compilation: quantised model to ``.bin`` container, with a schedule per BPU subgraph."""
 
+from __future__ import annotations
+
+from engine.compile.compiler import (
+    CompiledModel,
+    CompileMode,
+    CompileOptions,
+    InputSource,
+    OptimizeLevel,
+    compile_model,
+    from_bytes,
+    load,
+    load_quantized,
+)
+from engine.compile.container import MAGIC
+from engine.simulate.loaders import register_loader
+
+__all__ = [
+    "CompileMode",
+    "CompileOptions",
+    "CompiledModel",
+    "InputSource",
+    "OptimizeLevel",
+    "compile_model",
+    "from_bytes",
+    "load",
+]
+
+register_loader(MAGIC, load_quantized)

@@ -1,0 +1,197 @@
+"""From a quantised model to a ``.bin``: partition, schedule, pack; and back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated
+
+import onnx_ir as ir
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.compile.codec import decode_graph, encode_graph
+from engine.compile.container import ContainerReader, Section, SectionKind, encode
+from engine.compile.packing import Block
+from engine.compile.partition import CPU_OPS, Device, Segment, is_layout_change, partition
+from engine.compile.records import GraphRecord, Record, decode_record, encode_record
+from engine.compile.schedule import Schedule, schedule_of
+from engine.errors import ContainerError
+from engine.ir import write_atomically
+from engine.march.latency import load_latency
+
+
+class OptimizeLevel(StrEnum):
+    """How much the compiler fuses (``optimize_level``)."""
+
+    O0 = "O0"
+    O1 = "O1"
+    O2 = "O2"
+    O3 = "O3"
+
+
+class CompileMode(StrEnum):
+    """What the compiler minimises (``compile_mode``)."""
+
+    LATENCY = "latency"
+    BANDWIDTH = "bandwidth"
+
+
+class InputSource(StrEnum):
+    """Where the data of an input come from on the board (``input_source``)."""
+
+    DDR = "ddr"
+    PYRAMID = "pyramid"
+    RESIZER = "resizer"
+
+
+class CompileOptions(BaseModel):
+    """The compiler parameters of a conversion, under their documented names.
+
+    Attributes:
+        optimize_level: O0 stores every layer's output to DDR; O1 to O3 keep feature maps on the chip.
+        compile_mode: minimise latency or DDR traffic.
+        core_num: cores that share one frame; 2 on bernoulli2 only.
+        debug: keep per-layer figures in the result.
+        input_source: source by input name; an input that is not named is chosen by its type.
+        max_time_per_fc: longest function call in microseconds; 0 is no limit.
+        jobs: processes to compile with; does not change the result.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    optimize_level: OptimizeLevel = OptimizeLevel.O2
+    compile_mode: CompileMode = CompileMode.LATENCY
+    core_num: Annotated[int, Field(ge=1, le=2)] = 1
+    debug: bool = False
+    input_source: dict[str, InputSource] = {}
+    max_time_per_fc: Annotated[int, Field(ge=0, le=4_294_967_295)] = 0
+    jobs: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude=True)
+
+
+class Metadata(Record):
+    """The META section: where a ``.bin`` comes from."""
+
+    name: str
+    march: str
+    options: CompileOptions
+    producer: str = "ptqlab"
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A compiled model: what a ``.bin`` holds.
+
+    Attributes:
+        name: name of the model; subgraphs are called ``<name>_subgraph_<k>``.
+        march: the BPU architecture that it is compiled for.
+        options: the compiler parameters.
+        model: the quantised model; running it is running the ``.bin``.
+        segments: its partition, in running order.
+        schedules: one per BPU segment.
+    """
+
+    name: str
+    march: str
+    options: CompileOptions
+    model: ir.Model
+    segments: tuple[Segment, ...]
+    schedules: tuple[Schedule, ...]
+
+    @property
+    def cpu_nodes(self) -> tuple[ir.Node, ...]:
+        """Operators of the network that run on the CPU; quantisation and layout changes at borders are not counted."""
+        nodes = (node for segment in self.segments if segment.device is Device.CPU for node in segment.nodes)
+        return tuple(node for node in nodes if node.op_type not in CPU_OPS and not is_layout_change(node))
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the ``.bin``; equal models give equal bytes."""
+        block = _weight_block(self.march)
+        record, data, cpu_models = encode_graph(self.model, self.segments, _segment_names(self), block)
+        metadata = Metadata(name=self.name, march=self.march, options=self.options)
+        return encode(
+            [
+                Section(SectionKind.METADATA, 0, encode_record(metadata)),
+                Section(SectionKind.GRAPH, 0, encode_record(record)),
+                *(Section(SectionKind.SCHEDULE, k, encode_record(s)) for k, s in enumerate(self.schedules)),
+                *(Section(SectionKind.CPU_MODEL, k, model) for k, model in enumerate(cpu_models)),
+                Section(SectionKind.DATA, 0, data),
+            ]
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the ``.bin``, atomically."""
+        return write_atomically(path, self.to_bytes())
+
+
+def compile_model(
+    quantized: ir.Model, march: str, options: CompileOptions | None = None, name: str | None = None
+) -> CompiledModel:
+    """Compile a quantised model.
+
+    Args:
+        quantized: a model of the quantised stage, ours or the original's, all tensor types and shapes known.
+        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        options: compiler parameters.
+        name: name of the model; the graph's own where it is None.
+
+    Raises:
+        UnsupportedError: the march is unknown.
+        ModelError: the model is not a quantised one, or a tensor has no static type.
+    """
+    name = name or quantized.graph.name or "model"
+    segments = partition(quantized.graph)
+    on_bpu = [segment for segment in segments if segment.device is Device.BPU]
+    block = _weight_block(march)
+    schedules = tuple(schedule_of(segment, f"{name}_subgraph_{k}", block) for k, segment in enumerate(on_bpu))
+    return CompiledModel(name, march, options or CompileOptions(), quantized, segments, schedules)
+
+
+def load(path: str | os.PathLike[str]) -> CompiledModel:
+    """Read a ``.bin`` file.
+
+    Raises:
+        ContainerError: the file is missing, damaged, truncated, of another version, or does not hold a valid model.
+    """
+    try:
+        return from_bytes(Path(path).read_bytes(), os.fspath(path))
+    except OSError as error:
+        raise ContainerError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
+
+
+def from_bytes(data: bytes, where: str = "model") -> CompiledModel:
+    """Inverse of :meth:`CompiledModel.to_bytes`; ``where`` is how messages call the file.
+
+    Raises:
+        ContainerError: see :func:`load`.
+    """
+    reader = ContainerReader(BytesIO(data), where)
+    metadata = decode_record(Metadata, reader.read(SectionKind.METADATA), f"{where}: META")
+    record = decode_record(GraphRecord, reader.read(SectionKind.GRAPH), f"{where}: GRPH")
+    cpu_models = [reader.read(SectionKind.CPU_MODEL, k) for k in range(reader.count(SectionKind.CPU_MODEL))]
+    schedules = tuple(
+        decode_record(Schedule, reader.read(SectionKind.SCHEDULE, k), f"{where}: SCHD[{k}]")
+        for k in range(reader.count(SectionKind.SCHEDULE))
+    )
+    if len(schedules) != sum(segment.device is Device.BPU for segment in record.segments):
+        raise ContainerError(f"{where}: {len(schedules)} schedules do not match the BPU subgraphs")
+    model, segments = decode_graph(record, reader.read(SectionKind.DATA), cpu_models)
+    return CompiledModel(metadata.name, metadata.march, metadata.options, model, segments, schedules)
+
+
+def load_quantized(path: Path) -> ir.Model:
+    """The quantised model in a ``.bin`` file, for sessions."""
+    return load(path).model
+
+
+def _weight_block(march: str) -> Block:
+    block = load_latency(march).weight_block
+    return Block(block.out_channels, block.in_channels)
+
+
+def _segment_names(compiled: CompiledModel) -> list[str]:
+    bpu = iter(schedule.name for schedule in compiled.schedules)
+    cpu = iter(f"{compiled.name}_cpu_{k}" for k in range(len(compiled.segments)))
+    return [next(bpu) if segment.device is Device.BPU else next(cpu) for segment in compiled.segments]

@@ -1,0 +1,202 @@
+"""The layers of a BPU subgraph: what each computes, in shapes and counts, without numbers.
+
+A layer is one node of the quantised graph. Layout changes are no layers: a subgraph's tensors are NHWC inside, and its
+borders are described by the container.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.compile.packing import Block, packed_bytes, weight_layout
+from engine.compile.partition import is_layout_change
+from engine.compile.records import Record
+from engine.ir import attribute, shape_of
+
+
+class LayerKind(StrEnum):
+    """How the BPU executes a layer, as far as its cost goes."""
+
+    CONV = "conv"
+    DEPTHWISE = "depthwise"
+    GROUPED = "grouped"
+    TRANSPOSED = "transposed"
+    MATMUL = "matmul"
+    ADD = "add"
+    MUL = "mul"
+    LUT = "lut"
+    POOL = "pool"
+    REDUCE = "reduce"
+    RESIZE = "resize"
+    MOVE = "move"
+
+
+_KINDS = {
+    "HzSQuantizedPreprocess": LayerKind.CONV,
+    "HzSQuantizedConv": LayerKind.CONV,
+    "HzSQuantizedConvTranspose": LayerKind.TRANSPOSED,
+    "HzSQuantizedMatmul": LayerKind.MATMUL,
+    "HzSElementwiseAdd": LayerKind.ADD,
+    "HzSElementwiseSub": LayerKind.ADD,
+    "HzSElementwiseMul": LayerKind.MUL,
+    "HzRequantize": LayerKind.ADD,
+    "Max": LayerKind.ADD,
+    "HzLut": LayerKind.LUT,
+    "HzLut2Layer": LayerKind.LUT,
+    "HzSPRelu": LayerKind.LUT,
+    "HzPRelu": LayerKind.LUT,
+    "HzLeakyRelu": LayerKind.LUT,
+    "HzQuantizedMaxPool": LayerKind.POOL,
+    "HzQuantizedAveragePool": LayerKind.POOL,
+    "HzSQuantizedGlobalAveragePool": LayerKind.REDUCE,
+    "HzQuantizedGlobalMaxPool": LayerKind.REDUCE,
+    "HzSQuantizedReduceMean": LayerKind.REDUCE,
+    "HzSQuantizedReduceSum": LayerKind.REDUCE,
+    "HzQuantizedReduceMax": LayerKind.REDUCE,
+    "HzQuantizedArgMax": LayerKind.REDUCE,
+    "HzQuantizedRoiResize": LayerKind.RESIZE,
+    "HzQuantizedResizeUpsample": LayerKind.RESIZE,
+}
+"""Cost class by operator type; every other operator only moves data."""
+
+_WEIGHT_KINDS = frozenset({LayerKind.CONV, LayerKind.TRANSPOSED})
+CHANNEL_PARAMETER_BYTES = 8
+"""Bytes of bias and requantisation parameters per output channel (LATENCY.md: loaded = input + weights + 8 x Cout)."""
+
+
+class Layer(Record):
+    """One layer.
+
+    Attributes:
+        name: the node's name.
+        op_type: operator of the quantised graph.
+        kind: cost class.
+        inputs: names of the tensors it reads, constants left out; layout changes are looked through.
+        output: name of the tensor that it computes.
+        input_shapes: shapes of ``inputs``, NHWC for rank 4.
+        output_shape: shape of ``output``.
+        input_bits: width of the first input's elements.
+        output_bits: width of the output's elements.
+        kernel: window height and width; (1, 1) where there is none.
+        strides: vertical and horizontal stride.
+        group: convolution groups.
+        macs: multiply-accumulates per frame.
+        weight_bytes: packed weights.
+        parameter_bytes: biases, requantisation parameters and tables.
+    """
+
+    name: str
+    op_type: str
+    kind: LayerKind
+    inputs: tuple[str, ...]
+    output: str
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shape: tuple[int, ...]
+    input_bits: int = 8
+    output_bits: int = 8
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    group: int = 1
+    macs: int = 0
+    weight_bytes: int = 0
+    parameter_bytes: int = 0
+
+    @property
+    def ops(self) -> int:
+        """Operations per frame as the original counts them: two per multiply-accumulate."""
+        return 2 * self.macs
+
+
+def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
+    """The layers of a BPU segment in running order; ``block`` is the padding of packed weights.
+
+    Raises:
+        ModelError: a tensor's shape is not static.
+    """
+    return tuple(_layer(node, block) for node in nodes if not is_layout_change(node))
+
+
+def through_layout(value: ir.Value) -> ir.Value:
+    """The tensor that ``value`` is a re-ordered view of."""
+    node = value.producer()
+    while node is not None and is_layout_change(node) and node.inputs[0] is not None and _is_integer(node.inputs[0]):
+        value = node.inputs[0]
+        node = value.producer()
+    return value
+
+
+def _is_integer(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_integer()
+
+
+def _layer(node: ir.Node, block: Block) -> Layer:
+    activations = [value for value in node.inputs if value is not None and value.const_value is None]
+    weight = _weight(node)
+    output = node.outputs[0]
+    kind = _kind(node, weight)
+    out_shape = shape_of(output)
+    return Layer(
+        name=node.name or "",
+        op_type=node.op_type,
+        kind=kind,
+        inputs=tuple(through_layout(value).name or "" for value in activations),
+        output=output.name or "",
+        input_shapes=tuple(shape_of(value) for value in activations),
+        output_shape=out_shape,
+        input_bits=_bits(activations[0]) if activations else 8,
+        output_bits=_bits(output),
+        kernel=_pair(node, "kernel_shape"),
+        strides=_pair(node, "strides"),
+        group=int(attribute(node, "group", 1)),
+        macs=_macs(node, weight, out_shape),
+        weight_bytes=0 if weight is None else packed_bytes("int8", weight.shape, weight_layout(weight), block),
+        parameter_bytes=_parameter_bytes(node, weight, out_shape),
+    )
+
+
+def _weight(node: ir.Node) -> np.ndarray | None:
+    if _KINDS.get(node.op_type) not in _WEIGHT_KINDS or len(node.inputs) < 2 or node.inputs[1] is None:
+        return None
+    tensor = node.inputs[1].const_value
+    return None if tensor is None else tensor.numpy()
+
+
+def _kind(node: ir.Node, weight: np.ndarray | None) -> LayerKind:
+    kind = _KINDS.get(node.op_type, LayerKind.MOVE)
+    group = int(attribute(node, "group", 1))
+    if kind is LayerKind.CONV and weight is not None and group > 1:
+        return LayerKind.DEPTHWISE if weight.shape[3] == 1 else LayerKind.GROUPED
+    return kind
+
+
+def _macs(node: ir.Node, weight: np.ndarray | None, out_shape: tuple[int, ...]) -> int:
+    """Multiply-accumulates: output elements times the weights that each of them takes."""
+    if node.op_type == "HzSQuantizedConvTranspose" and weight is not None:
+        first = node.inputs[0]
+        return math.prod(shape_of(first)) * math.prod(weight.shape[1:]) if first is not None else 0
+    if weight is not None:
+        return math.prod(out_shape) * math.prod(weight.shape[1:])
+    if _KINDS.get(node.op_type) is LayerKind.MATMUL and node.inputs[0] is not None:
+        return math.prod(out_shape) * shape_of(node.inputs[0])[-1]
+    return 0
+
+
+def _parameter_bytes(node: ir.Node, weight: np.ndarray | None, out_shape: tuple[int, ...]) -> int:
+    if weight is not None:
+        return CHANNEL_PARAMETER_BYTES * out_shape[-1]
+    constants = [value.const_value for value in node.inputs if value is not None and value.const_value is not None]
+    return sum(tensor.nbytes for tensor in constants)
+
+
+def _pair(node: ir.Node, name: str) -> tuple[int, int]:
+    values = attribute(node, name, (1, 1))
+    return (int(values[0]), int(values[1])) if len(values) == 2 else (1, 1)
+
+
+def _bits(value: ir.Value) -> int:
+    return int(8 * value.dtype.itemsize) if value.dtype is not None else 8

@@ -1,0 +1,141 @@
+"""Which nodes of a quantised graph run together: connected BPU regions, and the CPU nodes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import onnx_ir as ir
+
+from engine.errors import ModelError
+from engine.ir import HORIZON_DOMAIN
+
+CPU_OPS = frozenset({"HzQuantize", "HzDequantize"})
+"""Operators of domain ``horizon`` that the runtime executes on the CPU, at the borders of subgraphs."""
+
+_INTEGERS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32})
+_LAYOUT_PERMUTATIONS = ((0, 2, 3, 1), (0, 3, 1, 2))
+
+
+class Device(StrEnum):
+    """Where a segment runs."""
+
+    BPU = "BPU"
+    CPU = "CPU"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Nodes that run together on one device, in topological order.
+
+    Attributes:
+        device: where they run.
+        nodes: the nodes of the quantised graph.
+    """
+
+    device: Device
+    nodes: tuple[ir.Node, ...]
+
+
+def partition(graph: ir.Graph) -> tuple[Segment, ...]:
+    """Split ``graph`` into segments in an order in which they can run one after the other.
+
+    A node's level is the greatest number of changes of device on any way from the inputs to it. Connected BPU nodes of
+    one level form a subgraph: no way between two of them can lead over the CPU, for that would raise the level. All CPU
+    nodes of one level form one segment.
+
+    Raises:
+        ModelError: a tensor's type is unknown, or no node runs on the BPU (the model is not a quantised one).
+    """
+    nodes = list(graph)
+    devices = {node: device_of(node) for node in nodes}
+    _move_bare_layout_changes(nodes, devices)
+    if Device.BPU not in devices.values():
+        raise ModelError(f"graph {graph.name}: no node runs on the BPU; compile takes a quantized model")
+    levels = _levels(nodes, devices)
+    segments = []
+    for level in range(max(levels.values()) + 1):
+        at_level = [node for node in nodes if levels[node] == level]
+        device = Device.BPU if level % 2 else Device.CPU
+        regions = _connected(at_level) if device is Device.BPU else [at_level] if at_level else []
+        segments += [Segment(device, tuple(region)) for region in regions]
+    return tuple(segments)
+
+
+def device_of(node: ir.Node) -> Device:
+    """The device of ``node``: the BPU if it computes on quantised integers only.
+
+    Raises:
+        ModelError: a tensor of a node of the standard domain has no known type.
+    """
+    if node.domain == HORIZON_DOMAIN:
+        return Device.CPU if node.op_type in CPU_OPS else Device.BPU
+    if any(
+        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
+    ):
+        return Device.CPU
+    types = {_dtype(value) for value in _activations(node)}
+    return Device.BPU if types <= _INTEGERS else Device.CPU
+
+
+def is_layout_change(node: ir.Node) -> bool:
+    """Whether ``node`` only turns NCHW into NHWC or back: free inside a subgraph, a copy at its border."""
+    perm = node.attributes.get("perm")
+    return node.op_type == "Transpose" and perm is not None and tuple(perm.as_ints()) in _LAYOUT_PERMUTATIONS
+
+
+def _activations(node: ir.Node) -> list[ir.Value]:
+    inputs = [value for value in node.inputs if value is not None and value.const_value is None]
+    return [*inputs, *(value for value in node.outputs if value.name)]
+
+
+def _dtype(value: ir.Value) -> ir.DataType:
+    if value.dtype is None:
+        raise ModelError(f"tensor {value.name}: its element type is unknown")
+    return value.dtype
+
+
+def _move_bare_layout_changes(nodes: Sequence[ir.Node], devices: dict[ir.Node, Device]) -> None:
+    """A region of nothing but layout changes is no work for the BPU: the runtime copies on the CPU."""
+    for region in _connected([node for node in nodes if devices[node] is Device.BPU]):
+        if all(is_layout_change(node) for node in region):
+            devices.update(dict.fromkeys(region, Device.CPU))
+
+
+def _levels(nodes: Sequence[ir.Node], devices: dict[ir.Node, Device]) -> dict[ir.Node, int]:
+    """Levels of all nodes; BPU nodes are at odd levels and CPU nodes at even ones."""
+    levels: dict[ir.Node, int] = {}
+    for node in nodes:
+        level = 1 if devices[node] is Device.BPU else 0
+        for before in _predecessors(node):
+            level = max(level, levels[before] + (devices[before] is not devices[node]))
+        levels[node] = level
+    return levels
+
+
+def _predecessors(node: ir.Node) -> Iterable[ir.Node]:
+    for value in node.inputs:
+        producer = None if value is None else value.producer()
+        if producer is not None:
+            yield producer
+
+
+def _connected(nodes: Sequence[ir.Node]) -> list[list[ir.Node]]:
+    """Groups of ``nodes`` that tensors connect, each in the order of ``nodes``, ordered by their first node."""
+    parent = {node: node for node in nodes}
+
+    def root(node: ir.Node) -> ir.Node:
+        while parent[node] is not node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for node in nodes:
+        for before in _predecessors(node):
+            if before in parent:
+                parent[root(node)] = root(before)
+    groups: dict[ir.Node, list[ir.Node]] = {}
+    for node in nodes:
+        groups.setdefault(root(node), []).append(node)
+    return list(groups.values())
