@@ -1,11 +1,11 @@
 """Colour formats: the matrices that become part of a model, and the conversions of images.
 
-Images here are (N, H, W, C); NV12 is (N, H * 3 / 2, W): the luma plane, below it the interleaved chroma of every second pixel
-of every second row. YUV is BT.601: over the whole range 0..255, or luma 16..235 for ``bt601_video``.
+Images here are (N, H, W, C); NV12 is (N, H * 3 / 2, W): the luma plane, below it the interleaved chroma of every second
+pixel of every second row. YUV is BT.601: over the whole range 0..255, or luma 16..235 for ``bt601_video``.
 
 The conversions to YUV are the original's: its calibration thresholds for image inputs follow from them exactly (goldens
-``p_yuv`` and ``p_nv12``). It converts floats without rounding for ``yuv444``, and for ``nv12`` truncates to uint8 and lets
-the upper left pixel of every 2x2 block give the chroma, which is why thresholds of ``nv12`` inputs can be twice as large.
+``p_yuv`` and ``p_nv12``). It converts floats without rounding for ``yuv444``; for ``nv12`` it truncates to uint8 and
+lets the upper left pixel of every 2x2 block give the chroma, so that ``nv12`` thresholds can be twice as large.
 """
 
 from __future__ import annotations
@@ -16,22 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.config import InputSpec, InputType, Layout, SpaceAndRange
+from engine.config import SUPPORTED_CONVERSIONS, InputSpec, InputType, Layout, SpaceAndRange
 from engine.errors import InferenceError, UnsupportedError
 
 Images = NDArray[Any]
 
 INPUT_OFFSET = 128
 """What is subtracted from a uint8 image before it enters the model."""
-
-SUPPORTED_CONVERSIONS: dict[InputType, tuple[InputType, ...]] = {
-    InputType.YUV444: (InputType.NV12, InputType.YUV444),
-    InputType.RGB: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
-    InputType.BGR: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
-    InputType.GRAY: (InputType.GRAY,),
-    InputType.FEATUREMAP: (InputType.FEATUREMAP,),
-}
-"""Run-time formats per training format (the documents' table of ``input_type_train`` and ``input_type_rt``)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +56,7 @@ _RGB_TO_YUV = {
         (16, 128, 128),
     ),
 }
-"""Matrix and what is added after it, for calibration data; ``regular`` is measured, ``bt601_video`` is the standard's."""
+"""Matrix and what is added after it; ``regular`` is measured, ``bt601_video`` is the standard's."""
 
 
 def check_conversion(type_train: InputType, type_rt: InputType) -> None:
@@ -77,8 +68,8 @@ def check_conversion(type_train: InputType, type_rt: InputType) -> None:
     if type_rt not in SUPPORTED_CONVERSIONS.get(type_train, ()):
         allowed = ", ".join(kind.value for kind in SUPPORTED_CONVERSIONS.get(type_train, ())) or "none"
         raise UnsupportedError(
-            f"input_type_train {type_train.value!r} not supported transform to input_type_rt {type_rt.value!r} for now. "
-            f"Allowed: {allowed}"
+            f"input_type_train {type_train.value!r} not supported transform to input_type_rt {type_rt.value!r} for "
+            f"now. Allowed: {allowed}"
         )
 
 

@@ -38,8 +38,8 @@ def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]
         input_shapes: shape per input name, for inputs that the file leaves dynamic.
 
     Returns:
-        A model that the full ONNX checker accepts, with static inferred shapes on every tensor whose shape follows from the
-        inputs, and a unique non-empty name on every node (``<OpType>_<index>`` where the file has none).
+        A model that the full ONNX checker accepts, with static inferred shapes on every tensor whose shape follows from
+        the inputs, and a unique non-empty name on every node (``<OpType>_<index>`` where the file has none).
 
     Raises:
         ModelError: the file is missing, damaged, invalid, or an input stays dynamic.
@@ -56,6 +56,12 @@ def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]
     model = infer_shapes(model, path)
     name_nodes(model)
     return model
+
+
+def input_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Names of the inputs of an ONNX file; initializers are none."""
+    graph = load_model(path).graph
+    return tuple(str(value.name) for value in graph.inputs if value.name not in graph.initializers)
 
 
 def check_versions(model: ir.Model, path: Path) -> None:
@@ -128,7 +134,8 @@ def _fix_input_shape(value: ir.Value, wanted: Sequence[int] | None, path: Path) 
         len(own) == len(wanted) and all(a in (None, b) for a, b in zip(own, wanted, strict=True))
     ):
         raise ConfigError(
-            f"{path}: input_shape {_readable(wanted)} of {value.name!r} contradicts the model, whose shape is {_readable(own)}"
+            f"{path}: input_shape {_readable(wanted)} of {value.name!r} contradicts the model, whose shape is "
+            f"{_readable(own)}"
         )
     value.shape = ir.Shape(wanted)
     return own is None or None in own

@@ -1,7 +1,7 @@
 """Insert ``HzPreprocess``: colour conversion, mean and scale become the first operator of the model.
 
-The node computes ``weight * (pixel - 128) + bias`` as a 1x1 convolution, where ``pixel`` has the run-time colour format and
-the result the normalised format that the network was trained on (ARITHMETIC.md 2.8, CALIBRATION.md 5).
+The node computes ``weight * (pixel - 128) + bias`` as a 1x1 convolution, where ``pixel`` has the run-time colour format
+and the result the normalised format that the network was trained on (ARITHMETIC.md 2.8, CALIBRATION.md 5).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PREFIX = "HZ_PREPROCESS_FOR_"
 def insert(source: ir.Model, inputs: Sequence[InputSpec]) -> ir.Model:
     """Put one ``HzPreprocess`` behind every image input.
 
-    Node and output are called ``HZ_PREPROCESS_FOR_<input>``, the initializers ``…_weight`` (float32, shape (C, 1, 1, 1) or
-    (3, 3, 1, 1)) and ``…_bias`` (float32, shape (C,)). Feature maps stay as they are. The specs are kept in the
+    Node and output are called ``HZ_PREPROCESS_FOR_<input>``, the initializers ``…_weight`` (float32, shape (C, 1, 1, 1)
+    or (3, 3, 1, 1)) and ``…_bias`` (float32, shape (C,)). Feature maps stay as they are. The specs are kept in the
     model's metadata under ``hz.inputs``.
 
     Args:
@@ -34,7 +34,8 @@ def insert(source: ir.Model, inputs: Sequence[InputSpec]) -> ir.Model:
         inputs: what each input is; inputs that are not named are feature maps.
 
     Raises:
-        ConfigError: an unknown input, a channel count that does not fit the colour format, mean or scale of the wrong length.
+        ConfigError: an unknown input; a channel count or size that does not fit the colour format; mean or scale of the
+            wrong length.
         UnsupportedError: there is no conversion from the run-time to the training format.
     """
     model = source.clone()
@@ -93,8 +94,14 @@ def _check_shape(value: ir.Value, spec: InputSpec) -> int:
     expected = 1 if spec.type_train is InputType.GRAY else 3
     if channels != expected:
         raise ConfigError(
-            f"input {spec.name!r}: input_type_train {spec.type_train.value!r} has {expected} channel(s), shape {shape} in layout "
-            f"{spec.layout_train.value} has {channels}"
+            f"input {spec.name!r}: input_type_train {spec.type_train.value!r} has {expected} channel(s), shape {shape} "
+            f"in layout {spec.layout_train.value} has {channels}"
+        )
+    size = shape[2:] if spec.layout_train is Layout.NCHW else shape[1:3]
+    if spec.type_rt in (InputType.NV12, InputType.YUV444) and any(side % 2 for side in size):
+        raise ConfigError(
+            f"input {spec.name!r}: input_type_rt {spec.type_rt.value!r} needs even height and width, the model's input "
+            f"is {size[0]}x{size[1]}"
         )
     return channels
 
@@ -135,7 +142,8 @@ def intermediate_type(spec: InputSpec) -> str:
         case InputType.YUV444 | InputType.NV12:
             return "YUV_BT601_FULL_RANGE_128"
     raise UnsupportedError(
-        f"input {spec.name!r}: input_type_rt {spec.type_rt.value!r} cannot feed input_type_train {spec.type_train.value!r}"
+        f"input {spec.name!r}: input_type_rt {spec.type_rt.value!r} cannot feed input_type_train "
+        f"{spec.type_train.value!r}"
     )
 
 
