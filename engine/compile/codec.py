@@ -7,6 +7,7 @@ CPU operators. :func:`decode_graph` rebuilds the quantised model, node for node 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from engine.compile.records import (
     AttributeKind,
     AttributeRecord,
     BlobRecord,
+    BlockRecord,
     GraphRecord,
     NodeRecord,
     SegmentRecord,
@@ -40,14 +42,14 @@ class DataWriter:
     """Collects arrays into the DATA section."""
 
     def __init__(self, block: Block) -> None:
-        self._block = block
+        self.block = block
         self._data = bytearray()
 
     def add(self, array: NDArray[Any], layout: Layout = Layout.LINEAR) -> BlobRecord:
         """Append ``array`` and say where it is."""
         self._data += bytes(-len(self._data) % _BLOB_ALIGNMENT)
         offset = len(self._data)
-        self._data += pack(array, layout, self._block)
+        self._data += pack(array, layout, self.block)
         dtype: Any = array.dtype.name
         return BlobRecord(
             offset=offset, length=len(self._data) - offset, dtype=dtype, shape=tuple(array.shape), layout=layout
@@ -113,7 +115,7 @@ def encode_graph(
         name=graph.name or "graph",
         ir_version=model.ir_version,
         opsets=dict(sorted(model.opset_imports.items())),
-        block=(block.out_channels, block.in_channels),
+        block=BlockRecord(**asdict(block)),
         inputs=tuple(_tensor(value) for value in graph.inputs),
         outputs=tuple(_tensor(value) for value in graph.outputs),
         values=tuple(_tensor(value) for value in inner),
@@ -130,7 +132,7 @@ def decode_graph(record: GraphRecord, data: bytes, cpu_models: Sequence[bytes]) 
     Raises:
         ContainerError: the parts do not form a valid graph.
     """
-    reader = DataReader(data, Block(*record.block))
+    reader = DataReader(data, Block(**record.block.model_dump()))
     initializers = {name: numpy_helper.from_array(reader.get(blob), name) for name, blob in record.constants.items()}
     remaining = iter(cpu_models)
     nodes: list[onnx.NodeProto] = []
@@ -154,7 +156,9 @@ def _add_constants(node: ir.Node, constants: dict[str, BlobRecord], writer: Data
             continue
         array = value.const_value.numpy()
         is_weight = position == _WEIGHT_INPUT and array.ndim == 4 and array.dtype == np.int8
-        constants[_name(value)] = writer.add(array, weight_layout(array) if is_weight else Layout.LINEAR)
+        constants[_name(value)] = writer.add(
+            array, weight_layout(array.shape, writer.block) if is_weight else Layout.LINEAR
+        )
 
 
 def _encode_node(node: ir.Node, writer: DataWriter) -> NodeRecord:

@@ -18,9 +18,9 @@ from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Device, Segment, is_layout_change, partition
 from engine.compile.records import GraphRecord, Record, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
-from engine.errors import ContainerError
+from engine.errors import ContainerError, UnsupportedError
 from engine.ir import write_atomically
-from engine.march.latency import load_latency
+from engine.march.latency import Latency, load_latency
 
 
 class OptimizeLevel(StrEnum):
@@ -138,15 +138,40 @@ def compile_model(
         name: name of the model; the graph's own where it is None.
 
     Raises:
-        UnsupportedError: the march is unknown.
+        UnsupportedError: the march is unknown or cannot do what the options ask for.
         ModelError: the model is not a quantised one, or a tensor has no static type.
     """
+    options = options or CompileOptions()
+    check_options(options, march)
     name = name or quantized.graph.name or "model"
     segments = partition(quantized.graph)
     on_bpu = [segment for segment in segments if segment.device is Device.BPU]
     block = _weight_block(march)
-    schedules = tuple(schedule_of(segment, f"{name}_subgraph_{k}", block) for k, segment in enumerate(on_bpu))
-    return CompiledModel(name, march, options or CompileOptions(), quantized, segments, schedules)
+    capacity = feature_map_capacity(load_latency(march), options.optimize_level)
+    schedules = tuple(schedule_of(segment, f"{name}_subgraph_{k}", block, capacity) for k, segment in enumerate(on_bpu))
+    return CompiledModel(name, march, options, quantized, segments, schedules)
+
+
+def feature_map_capacity(latency: Latency, level: OptimizeLevel) -> int:
+    """Bytes of feature maps that an optimisation level keeps on the chip."""
+    match level:
+        case OptimizeLevel.O0:
+            return 0
+        case OptimizeLevel.O1:
+            return latency.on_chip_bytes
+        case OptimizeLevel.O2 | OptimizeLevel.O3:
+            return latency.fused_bytes
+
+
+def check_options(options: CompileOptions, march: str) -> None:
+    """Refuse what ``march`` or this release cannot do.
+
+    Raises:
+        UnsupportedError: ``core_num`` exceeds the march's cores, or a setting is not built yet.
+    """
+    cores = load_latency(march).cores
+    if options.core_num > cores:
+        raise UnsupportedError(f"core_num is {options.core_num}; march {march} supports {cores} per frame")
 
 
 def load(path: str | os.PathLike[str]) -> CompiledModel:
@@ -187,8 +212,7 @@ def load_quantized(path: Path) -> ir.Model:
 
 
 def _weight_block(march: str) -> Block:
-    block = load_latency(march).weight_block
-    return Block(block.out_channels, block.in_channels)
+    return Block(**load_latency(march).weight_block.model_dump())
 
 
 def _segment_names(compiled: CompiledModel) -> list[str]:

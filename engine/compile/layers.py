@@ -154,7 +154,9 @@ def _layer(node: ir.Node, block: Block) -> Layer:
         strides=_pair(node, "strides"),
         group=int(attribute(node, "group", 1)),
         macs=_macs(node, weight, out_shape),
-        weight_bytes=0 if weight is None else packed_bytes("int8", weight.shape, weight_layout(weight), block),
+        weight_bytes=0
+        if weight is None
+        else packed_bytes("int8", weight.shape, weight_layout(weight.shape, block), block),
         parameter_bytes=_parameter_bytes(node, weight, out_shape),
     )
 

@@ -1,13 +1,15 @@
 """How constants lie in a ``.bin``: convolution weights in blocks that the MAC array loads, everything else in a row.
 
-A convolution weight (output channels, kernel height, kernel width, input channels) becomes
-``[out blocks][kernel height][kernel width][in blocks][out][in]`` with both channel axes padded by zeros to the march's
-block (LATENCY.md: 16 x 8 on bayes-e). Where a weight has one input channel (depthwise) only the output channels are
-padded. Packing loses nothing: :func:`unpack` gives the array back.
+A convolution weight (output channels, kernel height, kernel width, input channels / group) becomes
+``[out blocks][taps][in blocks][out][in]``, taps = kernel height x width, with both channel axes padded by zeros to the
+march's block. Where the march has a depthwise unit and a weight has one input channel it becomes
+``[channel blocks][taps][channel]`` with channels and taps padded. Both rules reproduce the measured weight traffic
+(``docs/performance_model.md``). Packing loses nothing: :func:`unpack` gives the array back.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -28,15 +30,24 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True)
 class Block:
-    """Channels that the MAC array takes at once; weights are padded to multiples of these."""
+    """Multiples that convolution weights are padded to.
+
+    Attributes:
+        out_channels: output channels of a block.
+        in_channels: input channels of a block.
+        depthwise_channels: channels of a block of a depthwise weight; 0 where depthwise weights are packed like others.
+        depthwise_taps: multiple that the taps of a depthwise weight are padded to.
+    """
 
     out_channels: int
     in_channels: int
+    depthwise_channels: int = 0
+    depthwise_taps: int = 1
 
 
-def weight_layout(array: NDArray[Any]) -> Layout:
+def weight_layout(shape: tuple[int, ...], block: Block) -> Layout:
     """Layout of a convolution weight of shape (O, kh, kw, I / group)."""
-    return Layout.DEPTHWISE if array.shape[3] == 1 else Layout.BLOCKED
+    return Layout.DEPTHWISE if block.depthwise_channels and shape[3] == 1 else Layout.BLOCKED
 
 
 def pack(array: NDArray[Any], layout: Layout, block: Block) -> bytes:
@@ -44,22 +55,18 @@ def pack(array: NDArray[Any], layout: Layout, block: Block) -> bytes:
     array = np.asarray(array, _little_endian(array.dtype.name))
     if layout is Layout.LINEAR:
         return array.tobytes()
-    shape = tuple(array.shape)
-    outs, kh, kw, ins = _padded_shape(shape, layout, block)
-    padded = np.zeros((outs, kh, kw, ins), array.dtype)
-    padded[: shape[0], :, :, : shape[3]] = array
-    block_in = ins if layout is Layout.DEPTHWISE else block.in_channels
-    blocks = padded.reshape(outs // block.out_channels, block.out_channels, kh, kw, ins // block_in, block_in)
-    return blocks.transpose(0, 2, 3, 4, 1, 5).tobytes()
+    outs, kh, kw, ins = array.shape
+    padded = np.zeros(_padded_shape(array.shape, layout, block), array.dtype)
+    padded[:outs, : kh * kw, :ins] = array.reshape(outs, kh * kw, ins)
+    out_block, in_block = _block_of(layout, block)
+    blocks = padded.reshape(-1, out_block, padded.shape[1], padded.shape[2] // in_block, in_block)
+    return blocks.transpose(0, 2, 3, 1, 4).tobytes()
 
 
 def packed_bytes(dtype: str, shape: tuple[int, ...], layout: Layout, block: Block) -> int:
     """Length in bytes of what :func:`pack` returns."""
     elements = shape if layout is Layout.LINEAR else _padded_shape(shape, layout, block)
-    count = 1
-    for dim in elements:
-        count *= dim
-    return count * _little_endian(dtype).itemsize
+    return math.prod(elements) * _little_endian(dtype).itemsize
 
 
 def unpack(data: bytes | memoryview, dtype: str, shape: tuple[int, ...], layout: Layout, block: Block) -> NDArray[Any]:
@@ -70,28 +77,33 @@ def unpack(data: bytes | memoryview, dtype: str, shape: tuple[int, ...], layout:
     """
     if layout is not Layout.LINEAR and len(shape) != 4:
         raise ContainerError(f"a {layout} constant has rank 4, not shape {shape}")
+    if layout is Layout.DEPTHWISE and (shape[3] != 1 or not block.depthwise_channels):
+        raise ContainerError(f"a constant of shape {shape} cannot be packed as {layout} in blocks of {block}")
     if len(data) != packed_bytes(dtype, shape, layout, block):
         raise ContainerError(f"a {layout} constant of {dtype} {shape} does not have {len(data)} bytes")
     flat = np.frombuffer(data, _little_endian(dtype))
     if layout is Layout.LINEAR:
         return flat.reshape(shape).copy()
-    outs, kh, kw, ins = _padded_shape(shape, layout, block)
-    block_in = ins if layout is Layout.DEPTHWISE else block.in_channels
-    blocks = flat.reshape(outs // block.out_channels, kh, kw, ins // block_in, block.out_channels, block_in)
-    padded = blocks.transpose(0, 4, 1, 2, 3, 5).reshape(outs, kh, kw, ins)
-    if padded[shape[0] :].any() or padded[..., shape[3] :].any():
-        raise ContainerError("the padding of a packed weight is not zero")
-    return np.ascontiguousarray(padded[: shape[0], :, :, : shape[3]])
-
-
-def _padded_shape(shape: tuple[int, ...], layout: Layout, block: Block) -> tuple[int, int, int, int]:
     outs, kh, kw, ins = shape
-    return (
-        round_up(outs, block.out_channels),
-        kh,
-        kw,
-        ins if layout is Layout.DEPTHWISE else round_up(ins, block.in_channels),
-    )
+    padded_outs, taps, padded_ins = _padded_shape(shape, layout, block)
+    out_block, in_block = _block_of(layout, block)
+    blocks = flat.reshape(padded_outs // out_block, taps, padded_ins // in_block, out_block, in_block)
+    padded = blocks.transpose(0, 3, 1, 2, 4).reshape(padded_outs, taps, padded_ins)
+    if padded[outs:].any() or padded[:, kh * kw :].any() or padded[..., ins:].any():
+        raise ContainerError("the padding of a packed weight is not zero")
+    return np.ascontiguousarray(padded[:outs, : kh * kw, :ins]).reshape(shape)
+
+
+def _padded_shape(shape: tuple[int, ...], layout: Layout, block: Block) -> tuple[int, int, int]:
+    """Output channels, taps and input channels with padding."""
+    outs, kh, kw, ins = shape
+    out_block, in_block = _block_of(layout, block)
+    taps = round_up(kh * kw, block.depthwise_taps) if layout is Layout.DEPTHWISE else kh * kw
+    return round_up(outs, out_block), taps, round_up(ins, in_block)
+
+
+def _block_of(layout: Layout, block: Block) -> tuple[int, int]:
+    return (block.depthwise_channels, 1) if layout is Layout.DEPTHWISE else (block.out_channels, block.in_channels)
 
 
 def round_up(value: int, multiple: int) -> int:

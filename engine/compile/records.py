@@ -90,11 +90,20 @@ class SegmentRecord(Record):
     nodes: tuple[NodeRecord, ...] = ()
 
 
+class BlockRecord(Record):
+    """Multiples that packed weights are padded to, see :class:`~engine.compile.packing.Block`."""
+
+    out_channels: Annotated[int, Field(ge=1, le=4096)]
+    in_channels: Annotated[int, Field(ge=1, le=4096)]
+    depthwise_channels: Annotated[int, Field(ge=0, le=4096)]
+    depthwise_taps: Annotated[int, Field(ge=1, le=4096)]
+
+
 class GraphRecord(Record):
     """The whole graph, segments in running order.
 
     Attributes:
-        block: channels (out, in) that weights are padded to.
+        block: multiples that weights are padded to.
         values: every tensor inside the graph whose type is known.
         constants: initializers of BPU nodes and of the graph's outputs, by name.
     """
@@ -102,7 +111,7 @@ class GraphRecord(Record):
     name: Name
     ir_version: Annotated[int, Field(ge=1, le=1000)]
     opsets: dict[Name, Annotated[int, Field(ge=1, le=1000)]]
-    block: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]]
+    block: BlockRecord
     inputs: tuple[TensorRecord, ...]
     outputs: tuple[TensorRecord, ...]
     values: tuple[TensorRecord, ...]

@@ -1,4 +1,4 @@
-"""The schedule of a BPU subgraph: its layers in running order, as stored in a container's SCHD section."""
+"""The schedule of a BPU subgraph: its layers in running order and which maps go through DDR, the SCHD section."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from engine.compile.layers import Layer, layers_of, through_layout
+from engine.compile.memory import spilled_tensors
 from engine.compile.packing import Block
 from engine.compile.partition import Segment
 from engine.compile.records import Record, TensorRecord
@@ -21,27 +22,32 @@ class Schedule(Record):
         inputs: tensors that it loads from DDR, NHWC where rank 4.
         outputs: names of the tensors that it stores to DDR.
         layers: in running order.
+        spilled: tensors inside the subgraph that are stored to DDR and loaded again.
     """
 
     name: str
     inputs: tuple[TensorRecord, ...]
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
+    spilled: tuple[str, ...] = ()
 
 
-def schedule_of(segment: Segment, name: str, block: Block) -> Schedule:
+def schedule_of(segment: Segment, name: str, block: Block, capacity: int) -> Schedule:
     """Schedule a BPU segment.
+
+    Args:
+        segment: connected BPU nodes.
+        name: the subgraph's name.
+        block: padding of packed weights.
+        capacity: bytes of feature maps that stay on the chip.
 
     Raises:
         ModelError: a tensor's shape is not static.
     """
     layers = layers_of(segment.nodes, block)
-    return Schedule(
-        name=name,
-        inputs=_loaded(segment.nodes),
-        outputs=_stored(segment.nodes),
-        layers=layers,
-    )
+    outputs = _stored(segment.nodes)
+    spilled = spilled_tensors(layers, outputs, capacity)
+    return Schedule(name=name, inputs=_loaded(segment.nodes), outputs=outputs, layers=layers, spilled=spilled)
 
 
 def _loaded(nodes: Sequence[ir.Node]) -> tuple[TensorRecord, ...]:

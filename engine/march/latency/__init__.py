@@ -1,12 +1,15 @@
 """What the compiler and the performance model know of each march: alignments, rates, bandwidths, fixed costs.
 
-One YAML file per march beside this module. ``python -m engine.perf.fit --write`` rewrites the fitted numbers.
+One YAML file per march beside this module. Alignments are measured facts (``docs/performance_model.md`` has the
+evidence); the numbers under ``fitted`` are written by ``python -m engine.perf.fit --write``.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -14,27 +17,109 @@ from pydantic import BaseModel, ConfigDict
 from engine.errors import UnsupportedError
 
 
-class WeightBlock(BaseModel):
-    """Channels that convolution weights are padded to."""
+class Data(BaseModel):
+    """Base: immutable, unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+
+class WeightBlock(Data):
+    """Multiples that packed weights are padded to; ``depthwise_channels`` 0: no depthwise layout."""
+
+    out_channels: int
+    in_channels: int
+    depthwise_channels: int = 0
+    depthwise_taps: int = 1
+
+
+class RowPadding(Data):
+    """Width of a row in DDR: whole blocks, and a rest that is padded to a power of two.
+
+    Attributes:
+        block: pixels of a block.
+        minimum: least width of the rest in pixels.
+        channels: multiple that the channels are padded to.
+    """
+
+    block: int
+    minimum: int
+    channels: int = 1
+
+
+class Alignment(Data):
+    """Multiples that a layer's dimensions are rounded up to when it is computed."""
+
+    height: int
+    width: int
     out_channels: int
     in_channels: int
 
 
-class Latency(BaseModel):
-    """Performance data of one march."""
+class Fitted(Data):
+    """Constants fitted to measured compilations; times in microseconds, rates per nanosecond.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Attributes:
+        fixed_us: cost of a subgraph.
+        layer_us: cost of a layer.
+        mac_rate: multiply-accumulates per ns of a dense convolution.
+        depthwise_rate: multiply-accumulates per ns of a depthwise convolution.
+        activation_rate: elements read and written per ns, the bound of convolutions with few multiply-accumulates.
+        elementwise_rate: output elements per ns of additions, tables and data movement.
+        multiply_rate: output elements per ns of products of two maps.
+        pool_rate: window elements per ns of pooling and reductions.
+        resize_rate: output elements per ns of resizing.
+        wide_rate: int32 elements per ns that leave the accumulators.
+        input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
+        int16_factor: cost of a convolution with int16 input relative to int8.
+        compute_share: part of the computing time that is not hidden behind transfers.
+        load_gbps: bytes loaded per ns.
+        store_gbps: bytes stored per ns.
+    """
+
+    fixed_us: float
+    layer_us: float
+    mac_rate: float
+    depthwise_rate: float
+    activation_rate: float
+    elementwise_rate: float
+    multiply_rate: float
+    pool_rate: float
+    resize_rate: float
+    wide_rate: float
+    input_rate: float
+    int16_factor: float
+    compute_share: float
+    load_gbps: float
+    store_gbps: float
+
+
+class Latency(Data):
+    """Performance data of one march.
+
+    Attributes:
+        weight_block: padding of packed weights.
+        input_row: rows of a subgraph's inputs in DDR.
+        output_row: rows of a subgraph's outputs in DDR.
+        alignment: rounding of the dimensions of a convolution.
+        on_chip_bytes: memory for feature maps that stay between whole layers (O1).
+        fused_bytes: size up to which feature maps stay on the chip when layers are fused row by row (O2, O3).
+        cores: cores that may share a frame.
+        fitted: fitted constants.
+    """
 
     weight_block: WeightBlock
+    input_row: RowPadding
+    output_row: RowPadding
+    alignment: Alignment
+    on_chip_bytes: int
+    fused_bytes: int
+    cores: int
+    fitted: Fitted
 
 
 def marches() -> tuple[str, ...]:
     """Names of the marches that have performance data."""
-    files = resources.files(__package__).iterdir()
-    return tuple(sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")))
+    return tuple(sorted(file.name.removesuffix(".yaml") for file in _folder().iterdir() if file.name.endswith(".yaml")))
 
 
 @cache
@@ -46,5 +131,13 @@ def load_latency(march: str) -> Latency:
     """
     if march not in marches():
         raise UnsupportedError(f"march {march!r} has no performance data; it should be one of {list(marches())}")
-    text = (resources.files(__package__) / f"{march}.yaml").read_text(encoding="utf-8")
-    return Latency.model_validate(yaml.safe_load(text))
+    return Latency.model_validate(yaml.safe_load((_folder() / f"{march}.yaml").read_text(encoding="utf-8")))
+
+
+def data_file(march: str) -> Path:
+    """The YAML file of ``march`` in a source checkout, for the fit to rewrite."""
+    return Path(__file__).with_name(f"{march}.yaml")
+
+
+def _folder() -> Traversable:
+    return resources.files(__package__ or "engine.march.latency")

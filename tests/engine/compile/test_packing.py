@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from engine.compile.packing import Block, Layout, pack, packed_bytes, unpack, weight_layout
 from engine.errors import ContainerError
 
-BLOCKS = st.sampled_from((Block(16, 8), Block(8, 4), Block(1, 1)))
+BLOCKS = st.sampled_from((Block(16, 8, 8, 4), Block(8, 8), Block(1, 1), Block(2, 3, 5, 7)))
 WEIGHTS = hnp.arrays(np.int8, st.tuples(st.integers(1, 40), st.integers(1, 4), st.integers(1, 4), st.integers(1, 20)))
 ANY_ARRAY = hnp.arrays(
     st.sampled_from((np.int8, np.int16, np.int32, np.int64, np.uint8, np.float32)), hnp.array_shapes(min_dims=0)
@@ -20,7 +20,7 @@ ANY_ARRAY = hnp.arrays(
 
 @given(WEIGHTS, BLOCKS)
 def test_weights_round_trip(weight: np.ndarray, block: Block) -> None:
-    layout = weight_layout(weight)
+    layout = weight_layout(weight.shape, block)
     data = pack(weight, layout, block)
     assert len(data) == packed_bytes("int8", weight.shape, layout, block)
     np.testing.assert_array_equal(unpack(data, "int8", weight.shape, layout, block), weight)
@@ -43,10 +43,19 @@ def test_blocks_of_a_small_weight() -> None:
     assert packed[1, 0, 0, 0].tolist() == [[13, 14], [0, 0]]
 
 
-def test_depthwise_pads_output_channels_only() -> None:
-    weight = np.ones((24, 3, 3, 1), np.int8)
-    assert weight_layout(weight) is Layout.DEPTHWISE
-    assert len(pack(weight, Layout.DEPTHWISE, Block(16, 8))) == 32 * 9
+def test_depthwise_pads_channels_and_taps() -> None:
+    """20 channels of 3 x 3 in blocks of 8 channels and 4 taps: 3 blocks of 12 taps."""
+    weight = np.arange(20 * 9, dtype=np.int8).reshape(20, 3, 3, 1)
+    block = Block(16, 8, 8, 4)
+    assert weight_layout(weight.shape, block) is Layout.DEPTHWISE
+    packed = np.frombuffer(pack(weight, Layout.DEPTHWISE, block), np.int8).reshape(3, 12, 8)
+    assert packed[0, :, 1].tolist() == [*range(9, 18), 0, 0, 0]
+    assert not packed[2, :, 4:].any()
+
+
+def test_without_a_depthwise_unit_input_channels_are_padded() -> None:
+    assert weight_layout((64, 3, 3, 1), Block(8, 8)) is Layout.BLOCKED
+    assert packed_bytes("int8", (64, 3, 3, 1), Layout.BLOCKED, Block(8, 8)) == 64 * 9 * 8
 
 
 @pytest.mark.parametrize("data", [bytes(3), bytes(5)])
