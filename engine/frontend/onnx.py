@@ -1,6 +1,6 @@
 """ONNX files to source models: checked, static shapes, every node named.
 
-Accepts what the converter's documents name: opset 10 to 19, ``ir_version`` up to 9; opset 9 is read as well
+Accepts what the converter's documents name: opset 10 to 19, ``ir_version`` up to 10; opset 9 is read as well
 (CALIBRATION.md 6). Nothing is converted between opsets: a pass that meets a difference (inputs instead of attributes,
 default axis) handles it where it reads the node.
 """
@@ -22,7 +22,7 @@ from engine.ir import load_model
 
 MIN_OPSET = 9
 MAX_OPSET = 19
-MAX_IR_VERSION = 9
+MAX_IR_VERSION = 10
 
 _SHAPE_FOLDING_LIMIT = 1 << 20
 """Largest constant, in elements, that is computed merely to learn a shape."""

@@ -9,7 +9,12 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.ir import MARK_MARCH
-from engine.optimize.activations import CollapseActivations, HardSigmoidToHardSwish, StandardActivations
+from engine.optimize.activations import (
+    CollapseActivations,
+    CollapseRsqrt,
+    HardSigmoidToHardSwish,
+    StandardActivations,
+)
 from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
 from engine.optimize.arithmetic import DivToReciprocal, SumToAdd
 from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
@@ -42,11 +47,10 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
     """
     rules = rules_for(march)
     model = original.clone()
-    simplify, finish = simplifications(rules), conversions()
+    simplify = simplifications(rules)
     for _ in range(MAX_ROUNDS):
-        modified = ir.passes.PassManager(simplify, steps=MAX_ROUNDS, early_stop=True)(model).modified
-        modified |= ir.passes.Sequential(*finish)(model).modified
-        if not modified:
+        ir.passes.PassManager(simplify, steps=MAX_ROUNDS, early_stop=True)(model)
+        if not AffineToDepthwise()(model).modified:
             break
     _remove_foreign_metadata(model)
     model.metadata_props[MARK_MARCH] = march
@@ -54,7 +58,10 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
 
 
 def simplifications(rules: GraphRules) -> list[ir.passes.PassBase]:
-    """Passes that run until none of them finds anything, in the order of one round."""
+    """Passes that run until none of them finds anything, in the order of one round.
+
+    :class:`AffineToDepthwise` is none of them: it would take what a later round folds into a neighbour.
+    """
     return [
         LiftConstants(),
         FoldConstants(),
@@ -73,16 +80,13 @@ def simplifications(rules: GraphRules) -> list[ir.passes.PassBase]:
         FoldAffineIntoPrevious(),
         FoldAffineIntoNext(),
         SumToAdd(),
+        DivToReciprocal(),
+        CollapseRsqrt(),
         ReduceMeanToGlobalPool(),
         AveragePoolToConv(rules),
         DenseToConv(rules),
         RemoveUnusedNodesPass(),
     ]
-
-
-def conversions() -> list[ir.passes.PassBase]:
-    """Passes for what the simplifications left: they would hide simpler solutions if they ran earlier."""
-    return [AffineToDepthwise(), DivToReciprocal()]
 
 
 def _remove_foreign_metadata(model: ir.Model) -> None:

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, attribute
-from engine.optimize.base import NodePass, clip_bounds, constant, make_node, substitute
+from engine.optimize.base import NodePass, clip_bounds, constant, is_standard, make_node, sole_consumer, substitute
 
 _RELATIVE_TOLERANCE = 1e-4
 """Of a constant in a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
@@ -120,16 +120,16 @@ def _one_plus_erf_of_product(op: Any, x: Any, root: Any, one: Any) -> Any:
     return op.Add(op.Erf(op.Mul(x, root)), one)
 
 
-def _gelu(inner: _Pattern, halved_first: bool) -> _Pattern:
-    """``x * (1 + erf(x / sqrt(2))) * 0.5``; ``halved_first`` where ``x`` itself is halved."""
+def _gelu_of_halved_input(inner: _Pattern) -> _Pattern:
+    return lambda op, x, root, one, half: op.Mul(op.Mul(x, half), inner(op, x, root, one), _outputs=["mul"])
 
-    def halved_input(op: Any, x: Any, root: Any, one: Any, half: Any) -> Any:
-        return op.Mul(op.Mul(x, half), inner(op, x, root, one), _outputs=["mul"])
 
-    def halved_product(op: Any, x: Any, root: Any, one: Any, half: Any) -> Any:
-        return op.Mul(op.Mul(x, inner(op, x, root, one)), half, _outputs=["mul"])
+def _gelu_of_halved_factor(inner: _Pattern) -> _Pattern:
+    return lambda op, x, root, one, half: op.Mul(x, op.Mul(inner(op, x, root, one), half), _outputs=["mul"])
 
-    return halved_input if halved_first else halved_product
+
+def _halved_gelu(inner: _Pattern) -> _Pattern:
+    return lambda op, x, root, one, half: op.Mul(op.Mul(x, inner(op, x, root, one)), half, _outputs=["mul"])
 
 
 _SIX = {"three": 3.0, "six": 6.0}
@@ -144,11 +144,41 @@ _PATTERNS: tuple[tuple[str, _Pattern, Mapping[str, float]], ...] = (
     ("HzHardSwish", _hard_swish_scaled, _SIXTH),
     ("HzHardSwish", _hard_swish_of_quotient, _SIX),
     ("HzHardSwish", _hard_swish_of_product, _SIXTH),
-    ("HzGelu", _gelu(_one_plus_erf_of_quotient, halved_first=True), _QUOTIENT),
-    ("HzGelu", _gelu(_one_plus_erf_of_quotient, halved_first=False), _QUOTIENT),
-    ("HzGelu", _gelu(_one_plus_erf_of_product, halved_first=True), _PRODUCT),
-    ("HzGelu", _gelu(_one_plus_erf_of_product, halved_first=False), _PRODUCT),
+    *(
+        ("HzGelu", gelu(inner), constants)
+        for gelu in (_gelu_of_halved_input, _gelu_of_halved_factor, _halved_gelu)
+        for inner, constants in ((_one_plus_erf_of_quotient, _QUOTIENT), (_one_plus_erf_of_product, _PRODUCT))
+    ),
 )
+
+
+class CollapseRsqrt(NodePass):
+    """``Reciprocal(Sqrt(x + epsilon))`` becomes ``HzRsqrt`` with attribute ``epsilon``, named as the ``Sqrt``."""
+
+    op_types = frozenset({"Reciprocal"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        root = _only_read_by(node.inputs[0], node, "Sqrt")
+        if root is None:
+            return False
+        source, epsilon = root.inputs[0], 0.0
+        shifted = _only_read_by(source, root, "Add")
+        if shifted is not None:
+            for x, other in (shifted.inputs, reversed(shifted.inputs)):
+                array = constant(other)
+                if x is not None and array is not None and array.size == 1 and x.shape == shifted.outputs[0].shape:
+                    source, epsilon = x, float(array.reshape(()))
+        collapsed = make_node(
+            "HzRsqrt",
+            [source],
+            name=str(root.name),
+            output=f"{root.name}_collapsed",
+            like=node.outputs[0],
+            attributes={"epsilon": epsilon},
+            domain=HORIZON_DOMAIN,
+        )
+        substitute(node, [collapsed])
+        return True
 
 
 class HardSigmoidToHardSwish(NodePass):
@@ -157,11 +187,9 @@ class HardSigmoidToHardSwish(NodePass):
     op_types = frozenset({"Mul"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        for x, other in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
-            inner = other.producer() if other is not None else None
-            if x is None or inner is None or inner.op_type != "HardSigmoid" or inner.inputs[0] is not x:
-                continue
-            if other is None or len(other.uses()) != 1 or other.is_graph_output():
+        for x, other in (node.inputs, reversed(node.inputs)):
+            inner = _only_read_by(other, node, "HardSigmoid")
+            if x is None or inner is None or inner.inputs[0] is not x:
                 continue
             slope, offset = attribute(inner, "alpha", 0.2), attribute(inner, "beta", 0.5)
             if not (np.isclose(slope, 1 / 6, rtol=_RELATIVE_TOLERANCE) and offset == 0.5):
@@ -177,3 +205,11 @@ class HardSigmoidToHardSwish(NodePass):
             substitute(node, [collapsed])
             return True
         return False
+
+
+def _only_read_by(value: ir.Value | None, reader: ir.Node, op_type: str) -> ir.Node | None:
+    """The node of ``op_type`` that computes ``value``, where only ``reader`` reads it."""
+    producer = None if value is None else value.producer()
+    if value is None or not is_standard(producer, op_type) or sole_consumer(value) is not reader:
+        return None
+    return producer

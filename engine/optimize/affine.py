@@ -132,11 +132,13 @@ class FoldAffineIntoNext(NodePass):
 
 
 class AffineToDepthwise(NodePass):
-    """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution, so that it can be quantised."""
+    """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution."""
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
 
     def rewrite(self, node: ir.Node) -> bool:
+        if FoldAffineIntoPrevious().rewrite(node):
+            return True
         found = affine_of(node)
         if found is None or node.name is None:
             return False
@@ -170,7 +172,7 @@ class AffineToDepthwise(NodePass):
 
 
 def affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
-    """The tensor and the per-channel affine function that ``node`` applies to it; ``None`` where it is anything else."""
+    """The tensor and the per-channel affine function that ``node`` applies to it; ``None`` for anything else."""
     if node.op_type == "BatchNormalization":
         return _affine_of_batch_norm(node)
     left, right = node.inputs[0], node.inputs[1]
@@ -210,7 +212,7 @@ def _affine_of_batch_norm(node: ir.Node) -> tuple[ir.Value, Affine] | None:
 
 
 def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """``array``, broadcast to ``shape``, as one value per channel (axis 1); ``None`` where it varies along another axis."""
+    """``array``, broadcast to ``shape``, as one value per channel (axis 1); ``None`` where it varies otherwise."""
     if len(shape) < 2 or array.ndim > len(shape):
         return None
     wide = np.asarray(array, np.float64).reshape((1,) * (len(shape) - array.ndim) + array.shape)

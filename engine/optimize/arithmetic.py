@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
-from engine.optimize.base import NodePass, constant, make_node, static_shape, substitute
+from engine.optimize.base import (
+    Array,
+    NodePass,
+    add_initializer,
+    constant,
+    graph_of,
+    make_node,
+    static_shape,
+    substitute,
+)
 
 
 class DivToReciprocal(NodePass):
-    """``a / b`` with a computed ``b`` becomes ``a * Reciprocal(b)``; nodes ``<node>_reciprocal`` and ``<node>_mul``."""
+    """``a / b`` becomes ``a * Reciprocal(b)``, nodes ``<node>_reciprocal`` and ``<node>_mul``.
+
+    A constant is inverted here.
+    """
 
     op_types = frozenset({"Div"})
 
@@ -16,8 +29,9 @@ class DivToReciprocal(NodePass):
         left, right = node.inputs[0], node.inputs[1]
         if left is None or right is None or right.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
             return False
-        if constant(right) is not None:
-            return False
+        divisor = constant(right)
+        if divisor is not None:
+            return _multiply_by_inverse(node, left, right, divisor)
         reciprocal = make_node(
             "Reciprocal",
             [right],
@@ -59,6 +73,20 @@ class SumToAdd(NodePass):
             total = add.outputs[0]
         substitute(node, new_nodes)
         return True
+
+
+def _multiply_by_inverse(node: ir.Node, left: ir.Value, right: ir.Value, divisor: Array) -> bool:
+    """Replace the division by a constant; not where a constant is zero or its inverse overflows."""
+    with np.errstate(all="ignore"):
+        inverse = (1.0 / divisor.astype(np.float64)).astype(divisor.dtype)
+    if not np.all(np.isfinite(inverse)):
+        return False
+    factor = add_initializer(graph_of(node), f"{node.name}{right.name}_reciprocal", inverse)
+    product = make_node(
+        "Mul", [left, factor], name=f"{node.name}_mul", output=f"{node.name}_product", like=node.outputs[0]
+    )
+    substitute(node, [product])
+    return True
 
 
 def _is_one(value: ir.Value) -> bool:

@@ -79,7 +79,7 @@ def add_initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
     while unique in taken:
         number += 1
         unique = f"{name}_{number}"
-    tensor = ir.tensor(np.ascontiguousarray(array), name=unique)
+    tensor = ir.tensor(np.asarray(array, order="C"), name=unique)
     value = ir.Value(name=unique, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
     graph.register_initializer(value)
     return value
@@ -95,7 +95,7 @@ def set_constant(node: ir.Node, index: int, array: Array) -> None:
     if old is None or old.name is None:
         raise ValueError(f"input {index} of node {node.name!r} is absent")
     if len(old.uses()) == 1 and not old.is_graph_output():
-        old.const_value = ir.tensor(np.ascontiguousarray(array), name=old.name)
+        old.const_value = ir.tensor(np.asarray(array, order="C"), name=old.name)
         old.shape = ir.Shape(array.shape)
     else:
         node.replace_input_with(index, add_initializer(graph, f"{node.name}_{old.name}", array))
@@ -113,8 +113,12 @@ def make_node(
     domain: str = "",
 ) -> ir.Node:
     """A node with one output; the output's type is that of ``like``, its shape ``shape`` or that of ``like``."""
-    result_shape = ir.Shape(shape) if shape is not None else (like.shape.copy() if like and like.shape else None)
-    value = ir.Value(name=output, type=like.type if like else None, shape=result_shape)
+    own_shape = None if like is None or like.shape is None else like.shape.copy()
+    value = ir.Value(
+        name=output,
+        type=None if like is None else like.type,
+        shape=own_shape if shape is None else ir.Shape(shape),
+    )
     return ir.node(op_type, inputs, dict(attributes or {}), domain=domain, outputs=[value], name=name)
 
 
@@ -126,7 +130,8 @@ def substitute(old: ir.Node, new: Sequence[ir.Node]) -> None:
 def bypass(node: ir.Node) -> bool:
     """Remove ``node``, letting its users read its first input; whether that was possible.
 
-    A graph output keeps its name: the value before takes it over, unless that is an input, a constant or an output itself.
+    A graph output keeps its name: the value before takes it over, unless that is an input, a constant or itself an
+    output.
     """
     source, result = node.inputs[0], node.outputs[0]
     if source is None:
@@ -146,7 +151,7 @@ def bypass(node: ir.Node) -> bool:
 
 
 def absorb_next(node: ir.Node, following: ir.Node) -> None:
-    """Remove ``following``, whose work ``node`` now does: the output of ``node`` takes over its users, name and shape."""
+    """Remove ``following``, whose work ``node`` now does: the output of ``node`` takes over users, name and shape."""
     ir.convenience.replace_nodes_and_values(
         graph_of(node), node, [following], [], [following.outputs[0]], [node.outputs[0]]
     )

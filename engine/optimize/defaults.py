@@ -11,7 +11,7 @@ from engine.optimize.base import NodePass, static_shape
 
 
 class CompleteAttributes(NodePass):
-    """Convolutions and pools get their default ``strides``, ``pads`` and ``group`` written out; ``auto_pad`` becomes ``pads``."""
+    """Convolutions and pools get their default ``strides``, ``pads``, ``group``; ``auto_pad`` becomes ``pads``."""
 
     op_types = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace"})
 

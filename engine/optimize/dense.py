@@ -44,8 +44,9 @@ class Dense:
 class DenseToConv(NodePass):
     """``Gemm`` and ``MatMul`` by a constant matrix become a convolution and a ``Reshape``.
 
-    Behind a flattened map the kernel covers the whole map. Otherwise rows become the batch of a 1x1 convolution. Names as
-    in the original's files: weight ``<node><weight>_conv_weight``, bias ``<node><bias>_conv_bias``, output ``replaced_<y>``.
+    Behind a flattened map the kernel covers the whole map. Otherwise rows become the batch of a 1x1 convolution. Names
+    as in the original's files: weight ``<node><weight>_conv_weight``, bias ``<node><bias>_conv_bias``, output
+    ``replaced_<y>``.
     """
 
     op_types = frozenset({"Gemm", "MatMul"})

@@ -70,8 +70,8 @@ class AveragePoolToConv(NodePass):
     """An averaging window becomes a depthwise convolution with weight 1/n, a large one a chain of them.
 
     Node and output keep their names; weights are called ``AVERAGE_WEIGHT_FOR_<node>``, all but the last node of a chain
-    ``<node>_SPLIT_WITH_DEPTHWISE_CONV_<i>``. Windows whose padding does not count, and those that do not split into windows
-    up to the march's limit, stay as they are (ARITHMETIC.md 2.6).
+    ``<node>_SPLIT_WITH_DEPTHWISE_CONV_<i>``. Windows whose padding does not count, and those that do not split into
+    windows up to the march's limit, stay as they are (ARITHMETIC.md 2.6).
     """
 
     op_types = frozenset({"AveragePool", "GlobalAveragePool"})
@@ -163,7 +163,7 @@ def split_window(window: Window, limit: int) -> list[Window] | None:
 
 
 def factors(size: int, limit: int) -> list[int] | None:
-    """Factors of ``size``, each at most ``limit``, as few and as equal as can be, largest first; ``None`` if there are none."""
+    """Factors of ``size`` up to ``limit``, as few and as equal as can be, largest first; ``None`` if there are none."""
     if size <= limit:
         return [size]
     best: list[int] | None = None

@@ -9,10 +9,10 @@ from engine.optimize.base import NodePass, ints, is_standard, make_node, sole_co
 
 
 class CollapseShuffle(NodePass):
-    """``Reshape`` to five or six dimensions, ``Transpose``, ``Reshape`` back becomes one operator, named as the last node.
+    """``Reshape`` to five or six dimensions, ``Transpose``, ``Reshape`` back become one operator, named as the last.
 
-    (N, g, C/g, H, W) transposed to (N, C/g, g, H, W) is ``HzChannelShuffle`` of g groups; (N, C, H/b, b, W/b, b) transposed
-    to (N, b, b, C, H/b, W/b) is ``SpaceToDepth``.
+    (N, g, C/g, H, W) transposed to (N, C/g, g, H, W) is ``HzChannelShuffle`` of g groups; (N, C, H/b, b, W/b, b)
+    transposed to (N, b, b, C, H/b, W/b) is ``SpaceToDepth``.
     """
 
     op_types = frozenset({"Reshape"})
