@@ -1,1 +1,7 @@
+"""The performance model: latency and DDR traffic of a compiled model."""
 
+from __future__ import annotations
+
+from engine.perf.performance import LayerPerformance, Performance, SubgraphPerformance, estimate
+
+__all__ = ["LayerPerformance", "Performance", "SubgraphPerformance", "estimate"]

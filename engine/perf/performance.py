@@ -1,0 +1,144 @@
+"""Latency and DDR traffic of a compiled model, per frame, subgraph and layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.compile import CompiledModel
+from engine.compile.schedule import Schedule
+from engine.march.latency import Latency, load_latency
+from engine.perf.model import Cost, Traffic, aligned_shape, layer_costs, subgraph_us, transfer_us
+
+
+@dataclass(frozen=True)
+class LayerPerformance:
+    """One layer; times in microseconds if the layer ran alone.
+
+    Attributes:
+        name: the layer's name.
+        op_type: operator of the quantised graph.
+        ops: operations per frame, two per multiply-accumulate.
+        output_shape: NHWC.
+        aligned_shape: as the hardware computes it.
+        compute_us: computing time.
+        transfer_us: time to load its weights and inputs from DDR and store its output there.
+        loaded_bytes: bytes loaded from DDR.
+        stored_bytes: bytes stored to DDR.
+    """
+
+    name: str
+    op_type: str
+    ops: int
+    output_shape: tuple[int, ...]
+    aligned_shape: tuple[int, ...]
+    compute_us: float
+    transfer_us: float
+    loaded_bytes: int
+    stored_bytes: int
+
+
+@dataclass(frozen=True)
+class SubgraphPerformance:
+    """One BPU subgraph per frame."""
+
+    name: str
+    latency_us: float
+    loaded_bytes: int
+    stored_bytes: int
+    layers: tuple[LayerPerformance, ...]
+
+    @property
+    def ops(self) -> int:
+        """Operations per frame."""
+        return sum(layer.ops for layer in self.layers)
+
+
+@dataclass(frozen=True)
+class Performance:
+    """The estimate for a model on one core; CPU operators, quantisation and layout changes are not in it.
+
+    Attributes:
+        march: BPU architecture.
+        subgraphs: in running order.
+        cpu_nodes: (name, type) of the operators that run on the CPU.
+    """
+
+    march: str
+    subgraphs: tuple[SubgraphPerformance, ...]
+    cpu_nodes: tuple[tuple[str, str], ...]
+
+    @property
+    def latency_us(self) -> float:
+        """Microseconds per frame on the BPU."""
+        return sum(subgraph.latency_us for subgraph in self.subgraphs)
+
+    @property
+    def fps(self) -> float:
+        """Frames per second of one core."""
+        return 1e6 / self.latency_us
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes loaded from DDR per frame."""
+        return sum(subgraph.loaded_bytes for subgraph in self.subgraphs)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes stored to DDR per frame."""
+        return sum(subgraph.stored_bytes for subgraph in self.subgraphs)
+
+    @property
+    def ddr_bytes(self) -> int:
+        """Bytes over the DDR interface per frame."""
+        return self.loaded_bytes + self.stored_bytes
+
+    @property
+    def bpu_ops(self) -> int:
+        """Operations per frame, two per multiply-accumulate."""
+        return sum(subgraph.ops for subgraph in self.subgraphs)
+
+    @property
+    def layers(self) -> tuple[LayerPerformance, ...]:
+        """All layers in running order."""
+        return tuple(layer for subgraph in self.subgraphs for layer in subgraph.layers)
+
+
+def estimate(compiled: CompiledModel) -> Performance:
+    """Estimate the performance of a compiled model on its march.
+
+    Errors against measured compilations are tabled in ``docs/performance_model.md``.
+    """
+    latency = load_latency(compiled.march)
+    return Performance(
+        march=compiled.march,
+        subgraphs=tuple(estimate_subgraph(schedule, latency) for schedule in compiled.schedules),
+        cpu_nodes=tuple((node.name or "", node.op_type) for node in compiled.cpu_nodes),
+    )
+
+
+def estimate_subgraph(schedule: Schedule, latency: Latency) -> SubgraphPerformance:
+    """Estimate one BPU subgraph."""
+    costs = layer_costs(schedule, latency)
+    total = sum((cost.traffic for cost in costs), Traffic())
+    return SubgraphPerformance(
+        name=schedule.name,
+        latency_us=subgraph_us(costs, latency.fitted),
+        loaded_bytes=total.loaded,
+        stored_bytes=total.stored,
+        layers=tuple(_layer(schedule, index, cost, latency) for index, cost in enumerate(costs)),
+    )
+
+
+def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency) -> LayerPerformance:
+    layer = schedule.layers[index]
+    return LayerPerformance(
+        name=layer.name,
+        op_type=layer.op_type,
+        ops=layer.ops,
+        output_shape=layer.output_shape,
+        aligned_shape=aligned_shape(layer.output_shape, latency.alignment),
+        compute_us=cost.compute_us,
+        transfer_us=transfer_us(cost.traffic, latency.fitted),
+        loaded_bytes=cost.traffic.loaded,
+        stored_bytes=cost.traffic.stored,
+    )
