@@ -24,6 +24,9 @@ MIN_OPSET = 9
 MAX_OPSET = 19
 MAX_IR_VERSION = 10
 
+_INITIALIZERS_WITHOUT_INPUTS = 4
+"""First ``ir_version`` whose initializers need not be inputs."""
+
 _SHAPE_FOLDING_LIMIT = 1 << 20
 """Largest constant, in elements, that is computed merely to learn a shape."""
 
@@ -52,6 +55,7 @@ def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]
     InlinePass()(model)
     check_domains(model, path)
     RemoveInitializersFromInputsPass()(model)
+    model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
     fix_input_shapes(model, input_shapes or {}, path)
     model = infer_shapes(model, path)
     name_nodes(model)
@@ -153,26 +157,43 @@ def _forget_inferred_shapes(graph: ir.Graph) -> None:
 
 
 def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
-    """Run the full checker and shape inference; ``model`` with a shape on every tensor that it can be known for.
+    """Run the checker and shape inference; ``model`` with a shape on every tensor that it can be known for.
 
     Raises:
-        ModelError: the checker or the inference refuses the model, or an output's shape is not static.
+        ModelError: the checker or the inference refuses the model.
+        UnsupportedError: the shape of an output depends on the data.
     """
-    proto = ir.to_proto(model)
     try:
-        onnx.checker.check_model(proto, full_check=True)
-        inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        proto = ir.to_proto(model)
+        _check_structure(proto)
+        proto = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+        model = ir.from_proto(proto)
+        if any(_is_dynamic(value) for node in model.graph for value in node.outputs):
+            _infer_by_folding(model)
+        for value in model.graph.outputs:
+            if _is_dynamic(value):
+                raise UnsupportedError(
+                    f"{path}: output {value.name!r} has the shape {value.shape}, which depends on the data"
+                )
+        onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    except _INVALID as error:
         raise ModelError(f"{path}: not a valid ONNX model: {error}") from error
-    model = ir.from_proto(inferred)
-    if any(_is_dynamic(value) for node in model.graph for value in node.outputs):
-        _infer_by_folding(model)
-    for value in model.graph.outputs:
-        if _is_dynamic(value):
-            raise UnsupportedError(
-                f"{path}: output {value.name!r} has the shape {value.shape}, which depends on the data"
-            )
     return model
+
+
+_INVALID = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ir.serde.SerdeError)
+"""What the libraries raise for a model that breaks ONNX's rules."""
+
+
+def _check_structure(proto: onnx.ModelProto) -> None:
+    """The checker without shapes: outputs may still lack one, which it would refuse."""
+    lacking = [value.type.tensor_type for value in proto.graph.output if value.type.HasField("tensor_type")]
+    lacking = [tensor for tensor in lacking if not tensor.HasField("shape")]
+    for tensor in lacking:
+        tensor.shape.SetInParent()
+    onnx.checker.check_model(proto)
+    for tensor in lacking:
+        tensor.ClearField("shape")
 
 
 def _is_dynamic(value: ir.Value) -> bool:

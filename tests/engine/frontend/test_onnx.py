@@ -1,0 +1,176 @@
+"""ONNX files to source models: what is accepted, what is refused and how."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from engine.errors import ConfigError, ModelError, PtqlabError, UnsupportedError
+from engine.frontend.onnx import input_names, load
+from tests.engine.frontend.networks import convolution, network, saved
+
+
+@pytest.mark.parametrize("opset", range(9, 20))
+def test_supported_opsets(tmp_path: Path, opset: int) -> None:
+    model = load(saved(convolution(opset), tmp_path))
+    assert model.opset_imports[""] == opset
+    assert model.graph.outputs[0].shape == (1, 4, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (convolution(opset=20), "The opset version of the model is 20, the maximum supported version is 19."),
+        (convolution(opset=8), "The opset version of the model is 8, the minimum supported version is 9."),
+        (
+            convolution(ir_version=11),
+            "ir version of the model is 11, which is greater than the maximum supported ir version",
+        ),
+        (
+            network([helper.make_node("Fancy", ["x"], ["y"], domain="my.ops")], {"x": [1]}, ["y"]),
+            "unsupported domain detected",
+        ),
+    ],
+)
+def test_refused_models(tmp_path: Path, model: onnx.ModelProto, text: str) -> None:
+    if "Fancy" in str(model):
+        model.opset_import.append(helper.make_opsetid("my.ops", 1))
+    path = saved(model, tmp_path)
+    with pytest.raises(UnsupportedError) as caught:
+        load(path)
+    assert text in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_dynamic_input_needs_a_shape(tmp_path: Path) -> None:
+    path = saved(convolution(shape=("N", 3, 8, "W")), tmp_path)
+    with pytest.raises(ModelError, match=r"input 'x' \?x3x8x\? is a dynamic shape. Please configure the 'input_shape'"):
+        load(path)
+    model = load(path, {"x": (1, 3, 8, 10)})
+    assert model.graph.inputs[0].shape == (1, 3, 8, 10)
+    assert model.graph.outputs[0].shape == (1, 4, 6, 8)
+
+
+def test_a_static_input_may_be_repeated_but_not_contradicted(tmp_path: Path) -> None:
+    path = saved(convolution(), tmp_path)
+    assert load(path, {"x": (1, 3, 8, 8)}).graph.inputs[0].shape == (1, 3, 8, 8)
+    with pytest.raises(ConfigError, match=r"input_shape 1x3x9x8 of 'x' contradicts the model, whose shape is 1x3x8x8"):
+        load(path, {"x": (1, 3, 9, 8)})
+    with pytest.raises(ConfigError, match="given for 'X'"):
+        load(path, {"X": (1, 3, 8, 8)})
+
+
+def test_shapes_behind_computed_constants_are_found(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["batch"]),
+        helper.make_node("Unsqueeze", ["batch", "axes"], ["batch1"]),
+        helper.make_node("Concat", ["batch1", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    constants = {"zero": np.int64(0), "axes": np.array([0]), "rest": np.array([-1])}
+    model = load(saved(network(nodes, {"x": ["N", 3, 4]}, ["y"], constants), tmp_path), {"x": (2, 3, 4)})
+    assert model.graph.outputs[0].shape == (2, 12)
+
+
+def test_nodes_get_unique_names(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", [a], [b], name=n) for a, b, n in [("x", "a", ""), ("a", "b", "r"), ("b", "c", "r")]
+    ]
+    nodes.append(helper.make_node("Relu", ["c"], ["y"], name="Relu_0"))
+    model = load(saved(network(nodes, {"x": [2]}, ["y"]), tmp_path))
+    names = [node.name for node in model.graph]
+    assert len(set(names)) == 4
+    assert names[1] == "r"
+    assert all(names)
+    assert names[3] == "Relu_0"
+
+
+def test_thirty_three_outputs_are_no_error(tmp_path: Path) -> None:
+    outputs = [f"y{i}" for i in range(33)]
+    model = network([helper.make_node("Relu", ["x"], [name]) for name in outputs], {"x": [2]}, outputs)
+    assert len(load(saved(model, tmp_path)).graph.outputs) == 33
+
+
+def test_local_functions_are_inlined(tmp_path: Path) -> None:
+    model = network([helper.make_node("Double", ["x"], ["y"], domain="local")], {"x": [2]}, ["y"])
+    body = helper.make_node("Add", ["a", "a"], ["b"])
+    model.functions.append(helper.make_function("local", "Double", ["a"], ["b"], [body], [helper.make_opsetid("", 13)]))
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    assert [node.op_type for node in load(saved(model, tmp_path)).graph] == ["Add"]
+
+
+def test_initializers_are_no_inputs(tmp_path: Path) -> None:
+    model = convolution(ir_version=3)
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 3, 3, 3]))
+    path = saved(model, tmp_path)
+    assert input_names(path) == ("x",)
+    assert [value.name for value in load(path).graph.inputs] == ["x"]
+
+
+def test_inputs_must_be_tensors(tmp_path: Path) -> None:
+    model = network([helper.make_node("SequenceLength", ["s"], ["n"])], {"x": [1]}, [])
+    model.graph.input.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("n", TensorProto.INT64, []))
+    with pytest.raises(UnsupportedError, match="only tensors are supported"):
+        load(saved(model, tmp_path))
+
+
+def test_data_dependent_outputs_are_refused(tmp_path: Path) -> None:
+    model = network(
+        [helper.make_node("NonZero", ["x"], ["n"]), helper.make_node("Cast", ["n"], ["y"], to=1)], {"x": [4]}, ["y"]
+    )
+    with pytest.raises(UnsupportedError, match="depends on the data"):
+        load(saved(model, tmp_path))
+
+
+def test_the_checker_runs(tmp_path: Path) -> None:
+    model = convolution()
+    model.graph.node[0].input[1] = "absent"
+    with pytest.raises(ModelError, match="not a valid ONNX model"):
+        load(saved(model, tmp_path))
+
+
+def test_external_data_stay_in_the_folder(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    model = convolution()
+    onnx.save(model, inside / "good.onnx", save_as_external_data=True, location="good.data", size_threshold=0)
+    assert load(inside / "good.onnx").graph.outputs[0].shape == (1, 4, 6, 6)
+    (inside / "good.data").rename(tmp_path / "good.data")
+    escaping = onnx.load(inside / "good.onnx", load_external_data=False)
+    for entry in escaping.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = "../good.data"
+    (inside / "bad.onnx").write_bytes(escaping.SerializeToString())
+    with pytest.raises(ModelError):
+        load(inside / "bad.onnx")
+
+
+def test_garbage_is_a_model_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"\x00garbage")
+    with pytest.raises(ModelError, match=r"Error parsing message with type 'onnx.ModelProto'|not an ONNX model"):
+        load(path)
+    with pytest.raises(ModelError, match="no such model file"):
+        load(tmp_path / "absent.onnx")
+
+
+GOOD = convolution().SerializeToString()
+
+
+@given(position=st.integers(0, len(GOOD) - 1), value=st.integers(0, 255), cut=st.booleans())
+def test_damaged_files_never_raise_anything_else(
+    tmp_path_factory: pytest.TempPathFactory, position: int, value: int, cut: bool
+) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "m.onnx"
+    path.write_bytes(GOOD[:position] if cut else GOOD[:position] + bytes([value]) + GOOD[position + 1 :])
+    with contextlib.suppress(PtqlabError):
+        load(path)
