@@ -1,0 +1,53 @@
+"""Make a model that was built for one sample take any number of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import constant_of, shape_of
+
+BATCH = "batch"
+
+
+def with_symbolic_batch(model: ir.Model) -> ir.Model | None:
+    """A copy of ``model`` whose first dimension is symbolic, or ``None`` where the graph fixes it to one sample.
+
+    What names the batch most often is ``Reshape``: a leading 1 in its shape is replaced by 0 ("as the input has it").
+    A graph may depend on the batch in other ways, so try the result before trusting it.
+
+    Args:
+        model: standard operators, static shapes, first dimension 1 on every input and output.
+    """
+    ends = (*model.graph.inputs, *model.graph.outputs)
+    if any(len(shape_of(value)) == 0 or shape_of(value)[0] != 1 for value in ends):
+        return None
+    model = model.clone()
+    for node in model.graph:
+        if node.op_type == "Reshape" and not _free_reshape(model.graph, node):
+            return None
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        value.shape = ir.Shape([BATCH, *shape_of(value)[1:]])
+    for node in model.graph:
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.shape = None
+    return model
+
+
+def _free_reshape(graph: ir.Graph, node: ir.Node) -> bool:
+    """Let ``node`` keep the first dimension of its input; whether that is possible."""
+    data, target = node.inputs[0], constant_of(node.inputs[1])
+    if data is None or target is None or not target.size:
+        return False
+    if target[0] in (0, -1):
+        return True
+    shape = shape_of(data)
+    if target[0] != 1 or not shape or shape[0] != 1 or node.attributes.get_int("allowzero", 0):
+        return False
+    name = f"{node.name}_batch_shape"
+    tensor = ir.tensor(np.concatenate([[0], target[1:]]).astype(np.int64), name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(target.shape), const_value=tensor)
+    graph.register_initializer(value)
+    node.replace_input_with(1, value)
+    return True

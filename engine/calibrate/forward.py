@@ -1,0 +1,309 @@
+"""Forwards of the float stages in ONNX Runtime: source, original_float, optimized_float and calibrated models.
+
+:func:`to_standard` turns what is not standard ONNX into standard nodes; :class:`FloatSession` runs the result on any
+number of samples and fetches any tensor of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+
+from engine.calibrate.batching import with_symbolic_batch
+from engine.errors import InferenceError, ModelError
+from engine.ir import QMAX, Calibration, calibration_nodes, constant_of, read_calibration, shape_of, to_bytes
+from engine.ops.composite import Expansion, expand_composites
+
+Array = NDArray[Any]
+
+MAX_BATCH = 8
+"""Samples per run of ONNX Runtime, as the original's log says ("Calibration using batch 8")."""
+
+_ROUND_SINCE_OPSET = 11
+_CLIP_BY_INPUTS_SINCE_OPSET = 11
+_ROUNDING_CONSTANT = 1.5 * 2**23
+"""Adding and subtracting it rounds a float32 of magnitude up to 2^22 half to even."""
+
+_ORT_REFUSALS = (
+    ort_errors.Fail,
+    ort_errors.InvalidArgument,
+    ort_errors.InvalidGraph,
+    ort_errors.NotImplemented,
+    ort_errors.RuntimeException,
+)
+
+
+class Kernels(StrEnum):
+    """Which implementations ONNX Runtime may use: they differ in the order of float sums, thus in the last bits.
+
+    Attributes:
+        FAST: everything it has, among others blocked layouts.
+        PLAIN: the layout of the graph; reproduces the similarity figures that the original prints to the last digit.
+    """
+
+    FAST = "fast"
+    PLAIN = "plain"
+
+
+_OPTIMIZATION_LEVELS = {
+    Kernels.FAST: ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    Kernels.PLAIN: ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+}
+
+
+def to_standard(model: ir.Model) -> ir.Model:
+    """A copy of a float-stage model that holds standard ONNX operators only.
+
+    Composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``, so
+    that the graph is that of the optimised model again; otherwise what :func:`fake_quantize` does, in standard nodes.
+    Constant inputs are quantised here and now. Every tensor that is left keeps its name.
+
+    Raises:
+        ModelError: an ``HzCalibration`` that is ``ON`` has no thresholds yet.
+    """
+    model = expand_composites(model)
+    opset = model.opset_imports.get("", 0)
+    for node in tuple(calibration_nodes(model)):
+        _replace_calibration(model.graph, node, opset)
+    RemoveUnusedNodesPass()(model)
+    RemoveUnusedOpsetsPass()(model)
+    return model
+
+
+def fake_quantize(array: Array, calibration: Calibration) -> NDArray[np.float32]:
+    """What an ``HzCalibration`` that is ``ON`` makes of ``array``.
+
+    Args:
+        array: float32.
+        calibration: one scale, or one per channel.
+
+    Returns:
+        float32, same shape: ``clip(rint(x / scale), qmin, qmax) * scale``, each step rounded to float32, half to even,
+        over the whole range of the integer type. It reproduces the original's similarity figures (CALIBRATION.md 2).
+    """
+    low, high = integer_range(calibration.qtype)
+    scales = spread(calibration.scales, array.shape, calibration)
+    integers = np.clip(np.rint(np.asarray(array, np.float32) / scales), low, high)
+    return np.asarray(integers * scales, np.float32)
+
+
+def integer_range(qtype: str) -> tuple[float, float]:
+    """Least and greatest integer of a quantised type."""
+    return (0.0, 255.0) if qtype == "uint8" else (-QMAX[qtype] - 1.0, float(QMAX[qtype]))
+
+
+def spread(values: Array, shape: Sequence[int], calibration: Calibration) -> Array:
+    """Values per channel, shaped to broadcast over the tensor that they belong to; one value becomes a scalar.
+
+    The weight of a grouped ``ConvTranspose`` (axis 1, shape (I, O / group, ...)) has O values, group after group.
+
+    Args:
+        values: shape (1,) or (channels,).
+        shape: of the tensor.
+        calibration: whose ``axis`` and ``group`` hold.
+    """
+    if values.size == 1:
+        return values.reshape(())
+    axis, group = calibration.axis, calibration.group
+    if axis == 1 and group > 1:
+        rows = np.repeat(values.reshape(group, shape[1]), shape[0] // group, axis=0)
+        return rows.reshape(*rows.shape, *(1 for _ in shape[2:]))
+    return values.reshape([-1 if index == axis else 1 for index in range(len(shape))])
+
+
+def _replace_calibration(graph: ir.Graph, node: ir.Node, opset: int) -> None:
+    """Put standard nodes in the place of the ``HzCalibration`` ``node``."""
+    source, result, calibration = node.inputs[0], node.outputs[0], read_calibration(node)
+    if source is None:
+        raise ModelError(f"node {node.name!r}: HzCalibration has no input")
+    if calibration.switch == "OFF" and not result.is_graph_output():
+        result.replace_all_uses_with(source)
+        graph.remove(node, safe=True)
+        return
+    nodes = _standard_nodes(node, source, calibration, opset)
+    ir.convenience.replace_nodes_and_values(graph, node, [node], nodes, [result], [nodes[-1].outputs[0]])
+
+
+def _standard_nodes(node: ir.Node, source: ir.Value, calibration: Calibration, opset: int) -> Sequence[ir.Node]:
+    expansion = Expansion(node)
+    if calibration.switch == "OFF":
+        expansion.add("Identity", source)
+        return expansion.nodes
+    if not calibration.scales.size:
+        raise ModelError(f"node {node.name!r}: HzCalibration has no thresholds; calibrate the model first")
+    constant = constant_of(source)
+    if constant is not None:
+        _constant(expansion, fake_quantize(constant, calibration))
+        return expansion.nodes
+    low, high = integer_range(calibration.qtype)
+    scales = _constant(expansion, spread(calibration.scales, shape_of(source), calibration))
+    ratio = expansion.add("Div", source, scales)
+    # The bounds are integers, so clipping first is the same, and keeps large values out of the rounding by addition.
+    if opset >= _CLIP_BY_INPUTS_SINCE_OPSET:
+        clipped = expansion.add("Clip", ratio, expansion.scalar(low), expansion.scalar(high))
+    else:
+        clipped = expansion.add("Clip", ratio, min=low, max=high)
+    expansion.add("Mul", _rounded(expansion, clipped, opset), scales)
+    return expansion.nodes
+
+
+def _constant(expansion: Expansion, array: Array) -> ir.Value:
+    return expansion.add("Constant", value=ir.tensor(np.asarray(array, np.float32)))
+
+
+def _rounded(expansion: Expansion, value: ir.Value, opset: int) -> ir.Value:
+    if opset >= _ROUND_SINCE_OPSET:
+        return expansion.add("Round", value)
+    constant = expansion.scalar(_ROUNDING_CONSTANT)
+    return expansion.add("Sub", expansion.add("Add", value, constant), constant)
+
+
+class FloatSession:
+    """Runs a float-stage model in ONNX Runtime on any number of samples.
+
+    A model is made for one sample (or its fixed batch). Where its operators allow it, up to ``max_batch`` samples are
+    computed per run; only if that gives the same bits as one sample at a time, which is tried when the session is made.
+
+    Args:
+        model: source, original_float, optimized_float or calibrated model; not changed.
+        outputs: tensors to fetch, any of the graph; None for the graph's outputs.
+        threads: CPU threads; None for all.
+        kernels: see :class:`Kernels`.
+        max_batch: samples per run.
+
+    Raises:
+        InferenceError: a name in ``outputs`` is not a tensor that a node computes.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        outputs: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        kernels: Kernels = Kernels.FAST,
+        max_batch: int = MAX_BATCH,
+    ) -> None:
+        model = to_standard(model)
+        if outputs is not None:
+            _fetch(model, outputs)
+        self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
+        self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
+        self._types = {str(value.name): _numpy_type(value) for value in model.graph.inputs}
+        self._options = _session_options(threads, kernels)
+        self._session, self.batch = self._open(model, max_batch)
+
+    def _open(self, model: ir.Model, max_batch: int) -> tuple[ort.InferenceSession, int]:
+        """The session and how many samples it computes per run."""
+        if max_batch > 1 and all(kind == np.float32 for kind in self._types.values()):
+            symbolic = with_symbolic_batch(model)
+            if symbolic is not None:
+                session = self._load(symbolic)
+                if self._is_batch_exact(session):
+                    return session, max_batch
+        return self._load(model), 1
+
+    def _load(self, model: ir.Model) -> ort.InferenceSession:
+        try:
+            return ort.InferenceSession(to_bytes(model), self._options, providers=["CPUExecutionProvider"])
+        except _ORT_REFUSALS as error:
+            raise ModelError(f"ONNX Runtime cannot run the model: {error}") from error
+
+    def _is_batch_exact(self, session: ort.InferenceSession) -> bool:
+        """Whether two samples in one run give the bits of two runs; float kernels may sum differently."""
+        rng = np.random.default_rng(0)
+        feed = {name: rng.standard_normal((2, *shape[1:]), np.float32) for name, shape in self.inputs.items()}
+        try:
+            together = session.run(None, feed)
+        except _ORT_REFUSALS:
+            return False
+        for index in range(2):
+            alone = session.run(None, {name: array[index : index + 1] for name, array in feed.items()})
+            pairs = zip(together, alone, strict=True)
+            if not all(np.array_equal(batch[index : index + 1], one, equal_nan=True) for batch, one in pairs):
+                return False
+        return True
+
+    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs for ``feed``, which holds any number of samples along the first dimension.
+
+        Raises:
+            InferenceError: an input is missing or unknown, or has the wrong shape.
+        """
+        results = [self._session.run(None, batch) for batch in self._batches(feed)]
+        joined = results[0] if len(results) == 1 else [np.concatenate(parts) for parts in zip(*results, strict=True)]
+        return dict(zip(self.outputs, joined, strict=True))
+
+    def run_into(self, feed: Mapping[str, Array], buffers: Mapping[str, NDArray[np.float32]]) -> None:
+        """As :meth:`run`, the outputs written into ``buffers``: nothing is allocated.
+
+        Args:
+            feed: arrays by input name.
+            buffers: C-contiguous float32 arrays by output name, one row per row of ``feed``.
+        """
+        done = 0
+        for batch in self._batches(feed):
+            rows = len(next(iter(batch.values())))
+            binding = self._session.io_binding()
+            for name, array in batch.items():
+                binding.bind_cpu_input(name, array)
+            for name in self.outputs:
+                part = buffers[name][done : done + rows]
+                binding.bind_output(name, "cpu", 0, np.float32, part.shape, part.ctypes.data)
+            self._session.run_with_iobinding(binding)
+            done += rows
+
+    def _batches(self, feed: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+        """The feed in pieces that one run can take."""
+        if set(feed) != set(self.inputs):
+            raise InferenceError(f"inputs given: {sorted(feed)}; the model's inputs are {sorted(self.inputs)}")
+        counts = set()
+        for name, array in feed.items():
+            shape = self.inputs[name]
+            if array.ndim != len(shape) or array.shape[1:] != shape[1:] or not len(array) or len(array) % shape[0]:
+                raise InferenceError(
+                    f"input {name!r}: the array has shape {array.shape}, the model takes {shape} or a multiple in the "
+                    "first dimension"
+                )
+            counts.add(len(array) // shape[0])
+        if len(counts) != 1:
+            raise InferenceError(f"inputs hold different numbers of samples: {sorted(counts)}")
+        (samples,) = counts
+        for start in range(0, samples, self.batch):
+            stop = min(start + self.batch, samples)
+            yield {
+                name: np.ascontiguousarray(feed[name][start * shape[0] : stop * shape[0]], self._types[name])
+                for name, shape in self.inputs.items()
+            }
+
+
+def _fetch(model: ir.Model, names: Sequence[str]) -> None:
+    """Make the tensors ``names`` the outputs of ``model`` and drop what they do not need."""
+    values = {str(value.name): value for node in model.graph for value in node.outputs}
+    unknown = [name for name in names if name not in values]
+    if unknown:
+        raise InferenceError(f"not tensors that a node of the model computes: {unknown}")
+    model.graph.outputs[:] = [values[name] for name in dict.fromkeys(names)]
+    RemoveUnusedNodesPass()(model)
+
+
+def _numpy_type(value: ir.Value) -> np.dtype[Any]:
+    if value.dtype is None:
+        raise ModelError(f"tensor {value.name!r} has no type")
+    return value.dtype.numpy()
+
+
+def _session_options(threads: int | None, kernels: Kernels) -> ort.SessionOptions:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads or 0
+    options.graph_optimization_level = _OPTIMIZATION_LEVELS[kernels]
+    return options
