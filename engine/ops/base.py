@@ -14,9 +14,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import onnx_ir as ir
 
 from numpy.typing import NDArray
+
+from engine.ir import Calibration
+from engine.march import March
 
 Array = NDArray[Any]
 AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
@@ -59,3 +66,96 @@ class QuantizedOperator(ABC):
                 int32, NHWC for rank 4.
             attributes: the node's attributes, defaults filled in.
         """
+
+
+class Tie(Enum):
+    """Whose threshold a tensor takes where an operator cannot rescale (ARITHMETIC.md 2.1)."""
+
+    NONE = "none"
+    OUTPUT_TAKES_INPUT = "output takes input"
+    INPUTS_TAKE_OUTPUT = "inputs take output"
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """The integer form of a float tensor.
+
+    Attributes:
+        value: int8, int16 or int32 tensor of the quantised graph.
+        scale: float32, shape (1,), or (channels,) for int32 accumulators.
+        bits: width of ``value``.
+    """
+
+    value: ir.Value
+    scale: NDArray[np.float32]
+    bits: int
+
+
+class Lowering(Protocol):
+    """What a rule sees of the model that is being quantised; implemented by :mod:`engine.quantize`."""
+
+    march: March
+
+    def integer(self, value: ir.Value, layout: str = "NHWC") -> Quantized:
+        """The integer form of an activation input, quantised or requantised to its calibration where necessary."""
+
+    def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
+        """Float array of a constant input, seen through its calibration node; ``None`` for a missing input."""
+
+    def calibration(self, value: ir.Value) -> Calibration | None:
+        """Calibration of the tensor ``value`` stands for: its own node, or the one that reads it."""
+
+    def is_tail(self, value: ir.Value) -> bool:
+        """Whether only float consumers (CPU nodes, graph outputs) read ``value``."""
+
+    def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
+        """A constant of the quantised graph."""
+
+    def emit(
+        self,
+        op_type: str,
+        node: ir.Node,
+        inputs: Sequence[ir.Value],
+        attributes: Mapping[str, Any],
+        result: ir.Value,
+        *,
+        bits: int,
+        scale: NDArray[np.float32],
+        layout: str = "NHWC",
+    ) -> Quantized:
+        """Append a quantised node called like the float ``node``; its output is the integer form of ``result``."""
+
+
+class FloatRule(ABC):
+    """How a float operator of the optimised graph runs on the BPU; stateless, registered once."""
+
+    op_types: ClassVar[tuple[str, ...]]
+    passive: ClassVar[bool] = False
+    """A passive operator runs on the BPU only where a neighbour brings integers; behind the last convolution it does not."""
+    tie: ClassVar[Tie] = Tie.NONE
+    int16: ClassVar[bool] = True
+    """Whether activations may be int16 (on a march that has int16 at all)."""
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""
+        return None
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        """Indices of the inputs that are quantised as activations."""
+        return (0,)
+
+    def weights(self, node: ir.Node) -> Mapping[int, int]:
+        """Channel axis per index of the inputs that are quantised as weights."""
+        return {}
+
+    def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
+        """Thresholds of input and output that do not depend on data; ``None`` where they do."""
+        return (None, None)
+
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+        """Whether ``consumer``, the only reader of the last node of ``chain``, becomes part of the same quantised node."""
+        return False
+
+    @abstractmethod
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        """Emit the quantised nodes of ``chain``: the float node and what it absorbed, in order."""

@@ -1,0 +1,98 @@
+"""What distinguishes one march from another in arithmetic, placement and graph layout (ARITHMETIC.md, OPERATORS.md)."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from engine.errors import ConfigError
+
+MARCHES = ("bernoulli2", "bayes", "bayes-e")
+
+
+class Limits(BaseModel):
+    """Largest sizes that run on the BPU (OPERATORS.md, Limits); beyond them a node runs on the CPU.
+
+    Attributes:
+        conv_kernel: largest side of a convolution kernel; ``None`` where only the volume counts.
+        conv_kernel_volume: largest kernel height x width x input channels.
+        conv_dilation: largest dilation.
+        conv_1x1_channels: largest number of input channels of a 1x1 convolution.
+        deconv_kernel: largest side of a transposed convolution's kernel.
+        deconv_stride: largest stride of a transposed convolution.
+        pool_kernel: largest side of a max-pooling window.
+        average_pool_kernel: largest side of an average-pooling window.
+        nearest_scales: whole factors of nearest-neighbour resizing.
+        linear_scale: largest factor of linear resizing, either way.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    conv_kernel: int | None
+    conv_kernel_volume: int
+    conv_dilation: int
+    conv_1x1_channels: int
+    deconv_kernel: int
+    deconv_stride: int
+    pool_kernel: int
+    average_pool_kernel: int
+    nearest_scales: tuple[int, ...]
+    linear_scale: int
+
+
+class March(BaseModel):
+    """One BPU architecture.
+
+    Attributes:
+        name: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        platform: the board it is on.
+        int16: whether activations may be int16.
+        int16_clip_tail: whether a tail Clip(0, 6) becomes an int16 convolution; else the Clip runs on the CPU.
+        tail_relu: whether the Relu of an int32 tail is part of the convolution; else it runs on the CPU.
+        bias_bits: width of a convolution's bias; a 16-bit bias has a left shift per channel.
+        negative_e_shift: whether the fused sum may shift right.
+        add_as_conv: whether the sum of two maps is a depthwise convolution with a fused sum.
+        rounding_bias_in_mul: whether products carry ``add_rounding_bias``.
+        interpolate_twice: whether linear resizing rounds after each direction.
+        resize_decimal_bits: fraction bits of resizing coordinates.
+        layout_outside: whether layout transposes stand outside quantise and dequantise nodes.
+        leaky_relu_operator: whether LeakyRelu has an operator of its own; else it is a look-up table.
+        reshape: whether a reshape of integers runs on the BPU.
+        cpu_operators: float operators that others run on the BPU and this one does not.
+        limits: sizes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    platform: str
+    int16: bool
+    int16_clip_tail: bool
+    tail_relu: bool
+    bias_bits: int
+    negative_e_shift: bool
+    add_as_conv: bool
+    rounding_bias_in_mul: bool
+    interpolate_twice: bool
+    resize_decimal_bits: int
+    layout_outside: bool
+    leaky_relu_operator: bool
+    reshape: bool
+    cpu_operators: tuple[str, ...]
+    limits: Limits
+
+
+@cache
+def load(name: str) -> March:
+    """The march called ``name``.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in MARCHES:
+        raise ConfigError(f"User input march invalid: {name!r} . It should in list {list(MARCHES)}")
+    text = resources.files(__package__ or "engine.march").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return March.model_validate(yaml.safe_load(text))
