@@ -24,6 +24,8 @@ MIN_OPSET = 9
 MAX_OPSET = 19
 MAX_IR_VERSION = 10
 
+_MESSAGE_LIMIT = 400
+
 _INITIALIZERS_WITHOUT_INPUTS = 4
 """First ``ir_version`` whose initializers need not be inputs."""
 
@@ -50,7 +52,7 @@ def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]
         ConfigError: ``input_shapes`` names an unknown input or contradicts the file.
     """
     path = Path(path)
-    model = load_model(path)
+    model = _read(path)
     check_versions(model, path)
     InlinePass()(model)
     check_domains(model, path)
@@ -64,8 +66,21 @@ def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]
 
 def input_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Names of the inputs of an ONNX file; initializers are none."""
-    graph = load_model(path).graph
+    graph = _read(Path(path)).graph
     return tuple(str(value.name) for value in graph.inputs if value.name not in graph.initializers)
+
+
+def _read(path: Path) -> ir.Model:
+    try:
+        return load_model(path)
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"{path}: not a valid ONNX model: {_brief(error)}") from error
+
+
+def _brief(error: Exception) -> str:
+    """The beginning of a message: some carry the whole model."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _MESSAGE_LIMIT else f"{text[:_MESSAGE_LIMIT]} …"
 
 
 def check_versions(model: ir.Model, path: Path) -> None:
@@ -177,7 +192,7 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
                 )
         onnx.checker.check_model(ir.to_proto(model), full_check=True)
     except _INVALID as error:
-        raise ModelError(f"{path}: not a valid ONNX model: {error}") from error
+        raise ModelError(f"{path}: not a valid ONNX model: {_brief(error)}") from error
     return model
 
 

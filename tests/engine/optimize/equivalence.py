@@ -1,0 +1,83 @@
+"""Small networks, run before and after a pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.ir import to_bytes
+from engine.ops.composite import expand_composites
+from engine.optimize import optimize
+
+Array = NDArray[Any]
+
+
+def build(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[int]],
+    outputs: Sequence[str],
+    constants: Mapping[str, Any] | None = None,
+    opset: int = 13,
+) -> ir.Model:
+    """A model with inferred shapes, as the frontend gives it; unnamed nodes are called ``<OpType>_<index>``."""
+    for index, node in enumerate(nodes):
+        node.name = node.name or f"{node.op_type}_{index}"
+    graph = helper.make_graph(
+        list(nodes),
+        "network",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return ir.from_proto(onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True))
+
+
+def run(model: ir.Model, seed: int = 0) -> list[Array]:
+    """Outputs for normal random inputs."""
+    rng = np.random.default_rng(seed)
+    feed = {
+        str(value.name): rng.normal(size=tuple(value.shape or ())).astype(np.float32) for value in model.graph.inputs
+    }
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(to_bytes(expand_composites(model)), options)
+    return list(session.run(None, feed))
+
+
+def assert_equivalent(before: ir.Model, after: ir.Model) -> None:
+    """Same outputs by name, and by value up to float rounding."""
+    assert [value.name for value in after.graph.outputs] == [value.name for value in before.graph.outputs]
+    onnx.checker.check_model(ir.to_proto(expand_composites(after)), full_check=True)
+    for actual, expected in zip(run(after), run(before), strict=True):
+        assert actual.shape == expected.shape
+        largest = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-3))
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5 * largest)
+
+
+def optimized(before: ir.Model, march: str = "bayes-e") -> ir.Model:
+    """``before`` optimised, and checked: equivalent, stable under repetition, input untouched, shapes complete."""
+    kept = to_bytes(before)
+    after = optimize(before, march)
+    assert to_bytes(before) == kept
+    assert to_bytes(optimize(after, march)) == to_bytes(after)
+    assert_equivalent(before, after)
+    names = [node.name for node in after.graph]
+    assert len(set(names)) == len(names)
+    for node in after.graph:
+        assert all(value.shape is not None and value.shape.is_static() for value in node.outputs), node.name
+    return after
+
+
+def census(model: ir.Model) -> dict[str, int]:
+    """Number of nodes by operator type."""
+    return dict(Counter(node.op_type for node in model.graph))
