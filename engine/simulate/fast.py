@@ -1,45 +1,55 @@
-"""The fast simulator: the reference's bits for whole batches at once."""
+"""The fast simulator: a quantised graph as a program of compiled instructions, equal to the reference bit for bit.
+
+Every sample is computed on its own, so that results cannot depend on how samples are grouped. Several samples are
+spread over threads; a single one is shared by them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.simulate.reference import name_of, sorted_copy, split_constants
-from engine.simulate.stacked import StackedFunction, stacked_function
+from engine.simulate.assemble import assemble
+from engine.simulate.kernels.machine import run as run_machine
+from engine.simulate.program import PythonStep
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
 
-CHUNK = 8
-"""Samples that are computed together; memory does not grow with more."""
-
 
 @dataclass(frozen=True)
-class Step:
-    """One node of the plan; ``dead`` names the values that nothing reads after it."""
+class Workplace:
+    """Memory that one sample is computed in: an arena, scratch for every thread, a barrier."""
 
-    function: StackedFunction
-    inputs: tuple[str | None, ...]
-    outputs: tuple[str, ...]
-    dead: tuple[str, ...]
+    arena: NDArray[np.uint8]
+    scratch: NDArray[np.uint8]
+    barrier: NDArray[np.int64]
 
 
 class FastSimulator:
-    """Runs a quantised graph batch by batch; equal to the reference simulator bit for bit."""
+    """Runs a quantised graph; memory does not grow with the number of samples but for their outputs.
+
+    Args:
+        model: a quantised graph.
+        threads: how many threads to use; None for one per CPU that this process may run on.
+    """
 
     def __init__(self, model: ir.Model, threads: int | None = None) -> None:
-        model = sorted_copy(model)
         self.inputs = describe(graph_inputs(model))
         self.outputs = describe(model.graph.outputs)
-        self._constants, nodes = split_constants(model)
-        keep = {info.name for info in self.outputs} | set(self._constants)
-        self._steps = _plan(nodes, model, self._constants, keep)
+        self._graph = assemble(model)
+        self._threads = max(1, threads or available_cpus())
+        self._pool = ThreadPoolExecutor(self._threads, "simulate") if self._threads > 1 else None
+        self._workplaces: SimpleQueue[Workplace] = SimpleQueue()
 
     def run(self, feed: Mapping[str, Array], output_names: Sequence[str] | None = None) -> dict[str, Array]:
         """Outputs by name, for a feed of any number of samples.
@@ -50,41 +60,85 @@ class FastSimulator:
         names = check_outputs(output_names, self.outputs)
         count = check_feed(feed, self.inputs)
         stacked = {info.name: feed[info.name].reshape(count, *info.shape) for info in self.inputs}
-        chunks = [
-            self._chunk({name: array[start : start + CHUNK] for name, array in stacked.items()}, names, size)
-            for start in range(0, count, CHUNK)
-            if (size := min(CHUNK, count - start))
-        ]
-        return {name: _unstack([chunk[name] for chunk in chunks]) for name in names}
+        results = {name: self._empty_result(name, count) for name in names}
+        shared = count % self._threads
+        self._spread(stacked, results, count - shared)
+        for index in range(count - shared, count):
+            with self._workplace() as place:
+                self._sample(place, stacked, results, index, self._threads)
+        return {name: _unstack(array) for name, array in results.items()}
 
-    def _chunk(self, feed: Mapping[str, Array], names: Sequence[str], count: int) -> dict[str, Array]:
-        values = {**self._constants, **feed}
-        for step in self._steps:
-            results = step.function([None if name is None else values[name] for name in step.inputs])
-            values.update(zip(step.outputs, results, strict=False))
-            for name in step.dead:
-                del values[name]
-        return {name: self._every_sample(values[name], name, count) for name in names}
+    def _spread(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> None:
+        """The first ``count`` samples, every thread its own."""
+        if self._pool is None:
+            self._stripe(feed, results, range(count))
+        elif count:
+            stripes = [range(thread, count, self._threads) for thread in range(self._threads)]
+            for done in [self._pool.submit(self._stripe, feed, results, stripe) for stripe in stripes]:
+                done.result()
 
-    def _every_sample(self, value: Array, name: str, count: int) -> Array:
-        """A constant output, which is not stacked, is the same for every sample."""
-        return np.broadcast_to(value, (count, *value.shape)) if name in self._constants else value
+    def _stripe(self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
+        with self._workplace() as place:
+            for index in indices:
+                self._sample(place, feed, results, index, 1)
+
+    def _sample(
+        self, place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], index: int, threads: int
+    ) -> None:
+        for name, tensor in self._graph.inputs.items():
+            tensor.view(place.arena)[...] = feed[name][index]
+        for part in self._graph.program.parts:
+            if isinstance(part, PythonStep):
+                part.run(place.arena)
+            else:
+                self._run_part(part, place, threads)
+        for name, result in results.items():
+            if name in self._graph.outputs:
+                result[index] = self._graph.outputs[name].view(place.arena)
+
+    def _run_part(self, part: Array, place: Workplace, threads: int) -> None:
+        place.barrier[0] = 0
+        arena, barrier = place.arena.ctypes.data, place.barrier.ctypes.data
+        scratch = [place.scratch[thread].ctypes.data for thread in range(threads)]
+        helpers = []
+        if self._pool is not None:
+            for thread in range(1, threads):
+                job = (part, arena, scratch[thread], barrier, thread, threads)
+                helpers.append(self._pool.submit(run_machine, *job))
+        run_machine(part, arena, scratch[0], barrier, 0, threads)
+        for helper in helpers:
+            helper.result()
+
+    @contextmanager
+    def _workplace(self) -> Iterator[Workplace]:
+        try:
+            place = self._workplaces.get_nowait()
+        except Empty:
+            program = self._graph.program
+            scratch = np.zeros((self._threads, program.scratch_bytes), np.uint8)
+            place = Workplace(program.new_arena(), scratch, np.zeros(1, np.int64))
+        try:
+            yield place
+        finally:
+            self._workplaces.put(place)
+
+    def _empty_result(self, name: str, count: int) -> Array:
+        constant = self._graph.constants.get(name)
+        if constant is not None:
+            return np.array(np.broadcast_to(constant, (count, *constant.shape)))
+        tensor = self._graph.outputs[name]
+        return np.empty((count, *tensor.shape), tensor.dtype)
 
 
-def _plan(nodes: Sequence[ir.Node], model: ir.Model, known: Container[str], keep: set[str]) -> list[Step]:
-    last_use = {name_of(value): index for index, node in enumerate(nodes) for value in node.inputs if value is not None}
-    steps = []
-    for index, node in enumerate(nodes):
-        inputs = tuple(None if value is None else name_of(value) for value in node.inputs)
-        outputs = tuple(name_of(value) for value in node.outputs)
-        done = {name for name in (*inputs, *outputs) if name is not None and last_use.get(name, index) <= index}
-        steps.append(Step(stacked_function(node, model, known), inputs, outputs, tuple(sorted(done - keep))))
-    return steps
+def available_cpus() -> int:
+    """CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-def _unstack(chunks: Sequence[Array]) -> Array:
-    """Samples back into the first dimension; scalars become a vector."""
-    stacked = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+def _unstack(stacked: Array) -> Array:
+    """Samples back into the first dimension; scalars become a vector where there are several."""
     if stacked.ndim == 1:
         return stacked if len(stacked) > 1 else stacked[0]
     return stacked.reshape(-1, *stacked.shape[2:])

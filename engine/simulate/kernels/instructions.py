@@ -1,0 +1,71 @@
+"""The instructions of the simulator's machine: what their fields mean.
+
+An instruction reads and writes buffers in an arena, which every thread has for itself, and reads constants, which all
+share. Buffers are dense tensors; images are NHWC with one sample.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Kind(IntEnum):
+    """What an instruction does; the fields it uses are listed with its kernel."""
+
+    CONVOLUTION = 0
+    DEPTHWISE = 1
+    PAD = 2
+    COPY = 3
+    TABLE = 4
+    ELEMENTWISE = 5
+    MAX_POOL = 6
+    AVERAGE_POOL = 7
+    GLOBAL_AVERAGE = 8
+
+
+FIELDS = (
+    "kind",  # Kind
+    "units",  # independent parts, which threads share out
+    "x",  # arena offset of the first operand, bytes
+    "e",  # arena offset of the second operand
+    "y",  # arena offset of the result
+    "x_bytes",  # bytes per element: 1 or 2
+    "e_bytes",  # 0 where there is no second operand
+    "y_bytes",  # 1, 2 or 4
+    "in_h",
+    "in_w",
+    "in_c",
+    "out_h",
+    "out_w",
+    "out_c",
+    "stride_h",
+    "stride_w",
+    "top",  # PAD: rows above
+    "left",  # PAD: columns to the left
+    "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
+    "taps",  # pieces that the window consists of
+    "tap_offsets",  # address of their byte offsets in x, int64
+    "tap_length",  # elements per piece
+    "pairs",  # CONVOLUTION: int16 pairs per dot product
+    "groups",
+    "group_weights",  # bytes of weights per group
+    "tile_rows",  # output pixels that a unit computes
+    "splits",  # parts that the output channels of a tile are split into
+    "panels",  # panels of output channels per group
+    "panel_table",  # address: vectors, first channel, byte offset of the weights; int64 (panels, 3)
+    "weights",  # address
+    "params",  # address of parameter rows, one value per output channel
+    "params_pitch",  # bytes between two rows
+    "low",  # smallest and largest value of the result
+    "high",
+    "shift",  # AVERAGE_POOL: fraction bits
+    "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
+    "dims",  # address of a shape and strides in elements: int64 (rows, 4)
+    "table",  # address of look-up tables of 256 entries
+    "period",  # TABLE: number of tables; element i uses table i % period
+    "count",  # TABLE: elements per unit
+)
+
+INSTRUCTION = np.dtype([(name, np.int64) for name in FIELDS])

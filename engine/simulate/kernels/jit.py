@@ -1,0 +1,27 @@
+"""numba's decorators with types, and with a cache that a read-only installation does not break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numba.extending
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile on first call, without the GIL; the machine code is kept on disk where a folder for it can be written."""
+    try:
+        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    except RuntimeError:  # numba found no writable folder: compile anew in every process
+        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose code is given as LLVM IR; see :func:`numba.extending.intrinsic`.
+
+    Kernels call it without the first parameter, the typing context.
+    """
+    return cast(Callable[..., Any], numba.extending.intrinsic(function))

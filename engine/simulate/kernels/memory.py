@@ -1,0 +1,77 @@
+"""Typed views of memory at an address, for kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray
+
+from engine.simulate.kernels.jit import compiled
+from engine.simulate.kernels.vector import void_pointer
+
+
+@compiled
+def uint8_at(address: int, size: int) -> Any:
+    """``size`` bytes at ``address``."""
+    return carray(void_pointer(address), (size,), dtype=np.uint8)
+
+
+@compiled
+def int8_at(address: int, size: int) -> Any:
+    """``size`` int8 at ``address``."""
+    return carray(void_pointer(address), (size,), dtype=np.int8)
+
+
+@compiled
+def int16_at(address: int, size: int) -> Any:
+    """``size`` int16 at ``address``."""
+    return carray(void_pointer(address), (size,), dtype=np.int16)
+
+
+@compiled
+def int32_at(address: int, size: int) -> Any:
+    """``size`` int32 at ``address``."""
+    return carray(void_pointer(address), (size,), dtype=np.int32)
+
+
+@compiled
+def int64_at(address: int, size: int) -> Any:
+    """``size`` int64 at ``address``."""
+    return carray(void_pointer(address), (size,), dtype=np.int64)
+
+
+@compiled
+def copy_bytes(source: int, target: int, size: int) -> None:
+    """Copy ``size`` bytes between regions that do not overlap."""
+    read, written = uint8_at(source, size), uint8_at(target, size)
+    for k in range(size):
+        written[k] = read[k]
+
+
+@compiled
+def widen(address: int, item_bytes: int, stride: int, target: Any) -> None:
+    """Every ``stride``-th int8 or int16 at ``address`` into the int32 array ``target``."""
+    size = len(target)
+    if item_bytes == 1:
+        narrow = int8_at(address, (size - 1) * stride + 1)
+        for k in range(size):
+            target[k] = narrow[k * stride]
+    else:
+        wide = int16_at(address, (size - 1) * stride + 1)
+        for k in range(size):
+            target[k] = wide[k * stride]
+
+
+@compiled
+def store(values: Any, address: int, item_bytes: int) -> None:
+    """The integers ``values``, which fit, as int8 or int16 at ``address``."""
+    size = len(values)
+    if item_bytes == 1:
+        narrow = int8_at(address, size)
+        for k in range(size):
+            narrow[k] = values[k]
+    else:
+        wide = int16_at(address, size)
+        for k in range(size):
+            wide[k] = values[k]

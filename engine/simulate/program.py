@@ -1,0 +1,238 @@
+"""Programs of the fast simulator: buffers, instructions, and how a graph's nodes are assembled into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.simulate.kernels.convolution import ACCUMULATOR_BYTES
+from engine.simulate.kernels.instructions import INSTRUCTION, Kind
+from engine.simulate.kernels.vector import LANES
+
+Array = NDArray[Any]
+SampleFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
+
+ALIGNMENT = 64
+MIN_SCRATCH = LANES * 4 + ACCUMULATOR_BYTES
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A region of the arena.
+
+    Attributes:
+        size: bytes.
+        first: step that writes it; -1 for what is there before the first step.
+        last: last step that reads it.
+        offset: where it lies, once the program is finished.
+        initial: contents that every arena starts with, for constant operands.
+    """
+
+    size: int
+    first: int
+    last: int = -1
+    offset: int = 0
+    initial: Array | None = None
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A dense tensor in a buffer."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    buffer: Buffer
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape))
+
+    def view(self, arena: NDArray[np.uint8]) -> Array:
+        """The tensor in an arena."""
+        start = self.buffer.offset
+        return arena[start : start + self.size * self.dtype.itemsize].view(self.dtype).reshape(self.shape)
+
+
+Operand = Tensor | Array | None
+"""Input of a node: an activation, a constant, or None where it is omitted."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of the machine, its operands still symbolic."""
+
+    kind: Kind
+    operands: dict[str, Tensor]
+    fields: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PythonStep:
+    """A node that the machine has no instruction for: its reference on numpy arrays, one sample at a time."""
+
+    function: SampleFunction
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Tensor, ...]
+
+    def run(self, arena: NDArray[np.uint8]) -> None:
+        """Compute the node on an arena."""
+        given = [x.view(arena) if isinstance(x, Tensor) else x for x in self.inputs]
+        for tensor, result in zip(self.outputs, self.function(given), strict=False):
+            tensor.view(arena)[...] = result
+
+
+@dataclass(frozen=True)
+class Program:
+    """A finished program.
+
+    Attributes:
+        parts: tables of instructions and Python steps, in order.
+        arena_bytes: size of the arena that it runs on.
+        scratch_bytes: working memory that every thread needs.
+        initial: constant operands and where they lie in the arena.
+        constants: arrays whose addresses the instructions hold.
+    """
+
+    parts: tuple[NDArray[Any] | PythonStep, ...]
+    arena_bytes: int
+    scratch_bytes: int
+    initial: tuple[tuple[Tensor, Array], ...]
+    constants: tuple[Array, ...]
+
+    def new_arena(self) -> NDArray[np.uint8]:
+        """An arena, constant operands filled in."""
+        arena = np.zeros(self.arena_bytes, np.uint8)
+        for tensor, array in self.initial:
+            tensor.view(arena)[...] = array
+        return arena
+
+
+@dataclass
+class Assembler:
+    """Collects buffers and steps in execution order; :meth:`finish` lays the buffers out."""
+
+    _steps: list[Instruction | PythonStep] = field(default_factory=list)
+    _buffers: list[Buffer] = field(default_factory=list)
+    _constants: list[Array] = field(default_factory=list)
+    _initial: list[tuple[Tensor, Array]] = field(default_factory=list)
+    _scratch: int = MIN_SCRATCH
+    _overrun: int = ALIGNMENT
+
+    def tensor(self, shape: Sequence[int], dtype: Any) -> Tensor:
+        """A new tensor, which the next step writes."""
+        kind = np.dtype(dtype)
+        buffer = Buffer(int(np.prod(shape)) * kind.itemsize, first=len(self._steps))
+        self._buffers.append(buffer)
+        return Tensor(tuple(int(dim) for dim in shape), kind, buffer)
+
+    def input(self, shape: Sequence[int], dtype: Any) -> Tensor:
+        """A tensor that is filled before the program starts."""
+        tensor = self.tensor(shape, dtype)
+        tensor.buffer.first = -1
+        return tensor
+
+    def constant_operand(self, array: Array) -> Tensor:
+        """A constant in the arena, where instructions read activations."""
+        tensor = self.input(array.shape, array.dtype)
+        tensor.buffer.last = _FOREVER
+        self._initial.append((tensor, array))
+        return tensor
+
+    def keep(self, tensor: Tensor) -> None:
+        """Leave ``tensor`` in the arena until the program ends."""
+        tensor.buffer.last = _FOREVER
+
+    def address(self, array: Array) -> int:
+        """Address of a constant array, which the program keeps alive."""
+        kept = np.ascontiguousarray(array)
+        self._constants.append(kept)
+        return int(kept.ctypes.data)
+
+    def emit(
+        self, kind: Kind, operands: dict[str, Tensor], *, units: int, scratch: int = 0, overrun: int = 0, **fields: int
+    ) -> None:
+        """Append an instruction.
+
+        Args:
+            kind: what it does.
+            operands: tensors ``x``, ``e``, ``y``; their offsets and element sizes become fields.
+            units: independent parts.
+            scratch: working memory beyond :data:`MIN_SCRATCH`, bytes.
+            overrun: bytes that it may read, not use, behind an operand.
+            fields: the other fields of the instruction.
+        """
+        self._use(operands.values())
+        self._scratch = max(self._scratch, MIN_SCRATCH + scratch)
+        self._overrun = max(self._overrun, overrun + ALIGNMENT)
+        self._steps.append(Instruction(kind, operands, {**fields, "units": units}))
+
+    def call(
+        self, function: SampleFunction, inputs: Sequence[Tensor | Array | None], outputs: Sequence[Tensor]
+    ) -> None:
+        """Append a Python step."""
+        self._use([x for x in inputs if isinstance(x, Tensor)])
+        self._use(outputs)
+        self._steps.append(PythonStep(function, tuple(inputs), tuple(outputs)))
+
+    def finish(self) -> Program:
+        """Lay out the buffers and encode the instructions."""
+        end = _place(self._buffers)
+        parts: list[NDArray[Any] | PythonStep] = []
+        run: list[Instruction] = []
+        for step in [*self._steps, None]:
+            if isinstance(step, Instruction):
+                run.append(step)
+                continue
+            if run:
+                parts.append(_encode(run))
+                run = []
+            if step is not None:
+                parts.append(step)
+        return Program(tuple(parts), end + self._overrun, self._scratch, tuple(self._initial), tuple(self._constants))
+
+    def _use(self, tensors: Any) -> None:
+        for tensor in tensors:
+            tensor.buffer.last = max(tensor.buffer.last, len(self._steps))
+
+
+_FOREVER = 1 << 60
+
+
+def _encode(instructions: Sequence[Instruction]) -> NDArray[Any]:
+    table = np.zeros(len(instructions), INSTRUCTION)
+    for row, instruction in zip(table, instructions, strict=True):
+        row["kind"] = int(instruction.kind)
+        for name, tensor in instruction.operands.items():
+            row[name] = tensor.buffer.offset
+            row[f"{name}_bytes"] = tensor.dtype.itemsize
+        for name, value in instruction.fields.items():
+            row[name] = value
+    return table
+
+
+def _place(buffers: Sequence[Buffer]) -> int:
+    """Give every buffer the lowest offset where no buffer that lives at the same time lies; the end of the arena."""
+    placed: list[Buffer] = []
+    for buffer in sorted(buffers, key=lambda b: -b.size):
+        neighbours = sorted((b for b in placed if _overlap(b, buffer)), key=lambda b: b.offset)
+        offset = 0
+        for other in neighbours:
+            if offset + buffer.size <= other.offset:
+                break
+            offset = max(offset, _aligned(other.offset + other.size))
+        buffer.offset = offset
+        placed.append(buffer)
+    return max((b.offset + b.size for b in buffers), default=0)
+
+
+def _overlap(a: Buffer, b: Buffer) -> bool:
+    return a.first <= max(b.first, b.last) and b.first <= max(a.first, a.last)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT
