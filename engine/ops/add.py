@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import rescale, shift_left
+from engine.ir import shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.conv import requantized_output
+from engine.ops.derive import convolution_integers, fused_sum
+from engine.ops.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
+from engine.ops.float_nodes import given, refused_broadcast, required
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 ELEMENTWISE_OUTPUT = {
@@ -49,4 +55,91 @@ def requantize_elementwise(value: Array, attributes: Attributes) -> Array:
         attributes["output_right_shift"],
         bits=attributes["output_bit"],
         rounding=attributes["rounding_method"],
+    )
+
+
+class AddRule(FloatRule):
+    """Sum of two activations that no convolution absorbed."""
+
+    op_types = ("Add",)
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        return (0, 1)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return refused_broadcast(node, march)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        shapes = {shape_of(value) for value in (given(node, 0), given(node, 1))}
+        if lowering.march.add_as_conv and len(shapes) == 1 and given(node, 0) is not given(node, 1):
+            lower_as_convolution(node, lowering)
+        else:
+            lower_elementwise(node, lowering, "HzSElementwiseAdd", with_e_shift=True)
+
+
+def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e_shift: bool) -> None:
+    """Sum or difference; the operand with the larger scale comes first (ARITHMETIC.md 2.6)."""
+    result = node.outputs[0]
+    output = required(lowering.calibration(result))
+    operands = [lowering.integer(given(node, index)) for index in (0, 1)]
+    swapped = operands[1].scale[0] > operands[0].scale[0]
+    x, e = reversed(operands) if swapped else operands
+    channels = shape_of(result)[1] if len(shape_of(result)) == 4 else 1
+    e_scale, shift = mantissa_and_shift(np.float64(e.scale[0]) / np.float64(x.scale[0]))
+    x_shift = -int(shift)
+    ratio = np.float64(x.scale[0]) / np.float64(output.scales[0]) * 2.0**-x_shift
+    split = requantization(ratio, output.bits)
+    sign = -1 if swapped and not with_e_shift else 1
+    attributes = {
+        "x_shift": [x_shift] * channels,
+        "e_scale": [int(e_scale)] * channels,
+        **({"e_shift": [0] * channels} if with_e_shift else {}),
+        "accu_right_shift": split.right_shift.tolist() * channels,
+        "output_scale": (sign * split.scale).tolist() * channels,
+        "output_right_shift": split.out_shift.tolist() * channels,
+        "rounding_method": "ROUND",
+        "output_bit": output.bits,
+        "data_format": "NHWC",
+    }
+    lowering.emit(op_type, node, [x.value, e.value], attributes, result, bits=output.bits, scale=output.scales)
+
+
+def lower_as_convolution(node: ir.Node, lowering: Lowering) -> None:
+    """A depthwise 1x1 convolution of weight 1 with a fused sum: UNIT_CONV (ARITHMETIC.md 2.6, bernoulli2)."""
+    result = node.outputs[0]
+    output = required(lowering.calibration(result))
+    x, e = (lowering.integer(given(node, index)) for index in (0, 1))
+    channels = shape_of(result)[1]
+    thresholds = np.ones(channels, np.float32)
+    integers = convolution_integers(
+        np.ones((channels, 1, 1, 1), np.float32),
+        thresholds,
+        None,
+        x.scale,
+        output.scales,
+        output.bits,
+        bias_bits=lowering.march.bias_bits,
+    )
+    name = f"UNIT_CONV_FOR_{node.name}"
+    attributes = {
+        "kernel_shape": [1, 1],
+        "pads": [0, 0, 0, 0],
+        "strides": [1, 1],
+        "group": channels,
+        "use_bias": 1,
+        "use_sumin": 1,
+        "weight_thresholds": thresholds.tolist(),
+        **fused_sum(e.scale, integers.accumulator_scale, lowering.march),
+        **requantized_output(integers, output.bits),
+    }
+    inputs = [
+        x.value,
+        lowering.initializer(f"{name}_weight_quantized", integers.weights.transpose(0, 2, 3, 1)),
+        lowering.initializer(f"{name}_rounding_bias_quantized", integers.bias),
+        lowering.initializer(f"{name}_rounding_bias_b_scale", integers.bias_shift),
+        e.value,
+    ]
+    lowering.emit(
+        "HzSQuantizedConv", node, inputs, attributes, result, bits=output.bits, scale=output.scales, name=name
     )

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.fixed_point import to_type, wrap_int32
+from engine.ops.float_nodes import given
 from engine.ops.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
 from engine.ops.windows import taps
 
@@ -41,3 +45,39 @@ def reciprocal(attributes: Attributes) -> tuple[int, int]:
     one = int(wrap_int32(1 << fraction_bits))
     size = int(np.prod(attributes["kernel_shape"]))
     return fraction_bits, (abs(one) // size) * (1 if one > 0 else -1)
+
+
+FRACTION_BITS = 9
+"""Fraction bits of the reciprocal of the window's size: what the original always writes."""
+
+
+class AveragePoolRule(FloatRule):
+    """The average pools that the optimiser leaves: padded ones that exclude their pads, and large windows."""
+
+    op_types = ("AveragePool",)
+    int16 = False
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.OUTPUT_TAKES_INPUT
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if len(shape_of(given(node, 0))) != 4:
+            return "only 2-D pooling runs on the BPU"
+        if attribute(node, "ceil_mode", 0):
+            return "ceil_mode runs on the CPU"
+        if max(attribute(node, "kernel_shape")) > march.limits.average_pool_kernel:
+            return f"window above {march.limits.average_pool_kernel}"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        attributes = {
+            "kernel_shape": list(attribute(node, "kernel_shape")),
+            "pads": list(attribute(node, "pads", (0, 0, 0, 0))),
+            "strides": list(attribute(node, "strides", (1, 1))),
+            "scale": FRACTION_BITS,
+            "data_format": "NHWC",
+        }
+        result = node.outputs[0]
+        lowering.emit("HzQuantizedAveragePool", node, [x.value], attributes, result, bits=8, scale=x.scale)

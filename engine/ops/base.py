@@ -19,10 +19,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import onnx_ir as ir
-
 from numpy.typing import NDArray
 
-from engine.ir import Calibration
+from engine.ir import HORIZON_DOMAIN, Calibration
 from engine.march import March
 
 Array = NDArray[Any]
@@ -96,8 +95,8 @@ class Lowering(Protocol):
 
     march: March
 
-    def integer(self, value: ir.Value, layout: str = "NHWC") -> Quantized:
-        """The integer form of an activation input, quantised or requantised to its calibration where necessary."""
+    def integer(self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None) -> Quantized:
+        """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``."""
 
     def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
         """Float array of a constant input, seen through its calibration node; ``None`` for a missing input."""
@@ -122,6 +121,8 @@ class Lowering(Protocol):
         bits: int,
         scale: NDArray[np.float32],
         layout: str = "NHWC",
+        domain: str = HORIZON_DOMAIN,
+        name: str | None = None,
     ) -> Quantized:
         """Append a quantised node called like the float ``node``; its output is the integer form of ``result``."""
 
@@ -131,14 +132,19 @@ class FloatRule(ABC):
 
     op_types: ClassVar[tuple[str, ...]]
     passive: ClassVar[bool] = False
-    """A passive operator runs on the BPU only where a neighbour brings integers; behind the last convolution it does not."""
-    tie: ClassVar[Tie] = Tie.NONE
+    """A passive operator runs on the BPU only where a BPU node reads it; behind the last convolution it does not."""
     int16: ClassVar[bool] = True
     """Whether activations may be int16 (on a march that has int16 at all)."""
+    int32_output: ClassVar[bool] = False
+    """Whether a result that only float consumers read stays in int32."""
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""
         return None
+
+    def tie(self, node: ir.Node) -> Tie:
+        """Which thresholds of ``node`` must be the same."""
+        return Tie.NONE
 
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         """Indices of the inputs that are quantised as activations."""
@@ -153,7 +159,7 @@ class FloatRule(ABC):
         return (None, None)
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
-        """Whether ``consumer``, the only reader of the last node of ``chain``, becomes part of the same quantised node."""
+        """Whether ``consumer``, the only reader of the last node of ``chain``, joins the same quantised node."""
         return False
 
     @abstractmethod

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute, before_calibration, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.derive import Integers, convolution_integers, fused_sum
 from engine.ops.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
+from engine.ops.float_nodes import given, is_relu, required
 from engine.ops.schema import (
     ACTIVATION,
     DATA_FORMAT,
@@ -95,3 +100,116 @@ def requantize_accumulator(accumulator: NDArray[np.int64], attributes: Attribute
     narrowed = saturate(shift_right(accumulator, attributes["right_shift"]), 16)
     y = shift_right(narrowed * attributes["scale"], attributes["out_shift"])
     return to_type(np.maximum(y, 0) if relu else y, attributes["output_bit"])
+
+
+class ConvRule(FloatRule):
+    """Conv with its Relu, Clip(0, 6) or residual Add."""
+
+    op_types = ("Conv",)
+    int32_output = True
+
+    def weights(self, node: ir.Node) -> Mapping[int, int]:
+        return {1: 0}
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        weight = node.inputs[1]
+        if len(shape_of(given(node, 0))) != 4:
+            return "only 2-D convolutions run on the BPU"
+        if weight is None or before_calibration(weight).const_value is None:
+            return "its weight is not a constant"
+        in_channels, *kernel = shape_of(weight)[1:]
+        limits = march.limits
+        if max(attribute(node, "dilations", (1, 1))) > limits.conv_dilation:
+            return f"dilation above {limits.conv_dilation}"
+        if limits.conv_kernel is not None and max(kernel) > limits.conv_kernel:
+            return f"kernel {kernel[0]}x{kernel[1]} above {limits.conv_kernel}x{limits.conv_kernel}"
+        if kernel == [1, 1] and in_channels > limits.conv_1x1_channels:
+            return f"{in_channels} input channels, a 1x1 convolution may have {limits.conv_1x1_channels}"
+        if kernel[0] * kernel[1] * in_channels > limits.conv_kernel_volume:
+            return f"kernel volume above {limits.conv_kernel_volume}"
+        return None
+
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+        types = [node.op_type for node in chain]
+        if "Relu" in types or "Clip" in types:
+            return False
+        if consumer.op_type == "Add":
+            shapes = {tuple(shape_of(value)) for value in (*consumer.inputs, consumer.outputs[0]) if value is not None}
+            return "Add" not in types and len(shapes) == 1
+        return is_relu(consumer)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node, last = chain[0], chain[-1]
+        result = last.outputs[0]
+        tail = lowering.is_tail(result)
+        x = lowering.integer(given(node, 0))
+        weight = given(node, 1)
+        output = None if tail else lowering.calibration(result)
+        bits = 32 if output is None else output.bits
+        integers = convolution_integers(
+            required(lowering.constant(weight)),
+            required(lowering.calibration(weight)).thresholds,
+            lowering.constant(node.inputs[2] if len(node.inputs) > 2 else None),
+            x.scale,
+            None if output is None else output.scales,
+            bits,
+            bias_bits=lowering.march.bias_bits,
+        )
+        attributes = convolution_geometry(node)
+        inputs = [x.value, *convolution_constants(node, integers, lowering)]
+        operand = summed_operand(chain)
+        if operand is not None:
+            e = lowering.integer(operand)
+            attributes["use_sumin"] = 1
+            attributes |= fused_sum(e.scale, integers.accumulator_scale, lowering.march)
+            inputs.append(e.value)
+        if any(is_relu(member) for member in chain[1:]):
+            attributes["activation"] = "relu"
+        attributes["weight_thresholds"] = required(lowering.calibration(weight)).thresholds.tolist()
+        attributes |= requantized_output(integers, bits)
+        scale = integers.accumulator_scale if output is None else output.scales
+        lowering.emit("HzSQuantizedConv", node, inputs, attributes, result, bits=bits, scale=scale)
+
+
+def summed_operand(chain: Sequence[ir.Node]) -> ir.Value | None:
+    """The operand of the absorbed Add that does not come from the convolution."""
+    for index, node in enumerate(chain[1:], start=1):
+        if node.op_type == "Add":
+            own = chain[index - 1].outputs[0]
+            return next(value for value in node.inputs if value is not own)
+    return None
+
+
+def convolution_geometry(node: ir.Node) -> dict[str, Any]:
+    """Geometry attributes of a float convolution, explicit."""
+    kernel = shape_of(given(node, 1))[2:]
+    defaults = {"dilations": [1, 1], "group": 1, "kernel_shape": list(kernel), "pads": [0] * 4, "strides": [1, 1]}
+    given_attributes = {name: attribute(node, name) for name in node.attributes if name in defaults}
+    return {**{k: v for k, v in defaults.items() if k != "dilations"}, **given_attributes, "use_bias": 1}
+
+
+def convolution_constants(node: ir.Node, integers: Integers, lowering: Lowering) -> list[ir.Value]:
+    """Initializers of weight (O, kh, kw, I/g), bias and bias shift, named like the original's."""
+    weight_name = before_calibration(given(node, 1)).name
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    bias_name = "rounding_bias" if bias is None else bias.name
+    return [
+        lowering.initializer(f"{node.name}_{weight_name}_quantized", integers.weights.transpose(0, 2, 3, 1)),
+        lowering.initializer(f"{node.name}_{bias_name}_quantized", integers.bias),
+        lowering.initializer(f"{node.name}_{bias_name}_b_scale", integers.bias_shift),
+    ]
+
+
+def requantized_output(integers: Integers, bits: int) -> dict[str, Any]:
+    """Attributes of the output stage."""
+    if integers.requantization is None:
+        return {"output_bit": 32, "high_precision_output": 1, "data_format": "NHWC"}
+    split = integers.requantization
+    return {
+        "output_bit": bits,
+        "right_shift": split.right_shift.tolist(),
+        "scale": split.scale.tolist(),
+        "out_shift": split.out_shift.tolist(),
+        "high_precision_output": 0,
+        "data_format": "NHWC",
+    }

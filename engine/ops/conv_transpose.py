@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute, before_calibration, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.conv import shifted_bias
+from engine.ops.derive import convolution_integers
 from engine.ops.fixed_point import saturate, shift_right, to_type, wrap_int32
+from engine.ops.float_nodes import given, required
 from engine.ops.schema import ACTIVATION, DATA_FORMAT, GROUP, KERNEL, PADS, STRIDES, USE_BIAS, WEIGHT_THRESHOLDS, Schema
 
 
@@ -63,3 +68,79 @@ def transposed_convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[n
     return full[:, top : full_h - bottom, left : full_w - right].reshape(
         batch, full_h - top - bottom, full_w - left - right, group * group_out
     )
+
+
+class ConvTransposeRule(FloatRule):
+    """ConvTranspose; int8 only, its bias is 16 bit on every march (ARITHMETIC.md 2.9)."""
+
+    op_types = ("ConvTranspose",)
+    int16 = False
+
+    def weights(self, node: ir.Node) -> Mapping[int, int]:
+        return {1: 1}
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        weight = given(node, 1)
+        if len(shape_of(given(node, 0))) != 4:
+            return "only 2-D transposed convolutions run on the BPU"
+        if before_calibration(weight).const_value is None:
+            return "its weight is not a constant"
+        if max(attribute(node, "dilations", (1, 1))) > 1:
+            return "dilation above 1"
+        if max(shape_of(weight)[2:]) > march.limits.deconv_kernel:
+            return f"kernel above {march.limits.deconv_kernel}"
+        if max(attribute(node, "strides", (1, 1))) > march.limits.deconv_stride:
+            return f"stride above {march.limits.deconv_stride}"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result, weight = node.outputs[0], given(node, 1)
+        group = attribute(node, "group", 1)
+        x = lowering.integer(given(node, 0))
+        output = required(lowering.calibration(result))
+        thresholds = required(lowering.calibration(weight)).thresholds
+        by_output = per_output_channel(required(lowering.constant(weight)), group)
+        integers = convolution_integers(
+            by_output,
+            thresholds,
+            lowering.constant(node.inputs[2] if len(node.inputs) > 2 else None),
+            x.scale,
+            output.scales,
+            8,
+            bias_bits=16,
+        )
+        split = required(integers.requantization)
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        names = (before_calibration(weight).name, "rounding_bias" if bias is None else bias.name)
+        quantized = per_input_channel(integers.weights, group).transpose(0, 2, 3, 1)
+        attributes = {
+            "kernel_shape": list(shape_of(weight)[2:]),
+            "pads": list(attribute(node, "pads", (0, 0, 0, 0))),
+            "strides": list(attribute(node, "strides", (1, 1))),
+            "group": group,
+            "use_bias": 1,
+            "weight_thresholds": thresholds.tolist(),
+            "accu_right_shift": split.right_shift.tolist(),
+            "y_quant_scale": split.scale.tolist(),
+            "y_right_shift": split.out_shift.tolist(),
+            "b_left_shift": integers.bias_shift.tolist(),
+            "data_format": "NHWC",
+        }
+        inputs = [
+            x.value,
+            lowering.initializer(f"{node.name}_{names[0]}_quantized", quantized),
+            lowering.initializer(f"{node.name}_{names[1]}_quantized", integers.bias),
+        ]
+        lowering.emit("HzSQuantizedConvTranspose", node, inputs, attributes, result, bits=8, scale=output.scales)
+
+
+def per_output_channel(weights: Array, group: int) -> Array:
+    """(I, O/g, kh, kw) to (O, I/g, kh, kw)."""
+    grouped = weights.reshape(group, weights.shape[0] // group, *weights.shape[1:])
+    return grouped.swapaxes(1, 2).reshape(group * weights.shape[1], -1, *weights.shape[2:])
+
+
+def per_input_channel(weights: Array, group: int) -> Array:
+    """(O, I/g, kh, kw) to (I, O/g, kh, kw)."""
+    return per_output_channel(weights, group)

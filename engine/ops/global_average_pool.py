@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import round_shift, saturate, to_type
+from engine.ir import shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.fixed_point import requantization, round_shift, saturate, to_type
+from engine.ops.float_nodes import given, required
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 
@@ -31,3 +35,38 @@ class GlobalAveragePool(QuantizedOperator):
         narrowed = saturate(round_shift(total, attributes["accu_right_shift"]), 16)
         y = round_shift(narrowed * attributes["output_scale"], attributes["output_right_shift"])
         return (to_type(y, attributes["output_bit"]),)
+
+
+class GlobalAveragePoolRule(FloatRule):
+    """GlobalAveragePool with a requantised output."""
+
+    op_types = ("GlobalAveragePool",)
+    int16 = False
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return None if len(shape_of(given(node, 0))) == 4 else "only 2-D pooling runs on the BPU"
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result = node.outputs[0]
+        x, output = lowering.integer(given(node, 0)), required(lowering.calibration(result))
+        _, channels, height, width = shape_of(given(node, 0))
+        ratio = np.float64(x.scale[0]) / (height * width * np.float64(output.scales[0]))
+        split = requantization(ratio, output.bits)
+        attributes = {
+            "accu_right_shift": split.right_shift.tolist() * channels,
+            "output_scale": split.scale.tolist() * channels,
+            "output_right_shift": split.out_shift.tolist() * channels,
+            "rounding_method": "ROUND",
+            "output_bit": output.bits,
+            "data_format": "NHWC",
+        }
+        lowering.emit(
+            "HzSQuantizedGlobalAveragePool",
+            node,
+            [x.value],
+            attributes,
+            result,
+            bits=output.bits,
+            scale=output.scales,
+        )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from scipy import special
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.composite import COMPOSITES
+from engine.ops.fixed_point import round_away
+from engine.ops.float_nodes import clip_limits, given, required
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -24,3 +32,139 @@ class Lut(QuantizedOperator):
         """Inputs: x int8, table int8 (256,) (ARITHMETIC.md 1, HzLut)."""
         x, table = (np.asarray(value) for value in inputs)
         return (table.ravel()[x.astype(np.intp) + 128],)
+
+
+Function = Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[Any]]
+
+SIGMOID_INPUT = 5.498970
+SIGMOID_OUTPUT = 0.995926
+"""Thresholds of an int8 Sigmoid, whatever the data (ARITHMETIC.md 2.1)."""
+HARD_SIGMOID_INPUT = 3.0
+HARD_SIGMOID_OUTPUT = 1.0
+
+
+def _clip(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    return np.clip(x, attributes.get("min", -np.inf), attributes.get("max", np.inf))
+
+
+def _elu(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    return np.where(x > 0, x, np.float32(attributes.get("alpha", 1.0)) * np.expm1(np.minimum(x, 0)))
+
+
+def _leaky(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    return np.where(x >= 0, x, np.float32(attributes.get("alpha", 0.01)) * x)
+
+
+def _selu(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    alpha = np.float32(attributes.get("alpha", 1.6732632))
+    gamma = np.float32(attributes.get("gamma", 1.050701))
+    return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _hard_sigmoid(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    alpha, beta = np.float32(attributes.get("alpha", 0.2)), np.float32(attributes.get("beta", 0.5))
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def _plain(function: Callable[[NDArray[np.float64]], NDArray[Any]]) -> Function:
+    return lambda x, _: function(x)
+
+
+STANDARD: Mapping[str, Function] = MappingProxyType(
+    {
+        "Relu": _plain(lambda x: np.maximum(x, 0)),
+        "Clip": _clip,
+        "Elu": _elu,
+        "Selu": _selu,
+        "LeakyRelu": _leaky,
+        "Sigmoid": _plain(special.expit),
+        "HardSigmoid": _hard_sigmoid,
+        "Tanh": _plain(np.tanh),
+        "Softplus": _plain(lambda x: np.logaddexp(x, 0)),
+        "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
+        "Erf": _plain(special.erf),
+        "Exp": _plain(np.exp),
+        "Log": _plain(np.log),
+        "Sqrt": _plain(np.sqrt),
+        "Reciprocal": _plain(np.reciprocal),
+        "Abs": _plain(np.abs),
+        "Sign": _plain(np.sign),
+        "Floor": _plain(np.floor),
+        "Ceil": _plain(np.ceil),
+        "Round": _plain(np.rint),
+        "Sin": _plain(np.sin),
+        "Cos": _plain(np.cos),
+        "Tan": _plain(np.tan),
+        "Asin": _plain(np.arcsin),
+        "Acos": _plain(np.arccos),
+        "Atan": _plain(np.arctan),
+        "Sinh": _plain(np.sinh),
+        "Cosh": _plain(np.cosh),
+        "Asinh": _plain(np.arcsinh),
+        "Acosh": _plain(np.arccosh),
+        "Atanh": _plain(np.arctanh),
+    }
+)
+"""Standard element-wise operators that become a table."""
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {**STANDARD, **{name: c.function for name, c in COMPOSITES.items() if c.function is not None}}
+)
+"""Every element-wise float operator, standard or collapsed from a pattern, by type."""
+
+
+class LutRule(FloatRule):
+    """Element-wise functions of one int8 activation (int16 tables have an operator of their own)."""
+
+    op_types = tuple(FUNCTIONS)
+    int16 = False
+
+    def tie(self, node: ir.Node) -> Tie:
+        """LeakyRelu's input takes its output's threshold (ARITHMETIC.md 2.1)."""
+        return Tie.INPUTS_TAKE_OUTPUT if node.op_type == "LeakyRelu" else Tie.NONE
+
+    def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
+        match node.op_type:
+            case "Sigmoid":
+                return (SIGMOID_INPUT, SIGMOID_OUTPUT)
+            case "HardSigmoid":
+                return (HARD_SIGMOID_INPUT, HARD_SIGMOID_OUTPUT)
+        return (None, None)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result = node.outputs[0]
+        output = required(lowering.calibration(result))
+        if node.op_type == "LeakyRelu" and lowering.march.leaky_relu_operator:
+            op_type, inputs = "HzLeakyRelu", [lowering.integer(given(node, 0), like=output).value]
+            attributes: dict[str, Any] = leaky_attributes(attribute(node, "alpha", 0.01))
+        else:
+            op_type, x = "HzLut", lowering.integer(given(node, 0))
+            table = lookup_table(node, x.scale, output.scales)
+            inputs = [x.value, lowering.initializer(f"{node.name}_table_params", table)]
+            attributes = {"lut_type": node.op_type.removeprefix("Hz").lower()}
+        attributes["data_format"] = "NHWC"
+        lowering.emit(op_type, node, inputs, attributes, result, bits=8, scale=output.scales)
+
+
+def lookup_table(
+    node: ir.Node, input_scale: NDArray[np.float32], output_scale: NDArray[np.float32]
+) -> NDArray[np.int8]:
+    """``clip(away(f((i - 128) * xs) / ys), -128, 127)``; NaN becomes -128 (ARITHMETIC.md 2.7)."""
+    attributes = {name: value.value for name, value in node.attributes.items()}
+    if node.op_type == "Clip":
+        attributes = {k: v for k, v in zip(("min", "max"), clip_limits(node), strict=True) if v is not None}
+    x = np.arange(-128, 128) * np.float64(input_scale[0])
+    with np.errstate(all="ignore"):
+        y = FUNCTIONS[node.op_type](x, attributes) / np.float64(output_scale[0])
+        rounded = np.clip(round_away(y), -128, 127)
+    return np.where(np.isnan(rounded), -128, rounded).astype(np.int8)
+
+
+ALPHA_SHIFT = 7
+"""Rounding shift of a bernoulli2 LeakyRelu's slope (ARITHMETIC.md 2.11)."""
+
+
+def leaky_attributes(alpha: float) -> dict[str, Any]:
+    """Slope of HzLeakyRelu in 7 fraction bits."""
+    return {"alpha_scale": round(alpha * (1 << ALPHA_SHIFT)), "alpha_shift": ALPHA_SHIFT}

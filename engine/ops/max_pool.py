@@ -7,8 +7,12 @@ from functools import reduce
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.float_nodes import given
 from engine.ops.schema import DATA_FORMAT, DILATIONS, KERNEL, OUTPUT_BIT, PADS, STRIDES, Schema
 from engine.ops.windows import taps
 
@@ -31,3 +35,37 @@ class MaxPool(QuantizedOperator):
         """Inputs: x int8 or int16 NHWC (ARITHMETIC.md 1, HzQuantizedMaxPool)."""
         x = np.asarray(inputs[0])
         return (reduce(np.maximum, taps(x, attributes, np.iinfo(x.dtype).min)).copy(),)
+
+
+class MaxPoolRule(FloatRule):
+    """MaxPool on whole windows."""
+
+    op_types = ("MaxPool",)
+    passive = True
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.OUTPUT_TAKES_INPUT
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if len(shape_of(given(node, 0))) != 4:
+            return "only 2-D pooling runs on the BPU"
+        if len(node.outputs) > 1:
+            return "indices are computed on the CPU only"
+        if attribute(node, "ceil_mode", 0) or max(attribute(node, "dilations", (1, 1))) > 1:
+            return "ceil_mode and dilations run on the CPU"
+        if max(attribute(node, "kernel_shape")) > march.limits.pool_kernel:
+            return f"window above {march.limits.pool_kernel}"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        attributes = {
+            "kernel_shape": list(attribute(node, "kernel_shape")),
+            "pads": list(attribute(node, "pads", (0, 0, 0, 0))),
+            "strides": list(attribute(node, "strides", (1, 1))),
+            "output_bit": x.bits,
+            "data_format": "NHWC",
+        }
+        result = node.outputs[0]
+        lowering.emit("HzQuantizedMaxPool", node, [x.value], attributes, result, bits=x.bits, scale=x.scale)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
+from engine.march import March
 from engine.ops.add import ELEMENTWISE_OUTPUT, requantize_elementwise
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import saturate, shift_right, to_type
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.fixed_point import requantization, saturate, shift_right, to_type
+from engine.ops.float_nodes import given, refused_broadcast, required
 from engine.ops.schema import Schema
 
 
@@ -34,3 +37,35 @@ class Mul(QuantizedOperator):
         half = np.rint(np.exp2(out_shift + accu_shift) / (2.0 * scale)).astype(np.int64)
         product = saturate(shift_right(x * e + half, accu_shift), 16) * scale
         return (to_type(shift_right(product, out_shift), attributes["output_bit"]),)
+
+
+class MulRule(FloatRule):
+    """Product of two activations."""
+
+    op_types = ("Mul",)
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        return (0, 1)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return refused_broadcast(node, march)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result = node.outputs[0]
+        x, e = (lowering.integer(given(node, index)) for index in (0, 1))
+        output = required(lowering.calibration(result))
+        ratio = np.float64(x.scale[0]) * np.float64(e.scale[0]) / np.float64(output.scales[0])
+        split = requantization(ratio, output.bits)
+        rounding = {"add_rounding_bias": 1} if lowering.march.rounding_bias_in_mul else {}
+        attributes = {
+            "accu_right_shift": split.right_shift.tolist(),
+            "output_scale": split.scale.tolist(),
+            "output_right_shift": split.out_shift.tolist(),
+            "rounding_method": "ROUND",
+            **rounding,
+            "output_bit": output.bits,
+            "data_format": "NHWC",
+        }
+        inputs = [x.value, e.value]
+        lowering.emit("HzSElementwiseMul", node, inputs, attributes, result, bits=output.bits, scale=output.scales)

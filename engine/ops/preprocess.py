@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.conv import convolve, requantize_accumulator, shifted_bias
+from engine.ir import attribute
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.conv import convolution_constants, convolve, requantize_accumulator, requantized_output, shifted_bias
+from engine.ops.derive import convolution_integers
 from engine.ops.fixed_point import wrap_int32
+from engine.ops.float_nodes import given, required
 from engine.ops.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
 
 
@@ -42,3 +46,44 @@ def as_convolution(attributes: Attributes) -> Attributes:
     ones, zeros = np.ones(2, np.int64), np.zeros(4, np.int64)
     geometry = {"kernel_shape": ones, "pads": zeros, "strides": ones, "dilations": ones, "use_sumin": 0}
     return {**attributes, **geometry, "group": attributes["channel_group"]}
+
+
+class PreprocessRule(FloatRule):
+    """HzPreprocess; always the first node behind an image input."""
+
+    op_types = ("HzPreprocess",)
+    int32_output = True
+
+    def weights(self, node: ir.Node) -> Mapping[int, int]:
+        return {1: 0}
+
+    def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
+        """Pixels minus 128 are int8 as they are: threshold 127, scale 1 (ARITHMETIC.md 2.8)."""
+        return (127.0, None)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result, weight = node.outputs[0], given(node, 1)
+        x = lowering.integer(given(node, 0))
+        thresholds = required(lowering.calibration(weight)).thresholds
+        output = None if lowering.is_tail(result) else lowering.calibration(result)
+        bits = 32 if output is None else output.bits
+        integers = convolution_integers(
+            required(lowering.constant(weight)),
+            thresholds,
+            lowering.constant(given(node, 2)),
+            x.scale,
+            None if output is None else output.scales,
+            bits,
+            bias_bits=lowering.march.bias_bits,
+        )
+        attributes = {
+            "data_format": "NHWC",
+            "input_type": attribute(node, "input_type", ""),
+            "channel_group": attribute(node, "channel_group", 1),
+            "weight_thresholds": thresholds.tolist(),
+            **requantized_output(integers, bits),
+        }
+        inputs = [x.value, *convolution_constants(node, integers, lowering)]
+        scale = integers.accumulator_scale if output is None else output.scales
+        lowering.emit("HzSQuantizedPreprocess", node, inputs, attributes, result, bits=bits, scale=scale)

@@ -11,36 +11,37 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ModelError, UnsupportedError
-from engine.ops.add import Add
+from engine.ops.add import Add, AddRule
 from engine.ops.argmax import ArgMax
-from engine.ops.average_pool import AveragePool
-from engine.ops.base import Attribute, Attributes, QuantizedOperator
+from engine.ops.average_pool import AveragePool, AveragePoolRule
+from engine.ops.base import Attribute, Attributes, FloatRule, QuantizedOperator
 from engine.ops.channel_shuffle import ChannelShuffle
-from engine.ops.conv import Conv
-from engine.ops.conv_transpose import ConvTranspose
+from engine.ops.conv import Conv, ConvRule
+from engine.ops.conv_transpose import ConvTranspose, ConvTransposeRule
 from engine.ops.depth_to_space import DepthToSpace
 from engine.ops.dequantize import Dequantize
-from engine.ops.global_average_pool import GlobalAveragePool
+from engine.ops.global_average_pool import GlobalAveragePool, GlobalAveragePoolRule
 from engine.ops.global_max_pool import GlobalMaxPool
 from engine.ops.leaky_relu import LeakyRelu
-from engine.ops.lut import Lut
+from engine.ops.lut import Lut, LutRule
 from engine.ops.lut2_layer import Lut2Layer
 from engine.ops.matmul import Matmul
-from engine.ops.max_pool import MaxPool
-from engine.ops.mul import Mul
+from engine.ops.max_pool import MaxPool, MaxPoolRule
+from engine.ops.movement import ConcatRule, ReshapeRule
+from engine.ops.mul import Mul, MulRule
 from engine.ops.pad import Pad
 from engine.ops.prelu import PRelu
-from engine.ops.preprocess import Preprocess
+from engine.ops.preprocess import Preprocess, PreprocessRule
 from engine.ops.quantize import Quantize
 from engine.ops.reduce_max import ReduceMax
 from engine.ops.reduce_mean import ReduceMean
 from engine.ops.reduce_sum import ReduceSum
 from engine.ops.requantize import Requantize
-from engine.ops.resize_upsample import ResizeUpsample
+from engine.ops.resize_upsample import ResizeRule, ResizeUpsample
 from engine.ops.roi_resize import RoiResize
 from engine.ops.space_to_depth import SpaceToDepth
 from engine.ops.sprelu import SPRelu
-from engine.ops.sub import Sub
+from engine.ops.sub import Sub, SubRule
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,31 @@ OPERATORS: Mapping[str, QuantizedOperator] = MappingProxyType(
     }
 )
 """Every quantised operator by its ONNX type in domain ``horizon``."""
+
+
+RULES: tuple[FloatRule, ...] = (
+    PreprocessRule(),
+    ConvRule(),
+    ConvTransposeRule(),
+    AddRule(),
+    SubRule(),
+    MulRule(),
+    MaxPoolRule(),
+    AveragePoolRule(),
+    GlobalAveragePoolRule(),
+    ResizeRule(),
+    LutRule(),
+    ConcatRule(),
+    ReshapeRule(),
+)
+"""How float operators run on the BPU."""
+
+RULE_BY_TYPE: Mapping[str, FloatRule] = MappingProxyType({name: rule for rule in RULES for name in rule.op_types})
+
+
+def rule_for(node: ir.Node) -> FloatRule | None:
+    """The rule of a float node; ``None`` where the BPU has nothing for it."""
+    return RULE_BY_TYPE.get(node.op_type)
 
 
 def operator(op_type: str) -> QuantizedOperator:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.float_nodes import given
+from engine.ops.roi_resize import linear_attributes, refused_linear
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -25,3 +30,55 @@ class ResizeUpsample(QuantizedOperator):
         """Inputs: x int8 or int16 NHWC (ARITHMETIC.md 1, HzQuantizedResizeUpsample)."""
         vertical, horizontal = attributes["scale"]
         return (np.asarray(inputs[0]).repeat(vertical, axis=1).repeat(horizontal, axis=2),)
+
+
+class ResizeRule(FloatRule):
+    """Resize: nearest by whole factors here, linear as :class:`~engine.ops.roi_resize.RoiResize`."""
+
+    op_types = ("Resize", "Upsample")
+    passive = True
+    int16 = False
+
+    def tie(self, node: ir.Node) -> Tie:
+        """Resized values cannot be rescaled, so the producer saturates."""
+        return Tie.INPUTS_TAKE_OUTPUT
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
+        if len(before) != 4 or before[:2] != after[:2]:
+            return "only height and width of a rank-4 tensor can be resized"
+        if is_nearest(node):
+            return refused_factors(before[2:], after[2:], march)
+        if attribute(node, "mode") != "linear":
+            return f"mode {attribute(node, 'mode')}"
+        return refused_linear(node, march)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result = node.outputs[0]
+        x = lowering.integer(given(node, 0), like=lowering.calibration(result))
+        if is_nearest(node):
+            factors = [after // before for before, after in spatial_sizes(node)]
+            op_type = "HzQuantizedResizeUpsample"
+            attributes: dict[str, Any] = {"mode": "nearest", "scale": factors, "data_format": "NHWC"}
+        else:
+            op_type, attributes = "HzQuantizedRoiResize", linear_attributes(node, lowering.march)
+        lowering.emit(op_type, node, [x.value], attributes, result, bits=x.bits, scale=x.scale)
+
+
+def is_nearest(node: ir.Node) -> bool:
+    """Whether pixels are repeated rather than interpolated."""
+    return str(attribute(node, "mode", "nearest")) == "nearest"
+
+
+def spatial_sizes(node: ir.Node) -> list[tuple[int, int]]:
+    """Size before and after, for height and width."""
+    return list(zip(shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:], strict=True))
+
+
+def refused_factors(before: Sequence[int], after: Sequence[int], march: March) -> str | None:
+    """Why nearest resizing runs on the CPU: a factor that is not among the march's."""
+    allowed = {1, *march.limits.nearest_scales}
+    if any(out % size or out // size not in allowed for size, out in zip(before, after, strict=True)):
+        return f"nearest scales must be of {sorted(allowed)}"
+    return None

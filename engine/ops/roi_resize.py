@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.ir import attribute, shape_of
+from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.float_nodes import given
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -51,3 +56,51 @@ def sample_positions(size: int, axis: int, attributes: Attributes) -> tuple[NDAr
     position = (step * (2 * i + 1) - (1 << bits)) >> 1 if attributes["align_mode"] == "center" else step * i
     lower, fraction = position >> bits, (position & ((1 << bits) - 1)) >> (bits - 8)
     return np.clip(lower, 0, size - 1), np.clip(lower + 1, 0, size - 1), fraction
+
+
+ALIGN_MODES: Mapping[str, str] = MappingProxyType(
+    {
+        "half_pixel": "center",
+        "pytorch_half_pixel": "center",
+        "asymmetric": "origin",
+        "align_corners": "given_step",
+    }
+)
+"""``align_mode`` by ONNX coordinate transformation."""
+
+
+def coordinate_mode(node: ir.Node) -> str:
+    """Coordinate transformation of a float Resize; before opset 11 there was one."""
+    default = (
+        "half_pixel" if len(node.inputs) > 2 or "coordinate_transformation_mode" in node.attributes else "asymmetric"
+    )
+    return str(attribute(node, "coordinate_transformation_mode", default))
+
+
+def refused_linear(node: ir.Node, march: March) -> str | None:
+    """Why a linear Resize runs on the CPU."""
+    before, after = shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:]
+    if coordinate_mode(node) not in ALIGN_MODES:
+        return f"coordinate_transformation_mode {coordinate_mode(node)}"
+    if attribute(node, "antialias", 0):
+        return "antialias"
+    factors = [max(out / size, size / out) for size, out in zip(before, after, strict=True)]
+    if max(factors) > march.limits.linear_scale:
+        return f"scale above {march.limits.linear_scale}"
+    return None
+
+
+def linear_attributes(node: ir.Node, march: March) -> dict[str, Any]:
+    """Attributes of the fixed-point resize that a linear float Resize becomes."""
+    before, after = shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:]
+    mode, bits = ALIGN_MODES[coordinate_mode(node)], march.resize_decimal_bits
+    steps = [((size - 1) << bits) // max(out - 1, 1) for size, out in zip(before, after, strict=True)]
+    return {
+        "align_mode": mode,
+        **({"step": steps} if mode == "given_step" else {}),
+        "sizes": list(after),
+        "pad_mode": "boundary",
+        "step_decimal_bit": bits,
+        "is_interpolate_twice": int(march.interpolate_twice),
+        "data_format": "NHWC",
+    }

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.add import ELEMENTWISE_OUTPUT, requantize_elementwise
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.march import March
+from engine.ops.add import ELEMENTWISE_OUTPUT, lower_elementwise, requantize_elementwise
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.fixed_point import shift_left
+from engine.ops.float_nodes import refused_broadcast
 from engine.ops.schema import Schema
 
 
@@ -28,3 +31,18 @@ class Sub(QuantizedOperator):
         x, e = (np.asarray(value, np.int64) for value in inputs)
         difference = shift_left(x, attributes["x_shift"]) - e * attributes["e_scale"]
         return (requantize_elementwise(difference, attributes),)
+
+
+class SubRule(FloatRule):
+    """Difference of two activations."""
+
+    op_types = ("Sub",)
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        return (0, 1)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return refused_broadcast(node, march)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        lower_elementwise(chain[0], lowering, "HzSElementwiseSub", with_e_shift=False)

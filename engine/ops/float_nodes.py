@@ -1,0 +1,63 @@
+"""Reading float nodes: what rules ask of the optimised graph."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import onnx_ir as ir
+
+from engine.errors import ModelError
+from engine.ir import attribute, before_calibration, constant_of, shape_of
+from engine.march import March
+
+T = TypeVar("T")
+
+
+def given(node: ir.Node, index: int) -> ir.Value:
+    """Input ``index`` of ``node``.
+
+    Raises:
+        ModelError: it is omitted.
+    """
+    value = node.inputs[index] if index < len(node.inputs) else None
+    if value is None:
+        raise ModelError(f"node {node.name} ({node.op_type}): input {index} is missing")
+    return value
+
+
+def required(value: T | None) -> T:
+    """``value``, which placement and calibration guarantee.
+
+    Raises:
+        ModelError: it is missing.
+    """
+    if value is None:
+        raise ModelError("a tensor that must be calibrated is not: the model was not placed and calibrated")
+    return value
+
+
+def clip_limits(node: ir.Node) -> tuple[float | None, float | None]:
+    """Lower and upper limit of a Clip, from attributes or constant inputs."""
+    constants = [constant_of(value) for value in node.inputs[1:3]]
+    low, high = [None if array is None else float(array) for array in (*constants, None, None)][:2]
+    return attribute(node, "min", low), attribute(node, "max", high)
+
+
+def is_relu(node: ir.Node) -> bool:
+    """Relu, or a Clip whose lower limit is 0: the upper one is the output's saturation (ARITHMETIC.md 2.1)."""
+    if node.op_type == "Relu":
+        return True
+    return node.op_type == "Clip" and clip_limits(node) in ((0.0, 6.0), (0.0, 1.0))
+
+
+def refused_broadcast(node: ir.Node, march: March) -> str | None:
+    """Why an element-wise operator on two tensors runs on the CPU."""
+    a, b = (given(node, index) for index in (0, 1))
+    if any(constant_of(before_calibration(value)) is not None for value in (a, b)):
+        return "a constant operand that could not be folded into a convolution"
+    first, second, out = (shape_of(value) for value in (a, b, node.outputs[0]))
+    if not 1 <= len(out) <= 4 or len(first) != len(second):
+        return "operands of different rank"
+    if march.add_as_conv and first != out and second != out:
+        return "both operands are broadcast"
+    return None

@@ -1,0 +1,67 @@
+"""Which float nodes become one quantised node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from engine.ir import MARK_ON, is_calibration
+from engine.march import March
+from engine.ops.registry import rule_for
+
+CPU, BPU = "CPU", "BPU"
+
+
+def on_bpu(node: ir.Node) -> bool:
+    """Whether ``node`` is marked to run on the BPU."""
+    return node.metadata_props.get(MARK_ON) == BPU
+
+
+def only_reader(value: ir.Value) -> ir.Node | None:
+    """The node that reads ``value``, where there is just one and ``value`` is no graph output."""
+    readers = {usage.node for usage in value.uses()}
+    return next(iter(readers)) if len(readers) == 1 and not value.is_graph_output() else None
+
+
+def chain_of(node: ir.Node, march: March, order: Mapping[ir.Node, int]) -> list[ir.Node]:
+    """``node`` and the nodes that it absorbs, in order.
+
+    A calibration node in between says that the tensor exists in integers, so nothing is absorbed across one. A sum is
+    absorbed by the operand that is computed last: only then is the other one there already.
+
+    Args:
+        node: a BPU node.
+        march: its march.
+        order: position of every node in the graph.
+    """
+    rule = rule_for(node)
+    chain = [node]
+    while rule is not None:
+        consumer = only_reader(chain[-1].outputs[0])
+        if consumer is None or is_calibration(consumer) or not on_bpu(consumer):
+            break
+        if not rule.absorbs(chain, consumer, march) or not _computed_last(chain, consumer, order):
+            break
+        chain.append(consumer)
+    return chain
+
+
+def _computed_last(chain: Sequence[ir.Node], consumer: ir.Node, order: Mapping[ir.Node, int]) -> bool:
+    own = chain[-1].outputs[0]
+    others = [value.producer() for value in consumer.inputs if value is not None and value is not own]
+    return all(other is None or order[other] < order[chain[0]] for other in others)
+
+
+def chains(model: ir.Model, march: March) -> list[list[ir.Node]]:
+    """All chains of BPU nodes in graph order; every BPU node is in one of them."""
+    order = {node: index for index, node in enumerate(model.graph)}
+    taken: set[ir.Node] = set()
+    found = []
+    for node in model.graph:
+        if node in taken or is_calibration(node) or not on_bpu(node):
+            continue
+        chain = chain_of(node, march, order)
+        taken.update(chain)
+        found.append(chain)
+    return found

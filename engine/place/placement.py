@@ -1,0 +1,450 @@
+"""Who computes each node, BPU or CPU, and which tensors are quantised (OPERATORS.md, CALIBRATION.md 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from engine.errors import ConfigError
+from engine.ir import (
+    ACTIVATION_QUANT_ATTRS,
+    CALIBRATION_OP,
+    HORIZON_DOMAIN,
+    HORIZON_VERSION,
+    MARK_FIXED,
+    MARK_MARCH,
+    MARK_ON,
+    MARK_REASON,
+    MARK_TIE,
+    WEIGHT_QUANT_ATTRS,
+    attribute,
+    before_calibration,
+    is_calibration,
+    mark,
+)
+from engine.march import March, load
+from engine.ops.base import FloatRule, Tie
+from engine.ops.float_nodes import is_relu
+from engine.ops.registry import rule_for
+from engine.place.chains import BPU, CPU, chains, on_bpu
+
+INT8, INT16 = "int8", "int16"
+
+
+@dataclass(frozen=True)
+class NodeTypes:
+    """What ``node_info`` asks of one node.
+
+    Attributes:
+        on: ``BPU``, ``CPU`` or ``None`` for the tool's choice.
+        input_type: ``int8`` or ``int16`` for all inputs; ``None`` for the default.
+        input_types: type per input index, over ``input_type``.
+        output_type: type of the output.
+    """
+
+    on: str | None = None
+    input_type: str | None = None
+    input_types: Mapping[int, str] = field(default_factory=dict)
+    output_type: str | None = None
+
+
+@dataclass(frozen=True)
+class PlacementOptions:
+    """What the configuration asks of the placement.
+
+    Attributes:
+        node_info: request per node name.
+        run_on_cpu: names of nodes to compute in float.
+        run_on_bpu: names of nodes to compute in integers where that is possible.
+        output_type: ``int8`` or ``int16`` for all graph outputs; ``None`` for int32 tails.
+    """
+
+    node_info: Mapping[str, NodeTypes] = field(default_factory=dict)
+    run_on_cpu: frozenset[str] = frozenset()
+    run_on_bpu: frozenset[str] = frozenset()
+    output_type: str | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that could not be honoured.
+
+    Attributes:
+        node: name of the node that was asked for.
+        request: what was asked.
+        reason: why it stays as it is.
+    """
+
+    node: str
+    request: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Result of :func:`place`.
+
+    Attributes:
+        model: the optimised graph with marks and ``HzCalibration`` nodes without thresholds.
+        refusals: requests that could not be honoured.
+    """
+
+    model: ir.Model
+    refusals: tuple[Refusal, ...]
+
+
+def place(optimized: ir.Model, march: str, options: PlacementOptions | None = None) -> Placement:
+    """Decide BPU or CPU per node and insert the calibration nodes.
+
+    Args:
+        optimized: model from :func:`engine.optimize.optimize`; not changed.
+        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        options: requests of the configuration.
+
+    Raises:
+        ConfigError: unknown march, or int16 on a march without it.
+    """
+    rules, options = load(march), options or PlacementOptions()
+    _check_types(rules, options)
+    model = optimized.clone()
+    refusals = mark_placement(model, rules, options)
+    types, more = _tensor_types(model, rules, options)
+    _insert_calibration(model, rules, types, options.output_type)
+    model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
+    model.metadata_props[MARK_MARCH] = march
+    return Placement(model, (*refusals, *more))
+
+
+def mark_placement(model: ir.Model, march: March, options: PlacementOptions | None = None) -> list[Refusal]:
+    """Set the marks ``hz.on`` and ``hz.reason`` on every node of ``model``, in place; unhonoured requests."""
+    options = options or PlacementOptions()
+    refusals = []
+    for node in model.graph:
+        if is_calibration(node):
+            continue
+        reason = _reason_for_cpu(node, march, options)
+        _set(node, reason)
+        if reason is not None and str(node.name) in _wanted_on_bpu(options):
+            refusals.append(Refusal(str(node.name), "ON: BPU", reason))
+    _drop_tails(model, march)
+    return refusals
+
+
+def _wanted_on_bpu(options: PlacementOptions) -> set[str]:
+    return {name for name, types in options.node_info.items() if types.on == BPU} | set(options.run_on_bpu)
+
+
+def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions) -> str | None:
+    """Why ``node`` runs on the CPU; ``None`` for the BPU."""
+    name = str(node.name)
+    requested = options.node_info.get(name)
+    if name in options.run_on_cpu or (requested is not None and requested.on == CPU):
+        return "run_on_cpu is set"
+    rule = rule_for(node)
+    if rule is None or node.op_type in march.cpu_operators:
+        return f"{march.name} has no operator for {node.op_type}"
+    if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in node.outputs):
+        return "only float32 tensors are quantised"
+    return rule.refusal(node, march)
+
+
+def _set(node: ir.Node, reason: str | None) -> None:
+    mark(node, MARK_ON, BPU if reason is None else CPU)
+    mark(node, MARK_REASON, reason)
+
+
+def _drop_tails(model: ir.Model, march: March) -> None:
+    """Operators behind the last convolution that would cost it its int32 output run on the CPU.
+
+    These are passive operators, and the activation where the march cannot apply it to an int32 output.
+    """
+    for node in reversed(list(model.graph)):
+        rule = rule_for(node)
+        if is_calibration(node) or not on_bpu(node) or rule is None:
+            continue
+        if any(on_bpu(reader) for value in node.outputs for reader in _float_readers(value)):
+            continue
+        if rule.passive:
+            _set(node, f"{node.op_type} is passive and no BPU node reads it")
+        elif is_relu(node) and not march.tail_relu and _follows_convolution(node):
+            _set(node, f"{march.name} has no {node.op_type} on an int32 output")
+
+
+def _follows_convolution(node: ir.Node) -> bool:
+    """Whether ``node`` reads a convolution, or a sum that one may have absorbed."""
+    value = node.inputs[0]
+    producer = None if value is None else before_calibration(value).producer()
+    rule = None if producer is None else rule_for(producer)
+    return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.int32_output))
+
+
+def _float_readers(value: ir.Value) -> list[ir.Node]:
+    """Nodes that read ``value``, seen through calibration nodes."""
+    readers = []
+    for usage in value.uses():
+        if is_calibration(usage.node):
+            readers += _float_readers(usage.node.outputs[0])
+        else:
+            readers.append(usage.node)
+    return readers
+
+
+def _check_types(march: March, options: PlacementOptions) -> None:
+    wanted = [options.output_type]
+    for types in options.node_info.values():
+        wanted += [types.input_type, types.output_type, *types.input_types.values()]
+    if INT16 in wanted and not march.int16:
+        raise ConfigError(f"Unsupported datatype settings for march bernoulli/{march.name}: int16")
+
+
+def _tensor_types(
+    model: ir.Model, march: March, options: PlacementOptions
+) -> tuple[dict[ir.Value, str], list[Refusal]]:
+    """Quantised type per activation tensor that is not int8, and requests that fell back to int8."""
+    requests = _int16_requests(model, options)
+    types: dict[ir.Value, str] = {}
+    refusals = []
+    for group in _tied_groups(model):
+        names = sorted({name for value in group for name in requests.get(value, ())})
+        if not names:
+            continue
+        obstacle = next((text for value in group if (text := _no_int16(value)) is not None), None)
+        if obstacle is None:
+            types.update(dict.fromkeys(group, INT16))
+        else:
+            refusals += [Refusal(name, INT16, obstacle) for name in names]
+    return types, refusals
+
+
+def _int16_requests(model: ir.Model, options: PlacementOptions) -> dict[ir.Value, set[str]]:
+    """Names of the nodes that ask for int16, per tensor."""
+    requests: dict[ir.Value, set[str]] = {}
+    for node in model.graph:
+        types = options.node_info.get(str(node.name))
+        rule = rule_for(node)
+        if types is None or rule is None:
+            continue
+        for index in rule.activations(node):
+            value = node.inputs[index]
+            if value is not None and types.input_types.get(index, types.input_type) == INT16:
+                requests.setdefault(value, set()).add(str(node.name))
+        if types.output_type == INT16:
+            requests.setdefault(node.outputs[0], set()).add(str(node.name))
+    if options.output_type == INT16:
+        for value in model.graph.outputs:
+            requests.setdefault(value, set()).add("set_model_output_int16")
+    return requests
+
+
+def _tied_groups(model: ir.Model) -> list[set[ir.Value]]:
+    """Activation tensors that must have one type and scale, as groups; a tensor that is free is a group of its own."""
+    group_of: dict[ir.Value, set[ir.Value]] = {}
+    for node in model.graph:
+        rule = rule_for(node)
+        activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
+        tied = on_bpu(node) and rule is not None and rule.tie(node) is not Tie.NONE
+        for value in (*activations, node.outputs[0]):
+            if value is not None:
+                group_of.setdefault(value, {value})
+        if tied:
+            members = [value for value in (*activations, node.outputs[0]) if value is not None]
+            merged = set().union(*(group_of[value] for value in members))
+            group_of.update(dict.fromkeys(merged, merged))
+    unique = {id(group): group for group in group_of.values()}
+    return list(unique.values())
+
+
+def _no_int16(value: ir.Value) -> str | None:
+    """Why ``value`` cannot be int16: a neighbour on the BPU has no int16."""
+    producer = value.producer()
+    neighbours = [usage.node for usage in value.uses()] + ([] if producer is None else [producer])
+    for node in neighbours:
+        rule = rule_for(node)
+        if on_bpu(node) and rule is not None and not rule.int16:
+            return f"{node.op_type} {node.name} does not support data type: int16"
+    return None
+
+
+def _insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, str], output_type: str | None) -> None:
+    """An ``HzCalibration`` on every tensor that the BPU reads, and on results that do not stay in int32."""
+    inserted: dict[ir.Value, ir.Value] = {}
+    for chain in _separated(chains(model, march), types):
+        rule = rule_for(chain[0])
+        if rule is None:
+            continue
+        for index, axis in rule.weights(chain[0]).items():
+            _calibrate_weight(chain[0], index, axis)
+        for node, index in _activation_inputs(chain, rule):
+            _calibrate_input(node, index, types, inserted)
+    for chain in chains(model, march):
+        _calibrate_result(model, chain, types, output_type)
+    _mark_thresholds(model)
+
+
+def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:
+    """``found`` cut where int16 keeps a sum apart from its convolution."""
+    result = []
+    for chain in found:
+        cut = next(
+            (
+                index
+                for index, node in enumerate(chain)
+                if node.op_type == "Add" and any(value in types for value in (*node.inputs, node.outputs[0]) if value)
+            ),
+            None,
+        )
+        result += [chain] if cut is None else [chain[:cut], *([node] for node in chain[cut:])]
+    return result
+
+
+def _activation_inputs(chain: Sequence[ir.Node], rule: FloatRule) -> list[tuple[ir.Node, int]]:
+    """Activation inputs of a chain: the head's, and operands of absorbed nodes from outside."""
+    inside = {value for node in chain for value in node.outputs}
+    found = [(chain[0], index) for index in rule.activations(chain[0])]
+    for node in chain[1:]:
+        absorbed = rule_for(node)
+        indices = () if absorbed is None else absorbed.activations(node)
+        found += [(node, index) for index in indices if node.inputs[index] not in inside]
+    return found
+
+
+def _calibrate_input(
+    node: ir.Node, index: int, types: Mapping[ir.Value, str], inserted: dict[ir.Value, ir.Value]
+) -> None:
+    """Let ``node`` read the calibrated form of input ``index``."""
+    value = node.inputs[index]
+    if value is None or is_calibration(value.producer()):
+        return
+    if value not in inserted:
+        attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": types.get(value, INT8), "constant": 1}
+        inserted[value] = _insert(node, value, f"{value.name}_calibrated", {**attributes, "switch": "ON"})
+    node.replace_input_with(index, inserted[value])
+
+
+def _calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
+    value = node.inputs[index]
+    if value is None or is_calibration(value.producer()):
+        return
+    attributes = {"quant_attrs": WEIGHT_QUANT_ATTRS, "switch": "ON", "qtype": INT8, "constant": 1}
+    group = attribute(node, "channel_group" if node.op_type == "HzPreprocess" else "group", 1)
+    calibrated = _insert(node, value, f"{value.name}_calibrated", {**attributes, "group": group, "axis": axis})
+    node.replace_input_with(index, calibrated)
+
+
+def _insert(before: ir.Node, value: ir.Value, output: str, attributes: Mapping[str, object]) -> ir.Value:
+    """An ``HzCalibration`` of ``value`` in front of ``before``; its output."""
+    result = ir.Value(name=output, type=value.type, shape=value.shape)
+    node = ir.node(
+        CALIBRATION_OP,
+        [value],
+        dict(attributes),  # type: ignore[arg-type]
+        domain=HORIZON_DOMAIN,
+        outputs=[result],
+        name=f"{value.name}_HzCalibration",
+    )
+    graph = before.graph
+    if not isinstance(graph, ir.Graph):
+        raise ConfigError(f"node {before.name} is not part of a graph")
+    graph.insert_before(before, node)
+    return result
+
+
+def _calibrate_result(
+    model: ir.Model, chain: Sequence[ir.Node], types: Mapping[ir.Value, str], output_type: str | None
+) -> None:
+    """Calibrate a result that only float consumers read, unless it is the int32 accumulator of a convolution."""
+    result = chain[-1].outputs[0]
+    if any(is_calibration(usage.node) for usage in result.uses()):
+        return
+    rule = rule_for(chain[0])
+    clipped = chain[-1].op_type == "Clip"
+    requested = output_type if result.is_graph_output() else None
+    if rule is not None and rule.int32_output and not clipped and requested is None:
+        return
+    qtype = types.get(result, requested or (INT16 if clipped else INT8))
+    attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
+    _insert_behind(model, result, attributes)
+
+
+def _insert_behind(model: ir.Model, value: ir.Value, attributes: Mapping[str, object]) -> None:
+    """Let every reader of ``value``, the graph's outputs too, read its calibrated form.
+
+    A graph output keeps its name: the tensor before it is called ``<name>_before``.
+    """
+    name = str(value.name)
+    producer = value.producer()
+    if producer is None:
+        return
+    is_output = value.is_graph_output()
+    if is_output:
+        value.name = f"{name}_before"
+    result = ir.Value(name=name if is_output else f"{name}_calibrated", type=value.type, shape=value.shape)
+    node = ir.node(
+        CALIBRATION_OP,
+        [value],
+        dict(attributes),  # type: ignore[arg-type]
+        domain=HORIZON_DOMAIN,
+        outputs=[result],
+        name=f"{value.name}_HzCalibration",
+    )
+    value.replace_all_uses_with(result, replace_graph_outputs=True)
+    node.replace_input_with(0, value)
+    model.graph.insert_after(producer, node)
+
+
+def _mark_thresholds(model: ir.Model) -> None:
+    """Marks ``hz.tie`` and ``hz.fixed`` on the calibration nodes of tensors whose threshold is not their own."""
+    ties: dict[str, str] = {}
+    for node in model.graph:
+        rule = rule_for(node)
+        if is_calibration(node) or not on_bpu(node) or rule is None:
+            continue
+        names = [_tensor_name(node.inputs[index]) for index in rule.activations(node)]
+        output = str(node.outputs[0].name)
+        match rule.tie(node):
+            case Tie.OUTPUT_TAKES_INPUT:
+                _tie(ties, output, names[0])
+            case Tie.INPUTS_TAKE_OUTPUT:
+                for name in names:
+                    _tie(ties, name, output)
+    calibrations = {_tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
+    for name in ties:
+        root = _root(ties, name)
+        if name in calibrations and root in calibrations:
+            mark(calibrations[name], MARK_TIE, root)
+    for node in model.graph:
+        _fix_thresholds(node, calibrations, ties)
+
+
+def _tensor_name(value: ir.Value | None) -> str:
+    return "" if value is None else str(before_calibration(value).name)
+
+
+def _root(ties: Mapping[str, str], name: str) -> str:
+    while name in ties:
+        name = ties[name]
+    return name
+
+
+def _tie(ties: dict[str, str], name: str, to: str) -> None:
+    """``name`` takes the threshold of ``to``, unless it has been tied already or ``to`` follows ``name``."""
+    if name not in ties and _root(ties, to) != name:
+        ties[name] = to
+
+
+def _fix_thresholds(node: ir.Node, calibrations: Mapping[str, ir.Node], ties: Mapping[str, str]) -> None:
+    """Thresholds that an operator fixes, on tensors that nothing else has a say in."""
+    rule = rule_for(node)
+    if is_calibration(node) or not on_bpu(node) or rule is None:
+        return
+    source, result = _tensor_name(node.inputs[0]), str(node.outputs[0].name)
+    for name, alone in ((source, True), (result, False)):
+        calibration = calibrations.get(name)
+        if calibration is None or name in ties or (alone and len(list(calibration.outputs[0].uses())) > 1):
+            continue
+        thresholds = rule.fixed_thresholds(node, attribute(calibration, "qtype"))
+        fixed = thresholds[0 if name == source else 1]
+        if fixed is not None:
+            mark(calibration, MARK_FIXED, repr(fixed))

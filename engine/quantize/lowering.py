@@ -1,0 +1,353 @@
+"""The walk from a calibrated graph to integers: rules emit operators, this keeps layouts, scales and float borders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.errors import ModelError
+from engine.ir import (
+    HORIZON_DOMAIN,
+    HORIZON_VERSION,
+    MARK_MARCH,
+    Calibration,
+    before_calibration,
+    calibration_of,
+    constant_of,
+    is_calibration,
+    read_calibration,
+    shape_of,
+)
+from engine.march import March, load
+from engine.ops.base import Quantized
+from engine.ops.fixed_point import requantization
+from engine.ops.registry import rule_for
+from engine.place.chains import chains, on_bpu
+from engine.place.placement import mark_placement
+
+TO_NHWC = (0, 2, 3, 1)
+TO_NCHW = (0, 3, 1, 2)
+
+DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
+
+IR_VERSION = 6
+PRODUCER = "ptqlab"
+
+
+def quantize(calibrated: ir.Model, march: str) -> ir.Model:
+    """Lower ``calibrated`` to the BPU's integer arithmetic.
+
+    Args:
+        calibrated: a model from :func:`engine.calibrate.calibrate`, or a ``*_calibrated_model.onnx`` of the original
+            toolchain (its placement is derived by the same rules). Not changed.
+        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+
+    Returns:
+        A model of the original's format: domain ``horizon``, NHWC between integer operators, int32 tails.
+
+    Raises:
+        ModelError: a tensor that a BPU node reads is not calibrated.
+        ConfigError: there is no such march.
+    """
+    rules = load(march)
+    source = calibrated.clone()
+    if MARK_MARCH not in source.metadata_props:
+        mark_placement(source, rules)
+    return IntegerGraph(source, rules).build()
+
+
+class IntegerGraph:
+    """Builds the quantised graph of one calibrated model; see :class:`engine.ops.base.Lowering`."""
+
+    def __init__(self, source: ir.Model, march: March) -> None:
+        self.march = march
+        self._source = source
+        self._nodes: list[ir.Node] = []
+        self._initializers: dict[str, ir.Value] = {}
+        self._floats: dict[str, ir.Value] = {}
+        self._integers: dict[str, dict[str, Quantized]] = {}
+        self._names: set[str] = set()
+
+    def build(self) -> ir.Model:
+        """Lower every chain, copy every CPU node, in graph order."""
+        inputs = [self._graph_input(value) for value in self._source.graph.inputs]
+        by_last = {id(chain[-1]): chain for chain in chains(self._source, self.march)}
+        for node in self._source.graph:
+            if id(node) in by_last:
+                self._lower(by_last[id(node)])
+            elif not is_calibration(node) and not on_bpu(node):
+                self._copy(node)
+        outputs = [self._output(value) for value in self._source.graph.outputs]
+        return self._model(inputs, outputs)
+
+    def integer(self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None) -> Quantized:
+        """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``."""
+        wanted = like or calibration_of(value)
+        tensor = before_calibration(value)
+        name = str(tensor.name)
+        forms = self._integers.get(name)
+        if forms is None:
+            forms = self._quantize(tensor, value, wanted)
+        form = next(iter(forms.values()))
+        if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
+            forms = self._requantize(name, forms, wanted)
+        return self._in_layout(name, forms, layout)
+
+    def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
+        """Float array of a constant input, seen through its calibration node."""
+        return None if value is None else constant_of(before_calibration(value))
+
+    def calibration(self, value: ir.Value) -> Calibration | None:
+        """Calibration of the tensor that ``value`` stands for: its own node, or the one that reads it."""
+        own = calibration_of(value)
+        if own is not None:
+            return own
+        readers = [usage.node for usage in value.uses() if is_calibration(usage.node)]
+        return read_calibration(readers[0]) if readers else None
+
+    def is_tail(self, value: ir.Value) -> bool:
+        """Whether only float consumers read ``value``."""
+        return self.calibration(value) is None
+
+    def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
+        """A constant of the quantised graph."""
+        if name not in self._initializers:
+            array = np.ascontiguousarray(array)
+            tensor = ir.tensor(array, name=name)
+            self._initializers[name] = ir.Value(
+                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor
+            )
+        return self._initializers[name]
+
+    def emit(
+        self,
+        op_type: str,
+        node: ir.Node,
+        inputs: Sequence[ir.Value],
+        attributes: Mapping[str, Any],
+        result: ir.Value,
+        *,
+        bits: int,
+        scale: NDArray[np.float32],
+        layout: str = "NHWC",
+        domain: str = HORIZON_DOMAIN,
+        name: str | None = None,
+    ) -> Quantized:
+        """Append a quantised node; its output is the integer form of ``result``."""
+        shape = shape_of(result)
+        value = self._append(
+            op_type,
+            str(name or node.name),
+            inputs,
+            attributes,
+            f"{result.name}_quantized",
+            ir.TensorType(DTYPES[bits]),
+            _transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
+            domain,
+        )
+        form = Quantized(value, np.asarray(scale, np.float32), bits)
+        self._integers[str(result.name)] = {layout if len(shape) == 4 else "flat": form}
+        return form
+
+    def _lower(self, chain: Sequence[ir.Node]) -> None:
+        rule = rule_for(chain[0])
+        if rule is None:
+            raise ModelError(
+                f"node {chain[0].name} ({chain[0].op_type}) is marked for the BPU, which has no such operator"
+            )
+        rule.lower(chain, self)
+
+    def _copy(self, node: ir.Node) -> None:
+        """A CPU node on float tensors."""
+        inputs = [None if value is None else self._float_or_constant(value) for value in node.inputs]
+        outputs = [ir.Value(name=value.name, type=value.type, shape=value.shape) for value in node.outputs]
+        copy = ir.Node(
+            node.domain,
+            node.op_type,
+            inputs,
+            node.attributes.values(),
+            outputs=outputs,
+            name=node.name,
+            metadata_props=dict(node.metadata_props),
+        )
+        self._nodes.append(copy)
+        self._floats.update({str(value.name): value for value in outputs})
+
+    def _float_or_constant(self, value: ir.Value) -> ir.Value:
+        tensor = before_calibration(value)
+        array = constant_of(tensor)
+        if array is not None and tensor.is_initializer():
+            return self.initializer(str(tensor.name), array)
+        return self._float(tensor)
+
+    def _float(self, tensor: ir.Value) -> ir.Value:
+        """The float form of ``tensor``, dequantised where it is not there."""
+        name = str(tensor.name)
+        if name not in self._floats:
+            self._floats[name] = self._dequantize(tensor)
+        return self._floats[name]
+
+    def _output(self, value: ir.Value) -> ir.Value:
+        """A graph output under its own name."""
+        tensor = before_calibration(value)
+        found = self._float(tensor)
+        if found.name != value.name:
+            found.name = value.name
+        return found
+
+    def _graph_input(self, value: ir.Value) -> ir.Value:
+        """A graph input: int8 pixels where the first node is a preprocessing one, float otherwise."""
+        readers = [before for usage in value.uses() for before in _readers(usage.node)]
+        pixels = any(node.op_type == "HzPreprocess" for node in readers)
+        kind = ir.TensorType(ir.DataType.INT8) if pixels else value.type
+        copy = ir.Value(name=value.name, type=kind, shape=value.shape)
+        if pixels:
+            form = Quantized(copy, np.ones(1, np.float32), 8)
+            self._integers[str(value.name)] = {"NCHW": form}
+        else:
+            self._floats[str(value.name)] = copy
+        return copy
+
+    def _quantize(self, tensor: ir.Value, value: ir.Value, wanted: Calibration | None) -> dict[str, Quantized]:
+        """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose."""
+        if wanted is None:
+            raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
+        name, shape = str(tensor.name), shape_of(tensor)
+        source = self._float_or_constant(tensor)
+        outside = self.march.layout_outside and len(shape) == 4
+        consumer = next(iter(value.uses())).node.name
+        if outside:
+            source = self._transpose(source, TO_NHWC, f"{consumer}_NCHW2NHWC_LayoutConvert_Input0")
+            shape = _transposed(shape, TO_NHWC)
+        node_name = f"{name}_HzCalibration"
+        quantized = self._append(
+            "HzQuantize",
+            f"{name}_{node_name}_HzQuantize",
+            [source, self.initializer(f"{node_name}_y_scale", wanted.scales)],
+            {"bits": wanted.bits, **({"axis": 3} if outside else {})},
+            f"{name}_calibrated_quantized",
+            ir.TensorType(DTYPES[wanted.bits]),
+            shape,
+        )
+        layout = ("NHWC" if outside else "NCHW") if len(shape) == 4 else "flat"
+        forms = {layout: Quantized(quantized, wanted.scales, wanted.bits)}
+        self._integers[name] = forms
+        return forms
+
+    def _requantize(self, name: str, forms: Mapping[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
+        """HzRequantize to other scale or width; remembered beside the first form."""
+        key = f"{name}@{wanted.bits}@{wanted.scales.tobytes().hex()}"
+        if key not in self._integers:
+            layout, form = next(iter(forms.items()))
+            split = requantization(form.scale.astype(np.float64) / wanted.scales.astype(np.float64), wanted.bits)
+            value = self._append(
+                "HzRequantize",
+                f"{name}_HzRequantize",
+                [form.value],
+                {
+                    "output_scale": split.scale.tolist(),
+                    "output_right_shift": (split.right_shift + split.out_shift).tolist(),
+                    "output_bit": wanted.bits,
+                    "data_format": "NHWC",
+                },
+                f"{name}_requantized",
+                ir.TensorType(DTYPES[wanted.bits]),
+                shape_of(form.value),
+            )
+            self._integers[key] = {layout: Quantized(value, wanted.scales, wanted.bits)}
+        return self._integers[key]
+
+    def _in_layout(self, name: str, forms: dict[str, Quantized], layout: str) -> Quantized:
+        """``forms`` in ``layout``, transposed once where it is not there."""
+        if "flat" in forms:
+            return forms["flat"]
+        if layout not in forms:
+            (have, form), *_ = forms.items()
+            perm = TO_NHWC if layout == "NHWC" else TO_NCHW
+            value = self._transpose(form.value, perm, f"{name}_{have}2{layout}_LayoutConvert")
+            forms[layout] = Quantized(value, form.scale, form.bits)
+        return forms[layout]
+
+    def _dequantize(self, tensor: ir.Value) -> ir.Value:
+        """Float form of an integer tensor; the transpose stands on the side that the march keeps it."""
+        name, shape = str(tensor.name), shape_of(tensor)
+        if name not in self._integers:
+            raise ModelError(f"tensor {name} has neither a float nor an integer form")
+        forms = self._integers[name]
+        producer = tensor.producer()
+        owner = name if producer is None else producer.name
+        rank4 = len(shape) == 4
+        before = rank4 and not self.march.layout_outside
+        form = self._in_layout(name, forms, "NCHW") if before else next(iter(forms.values()))
+        outside = rank4 and not before and "NCHW" not in forms
+        scale = self.initializer(f"{owner}_x_scale", form.scale)
+        value = self._append(
+            "HzDequantize",
+            f"{name}_HzDequantize",
+            [form.value, scale],
+            {"axis": 3} if outside else {},
+            f"{name}_HzDequantize_dequanti_output" if outside else name,
+            ir.TensorType(ir.DataType.FLOAT),
+            shape_of(form.value),
+        )
+        if outside:
+            value = self._transpose(value, TO_NCHW, f"{owner}_NHWC2NCHW_LayoutConvert_Output0", name)
+        return value
+
+    def _transpose(self, value: ir.Value, perm: Sequence[int], name: str, output: str | None = None) -> ir.Value:
+        result = output or f"{name}_transposed"
+        shape = _transposed(shape_of(value), perm)
+        return self._append("Transpose", name, [value], {"perm": perm}, result, value.type, shape, "")
+
+    def _append(
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[ir.Value],
+        attributes: Mapping[str, Any],
+        output: str,
+        kind: ir.TypeProtocol | None,
+        shape: Sequence[int],
+        domain: str = HORIZON_DOMAIN,
+    ) -> ir.Value:
+        value = ir.Value(name=self._unique(output), type=kind, shape=ir.Shape(shape))
+        self._nodes.append(
+            ir.node(
+                op_type, inputs, dict(attributes), domain=domain, outputs=[value], name=self._unique(f"node:{name}")[5:]
+            )
+        )
+        return value
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 1
+        while candidate in self._names:
+            candidate, count = f"{name}_{count}", count + 1
+        self._names.add(candidate)
+        return candidate
+
+    def _model(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Model:
+        used = {id(value) for node in self._nodes for value in node.inputs if value is not None}
+        kept = [value for value in self._initializers.values() if id(value) in used]
+        graph = ir.Graph(
+            inputs,
+            outputs,
+            nodes=self._nodes,
+            initializers=kept,
+            opset_imports={**self._source.graph.opset_imports, HORIZON_DOMAIN: HORIZON_VERSION},
+            name=self._source.graph.name,
+        )
+        metadata = {**self._source.metadata_props, MARK_MARCH: self.march.name}
+        return ir.Model(graph, ir_version=IR_VERSION, producer_name=PRODUCER, metadata_props=metadata)
+
+
+def _readers(node: ir.Node) -> list[ir.Node]:
+    """``node``, or who reads it where it is a calibration."""
+    return [usage.node for usage in node.outputs[0].uses()] if is_calibration(node) else [node]
+
+
+def _transposed(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
+    return tuple(shape[axis] for axis in perm) if len(shape) == 4 else tuple(shape)
