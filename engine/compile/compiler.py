@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
+from engine.compile.memory import Memory
 from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Device, Segment, is_layout_change, partition
 from engine.compile.records import GraphRecord, Record, decode_record, encode_record
@@ -147,20 +148,20 @@ def compile_model(
     segments = partition(quantized.graph)
     on_bpu = [segment for segment in segments if segment.device is Device.BPU]
     block = _weight_block(march)
-    capacity = feature_map_capacity(load_latency(march), options.optimize_level)
-    schedules = tuple(schedule_of(segment, f"{name}_subgraph_{k}", block, capacity) for k, segment in enumerate(on_bpu))
+    memory = memory_of(load_latency(march), options.optimize_level)
+    schedules = tuple(schedule_of(segment, f"{name}_subgraph_{k}", block, memory) for k, segment in enumerate(on_bpu))
     return CompiledModel(name, march, options, quantized, segments, schedules)
 
 
-def feature_map_capacity(latency: Latency, level: OptimizeLevel) -> int:
-    """Bytes of feature maps that an optimisation level keeps on the chip."""
+def memory_of(latency: Latency, level: OptimizeLevel) -> Memory:
+    """On-chip memory that an optimisation level uses: none, whole maps only, or fused layers too."""
     match level:
         case OptimizeLevel.O0:
-            return 0
+            return Memory(group_bytes=0, map_bytes=0)
         case OptimizeLevel.O1:
-            return latency.on_chip_bytes
+            return Memory(group_bytes=0, map_bytes=latency.map_bytes)
         case OptimizeLevel.O2 | OptimizeLevel.O3:
-            return latency.fused_bytes
+            return Memory(group_bytes=latency.group_bytes, map_bytes=latency.map_bytes)
 
 
 def check_options(options: CompileOptions, march: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.compile.layers import Layer, LayerKind
 from engine.compile.packing import round_up
@@ -11,31 +12,82 @@ from engine.march.latency import RowPadding
 
 _NEVER = 1 << 60
 
+_ROWS = 8
+"""Rows of every map that layers fused row by row hold at a time; cancels out against the fitted ``group_bytes``."""
 
-def spilled_tensors(layers: Sequence[Layer], outputs: Sequence[str], capacity: int) -> tuple[str, ...]:
-    """Feature maps that do not fit on the chip and go through DDR.
 
-    Layers run in order. A map takes its bytes from the layer that computes it to the last one that reads it; where the
-    maps alive together exceed ``capacity`` those whose next use is farthest go out (Belady's rule).
+_IMAGE_CHANNELS = 4
+"""Maps with at most so many channels are images, whose channels are not padded in DDR."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """On-chip memory as the compiler may use it.
+
+    Attributes:
+        group_bytes: bytes for the rows that fused layers work on; 0: every layer is a group of its own.
+        map_bytes: bytes for whole feature maps that one group leaves to a later one; 0: they go through DDR.
+    """
+
+    group_bytes: int
+    map_bytes: int
+
+
+def fused_groups(layers: Sequence[Layer], memory: Memory) -> tuple[tuple[int, ...], ...]:
+    """Consecutive layers that run row by row together, as positions; each group is as long as its rows fit."""
+    groups: list[tuple[int, ...]] = []
+    rows: dict[str, int] = {}
+    for position, layer in enumerate(layers):
+        own = _row_bytes(layer)
+        joined = rows | own
+        if groups and sum(joined.values()) <= memory.group_bytes:
+            groups[-1] = (*groups[-1], position)
+            rows = joined
+        else:
+            groups.append((position,))
+            rows = own
+    return tuple(groups)
+
+
+def spilled_tensors(
+    layers: Sequence[Layer], outputs: Sequence[str], groups: Sequence[Sequence[int]], memory: Memory
+) -> tuple[str, ...]:
+    """Feature maps that one group leaves to another and that do not fit on the chip; they go through DDR.
+
+    A map takes its bytes from the layer that computes it until the last one that reads it, which may write over it.
+    Where the maps alive together exceed ``memory.map_bytes`` those whose next use is farthest go out (Belady's rule).
 
     Args:
         layers: in running order.
         outputs: tensors that leave the subgraph; they are streamed out while they are computed.
-        capacity: bytes for feature maps; 0 sends every map through DDR.
+        groups: the fused groups.
+        memory: what fits.
     """
+    group_of = {position: index for index, group in enumerate(groups) for position in group}
     uses = _uses(layers)
     alive: dict[str, int] = {}
     spilled: dict[str, None] = {}
     for position, layer in enumerate(layers):
-        if uses.get(layer.output) and not _is_view(layer):
+        leaves_group = any(group_of[use] != group_of[position] for use in uses.get(layer.output, ()))
+        if leaves_group and not _is_view(layer):
             alive[layer.output] = activation_bytes(layer.output_shape, layer.output_bits)
-        while sum(alive.values()) > capacity:
+        alive = {name: size for name, size in alive.items() if _next_use(uses[name], position) < _NEVER}
+        while sum(alive.values()) > memory.map_bytes:
             victim = max(alive, key=lambda name: (_next_use(uses[name], position), alive[name], name))
             del alive[victim]
             spilled[victim] = None
-        alive = {name: size for name, size in alive.items() if _next_use(uses[name], position) < _NEVER}
     leaving = set(outputs)
     return tuple(name for name in spilled if name not in leaving)
+
+
+def _row_bytes(layer: Layer) -> dict[str, int]:
+    """Bytes of the rows of each map that a layer reads or computes."""
+    maps = [*zip(layer.inputs, layer.input_shapes, strict=True), (layer.output, layer.output_shape)]
+    return {name: activation_bytes(_first_rows(shape), 8) for name, shape in maps}
+
+
+def _first_rows(shape: Sequence[int]) -> tuple[int, ...]:
+    return (*shape[:1], min(shape[1], _ROWS), *shape[2:]) if len(shape) == 4 else tuple(shape)
 
 
 def activation_bytes(shape: Sequence[int], bits: int) -> int:
@@ -51,7 +103,8 @@ def ddr_bytes(shape: Sequence[int], bits: int, padding: RowPadding) -> int:
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
     batch, height, width, channels = shape
-    return batch * height * row_width(width, padding) * round_up(channels, padding.channels) * bits // 8
+    padded = round_up(channels, padding.channels) if channels > _IMAGE_CHANNELS else channels
+    return batch * height * row_width(width, padding) * padded * bits // 8
 
 
 def row_width(width: int, padding: RowPadding) -> int:

@@ -1,4 +1,4 @@
-"""The schedule of a BPU subgraph: its layers in running order and which maps go through DDR, the SCHD section."""
+"""The schedule of a BPU subgraph: layers, fused groups and memory plan, the SCHD section."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from engine.compile.layers import Layer, layers_of, through_layout
-from engine.compile.memory import spilled_tensors
+from engine.compile.memory import Memory, fused_groups, spilled_tensors
 from engine.compile.packing import Block
 from engine.compile.partition import Segment
 from engine.compile.records import Record, TensorRecord
@@ -22,6 +22,7 @@ class Schedule(Record):
         inputs: tensors that it loads from DDR, NHWC where rank 4.
         outputs: names of the tensors that it stores to DDR.
         layers: in running order.
+        groups: positions of layers that run row by row together.
         spilled: tensors inside the subgraph that are stored to DDR and loaded again.
     """
 
@@ -29,25 +30,34 @@ class Schedule(Record):
     inputs: tuple[TensorRecord, ...]
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
+    groups: tuple[tuple[int, ...], ...] = ()
     spilled: tuple[str, ...] = ()
 
 
-def schedule_of(segment: Segment, name: str, block: Block, capacity: int) -> Schedule:
+def schedule_of(segment: Segment, name: str, block: Block, memory: Memory) -> Schedule:
     """Schedule a BPU segment.
 
     Args:
         segment: connected BPU nodes.
         name: the subgraph's name.
         block: padding of packed weights.
-        capacity: bytes of feature maps that stay on the chip.
+        memory: on-chip memory that may be used.
 
     Raises:
         ModelError: a tensor's shape is not static.
     """
-    layers = layers_of(segment.nodes, block)
-    outputs = _stored(segment.nodes)
-    spilled = spilled_tensors(layers, outputs, capacity)
-    return Schedule(name=name, inputs=_loaded(segment.nodes), outputs=outputs, layers=layers, spilled=spilled)
+    return schedule_layers(
+        name, _loaded(segment.nodes), _stored(segment.nodes), layers_of(segment.nodes, block), memory
+    )
+
+
+def schedule_layers(
+    name: str, inputs: tuple[TensorRecord, ...], outputs: tuple[str, ...], layers: tuple[Layer, ...], memory: Memory
+) -> Schedule:
+    """Group layers and plan their memory."""
+    groups = fused_groups(layers, memory)
+    spilled = spilled_tensors(layers, outputs, groups, memory)
+    return Schedule(name=name, inputs=inputs, outputs=outputs, layers=layers, groups=groups, spilled=spilled)
 
 
 def _loaded(nodes: Sequence[ir.Node]) -> tuple[TensorRecord, ...]:

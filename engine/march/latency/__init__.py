@@ -38,7 +38,7 @@ class RowPadding(Data):
     Attributes:
         block: pixels of a block.
         minimum: least width of the rest in pixels.
-        channels: multiple that the channels are padded to.
+        channels: multiple that more than four channels are padded to.
     """
 
     block: int
@@ -101,8 +101,8 @@ class Latency(Data):
         input_row: rows of a subgraph's inputs in DDR.
         output_row: rows of a subgraph's outputs in DDR.
         alignment: rounding of the dimensions of a convolution.
-        on_chip_bytes: memory for feature maps that stay between whole layers (O1).
-        fused_bytes: size up to which feature maps stay on the chip when layers are fused row by row (O2, O3).
+        map_bytes: on-chip memory for whole feature maps between groups of layers.
+        group_bytes: on-chip memory for the rows of layers that run together.
         cores: cores that may share a frame.
         fitted: fitted constants.
     """
@@ -111,8 +111,8 @@ class Latency(Data):
     input_row: RowPadding
     output_row: RowPadding
     alignment: Alignment
-    on_chip_bytes: int
-    fused_bytes: int
+    map_bytes: int
+    group_bytes: int
     cores: int
     fitted: Fitted
 

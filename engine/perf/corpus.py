@@ -1,0 +1,274 @@
+"""Measured compilations: reading ``latency.jsonl`` and building the schedules that its rows describe.
+
+A row's ``spec`` declares a network layer by layer. :func:`schedule_of_row` turns it into the schedule that the compiler
+would make of it, without converting a model, so that the fit of the constants takes seconds. Operators that the reader
+does not know make it return ``None``; such rows do not take part in the fit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, LayerKind
+from engine.compile.memory import Memory
+from engine.compile.packing import Block, packed_bytes, weight_layout
+from engine.compile.records import TensorRecord
+from engine.compile.schedule import Schedule, schedule_layers
+from engine.errors import ConfigError
+from engine.march.latency import Latency
+from engine.perf.networks import NETWORKS
+
+Spec = Mapping[str, Any]
+
+
+class Row(BaseModel):
+    """One measured compilation; see ``reference/LATENCY.md`` for the fields."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str
+    kind: str
+    march: str
+    group: str
+    optimize_level: str
+    compile_mode: str
+    core_num: int
+    spec: dict[str, Any]
+    latency_us: float
+    ddr_bytes: int
+    loaded_bytes: int
+    stored_bytes: int
+    subgraphs: int
+    cpu_nodes: tuple[tuple[str, str], ...] = ()
+
+
+def read_rows(path: Path) -> tuple[Row, ...]:
+    """All rows of a corpus file.
+
+    Raises:
+        ConfigError: the file is missing or a line is not such a row.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return tuple(Row.model_validate(json.loads(line)) for line in lines if line.strip())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: not a corpus of measured compilations: {error}") from error
+
+
+def schedule_of_row(row: Row, latency: Latency, memory: Memory) -> Schedule | None:
+    """The schedule of a row's network, or ``None`` where it is no chain or graph of known operators."""
+    try:
+        return _SpecReader(row, latency).schedule(memory)
+    except _UnknownOperatorError:
+        return None
+
+
+class _UnknownOperatorError(Exception):
+    """The spec holds an operator that the reader does not know."""
+
+
+class _SpecReader:
+    """Builds the layers of one row: what folds, fuses and stays float is decided as the converter decides it."""
+
+    def __init__(self, row: Row, latency: Latency) -> None:
+        if row.subgraphs != 1 or "node_info" in row.spec or "wmode" in row.spec:
+            raise _UnknownOperatorError(row.id)
+        self._row = row
+        self._specs = _layers(row.spec)
+        self._block = Block(**latency.weight_block.model_dump())
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._alias: dict[str, str] = {}
+        self._layers: list[Layer] = []
+        self._inputs = tuple(self._input(name, shape) for name, shape in row.spec["in"].items())
+        self._add_layers()
+
+    def schedule(self, memory: Memory) -> Schedule:
+        """The layers, grouped and with their memory planned."""
+        outputs = tuple(self._resolve(name) for name in self._row.spec.get("out", [self._last]))
+        layers = tuple(self._as_tail(layer) if layer.output in outputs else layer for layer in self._layers)
+        return schedule_layers(self._row.id, self._inputs, outputs, layers, memory)
+
+    def _input(self, name: str, nchw: Sequence[int]) -> TensorRecord:
+        batch, channels, height, width = nchw
+        shape = (batch, height, width, channels)
+        self._shapes[name] = shape
+        if self._row.spec.get("in_type", "rgb" if "net" in self._row.spec else "featuremap") != "featuremap":
+            self._alias[name] = f"{name}_preprocessed"
+            self._weighted(f"{name}_preprocessed", LayerKind.CONV, (name,), channels, (1, 1), (1, 1), 1, shape)
+        return TensorRecord(name=name, dtype="int8", shape=shape)
+
+    def _add_layers(self) -> None:
+        specs = self._specs
+        uses = Counter(name for spec, before in _with_previous(specs, self._row.spec) for name in _inputs(spec, before))
+        self._last = next(iter(self._row.spec["in"]))
+        for spec, before in _with_previous(specs, self._row.spec):
+            inputs = tuple(self._resolve(name) for name in _inputs(spec, before))
+            self._add(spec, inputs, fusable={name for name, count in uses.items() if count == 1})
+            self._last = spec["n"]
+
+    def _resolve(self, name: str) -> str:
+        while name in self._alias:
+            name = self._alias[name]
+        return name
+
+    def _add(self, spec: Spec, inputs: tuple[str, ...], fusable: set[str]) -> None:
+        name, batch = spec["n"], self._shapes[inputs[0]][0]
+        _, height, width, channels = self._shapes[inputs[0]]
+        match spec["op"]:
+            case "conv":
+                self._conv(spec, inputs)
+            case "deconv":
+                kernel, stride, pad = spec.get("k", 2), spec.get("s", 2), spec.get("p", 0)
+                out = ((height - 1) * stride - 2 * pad + kernel, (width - 1) * stride - 2 * pad + kernel)
+                shape = (batch, *out, spec.get("cout", channels))
+                group = channels if spec.get("g") == "dw" else spec.get("g", 1)
+                pair = (kernel, kernel)
+                self._weighted(name, LayerKind.TRANSPOSED, inputs, channels, pair, (stride, stride), group, shape)
+            case "act":
+                self._plain(name, LayerKind.LUT, inputs, self._shapes[inputs[0]])
+            case "add" if "const" not in spec:
+                self._add_maps(spec, inputs, fusable)
+            case "mul" if "const" not in spec:
+                self._plain(name, LayerKind.MUL, inputs, max(self._shapes[i] for i in inputs))
+            case "concat":
+                total = sum(self._shapes[i][3] for i in inputs)
+                self._plain(name, LayerKind.MOVE, inputs, (batch, height, width, total))
+            case "maxpool":
+                self._pool(spec, inputs)
+            case "gap":
+                self._plain(name, LayerKind.REDUCE, inputs, (batch, 1, 1, channels))
+            case "resize":
+                factor = spec.get("f", 2)
+                shape = (batch, int(height * factor), int(width * factor), channels)
+                self._plain(name, LayerKind.RESIZE, inputs, shape)
+            case _:
+                raise _UnknownOperatorError(spec["op"])
+        if spec["op"] != "act" and spec.get("act") not in (None, "relu", "relu6"):
+            before = self._resolve(name)
+            self._plain(f"{name}_act", LayerKind.LUT, (before,), self._shapes[before])
+            self._alias[name] = f"{name}_act"
+
+    def _conv(self, spec: Spec, inputs: tuple[str, ...]) -> None:
+        batch, height, width, channels = self._shapes[inputs[0]]
+        kernel = spec.get("k", 1)
+        kh, kw = kernel if isinstance(kernel, list) else (kernel, kernel)
+        stride, dilation, pad = spec.get("s", 1), spec.get("d", 1), spec.get("p")
+        group = channels if spec.get("g") == "dw" else spec.get("g", 1)
+
+        def size(length: int, window: int) -> int:
+            padding = (window - 1) * dilation // 2 if pad is None else pad
+            return int((length + 2 * padding - dilation * (window - 1) - 1) // stride + 1)
+
+        shape = (batch, size(height, kh), size(width, kw), spec.get("cout", channels))
+        kind = LayerKind.CONV if group == 1 else LayerKind.DEPTHWISE if group == channels else LayerKind.GROUPED
+        self._weighted(spec["n"], kind, inputs, channels, (kh, kw), (stride, stride), group, shape)
+
+    def _add_maps(self, spec: Spec, inputs: tuple[str, ...], fusable: set[str]) -> None:
+        """An addition joins the convolution that computes one of its inputs, if nothing else reads that."""
+        for position, layer in enumerate(self._layers):
+            is_sum = layer.output in inputs and layer.output in fusable and layer.kind is LayerKind.CONV
+            others = tuple(name for name in inputs if name != layer.output)
+            ready = {before.output for before in self._layers[:position]} | {tensor.name for tensor in self._inputs}
+            if is_sum and others and ready.issuperset(others):
+                shapes = (*layer.input_shapes, *(self._shapes[name] for name in others))
+                fused = {"inputs": (*layer.inputs, *others), "input_shapes": shapes, "output": spec["n"]}
+                self._layers[position] = layer.model_copy(update=fused)
+                self._shapes[spec["n"]] = layer.output_shape
+                return
+        self._plain(spec["n"], LayerKind.ADD, inputs, self._shapes[inputs[0]])
+
+    def _pool(self, spec: Spec, inputs: tuple[str, ...]) -> None:
+        batch, height, width, channels = self._shapes[inputs[0]]
+        kernel, stride, pad = spec.get("k", 2), spec.get("s", 2), spec.get("p", 0)
+        out = ((height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1)
+        self._plain(spec["n"], LayerKind.POOL, inputs, (batch, *out, channels), (kernel, kernel))
+
+    def _plain(
+        self,
+        name: str,
+        kind: LayerKind,
+        inputs: tuple[str, ...],
+        shape: tuple[int, ...],
+        kernel: tuple[int, int] = (1, 1),
+    ) -> None:
+        layer = Layer(
+            name=name,
+            op_type=kind,
+            kind=kind,
+            inputs=inputs,
+            output=name,
+            input_shapes=tuple(self._shapes[i] for i in inputs),
+            output_shape=shape,
+            kernel=kernel,
+        )
+        self._append(layer)
+
+    def _weighted(
+        self,
+        name: str,
+        kind: LayerKind,
+        inputs: tuple[str, ...],
+        channels: int,
+        kernel: tuple[int, int],
+        strides: tuple[int, int],
+        group: int,
+        shape: tuple[int, ...],
+    ) -> None:
+        weight = (shape[3], *kernel, channels // group)
+        macs = math.prod(shape) * math.prod(weight[1:])
+        if kind is LayerKind.TRANSPOSED:
+            macs //= strides[0] * strides[1]
+        layer = Layer(
+            name=name,
+            op_type=kind,
+            kind=kind,
+            inputs=inputs,
+            output=name,
+            input_shapes=tuple(self._shapes[i] for i in inputs),
+            output_shape=shape,
+            kernel=kernel,
+            strides=strides,
+            group=group,
+            macs=macs,
+            weight_bytes=packed_bytes("int8", weight, weight_layout(weight, self._block), self._block),
+            parameter_bytes=CHANNEL_PARAMETER_BYTES * shape[3],
+        )
+        self._append(layer)
+
+    def _append(self, layer: Layer) -> None:
+        self._layers.append(layer)
+        self._shapes[layer.output] = layer.output_shape
+
+    def _as_tail(self, layer: Layer) -> Layer:
+        """What ends the graph is wide: the accumulators of a convolution, 16 bits where a clip follows it."""
+        if not layer.macs:
+            return layer
+        clipped = any(spec["n"] == layer.output and spec.get("act") == "relu6" for spec in self._specs)
+        return layer.model_copy(update={"output_bits": 16 if clipped and self._row.march != "bernoulli2" else 32})
+
+
+def _layers(spec: Spec) -> list[Spec]:
+    """The layers of a spec, each with a name; whole networks are looked up."""
+    if "net" in spec and spec["net"] not in NETWORKS:
+        raise _UnknownOperatorError(spec["net"])
+    layers = NETWORKS[spec["net"]]() if "net" in spec else spec["layers"]
+    return [{"n": f"L{index}", **layer} for index, layer in enumerate(layers)]
+
+
+def _with_previous(specs: Sequence[Spec], whole: Spec) -> Iterator[tuple[Spec, str]]:
+    before = next(iter(whole["in"]))
+    for spec in specs:
+        yield spec, before
+        before = spec["n"]
+
+
+def _inputs(spec: Spec, before: str) -> Sequence[str]:
+    names: Sequence[str] = spec.get("i", [before])
+    return names

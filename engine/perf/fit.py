@@ -1,0 +1,209 @@
+"""Fit the performance model to measured compilations and tabulate its errors.
+
+Run as ``python -m engine.perf.fit CORPUS [--write] [--validate]``. ``CORPUS`` is a ``latency.jsonl`` file; the default
+is ``latency/latency.jsonl`` under the folder that ``PTQLAB_REFERENCE`` names. Prints the error table; ``--write`` puts
+the constants into the march's data file, ``--validate`` adds the errors on rows left out of the fit.
+
+The fit minimises a robust loss of ``log(estimated / measured latency)`` over the constants of
+:class:`~engine.march.latency.Fitted`; the memory sizes are those of a grid that reproduce the measured DDR traffic
+best. No row enters the model by itself: about 15 constants stand against some 170 rows per march.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from engine.compile.compiler import OptimizeLevel, memory_of
+from engine.compile.schedule import Schedule
+from engine.errors import ConfigError, PtqlabError
+from engine.ir import write_atomically
+from engine.march.latency import Fitted, Latency, data_file, load_latency, marches
+from engine.perf.corpus import Row, read_rows, schedule_of_row
+from engine.perf.performance import estimate_subgraph
+
+Floats = NDArray[np.float64]
+Case = tuple[Row, Schedule]
+
+SHORT_US = 30.0
+"""Rows that take less are fitted but not counted: a microsecond is several percent of them."""
+
+FOLDS = 5
+
+_MEMORY_GRID = tuple(kilobytes << 10 for kilobytes in (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096))
+_LOSS_SCALE = 0.05
+"""Relative error beyond which a row pulls with constant force."""
+_WALK = 3.0
+"""Constants stay within this factor of their starting values."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Relative errors of estimates; 0.1 is 10 percent."""
+
+    latency: Floats
+    ddr: Floats
+
+    def summary(self) -> str:
+        """Median and 90th percentile of both."""
+        return " ".join(f"{np.median(e):7.1%} {np.quantile(e, 0.9):7.1%}" for e in (self.latency, self.ddr))
+
+
+def cases_of(rows: Iterable[Row], latency: Latency) -> list[Case]:
+    """The rows of one core and mode ``latency`` whose networks the reader knows, with their schedules."""
+    found = []
+    for row in rows:
+        if row.core_num == 1 and row.compile_mode == "latency":
+            schedule = schedule_of_row(row, latency, memory_of(latency, OptimizeLevel(row.optimize_level)))
+            if schedule is not None:
+                found.append((row, schedule))
+    return found
+
+
+def fit_memory(rows: Sequence[Row], latency: Latency) -> Latency:
+    """The memory sizes that reproduce the measured DDR traffic best, by mean error over O1 and O2."""
+
+    def error(sizes: tuple[int, ...]) -> float:
+        candidate = latency.model_copy(update={"group_bytes": sizes[0], "map_bytes": sizes[1]})
+        return float(errors_of(cases_of(rows, candidate), candidate).ddr.clip(max=1).mean())
+
+    group_bytes, map_bytes = min(product(_MEMORY_GRID, repeat=2), key=error)
+    return latency.model_copy(update={"group_bytes": group_bytes, "map_bytes": map_bytes})
+
+
+def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
+    """The constants that minimise the robust log error of the latencies, starting from the present ones."""
+    names = list(Fitted.model_fields)
+    start = np.log([getattr(latency.fitted, name) for name in names])
+    measured = np.log([row.latency_us for row, _ in cases])
+
+    def with_constants(logarithms: Floats) -> Latency:
+        values = dict(zip(names, np.exp(logarithms).tolist(), strict=True))
+        return latency.model_copy(update={"fitted": Fitted(**values)})
+
+    def residuals(logarithms: Floats) -> Floats:
+        candidate = with_constants(logarithms)
+        estimates = [estimate_subgraph(schedule, candidate).latency_us for _, schedule in cases]
+        return np.asarray(np.log(estimates) - measured)
+
+    walk = np.log(_WALK)
+    found = least_squares(
+        residuals, start, bounds=(start - walk, start + walk), loss="soft_l1", f_scale=_LOSS_SCALE, max_nfev=60
+    )
+    return with_constants(found.x)
+
+
+def errors_of(cases: Sequence[Case], latency: Latency) -> Errors:
+    """Relative errors of all cases."""
+    estimates = [estimate_subgraph(schedule, latency) for _, schedule in cases]
+    times = [abs(e.latency_us / row.latency_us - 1) for e, (row, _) in zip(estimates, cases, strict=True)]
+    bytes_ = [
+        abs((e.loaded_bytes + e.stored_bytes) / row.ddr_bytes - 1) for e, (row, _) in zip(estimates, cases, strict=True)
+    ]
+    return Errors(np.asarray(times), np.asarray(bytes_))
+
+
+def cross_validated(cases: Sequence[Case], latency: Latency) -> Errors:
+    """Errors on rows that the constants were not fitted to: ``FOLDS`` folds over the specs."""
+    folds = np.arange(len(cases)) % FOLDS
+    parts = []
+    for fold in range(FOLDS):
+        seen = [case for case, which in zip(cases, folds, strict=True) if which != fold]
+        unseen = [case for case, which in zip(cases, folds, strict=True) if which == fold]
+        parts.append(errors_of(counted(unseen), fit_constants(seen, latency)))
+    return Errors(np.concatenate([p.latency for p in parts]), np.concatenate([p.ddr for p in parts]))
+
+
+def counted(cases: Sequence[Case]) -> list[Case]:
+    """Cases that are long enough to judge."""
+    return [case for case in cases if case[0].latency_us > SHORT_US]
+
+
+def report(cases: Sequence[Case], total: int, latency: Latency) -> str:
+    """The error table of one march: by kind, by level, whole networks, worst rows."""
+    judged = counted(cases)
+    at_o2 = [case for case in judged if case[0].optimize_level == "O2"]
+    lines = [f"{total} rows, {len(cases)} read, {len(judged)} above {SHORT_US:g} us", _HEADER]
+    lines.append(_line("all, O2", at_o2, latency))
+    lines += [_line(f"level {level}", _where(judged, optimize_level=level), latency) for level in ("O0", "O1", "O3")]
+    groups = dict.fromkeys(row.group for row, _ in at_o2)
+    lines += [_line(group, _where(at_o2, group=group), latency) for group in groups]
+    lines.append("networks:")
+    lines += [_network_line(case, latency) for case in judged if case[0].kind == "net"]
+    worst = sorted(at_o2, key=lambda case: -errors_of([case], latency).latency[0])[:10]
+    lines += ["worst ten:", *(_network_line(case, latency) for case in worst)]
+    return "\n".join(lines)
+
+
+_HEADER = f"{'':24} rows {'latency: median':>9} {'p90':>7} {'DDR: median':>7} {'p90':>6}"
+
+
+def _where(cases: Sequence[Case], **wanted: str) -> list[Case]:
+    return [case for case in cases if all(getattr(case[0], key) == value for key, value in wanted.items())]
+
+
+def _line(label: str, cases: Sequence[Case], latency: Latency) -> str:
+    return f"{label:24} {len(cases):4} {errors_of(cases, latency).summary() if cases else '-'}"
+
+
+def _network_line(case: Case, latency: Latency) -> str:
+    row, schedule = case
+    found = estimate_subgraph(schedule, latency)
+    ddr = found.loaded_bytes + found.stored_bytes
+    return (
+        f"  {row.id:44} {row.latency_us:9.1f} us, estimated {found.latency_us:9.1f} "
+        f"({found.latency_us / row.latency_us - 1:+6.1%}); {row.ddr_bytes:9} bytes ({ddr / row.ddr_bytes - 1:+6.1%})"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fit all marches; see the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m engine.perf.fit", description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", nargs="?", type=Path, help="latency.jsonl")
+    parser.add_argument("--write", action="store_true", help="put the fitted constants into the march's data file")
+    parser.add_argument("--validate", action="store_true", help="also cross-validate (takes minutes)")
+    options = parser.parse_args(arguments)
+    try:
+        rows = read_rows(options.corpus or _default_corpus())
+    except PtqlabError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    for march in marches():
+        of_march = [row for row in rows if row.march == march]
+        latency = fit_memory([row for row in of_march if row.optimize_level in ("O1", "O2")], load_latency(march))
+        cases = cases_of(of_march, latency)
+        at_o2 = _where(cases, optimize_level="O2")
+        latency = fit_constants(at_o2, latency)
+        sys.stdout.write(f"\n== {march}: {report(cases, len(of_march), latency)}\n")
+        if options.validate:
+            sys.stdout.write(f"{FOLDS}-fold, O2".ljust(29) + cross_validated(at_o2, latency).summary() + "\n")
+        if options.write:
+            write_atomically(data_file(march), _to_yaml(latency).encode())
+    return 0
+
+
+def _default_corpus() -> Path:
+    folder = os.environ.get("PTQLAB_REFERENCE")
+    if not folder:
+        raise ConfigError("no corpus given: name a latency.jsonl file or set PTQLAB_REFERENCE")
+    return Path(folder) / "latency" / "latency.jsonl"
+
+
+def _to_yaml(latency: Latency) -> str:
+    content = latency.model_dump()
+    content["fitted"] = {name: float(f"{value:.4g}") for name, value in content["fitted"].items()}
+    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The fit recovers constants, and its command reports clear errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.compile.compiler import OptimizeLevel, memory_of
+from engine.compile.memory import Memory
+from engine.march.latency import load_latency
+from engine.perf.corpus import Row, schedule_of_row
+from engine.perf.fit import errors_of, fit_constants, main
+from engine.perf.performance import estimate_subgraph
+
+
+def row(channels: int, size: int, kernel: int, latency_us: float = 1.0) -> Row:
+    spec = {
+        "in": {"data": [1, channels, size, size]},
+        "layers": [{"op": "conv", "cout": channels, "k": kernel, "act": "relu"}] * 2,
+    }
+    return Row(
+        id=f"c{channels}_{size}_{kernel}",
+        kind="layer",
+        march="bayes-e",
+        group="conv",
+        optimize_level="O2",
+        compile_mode="latency",
+        core_num=1,
+        spec=spec,
+        latency_us=latency_us,
+        ddr_bytes=1,
+        loaded_bytes=1,
+        stored_bytes=0,
+        subgraphs=1,
+    )
+
+
+def test_constants_of_a_synthetic_machine_are_recovered() -> None:
+    truth = load_latency("bayes-e")
+    memory = memory_of(truth, OptimizeLevel.O2)
+    cases = []
+    for channels in (16, 64, 256):
+        for size in (7, 28, 56):
+            for kernel in (1, 3, 5):
+                schedule = schedule_of_row(row(channels, size, kernel), truth, memory)
+                assert schedule is not None
+                cases.append((row(channels, size, kernel, estimate_subgraph(schedule, truth).latency_us), schedule))
+    start = truth.fitted.model_copy(update={"mac_rate": 1500.0, "load_gbps": 6.0, "fixed_us": 5.0})
+    found = fit_constants(cases, truth.model_copy(update={"fitted": start}))
+    assert errors_of(cases, found).latency.max() < 1e-3
+
+
+def test_unknown_operators_are_left_out() -> None:
+    unknown = row(8, 8, 1).model_copy(update={"spec": {"in": {"d": [1, 8, 8, 8]}, "layers": [{"op": "topk"}]}})
+    assert schedule_of_row(unknown, load_latency("bayes-e"), Memory(0, 0)) is None
+
+
+def test_command_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PTQLAB_REFERENCE", raising=False)
+    assert main([]) == 255
+    assert main([str(tmp_path / "none.jsonl")]) == 255
+    errors = capsys.readouterr().err
+    assert "PTQLAB_REFERENCE" in errors
+    assert "none.jsonl" in errors
