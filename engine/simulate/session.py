@@ -13,7 +13,7 @@ import onnx_ir as ir
 from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import ConfigError, InferenceError
-from engine.ir import HORIZON_DOMAIN
+from engine.ir import CALIBRATION_OP, HORIZON_DOMAIN
 from engine.ops.registry import OPERATORS
 from engine.simulate.fast import FastSimulator
 from engine.simulate.floats import FloatSimulator
@@ -24,6 +24,8 @@ from engine.simulate.tensors import TensorInfo, graph_inputs
 Array = NDArray[Any]
 
 PREPROCESS_OPS = ("HzPreprocess", "HzSQuantizedPreprocess")
+TRANSPARENT_OPS = ("Transpose", CALIBRATION_OP)
+"""What may stand between an image input and its preprocessing node."""
 
 
 class Mode(StrEnum):
@@ -179,7 +181,7 @@ def cast(name: str, array: Array, offset: int, dtype: np.dtype[Any]) -> Array:
 
 
 def image_inputs(model: ir.Model) -> tuple[str, ...]:
-    """Names of the inputs that a preprocessing node reads, straight or through a layout transpose."""
+    """Names of the inputs that a preprocessing node reads, straight or behind a transpose or calibration node."""
     return tuple(value.name or "" for value in graph_inputs(model) if _is_preprocessed(value))
 
 
@@ -191,16 +193,14 @@ def is_quantized(model: ir.Model) -> bool:
 def _is_preprocessed(value: ir.Value) -> bool:
     readers = [usage.node for usage in value.uses()]
     return any(
-        node.op_type in PREPROCESS_OPS or (node.op_type == "Transpose" and _is_preprocessed(node.outputs[0]))
+        node.op_type in PREPROCESS_OPS or (node.op_type in TRANSPARENT_OPS and _is_preprocessed(node.outputs[0]))
         for node in readers
     )
 
 
 def _simulator(model: ir.Model, mode: Mode, threads: int | None) -> Simulator:
     if not is_quantized(model):
-        from engine.calibrate.forward import to_standard
-
-        return FloatSimulator(to_standard(model), threads)
+        return FloatSimulator(model, threads)
     return ReferenceSimulator(model) if mode is Mode.REFERENCE else FastSimulator(model, threads)
 
 
