@@ -21,7 +21,10 @@ from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPa
 from engine.optimize.constants import FoldConstants, LiftConstants
 from engine.optimize.defaults import CompleteAttributes
 from engine.optimize.dense import DenseToConv
-from engine.optimize.pooling import AveragePoolToConv, ReduceMeanToGlobalPool
+from engine.optimize.movement import KeepReducedAxis, SinkReshape
+from engine.optimize.normalization import DecomposeNormalization
+from engine.optimize.opset9 import ConvertOpset9
+from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
 from engine.optimize.rules import GraphRules, rules_for
 from engine.optimize.shuffle import CollapseShuffle
 
@@ -47,6 +50,7 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
     """
     rules = rules_for(march)
     model = original.clone()
+    ConvertOpset9()(model)
     simplify = simplifications(rules)
     for _ in range(MAX_ROUNDS):
         ir.passes.PassManager(simplify, steps=MAX_ROUNDS, early_stop=True)(model)
@@ -82,9 +86,13 @@ def simplifications(rules: GraphRules) -> list[ir.passes.PassBase]:
         SumToAdd(),
         DivToReciprocal(),
         CollapseRsqrt(),
+        DecomposeNormalization(),
         ReduceMeanToGlobalPool(),
+        KeepReducedAxis(rules),
+        AveragePool1d(),
         AveragePoolToConv(rules),
         DenseToConv(rules),
+        SinkReshape(),
         RemoveUnusedNodesPass(),
     ]
 

@@ -76,7 +76,8 @@ class FoldPadIntoConv(NodePass):
 class FoldAffineIntoPrevious(NodePass):
     """A per-channel affine operator behind a convolution changes that convolution's weight and bias.
 
-    A convolution without bias gets one, called ``<convolution>_hz_bias``.
+    Also through a ``Reshape`` that keeps batch and channels apart. A convolution without bias gets one, called
+    ``<convolution>_hz_bias``.
     """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
@@ -86,17 +87,20 @@ class FoldAffineIntoPrevious(NodePass):
         if found is None:
             return False
         value, affine = found
-        producer = value.producer()
-        if producer is None or not is_standard(producer, *CONVOLUTIONS) or sole_consumer(value) is not node:
+        last = value.producer()
+        producer = _behind_reshape(value) if is_standard(last, "Reshape") else last
+        if last is None or producer is None or not is_standard(producer, *CONVOLUTIONS):
+            return False
+        if sole_consumer(value) is not node:
             return False
         weight = constant(producer.inputs[1])
-        bias = _bias_of(producer, len(affine.scale))
+        bias = _bias_of(producer)
         if weight is None or bias is None:
             return False
         if np.any(affine.scale != 1.0):
             set_constant(producer, 1, _scale_outputs(producer, weight, affine.scale))
         _set_bias(producer, bias * affine.scale + affine.shift)
-        absorb_next(producer, node)
+        absorb_next(last, node)
         return True
 
 
@@ -225,14 +229,23 @@ def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | N
     return np.ascontiguousarray(np.broadcast_to(wide.reshape(-1), (shape[1],)))
 
 
-def _bias_of(conv: ir.Node, channels: int | None = None) -> NDArray[np.float64] | None:
+def _behind_reshape(value: ir.Value) -> ir.Node | None:
+    """What computes the tensor that ``value`` reshapes, where batch and channels stay and nobody else reads it."""
+    reshape = value.producer()
+    source = None if reshape is None else reshape.inputs[0]
+    before, after = static_shape(source), static_shape(value)
+    if source is None or before is None or after is None or before[:2] != after[:2]:
+        return None
+    return source.producer() if sole_consumer(source) is reshape else None
+
+
+def _bias_of(conv: ir.Node) -> NDArray[np.float64] | None:
     """The constant bias of ``conv``, zeros where it has none, ``None`` where it is computed."""
     if len(conv.inputs) > 2 and conv.inputs[2] is not None:
         bias = constant(conv.inputs[2])
         return None if bias is None else bias.astype(np.float64)
     shape = static_shape(conv.outputs[0])
-    size = channels if channels is not None else (shape[1] if shape else None)
-    return None if size is None else np.zeros(size)
+    return None if shape is None else np.zeros(shape[1])
 
 
 def _set_bias(conv: ir.Node, bias: NDArray[np.float64]) -> None:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.optimize.base import (
+    Array,
     NodePass,
     add_initializer,
     axes_of,
@@ -64,6 +65,54 @@ class ReduceMeanToGlobalPool(NodePass):
         )
         substitute(node, [pool, reshape])
         return True
+
+
+class AveragePool1d(NodePass):
+    """``AveragePool`` over one dimension becomes one over a map of height 1, between two ``Reshape``."""
+
+    op_types = frozenset({"AveragePool"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, shape = node.inputs[0], static_shape(node.inputs[0])
+        result, pooled = node.outputs[0], static_shape(node.outputs[0])
+        if source is None or shape is None or pooled is None or len(shape) != 3:
+            return False
+        graph = graph_of(node)
+        widened = make_node(
+            "Reshape",
+            [source, add_initializer(graph, f"{node.name}_reshape_input_shape", _int64(*shape[:2], 1, shape[2]))],
+            name=f"{node.name}_reshape_input",
+            output=f"{node.name}_reshape_input_output",
+            like=source,
+            shape=(*shape[:2], 1, shape[2]),
+        )
+        attributes = {name: attr.value for name, attr in node.attributes.items()}
+        for name, first in (("kernel_shape", (1,)), ("strides", (1,)), ("dilations", (1,)), ("pads", (0,))):
+            if name in attributes:
+                values = list(attributes[name])
+                attributes[name] = [*first, values[0], *first, values[1]] if name == "pads" else [*first, *values]
+        pool = make_node(
+            "AveragePool",
+            [widened.outputs[0]],
+            name=str(node.name),
+            output=f"{node.name}_output",
+            like=result,
+            shape=(*pooled[:2], 1, pooled[2]),
+            attributes=attributes,
+        )
+        narrowed = make_node(
+            "Reshape",
+            [pool.outputs[0], add_initializer(graph, f"{node.name}_reshape_output_shape", _int64(*pooled))],
+            name=f"{node.name}_reshape_output",
+            output=f"{node.name}_reshaped",
+            like=result,
+        )
+        substitute(node, [widened, pool, narrowed])
+        return True
+
+
+def _int64(*dims: int) -> Array:
+    return np.asarray(dims, np.int64)
 
 
 class AveragePoolToConv(NodePass):

@@ -1,0 +1,95 @@
+"""``LayerNormalization`` and ``InstanceNormalization`` in terms of what the BPU computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute
+from engine.optimize.base import NodePass, add_initializer, constant, graph_of, make_node, static_shape, substitute
+
+_AXES_AS_INPUT = 18
+"""First opset whose ``ReduceMean`` takes its axes as an input."""
+
+
+class DecomposeNormalization(NodePass):
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` as exporters write it before opset 17."""
+
+    op_types = frozenset({"LayerNormalization", "InstanceNormalization"})
+
+    def __init__(self) -> None:
+        self._opset = 0
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        self._opset = model.opset_imports.get("", 0)
+        return super().call(model)
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, shape = node.inputs[0], static_shape(node.inputs[0])
+        if source is None or shape is None or any(output.uses() for output in node.outputs[1:]):
+            return False
+        rank = len(shape)
+        if node.op_type == "LayerNormalization":
+            axes = tuple(range(attribute(node, "axis", -1) % rank, rank))
+            parameter_shape: tuple[int, ...] | None = None
+        else:
+            axes = tuple(range(2, rank))
+            parameter_shape = (-1, *(1,) * (rank - 2))
+        parameters = [self._parameter(node, index, parameter_shape) for index in (1, 2)]
+        if not axes or (len(node.inputs) > 1 and parameters[0] is None):
+            return False
+        substitute(node, self._chain(node, source, axes, parameters))
+        return True
+
+    def _chain(
+        self, node: ir.Node, source: ir.Value, axes: Sequence[int], parameters: Sequence[ir.Value | None]
+    ) -> list[ir.Node]:
+        """The nodes that replace ``node``, in order."""
+        nodes: list[ir.Node] = []
+        shape = static_shape(source) or ()
+        reduced = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+
+        def add(op_type: str, *inputs: ir.Value | None, shape: Sequence[int] = shape, **attributes: Any) -> ir.Value:
+            name = f"{node.name}_{op_type.lower()}_{len(nodes)}"
+            nodes.append(
+                make_node(
+                    op_type, inputs, name=name, output=name, like=node.outputs[0], shape=shape, attributes=attributes
+                )
+            )
+            return nodes[-1].outputs[0]
+
+        def mean(value: ir.Value) -> ir.Value:
+            if self._opset < _AXES_AS_INPUT:
+                return add("ReduceMean", value, shape=reduced, axes=list(axes), keepdims=1)
+            named = add_initializer(graph_of(node), f"{node.name}_axes", np.asarray(axes, np.int64))
+            return add("ReduceMean", value, named, shape=reduced, keepdims=1)
+
+        def scalar(name: str, number: float) -> ir.Value:
+            return add_initializer(graph_of(node), f"{node.name}_{name}", np.asarray(number, np.float32))
+
+        centred = add("Sub", source, mean(source))
+        variance = mean(add("Pow", centred, scalar("exponent", 2.0)))
+        shifted = add("Add", variance, scalar("epsilon", attribute(node, "epsilon", 1e-5)), shape=reduced)
+        result = add("Div", centred, add("Sqrt", shifted, shape=reduced))
+        scale, bias = parameters
+        if scale is not None:
+            result = add("Mul", result, scale)
+        if bias is not None:
+            add("Add", result, bias)
+        return nodes
+
+    @staticmethod
+    def _parameter(node: ir.Node, index: int, shape: tuple[int, ...] | None) -> ir.Value | None:
+        """Constant input ``index`` of ``node``, reshaped to broadcast; ``None`` where it is absent or computed."""
+        value = node.inputs[index] if index < len(node.inputs) else None
+        array = constant(value)
+        if value is None or array is None:
+            return None
+        return (
+            value
+            if shape is None
+            else add_initializer(graph_of(node), f"{node.name}_{value.name}", array.reshape(shape))
+        )
