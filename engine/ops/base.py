@@ -110,6 +110,9 @@ class Lowering(Protocol):
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
         """A constant of the quantised graph."""
 
+    def alias(self, result: ir.Value, form: Quantized) -> None:
+        """Let ``form`` be the integer form of ``result`` too: no operator is needed."""
+
     def emit(
         self,
         op_type: str,
@@ -135,6 +138,8 @@ class FloatRule(ABC):
     """A passive operator runs on the BPU only where a BPU node reads it; behind the last convolution it does not."""
     int16: ClassVar[bool] = True
     """Whether activations may be int16 (on a march that has int16 at all)."""
+    int16_ties: ClassVar[bool] = True
+    """Whether the tie holds in int16 too; else inputs are requantised."""
     int32_output: ClassVar[bool] = False
     """Whether a result that only float consumers read stays in int32."""
 

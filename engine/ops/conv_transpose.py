@@ -15,7 +15,7 @@ from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, Q
 from engine.ops.conv import shifted_bias
 from engine.ops.derive import convolution_integers
 from engine.ops.fixed_point import saturate, shift_right, to_type, wrap_int32
-from engine.ops.float_nodes import given, required
+from engine.ops.float_nodes import given, is_relu, required
 from engine.ops.schema import ACTIVATION, DATA_FORMAT, GROUP, KERNEL, PADS, STRIDES, USE_BIAS, WEIGHT_THRESHOLDS, Schema
 
 
@@ -93,9 +93,12 @@ class ConvTransposeRule(FloatRule):
             return f"stride above {march.limits.deconv_stride}"
         return None
 
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+        return len(chain) == 1 and is_relu(consumer)
+
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        result, weight = node.outputs[0], given(node, 1)
+        result, weight = chain[-1].outputs[0], given(node, 1)
         group = attribute(node, "group", 1)
         x = lowering.integer(given(node, 0))
         output = required(lowering.calibration(result))
@@ -120,6 +123,7 @@ class ConvTransposeRule(FloatRule):
             "strides": list(attribute(node, "strides", (1, 1))),
             "group": group,
             "use_bias": 1,
+            **({"activation": "relu"} if len(chain) > 1 else {}),
             "weight_thresholds": thresholds.tolist(),
             "accu_right_shift": split.right_shift.tolist(),
             "y_quant_scale": split.scale.tolist(),

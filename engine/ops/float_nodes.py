@@ -43,6 +43,12 @@ def clip_limits(node: ir.Node) -> tuple[float | None, float | None]:
     return attribute(node, "min", low), attribute(node, "max", high)
 
 
+def is_saturation(node: ir.Node) -> bool:
+    """A Clip to (-a, a): its producer's saturation at threshold a does the same (ARITHMETIC.md 2.1)."""
+    low, high = clip_limits(node) if node.op_type == "Clip" else (None, None)
+    return low is not None and high is not None and low == -high
+
+
 def is_relu(node: ir.Node) -> bool:
     """Relu, or a Clip whose lower limit is 0: the upper one is the output's saturation (ARITHMETIC.md 2.1)."""
     if node.op_type == "Relu":

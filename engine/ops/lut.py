@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -11,11 +12,12 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from scipy import special
 
-from engine.ir import attribute
+from engine.ir import Calibration, attribute
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.composite import COMPOSITES
 from engine.ops.fixed_point import round_away
-from engine.ops.float_nodes import clip_limits, given, required
+from engine.ops.float_nodes import clip_limits, given, is_saturation, required
+from engine.ops.lut2_layer import interpolation_tables, two_slopes
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -39,6 +41,8 @@ Function = Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[Any]]
 SIGMOID_INPUT = 5.498970
 SIGMOID_OUTPUT = 0.995926
 """Thresholds of an int8 Sigmoid, whatever the data (ARITHMETIC.md 2.1)."""
+SIGMOID_INPUT_16 = 11.09031
+SIGMOID_OUTPUT_16 = 0.99998
 HARD_SIGMOID_INPUT = 3.0
 HARD_SIGMOID_OUTPUT = 1.0
 
@@ -114,17 +118,19 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 
 
 class LutRule(FloatRule):
-    """Element-wise functions of one int8 activation (int16 tables have an operator of their own)."""
+    """Element-wise functions of one activation: a table for int8, interpolated tables for int16."""
 
     op_types = tuple(FUNCTIONS)
-    int16 = False
 
     def tie(self, node: ir.Node) -> Tie:
-        """LeakyRelu's input takes its output's threshold (ARITHMETIC.md 2.1)."""
-        return Tie.INPUTS_TAKE_OUTPUT if node.op_type == "LeakyRelu" else Tie.NONE
+        """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (ARITHMETIC.md 2.1)."""
+        return Tie.INPUTS_TAKE_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
 
     def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
+        """int8 gates have fixed ranges; int16 ones those that the original writes (ARITHMETIC.md 4.6)."""
         match node.op_type:
+            case "Sigmoid" if qtype == "int16":
+                return (SIGMOID_INPUT_16, SIGMOID_OUTPUT_16)
             case "Sigmoid":
                 return (SIGMOID_INPUT, SIGMOID_OUTPUT)
             case "HardSigmoid":
@@ -135,6 +141,12 @@ class LutRule(FloatRule):
         node = chain[0]
         result = node.outputs[0]
         output = required(lowering.calibration(result))
+        if is_saturation(node):
+            lowering.alias(result, lowering.integer(given(node, 0), like=output))
+            return
+        if output.bits == 16:
+            lower_int16(node, output, lowering)
+            return
         if node.op_type == "LeakyRelu" and lowering.march.leaky_relu_operator:
             op_type, inputs = "HzLeakyRelu", [lowering.integer(given(node, 0), like=output).value]
             attributes: dict[str, Any] = leaky_attributes(attribute(node, "alpha", 0.01))
@@ -147,16 +159,47 @@ class LutRule(FloatRule):
         lowering.emit(op_type, node, inputs, attributes, result, bits=8, scale=output.scales)
 
 
+def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
+    """HzLut2Layer of ``node``."""
+    x = lowering.integer(given(node, 0), like=replace(required(lowering.calibration(given(node, 0))), qtype="int16"))
+    function = element_function(node)
+    slopes = OUTER_SLOPES.get(node.op_type)
+    if slopes is not None:
+        low = float(np.float32(attribute(node, "alpha", 0.01))) if node.op_type == "LeakyRelu" else slopes[0]
+        ratio = float(x.scale[0]) / float(output.scales[0])
+        attributes = two_slopes(low * ratio, slopes[1] * ratio)
+    else:
+        attributes = interpolation_tables(function, float(x.scale[0]), float(output.scales[0]))
+    attributes = {
+        "lut_type": node.op_type.removeprefix("Hz").lower(),
+        "output_bit": 16,
+        "rounding_method": "ROUND",
+        "symmetry_mode": "NONE",
+        **attributes,
+        "data_format": "NHWC",
+    }
+    lowering.emit("HzLut2Layer", node, [x.value], attributes, node.outputs[0], bits=16, scale=output.scales)
+
+
+OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType({"Relu": (0.0, 1.0), "LeakyRelu": (0.01, 1.0)})
+"""Functions of two straight lines through zero: slope below and above it."""
+
+
+def element_function(node: ir.Node) -> Callable[[NDArray[np.float64]], NDArray[Any]]:
+    """The float function that ``node`` applies to every element."""
+    attributes = {name: value.value for name, value in node.attributes.items()}
+    if node.op_type == "Clip":
+        attributes = {k: v for k, v in zip(("min", "max"), clip_limits(node), strict=True) if v is not None}
+    return lambda x: FUNCTIONS[node.op_type](x, attributes)
+
+
 def lookup_table(
     node: ir.Node, input_scale: NDArray[np.float32], output_scale: NDArray[np.float32]
 ) -> NDArray[np.int8]:
     """``clip(away(f((i - 128) * xs) / ys), -128, 127)``; NaN becomes -128 (ARITHMETIC.md 2.7)."""
-    attributes = {name: value.value for name, value in node.attributes.items()}
-    if node.op_type == "Clip":
-        attributes = {k: v for k, v in zip(("min", "max"), clip_limits(node), strict=True) if v is not None}
     x = np.arange(-128, 128) * np.float64(input_scale[0])
     with np.errstate(all="ignore"):
-        y = FUNCTIONS[node.op_type](x, attributes) / np.float64(output_scale[0])
+        y = element_function(node)(x) / np.float64(output_scale[0])
         rounded = np.clip(round_away(y), -128, 127)
     return np.where(np.isnan(rounded), -128, rounded).astype(np.int8)
 

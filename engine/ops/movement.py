@@ -22,6 +22,7 @@ class ConcatRule(FloatRule):
 
     op_types = ("Concat",)
     passive = True
+    int16_ties = False
 
     def tie(self, node: ir.Node) -> Tie:
         return Tie.INPUTS_TAKE_OUTPUT

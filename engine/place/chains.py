@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from engine.ir import MARK_ON, is_calibration
+from engine.ir import MARK_ON, before_calibration, is_calibration
 from engine.march import March
 from engine.ops.registry import rule_for
 
@@ -49,7 +49,9 @@ def chain_of(node: ir.Node, march: March, order: Mapping[ir.Node, int]) -> list[
 
 def _computed_last(chain: Sequence[ir.Node], consumer: ir.Node, order: Mapping[ir.Node, int]) -> bool:
     own = chain[-1].outputs[0]
-    others = [value.producer() for value in consumer.inputs if value is not None and value is not own]
+    others = [
+        before_calibration(value).producer() for value in consumer.inputs if value is not None and value is not own
+    ]
     return all(other is None or order[other] < order[chain[0]] for other in others)
 
 

@@ -397,6 +397,7 @@ def _insert_behind(model: ir.Model, value: ir.Value, attributes: Mapping[str, ob
 def _mark_thresholds(model: ir.Model) -> None:
     """Marks ``hz.tie`` and ``hz.fixed`` on the calibration nodes of tensors whose threshold is not their own."""
     ties: dict[str, str] = {}
+    calibrations = {_tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
     for node in model.graph:
         rule = rule_for(node)
         if is_calibration(node) or not on_bpu(node) or rule is None:
@@ -406,16 +407,19 @@ def _mark_thresholds(model: ir.Model) -> None:
         match rule.tie(node):
             case Tie.OUTPUT_TAKES_INPUT:
                 _tie(ties, output, names[0])
-            case Tie.INPUTS_TAKE_OUTPUT:
+            case Tie.INPUTS_TAKE_OUTPUT if rule.int16_ties or not _is_int16(calibrations.get(output)):
                 for name in names:
                     _tie(ties, name, output)
-    calibrations = {_tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
     for name in ties:
         root = _root(ties, name)
         if name in calibrations and root in calibrations:
             mark(calibrations[name], MARK_TIE, root)
     for node in model.graph:
         _fix_thresholds(node, calibrations, ties)
+
+
+def _is_int16(calibration: ir.Node | None) -> bool:
+    return calibration is not None and attribute(calibration, "qtype") == INT16
 
 
 def _tensor_name(value: ir.Value | None) -> str:

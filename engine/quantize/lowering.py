@@ -9,12 +9,15 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.config import InputType
 from engine.errors import ModelError
+from engine.frontend.preprocess import saved_inputs
 from engine.ir import (
     HORIZON_DOMAIN,
     HORIZON_VERSION,
     MARK_MARCH,
     Calibration,
+    attribute,
     before_calibration,
     calibration_of,
     constant_of,
@@ -153,6 +156,11 @@ class IntegerGraph:
         self._integers[str(result.name)] = {layout if len(shape) == 4 else "flat": form}
         return form
 
+    def alias(self, result: ir.Value, form: Quantized) -> None:
+        """Let ``form`` be the integer form of ``result`` too: no operator is needed."""
+        layout = "NHWC" if len(shape_of(result)) == 4 else "flat"
+        self._integers[str(result.name)] = {layout: form}
+
     def _lower(self, chain: Sequence[ir.Node]) -> None:
         rule = rule_for(chain[0])
         if rule is None:
@@ -203,14 +211,27 @@ class IntegerGraph:
         """A graph input: int8 pixels where the first node is a preprocessing one, float otherwise."""
         readers = [before for usage in value.uses() for before in _readers(usage.node)]
         pixels = any(node.op_type == "HzPreprocess" for node in readers)
-        kind = ir.TensorType(ir.DataType.INT8) if pixels else value.type
-        copy = ir.Value(name=value.name, type=kind, shape=value.shape)
-        if pixels:
-            form = Quantized(copy, np.ones(1, np.float32), 8)
-            self._integers[str(value.name)] = {"NCHW": form}
-        else:
+        if not pixels:
+            copy = ir.Value(name=value.name, type=value.type, shape=value.shape)
             self._floats[str(value.name)] = copy
+            return copy
+        layout = self._pixel_layout(value, readers)
+        shape = shape_of(value)
+        copy = ir.Value(
+            name=value.name,
+            type=ir.TensorType(ir.DataType.INT8),
+            shape=ir.Shape(_transposed(shape, TO_NHWC) if layout == "NHWC" != _data_format(readers) else shape),
+        )
+        self._integers[str(value.name)] = {layout: Quantized(copy, np.ones(1, np.float32), 8)}
         return copy
+
+    def _pixel_layout(self, value: ir.Value, readers: Sequence[ir.Node]) -> str:
+        """Layout of an image input: NHWC for nv12 and one channel, else the float model's (CALIBRATION.md 5)."""
+        if _data_format(readers) == "NHWC" or shape_of(value)[1] == 1:
+            return "NHWC"
+        specs = {spec.name: spec for spec in saved_inputs(self._source)}
+        spec = specs.get(str(value.name))
+        return "NHWC" if spec is not None and spec.type_rt is InputType.NV12 else "NCHW"
 
     def _quantize(self, tensor: ir.Value, value: ir.Value, wanted: Calibration | None) -> dict[str, Quantized]:
         """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose."""
@@ -244,17 +265,20 @@ class IntegerGraph:
         if key not in self._integers:
             layout, form = next(iter(forms.items()))
             split = requantization(form.scale.astype(np.float64) / wanted.scales.astype(np.float64), wanted.bits)
+            channels = shape_of(form.value)[-1] if layout == "NHWC" else 1
             value = self._append(
                 "HzRequantize",
-                f"{name}_HzRequantize",
+                f"{name}_calibrated_Requantize",
                 [form.value],
                 {
-                    "output_scale": split.scale.tolist(),
-                    "output_right_shift": (split.right_shift + split.out_shift).tolist(),
-                    "output_bit": wanted.bits,
+                    "axis": 3,
+                    "bits": wanted.bits,
+                    "method": "Rescale",
+                    "output_scale": split.scale.tolist() * channels,
+                    "output_right_shift": (split.right_shift + split.out_shift).tolist() * channels,
                     "data_format": "NHWC",
                 },
-                f"{name}_requantized",
+                f"{name}_calibrated_Requantize_requantized_output",
                 ir.TensorType(DTYPES[wanted.bits]),
                 shape_of(form.value),
             )
@@ -342,6 +366,11 @@ class IntegerGraph:
         )
         metadata = {**self._source.metadata_props, MARK_MARCH: self.march.name}
         return ir.Model(graph, ir_version=IR_VERSION, producer_name=PRODUCER, metadata_props=metadata)
+
+
+def _data_format(readers: Sequence[ir.Node]) -> str:
+    """Layout that the preprocessing node among ``readers`` works in."""
+    return next((attribute(n, "data_format", "NCHW") for n in readers if n.op_type == "HzPreprocess"), "NCHW")
 
 
 def _readers(node: ir.Node) -> list[ir.Node]:
