@@ -241,6 +241,17 @@ class InputSpec(BaseModel):
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
 
+    @model_validator(mode="after")
+    def _values_fit_norm_type(self) -> Self:
+        for key, values, wanted in (
+            ("mean", self.mean, self.norm_type.has_mean),
+            ("scale", self.scale, self.norm_type.has_scale),
+        ):
+            if bool(values) != wanted:
+                verb = "needs" if wanted else "takes no"
+                raise ConfigError(f"input {self.name!r}: norm_type {self.norm_type.value!r} {verb} {key}")
+        return self
+
     @property
     def is_image(self) -> bool:
         """Whether the input gets an ``HzPreprocess``."""

@@ -278,3 +278,10 @@ def test_the_originals_files_are_accepted(reference_dir: Path) -> None:
     assert files
     for path in files:
         assert load_config(path).onnx_model.is_file()
+
+
+def test_a_spec_has_the_values_of_its_norm_type() -> None:
+    with pytest.raises(ConfigError, match="input 'x': norm_type 'data_mean' needs mean"):
+        InputSpec(name="x", type_train="rgb", type_rt="rgb", norm_type="data_mean")
+    with pytest.raises(ConfigError, match="input 'x': norm_type 'no_preprocess' takes no scale"):
+        InputSpec(name="x", type_train="rgb", type_rt="rgb", scale=(0.5,))

@@ -105,7 +105,7 @@ def test_the_source_is_not_changed(tmp_path: Path) -> None:
         ({"name": "X"}, "input_name 'X' is not an input of the model"),
         ({"type_train": "gray", "type_rt": "gray"}, "'gray' has 1 channel"),
         ({"layout_train": "NHWC"}, "in layout NHWC has 8"),
-        ({"mean": (1.0, 2.0)}, "mean_value has 2 values, allowed are 1 or 3"),
+        ({"norm_type": "data_mean", "mean": (1.0, 2.0)}, "mean_value has 2 values, allowed are 1 or 3"),
     ],
 )
 def test_wrong_specs(tmp_path: Path, changes: dict[str, object], text: str) -> None:

@@ -74,7 +74,9 @@ def test_efficientnet_lite0_has_the_measured_census(reference_dir: Path, march: 
     path = reference_dir.parent / "models" / "efficientnet_lite0.onnx"
     if not path.is_file():
         pytest.skip(f"no model {path}")
-    spec = InputSpec(name="data", type_train="rgb", type_rt="rgb", mean=(127.0,), scale=(0.0078125,))
+    spec = InputSpec(
+        name="data", type_train="rgb", type_rt="rgb", norm_type="data_mean_and_scale", mean=(127.0,), scale=(0.0078125,)
+    )
     after = optimize(insert(load(path), [spec]), march)
     expected = Counter(HzPreprocess=1, Conv=50, Clip=33, Add=9, Reshape=1)
     expected += Counter(Conv=1) if march == "bernoulli2" else Counter(GlobalAveragePool=1)
