@@ -63,62 +63,63 @@ class DenseToConv(NodePass):
         dense = dense_of(node)
         if dense is None:
             return False
-        self._replace(node, source, shape, dense)
+        whole_map = flattened_map(source, dense.weight.shape[1])
+        rows_first = [] if whole_map is not None else [_rows_as_batch(node, source, dense.weight.shape[1])]
+        conv = self._convolution(node, whole_map if whole_map is not None else rows_first[0].outputs[0], dense)
+        substitute(node, [*rows_first, conv, self._restore_shape(node, conv.outputs[0])])
         return True
 
-    def _replace(self, node: ir.Node, source: ir.Value, shape: tuple[int, ...], dense: Dense) -> None:
-        graph, result = graph_of(node), node.outputs[0]
-        out_channels, in_channels = dense.weight.shape
-        new_nodes: list[ir.Node] = []
-        map_value = flattened_map(source, in_channels)
-        if map_value is None:
-            rows = int(np.prod(shape[:-1]))
-            target = np.asarray((-1 if shape[0] == rows else rows, in_channels, 1, 1), np.int64)
-            new_nodes.append(
-                make_node(
-                    "Reshape",
-                    [source, add_initializer(graph, f"{node.name}_reshape_input_shape_dim4", target)],
-                    name=f"{node.name}_reshape_input",
-                    output=f"{node.name}_reshape_input_output",
-                    like=source,
-                    shape=(rows, in_channels, 1, 1),
-                )
-            )
-            map_value = new_nodes[0].outputs[0]
-        map_shape = static_shape(map_value) or ()
-        kernel = map_shape[2:]
-        weight = dense.weight.reshape(out_channels, *map_shape[1:])
+    def _convolution(self, node: ir.Node, features: ir.Value, dense: Dense) -> ir.Node:
+        """The convolution whose kernel covers the whole of ``features`` (N, C, H, W)."""
+        graph, shape = graph_of(node), static_shape(features) or ()
+        weight = dense.weight.reshape(-1, *shape[1:]).astype(np.float32)
         inputs: list[ir.Value | None] = [
-            map_value,
-            add_initializer(graph, f"{node.name}{dense.weight_name}_conv_weight", weight.astype(np.float32)),
+            features,
+            add_initializer(graph, f"{node.name}{dense.weight_name}_conv_weight", weight),
         ]
         if dense.bias is not None:
             name = f"{node.name}{dense.bias_name}_conv_bias"
             inputs.append(add_initializer(graph, name, dense.bias.astype(np.float32)))
-        conv = make_node(
+        return make_node(
             "Conv",
             inputs,
             name=str(node.name),
-            output=f"{self.rules.dense_output_prefix}{result.name}",
-            like=result,
-            shape=(map_shape[0], out_channels, 1, 1),
+            output=f"{self.rules.dense_output_prefix}{node.outputs[0].name}",
+            like=node.outputs[0],
+            shape=(shape[0], weight.shape[0], 1, 1),
             attributes={
-                "kernel_shape": list(kernel),
+                "kernel_shape": list(shape[2:]),
                 "pads": [0, 0, 0, 0],
                 "strides": [1, 1],
                 "dilations": [1, 1],
                 "group": 1,
             },
         )
-        output_shape = np.asarray((-1, *(static_shape(result) or ())[1:]), np.int64)
-        reshape = make_node(
+
+    def _restore_shape(self, node: ir.Node, value: ir.Value) -> ir.Node:
+        """The ``Reshape`` from (N, out, 1, 1) to the shape of the product."""
+        result = node.outputs[0]
+        target = np.asarray((-1, *(static_shape(result) or ())[1:]), np.int64)
+        return make_node(
             "Reshape",
-            [conv.outputs[0], add_initializer(graph, f"{node.name}_reshape_output_shape_dim4", output_shape)],
+            [value, add_initializer(graph_of(node), f"{node.name}_reshape_output_shape_dim4", target)],
             name=f"{node.name}{self.rules.dense_reshape_suffix}",
             output=f"{node.name}_reshaped",
             like=result,
         )
-        substitute(node, [*new_nodes, conv, reshape])
+
+
+def _rows_as_batch(node: ir.Node, source: ir.Value, features: int) -> ir.Node:
+    """The ``Reshape`` of ``source`` (…, features) to (rows, features, 1, 1)."""
+    target = np.asarray((-1, features, 1, 1), np.int64)
+    return make_node(
+        "Reshape",
+        [source, add_initializer(graph_of(node), f"{node.name}_reshape_input_shape_dim4", target)],
+        name=f"{node.name}_reshape_input",
+        output=f"{node.name}_reshape_input_output",
+        like=source,
+        shape=(int(np.prod((static_shape(source) or ())[:-1])), features, 1, 1),
+    )
 
 
 def dense_of(node: ir.Node) -> Dense | None:

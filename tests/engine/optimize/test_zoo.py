@@ -1,0 +1,23 @@
+"""The bundled networks optimise on every march: equivalent, stable, nothing left that the passes should have taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.frontend.onnx import load
+from engine.optimize.rules import RULES
+from tests.engine.optimize.equivalence import census, optimized
+
+ZOO = Path(__file__).resolve().parents[3] / "suites" / "zoo"
+
+TAKEN = {"BatchNormalization", "Identity", "Constant", "Dropout", "Gemm", "Flatten", "Shape", "Pad", "Div", "Sum"}
+"""Operators that no network of the zoo may keep."""
+
+
+@pytest.mark.parametrize("march", sorted(RULES))
+@pytest.mark.parametrize("path", sorted(ZOO.glob("*.onnx")), ids=lambda path: path.stem)
+def test_bundled_networks(path: Path, march: str) -> None:
+    after = optimized(load(path), march)
+    assert not TAKEN & set(census(after))
