@@ -1,0 +1,348 @@
+"""Random quantised nodes with extreme parameters and values, built by construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from engine.ops.registry import operator
+
+Array = NDArray[Any]
+Draw = st.DrawFn
+
+
+@dataclass(frozen=True)
+class NodeCase:
+    """One quantised node: its samples per input (leading axis: the sample), constants, attributes."""
+
+    op_type: str
+    samples: dict[int, Array]
+    attributes: dict[str, Any]
+    constants: dict[int, Array] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shapes = {k: (x.dtype.name, x.shape) for k, x in {**self.samples, **self.constants}.items()}
+        return f"NodeCase({self.op_type}, {shapes}, {self.attributes})"
+
+
+def integers_of(draw: Draw, shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array: uniform, only extremes, one value, or zeros."""
+    limits, rng = np.iinfo(dtype), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    match draw(st.sampled_from(["uniform", "uniform", "extremes", "low", "small", "zero"])):
+        case "uniform":
+            return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        case "extremes":
+            return rng.choice(np.array([limits.min, limits.max, 0, -1], dtype), shape)
+        case "low":
+            return np.full(shape, limits.min, dtype)
+        case "small":
+            return rng.integers(-3, 4, shape).astype(dtype)
+        case _:
+            return np.zeros(shape, dtype)
+
+
+def numbers(draw: Draw, count: int, low: int, high: int) -> list[int]:
+    """``count`` integers in a range; from a seed, so that long lists stay cheap to draw."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return [int(v) for v in rng.integers(low, high, count, endpoint=True)]
+
+
+@st.composite
+def convolutions(draw: Draw) -> NodeCase:
+    kernel = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
+    dilations = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
+    extent = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
+    pads = draw(st.lists(st.integers(0, 3), min_size=4, max_size=4))
+    height, width = (draw(st.integers(max(1, extent[a] - pads[a] - pads[a + 2]), 18)) for a in range(2))
+    group = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    depthwise = draw(st.booleans())
+    inside, outside = (1, 1) if depthwise else (draw(st.integers(1, 20)), draw(st.integers(1, 70)))
+    group = draw(st.integers(1, 40)) if depthwise else group
+    in_c, out_c = group * inside, group * outside
+    x_type = draw(st.sampled_from([np.int8, np.int8, np.int16]))
+    bits = draw(st.sampled_from([8, 8, 16, 32]))
+    count = draw(st.integers(1, 3))
+    attributes: dict[str, Any] = {
+        "kernel_shape": kernel,
+        "pads": pads,
+        "strides": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "dilations": dilations,
+        "group": group,
+        "output_bit": bits,
+        "high_precision_output": int(bits == 32),
+        "right_shift": numbers(draw, out_c, 0, 15),
+        "scale": numbers(draw, out_c, 0, 32767),
+        "out_shift": numbers(draw, out_c, 0, 40),
+        "activation": draw(st.sampled_from(["", "relu", "other"])),
+    }
+    samples = {0: integers_of(draw, (count, 1, height, width, in_c), x_type)}
+    constants = {
+        1: integers_of(draw, (out_c, *kernel, inside), np.int8),
+        2: integers_of(draw, (out_c,), np.int32),
+        3: np.array(numbers(draw, out_c, -2, 12), np.int8),
+    }
+    if draw(st.booleans()):
+        strides = attributes["strides"]
+        out = [(size + pads[a] + pads[a + 2] - extent[a]) // strides[a] + 1 for a, size in enumerate((height, width))]
+        e_type = draw(st.sampled_from([np.int8, np.int16]))
+        samples[4] = integers_of(draw, (count, 1, *out, out_c), e_type)
+        attributes |= {"use_sumin": 1, "e_scale": numbers(draw, out_c, 0, 32768)}
+        attributes["e_shift"] = numbers(draw, out_c, -20, 35 if draw(st.booleans()) else 12)
+    return NodeCase("HzSQuantizedConv", samples, attributes, constants)
+
+
+@st.composite
+def preprocesses(draw: Draw) -> NodeCase:
+    channels = draw(st.sampled_from([1, 3, 4]))
+    group = draw(st.sampled_from([1, channels]))
+    shape = (draw(st.integers(1, 3)), 1, draw(st.integers(1, 9)), draw(st.integers(1, 9)), channels)
+    attributes = {
+        "channel_group": group,
+        "input_type": "RGB_128",
+        "right_shift": numbers(draw, channels, 0, 15),
+        "scale": numbers(draw, channels, 0, 32767),
+        "out_shift": numbers(draw, channels, 0, 31),
+        "output_bit": draw(st.sampled_from([8, 16])),
+    }
+    constants = {
+        1: integers_of(draw, (channels, 1, 1, channels // group), np.int8),
+        2: integers_of(draw, (channels,), np.int32),
+        3: np.array(numbers(draw, channels, 0, 3), np.int8),
+    }
+    return NodeCase("HzSQuantizedPreprocess", {0: integers_of(draw, shape, np.int8)}, attributes, constants)
+
+
+@st.composite
+def transposed_convolutions(draw: Draw) -> NodeCase:
+    kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
+    group = draw(st.sampled_from([1, 1, 2, 3]))
+    inside, outside = draw(st.integers(1, 9)), draw(st.integers(1, 20))
+    pads = [draw(st.integers(0, min(2, k - 1))) for k in (*kernel, *kernel)]
+    height, width = draw(st.tuples(st.integers(2, 8), st.integers(2, 8)))
+    out_c = group * outside
+    attributes = {
+        "kernel_shape": kernel,
+        "pads": pads,
+        "strides": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "output_padding": draw(st.tuples(st.integers(0, 1), st.integers(0, 1))),
+        "group": group,
+        "activation": draw(st.sampled_from(["", "relu"])),
+        "b_left_shift": numbers(draw, out_c, 0, 6),
+        "accu_right_shift": numbers(draw, out_c, 0, 15),
+        "y_quant_scale": numbers(draw, out_c, 0, 32767),
+        "y_right_shift": numbers(draw, out_c, 0, 35),
+    }
+    shape = (draw(st.integers(1, 2)), 1, height, width, group * inside)
+    constants = {
+        1: integers_of(draw, (group * inside, *kernel, outside), np.int8),
+        2: integers_of(draw, (out_c,), np.int32),
+    }
+    return NodeCase("HzSQuantizedConvTranspose", {0: integers_of(draw, shape, np.int8)}, attributes, constants)
+
+
+@st.composite
+def elementwise(draw: Draw) -> NodeCase:
+    op_type = draw(st.sampled_from(["HzSElementwiseAdd", "HzSElementwiseSub", "HzSElementwiseMul"]))
+    rank = draw(st.integers(1, 5))
+    shape = [1, *(draw(st.integers(1, 9)) for _ in range(rank - 1))]
+    count = draw(st.integers(1, 3))
+    operands: dict[int, Array] = {}
+    constants: dict[int, Array] = {}
+    for index in range(2):
+        own = [draw(st.sampled_from([dim, dim, 1])) for dim in shape]
+        dtype = draw(st.sampled_from([np.int8, np.int16]))
+        if index and draw(st.integers(0, 4)) == 0:
+            constants[index] = integers_of(draw, tuple(own), dtype)
+        else:
+            operands[index] = integers_of(draw, (count, *own), dtype)
+    arrays = [constants.get(k, operands[k][0] if k in operands else None) for k in range(2)]
+    channels = np.broadcast_shapes(*(a.shape for a in arrays if a is not None))[-1]
+    size = draw(st.sampled_from([1, channels]))
+    attributes: dict[str, Any] = {
+        "accu_right_shift": numbers(draw, size, 0, 16),
+        "output_scale": numbers(draw, size, 1 if op_type == "HzSElementwiseMul" else -32767, 32767),
+        "output_right_shift": numbers(draw, size, 0, 30),
+        "output_bit": draw(st.sampled_from([8, 16])),
+        "rounding_method": draw(st.sampled_from(["ROUND", "FLOOR"])),
+    }
+    if op_type == "HzSElementwiseMul":
+        attributes["add_rounding_bias"] = draw(st.sampled_from([0, 1]))
+    else:
+        attributes |= {"x_shift": numbers(draw, size, 0, 22), "e_scale": numbers(draw, size, 0, 32768)}
+    if op_type == "HzSElementwiseAdd":
+        attributes["e_shift"] = numbers(draw, size, 0, 3)
+    return NodeCase(op_type, operands, attributes, constants)
+
+
+@st.composite
+def pools(draw: Draw) -> NodeCase:
+    op_type = draw(st.sampled_from(["HzQuantizedMaxPool", "HzQuantizedAveragePool"]))
+    kernel = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
+    pads = [draw(st.integers(0, k - 1)) for k in (*kernel, *kernel)]
+    height, width = (draw(st.integers(max(1, kernel[a] - pads[a] - pads[a + 2]), 15)) for a in range(2))
+    dtype = draw(st.sampled_from([np.int8, np.int16])) if op_type == "HzQuantizedMaxPool" else np.int8
+    shape = (draw(st.integers(1, 3)), 1, height, width, draw(st.integers(1, 40)))
+    attributes: dict[str, Any] = {
+        "kernel_shape": kernel,
+        "pads": pads,
+        "strides": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "ceil_mode": draw(st.sampled_from([0, 1])),
+    }
+    if op_type == "HzQuantizedAveragePool":
+        attributes["scale"] = draw(st.sampled_from([9, 9, 4, 25, 31, 49, 0]))
+    return NodeCase(op_type, {0: integers_of(draw, shape, dtype)}, attributes)
+
+
+@st.composite
+def global_averages(draw: Draw) -> NodeCase:
+    channels = draw(st.integers(1, 40))
+    size = draw(st.sampled_from([1, channels]))
+    shape = (draw(st.integers(1, 3)), 1, draw(st.integers(1, 9)), draw(st.integers(1, 9)), channels)
+    attributes = {
+        "accu_right_shift": numbers(draw, size, 0, 5),
+        "output_scale": numbers(draw, size, 0, 32767),
+        "output_right_shift": numbers(draw, size, 0, 24),
+        "output_bit": draw(st.sampled_from([8, 16])),
+    }
+    return NodeCase("HzSQuantizedGlobalAveragePool", {0: integers_of(draw, shape, np.int8)}, attributes)
+
+
+@st.composite
+def tables(draw: Draw) -> NodeCase:
+    """Operators that are a function of one value per channel."""
+    op_type = draw(st.sampled_from(["HzLut", "HzSPRelu", "HzPRelu", "HzLeakyRelu", "HzRequantize"]))
+    channels = draw(st.integers(1, 40))
+    shape = (draw(st.integers(1, 3)), 1, draw(st.integers(1, 9)), draw(st.integers(1, 300)), channels)
+    dtype = draw(st.sampled_from([np.int8, np.int16])) if op_type == "HzRequantize" else np.int8
+    samples = {0: integers_of(draw, shape, dtype)}
+    match op_type:
+        case "HzLut":
+            return NodeCase(op_type, samples, {"lut_type": "exp"}, {1: integers_of(draw, (256,), np.int8)})
+        case "HzSPRelu":
+            attributes: dict[str, Any] = {
+                "positive_scale": [draw(st.integers(1, 32767))],
+                "positive_right_shift": [draw(st.integers(0, 16))],
+                "accu_right_shift": [draw(st.integers(0, 16))],
+                "negative_scale": [draw(st.integers(1, 32767))],
+                "negative_right_shift": [draw(st.integers(0, 30))],
+            }
+            return NodeCase(op_type, samples, attributes, {1: integers_of(draw, (1, 1, 1, channels), np.int16)})
+        case "HzPRelu":
+            attributes = {"alpha_scale": numbers(draw, channels, 0, 300), "alpha_shift": numbers(draw, channels, 0, 9)}
+            return NodeCase(op_type, samples, attributes)
+        case "HzLeakyRelu":
+            attributes = {"alpha_scale": draw(st.integers(0, 300)), "alpha_shift": draw(st.integers(0, 9))}
+            return NodeCase(op_type, samples, attributes)
+        case _:
+            attributes = {
+                "output_scale": numbers(draw, channels, 0, 32767),
+                "output_right_shift": numbers(draw, channels, 0, 30),
+                "bits": draw(st.sampled_from([8, 16])),
+            }
+            return NodeCase(op_type, samples, attributes)
+
+
+@st.composite
+def movements(draw: Draw) -> NodeCase:
+    op_type = draw(
+        st.sampled_from(["HzQuantizedResizeUpsample", "HzDepthToSpace", "HzSpaceToDepth", "HzChannelShuffle"])
+    )
+    dtype = draw(st.sampled_from([np.int8, np.int16]))
+    block = draw(st.integers(1, 3))
+    height, width, channels = (block * block * draw(st.integers(1, 4)) for _ in range(3))
+    attributes: dict[str, Any] = {
+        "HzQuantizedResizeUpsample": {"scale": draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))},
+        "HzDepthToSpace": {"blocksize": block, "mode": draw(st.sampled_from(["DCR", "CRD"]))},
+        "HzSpaceToDepth": {"block_height": block, "block_width": block},
+        "HzChannelShuffle": {"group": block},
+    }[op_type]
+    shape = (draw(st.integers(1, 3)), 1, height, width, channels)
+    return NodeCase(op_type, {0: integers_of(draw, shape, dtype)}, attributes)
+
+
+@st.composite
+def resizes(draw: Draw) -> NodeCase:
+    bits = draw(st.sampled_from([8, 16]))
+    attributes = {
+        "align_mode": draw(st.sampled_from(["center", "origin", "given_step"])),
+        "sizes": draw(st.tuples(st.integers(1, 14), st.integers(1, 14))),
+        "step": draw(st.tuples(st.integers(0, 3 << bits), st.integers(0, 3 << bits))),
+        "step_decimal_bit": bits,
+        "is_interpolate_twice": int(bits == 8),
+    }
+    shape = (draw(st.integers(1, 3)), 1, draw(st.integers(1, 9)), draw(st.integers(1, 9)), draw(st.integers(1, 20)))
+    return NodeCase("HzQuantizedRoiResize", {0: integers_of(draw, shape, np.int8)}, attributes)
+
+
+@st.composite
+def reductions(draw: Draw) -> NodeCase:
+    kinds = ["HzSQuantizedReduceMean", "HzSQuantizedReduceSum", "HzQuantizedReduceMax", "HzQuantizedArgMax"]
+    op_type = draw(st.sampled_from([*kinds, "HzQuantizedGlobalMaxPool"]))
+    attributes: dict[str, Any] = {} if op_type == "HzQuantizedGlobalMaxPool" else {"axis": draw(st.integers(0, 3))}
+    if "ReduceMean" in op_type or "ReduceSum" in op_type:
+        attributes |= {
+            "accu_right_shift": numbers(draw, 2, 0, 4),
+            "scale": numbers(draw, 2, 0, 32767),
+            "out_shift": numbers(draw, 2, 0, 24),
+            "output_bit": draw(st.sampled_from([8, 16])),
+        }
+    shape = (draw(st.integers(1, 3)), 1, *(draw(st.integers(1, 9)) for _ in range(3)))
+    return NodeCase(op_type, {0: integers_of(draw, shape, draw(st.sampled_from([np.int8, np.int16])))}, attributes)
+
+
+@st.composite
+def matmuls(draw: Draw) -> NodeCase:
+    lead = [1, *draw(st.sampled_from([[], [2], [3]]))]
+    rows, inner, columns = (draw(st.integers(1, 12)) for _ in range(3))
+    count, dtype = draw(st.integers(1, 3)), draw(st.sampled_from([np.int8, np.int16]))
+    samples = {
+        0: integers_of(draw, (count, *lead, rows, inner), dtype),
+        1: integers_of(draw, (count, *lead, inner, columns), dtype),
+    }
+    attributes = {
+        "output_bit": draw(st.sampled_from([8, 16, 32])),
+        "right_shift": [draw(st.integers(0, 15))],
+        "scale": [draw(st.integers(0, 32767))],
+        "out_shift": [draw(st.integers(0, 30))],
+    }
+    return NodeCase("HzSQuantizedMatmul", samples, attributes)
+
+
+@st.composite
+def conversions(draw: Draw) -> NodeCase:
+    """HzQuantize and HzDequantize."""
+    channels, count = draw(st.integers(1, 9)), draw(st.integers(1, 3))
+    axis = draw(st.sampled_from([1, 3]))
+    dims = [draw(st.integers(1, 9)) for _ in range(3)]
+    dims[axis - 1] = channels
+    scale = np.abs(np.random.default_rng(draw(st.integers(0, 99))).normal(size=draw(st.sampled_from([1, channels]))))
+    constants = {1: (scale + 1e-6).astype(np.float32)}
+    if draw(st.booleans()):
+        x = integers_of(draw, (count, 1, *dims), draw(st.sampled_from([np.int8, np.int16, np.int32])))
+        return NodeCase("HzDequantize", {0: x}, {"axis": axis}, constants)
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    values = (rng.normal(size=(count, 1, *dims)) * 10.0 ** draw(st.integers(-3, 12))).astype(np.float32)
+    special = rng.choice(np.array([np.inf, -np.inf, np.nan, 0.5, -0.5, 1e38], np.float32), values.shape)
+    values = np.where(rng.random(values.shape) < 0.1, special, values)
+    return NodeCase("HzQuantize", {0: values}, {"axis": axis, "bits": draw(st.sampled_from([8, 16]))}, constants)
+
+
+def result_of_one_sample(case: NodeCase) -> Array:
+    """The reference's result for the first sample."""
+    from engine.ops.registry import read_attributes
+    from tests.engine.simulate.models import node_model
+
+    inputs = inputs_of_sample(case, 0)
+    model = node_model(case.op_type, inputs, case.attributes, case.constants)
+    given = [case.constants.get(k, x) for k, x in enumerate(inputs)]
+    return operator(case.op_type).reference(given, read_attributes(model.graph[0]))[0]
+
+
+def inputs_of_sample(case: NodeCase, sample: int) -> list[Array | None]:
+    """One sample of every activation input, None at the positions of constants."""
+    positions = {**case.samples, **case.constants}
+    return [case.samples[k][sample] if k in case.samples else None for k in range(max(positions) + 1)]

@@ -1,0 +1,81 @@
+"""The fast simulator gives the reference's bits: every operator, random attributes, extreme values, any batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.simulate import Session
+from engine.simulate.fast import FastSimulator
+from engine.simulate.reference import ReferenceSimulator
+from tests.engine.simulate import strategies as cases
+from tests.engine.simulate.models import node_model
+from tests.engine.simulate.strategies import NodeCase
+from tests.golden_cases import BUNDLED, conversion_cases
+
+OPERATORS = {
+    "convolution": cases.convolutions(),
+    "preprocess": cases.preprocesses(),
+    "transposed_convolution": cases.transposed_convolutions(),
+    "elementwise": cases.elementwise(),
+    "pool": cases.pools(),
+    "global_average": cases.global_averages(),
+    "table": cases.tables(),
+    "movement": cases.movements(),
+    "resize": cases.resizes(),
+    "reduction": cases.reductions(),
+    "matmul": cases.matmuls(),
+    "conversion": cases.conversions(),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@given(data=st.data())
+def test_operator(name: str, data: st.DataObject) -> None:
+    check(data.draw(OPERATORS[name]))
+
+
+def check(case: NodeCase) -> None:
+    """All samples at once, one by one, with one thread and with several: always the reference's bits."""
+    one = cases.result_of_one_sample(case)
+    model = node_model(
+        case.op_type, cases.inputs_of_sample(case, 0), case.attributes, case.constants, output=(one.dtype, one.shape)
+    )
+    feed = {f"x{k}": x.reshape(-1, *x.shape[2:]) for k, x in case.samples.items()}
+    expected = ReferenceSimulator(model).run(feed)["y"]
+    np.testing.assert_array_equal(expected[: len(one)], one)
+    for threads in (1, 3):
+        actual = FastSimulator(model, threads).run(feed)["y"]
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
+
+
+@given(split=st.integers(0, 7), threads=st.integers(1, 4), seed=st.integers(0, 99))
+def test_networks_do_not_depend_on_batches_or_threads(split: int, threads: int, seed: int) -> None:
+    for case in conversion_cases(BUNDLED):
+        session = Session(case.model, threads=threads)
+        (info,) = session.inputs
+        samples = np.random.default_rng(seed).integers(-128, 128, (7, *info.shape[1:])).astype(info.dtype)
+        together = session.run({info.name: samples})
+        parts = [session.run({info.name: part}) for part in (samples[:split], samples[split:]) if len(part)]
+        for name, array in together.items():
+            np.testing.assert_array_equal(array, np.concatenate([part[name] for part in parts]))
+
+
+def test_accumulator_wraps_like_int32() -> None:
+    """A bias near the limit pushes the sum over 2^31: both simulators wrap."""
+    x, w = np.full((1, 1, 1, 2000), -128, np.int8), np.full((3, 1, 1, 2000), -128, np.int8)
+    bias = np.array([2**31 - 1, 2**31 - 2000 * 128 * 128, 0], np.int32)
+    model = node_model(
+        "HzSQuantizedConv",
+        [x],
+        {"kernel_shape": [1, 1], "output_bit": 32, "high_precision_output": 1},
+        {1: w, 2: bias, 3: np.zeros(3, np.int8)},
+        output=(np.int32, (1, 1, 1, 3)),
+    )
+    total = 2000 * 128 * 128
+    wrapped = [-(2**31) + total - 1, -(2**31), total]
+    for mode in ("reference", "fast"):
+        assert Session(model, mode=mode).run({"x0": x})["y"].ravel().tolist() == wrapped
