@@ -247,19 +247,19 @@ class FloatSession:
 
         Args:
             feed: arrays by input name.
-            buffers: C-contiguous float32 arrays by output name, one row per row of ``feed``.
+            buffers: C-contiguous float32 arrays by output name, rows for as many samples as ``feed`` holds.
         """
-        done = 0
+        first, (name, shape) = 0, next(iter(self.inputs.items()))
         for batch in self._batches(feed):
-            rows = len(next(iter(batch.values())))
+            samples = len(batch[name]) // shape[0]
             binding = self._session.io_binding()
-            for name, array in batch.items():
-                binding.bind_cpu_input(name, array)
-            for name in self.outputs:
-                part = buffers[name][done : done + rows]
-                binding.bind_output(name, "cpu", 0, np.float32, part.shape, part.ctypes.data)
+            for key, array in batch.items():
+                binding.bind_cpu_input(key, array)
+            for key, (rows, *rest) in self.outputs.items():
+                part = buffers[key][first * rows : (first + samples) * rows]
+                binding.bind_output(key, "cpu", 0, np.float32, (samples * rows, *rest), part.ctypes.data)
             self._session.run_with_iobinding(binding)
-            done += rows
+            first += samples
 
     def _batches(self, feed: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
         """The feed in pieces that one run can take."""

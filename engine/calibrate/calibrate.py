@@ -1,0 +1,138 @@
+"""Fill in the thresholds of a placed model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.distribution import FLOAT32_MAX
+from engine.calibrate.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
+from engine.calibrate.statistics import Statistics
+from engine.config import CalibrationType
+from engine.errors import ModelError
+from engine.ir import (
+    MARK_FIXED,
+    MARK_TIE,
+    QMAX,
+    WEIGHT_QUANT_ATTRS,
+    attribute,
+    before_calibration,
+    calibration_nodes,
+    constant_of,
+    read_calibration,
+)
+
+Thresholds = Mapping[str, Sequence[float]]
+
+ZERO_WEIGHT_THRESHOLD = np.float32(np.finfo(np.float32).tiny)
+"""Threshold of an output channel whose weights are all zero, 1.1754944e-38 (CALIBRATION.md 2)."""
+
+
+def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
+    """The float tensors of which :func:`calibrate` needs statistics, in graph order, each once.
+
+    Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds.
+    """
+    names = (_source(node) for node in calibration_nodes(placed) if not _is_weight(node))
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def calibrate(placed: ir.Model, statistics: Statistics, options: CalibrationOptions) -> ir.Model:
+    """The calibrated model: thresholds and scales on every ``HzCalibration``.
+
+    Args:
+        placed: model from :func:`engine.place.place`; not changed.
+        statistics: of its :func:`calibration_tensors`, from :func:`engine.calibrate.collect`.
+        options: method and granularity.
+
+    Returns:
+        A copy with ``thresholds`` and ``scales`` (= threshold / largest magnitude of ``qtype``, float32) filled in;
+        weights have one per output channel, ``max|w|``. Method ``load`` keeps the thresholds that nodes already have.
+
+    Raises:
+        UnsupportedError: there is no such method.
+        ConfigError: the statistics were not collected for these options.
+        ModelError: the statistics lack a tensor.
+    """
+    thresholds = statistics.thresholds(options) if method_of(options).needs_data else {}
+    return apply_thresholds(placed, thresholds, keep=options.calibration_type is CalibrationType.LOAD)
+
+
+def apply_thresholds(placed: ir.Model, thresholds: Thresholds | None, keep: bool = False) -> ir.Model:
+    """A copy of ``placed`` whose activations have the given thresholds.
+
+    Args:
+        placed: model with ``HzCalibration`` nodes.
+        thresholds: one, or one per channel of axis 1, by name of the float tensor; ties and fixed thresholds are
+            applied here. Empty: 1.0 everywhere.
+        keep: leave the thresholds that a node already has.
+
+    Raises:
+        ModelError: a tensor is missing in ``thresholds``.
+    """
+    model = placed.clone()
+    for node in calibration_nodes(model):
+        if keep and read_calibration(node).thresholds.size:
+            continue
+        if _is_weight(node):
+            _set(node, _weight_thresholds(node))
+            continue
+        values = _activation_thresholds(node, thresholds or {})
+        _set(node, np.asarray(values, np.float32))
+        if len(values) > 1:
+            node.attributes["axis"] = ir.AttrInt64("axis", 1)
+    return model
+
+
+def _activation_thresholds(node: ir.Node, thresholds: Thresholds) -> Sequence[float]:
+    fixed = node.metadata_props.get(MARK_FIXED)
+    if fixed is not None:
+        return [float(fixed)]
+    if not thresholds:
+        return [FIXED_THRESHOLD]
+    name = _source(node)
+    if name is None or name not in thresholds:
+        raise ModelError(f"node {node.name!r}: the statistics hold nothing on tensor {name!r}")
+    return thresholds[name]
+
+
+def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:
+    """``max|w|`` per output channel of the constant input of ``node``: NaN ignored, infinity the largest float32."""
+    weight = constant_of(node.inputs[0])
+    if weight is None:
+        raise ModelError(f"node {node.name!r} calibrates a weight, but its input is not a constant")
+    calibration = read_calibration(node)
+    magnitudes = np.nan_to_num(np.abs(np.asarray(weight, np.float32)), nan=0.0, posinf=FLOAT32_MAX)
+    if calibration.axis == 1:
+        # ConvTranspose: (I, O / group, ...); the output channels of one group after those of the other.
+        grouped = magnitudes.reshape(calibration.group, -1, *magnitudes.shape[1:])
+        largest = grouped.max(axis=(1, *range(3, grouped.ndim))).reshape(-1)
+    else:
+        largest = magnitudes.reshape(len(magnitudes), -1).max(axis=1)
+    return np.where(largest == 0, ZERO_WEIGHT_THRESHOLD, largest)
+
+
+def _set(node: ir.Node, thresholds: NDArray[np.float32]) -> None:
+    scales = thresholds / np.float32(QMAX[attribute(node, "qtype", "int8")])
+    node.attributes["thresholds"] = ir.AttrFloat32s("thresholds", thresholds.tolist())
+    node.attributes["scales"] = ir.AttrFloat32s("scales", scales.tolist())
+
+
+def _source(node: ir.Node) -> str | None:
+    """The float tensor whose values give the threshold of ``node``; ``None`` where it does not depend on data."""
+    if MARK_FIXED in node.metadata_props:
+        return None
+    tie = node.metadata_props.get(MARK_TIE)
+    if tie is not None:
+        return tie
+    value = node.inputs[0]
+    if value is None:
+        raise ModelError(f"node {node.name!r}: HzCalibration has no input")
+    return before_calibration(value).name
+
+
+def _is_weight(node: ir.Node) -> bool:
+    return bool(attribute(node, "quant_attrs") == WEIGHT_QUANT_ATTRS)

@@ -1,0 +1,296 @@
+"""Calibration data, from arrays or folders, as what the original_float model is fed with.
+
+Files are taken in the order of their sorted names. Every reader gives samples on demand, so that memory does not grow
+with their number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from engine.config import InputSpec, InputType, Layout
+from engine.errors import CalibrationDataError
+from engine.frontend.colour import calibration_input
+from engine.ir import shape_of
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+RAW_TYPES: Mapping[str, type[np.generic]] = {"float32": np.float32, "uint8": np.uint8}
+"""``cal_data_type``: what raw binary files hold."""
+
+FLOAT_SUFFIX = "_f32"
+"""Folders of images whose name ends so hold float32 where ``cal_data_type`` does not say otherwise."""
+
+
+class CalibrationData(ABC):
+    """Samples for all inputs of a float model."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of samples."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> dict[str, Array]:
+        """Samples ``start`` to ``stop`` (exclusive), by input name, joined along the first dimension.
+
+        Raises:
+            CalibrationDataError: a file cannot be read as the input that it is for.
+        """
+
+    @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 of everything that determines the samples, hexadecimal."""
+
+
+def as_data(data: CalibrationData | Mapping[str, Array]) -> CalibrationData:
+    """``data``, arrays by input name wrapped as they are."""
+    return data if isinstance(data, CalibrationData) else ArrayData(data)
+
+
+class ArrayData(CalibrationData):
+    """Samples in memory.
+
+    Args:
+        arrays: by input name; samples along the first dimension.
+        inputs: the specs of image inputs: their arrays, uint8 or float, hold images in ``type_train`` and
+            ``layout_train``, not normalised, and are converted. Other arrays are fed as they are.
+
+    Raises:
+        CalibrationDataError: the arrays hold different numbers of samples.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], inputs: Sequence[InputSpec] = ()) -> None:
+        self._arrays = {name: np.asarray(array) for name, array in arrays.items()}
+        self._inputs = {spec.name: spec for spec in inputs}
+        lengths = {name: len(array) for name, array in self._arrays.items()}
+        if len(set(lengths.values())) > 1:
+            raise CalibrationDataError(f"inputs have different numbers of calibration samples: {lengths}")
+        self._length = next(iter(lengths.values()), 0)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, start: int, stop: int) -> dict[str, Array]:
+        """See :meth:`CalibrationData.read`."""
+        return {name: as_fed(array[start:stop], self._inputs.get(name)) for name, array in self._arrays.items()}
+
+    def digest(self) -> str:
+        """See :meth:`CalibrationData.digest`."""
+        sha = hashlib.sha256()
+        for name, array in sorted(self._arrays.items()):
+            spec = self._inputs.get(name)
+            sha.update(f"{name} {array.dtype} {array.shape} {spec and spec.model_dump_json()}\n".encode())
+            sha.update(np.ascontiguousarray(array).tobytes())
+        return sha.hexdigest()
+
+
+@dataclass(frozen=True)
+class InputFolder:
+    """The calibration files of one input.
+
+    Attributes:
+        spec: the input.
+        shape: of one sample, in ``layout_train``.
+        files: in order.
+        raw_type: of raw binary files: a key of :data:`RAW_TYPES`.
+        images: whether the files are images to be read and resized (``preprocess_on``).
+    """
+
+    spec: InputSpec
+    shape: Shape
+    files: tuple[Path, ...]
+    raw_type: str
+    images: bool
+
+    def read(self, index: int) -> Array:
+        """Sample ``index`` in the type of its file, in ``shape``."""
+        file = self.files[index]
+        if self.images:
+            return _read_image(file, self.spec, self.shape)
+        if file.suffix == ".npy":
+            return _shaped(_read_npy(file), self.shape, file, "")
+        return _shaped(_read_raw(file, self.raw_type), self.shape, file, self.raw_type)
+
+
+class FolderData(CalibrationData):
+    """Samples in files, one folder per input, paired by the order of the sorted names.
+
+    Args:
+        folders: from :func:`open_folders`.
+
+    Raises:
+        CalibrationDataError: the folders hold different numbers of files.
+    """
+
+    def __init__(self, folders: Sequence[InputFolder]) -> None:
+        counts = {str(folder.files[0].parent): len(folder.files) for folder in folders}
+        if len(set(counts.values())) > 1:
+            raise CalibrationDataError(f"every input needs the same number of calibration files; found {counts}")
+        self._folders = tuple(folders)
+
+    def __len__(self) -> int:
+        return len(self._folders[0].files) if self._folders else 0
+
+    def read(self, start: int, stop: int) -> dict[str, Array]:
+        """See :meth:`CalibrationData.read`."""
+        indices = range(start, min(stop, len(self)))
+        return {
+            folder.spec.name: as_fed(np.concatenate([folder.read(index) for index in indices]), folder.spec)
+            for folder in self._folders
+        }
+
+    def digest(self) -> str:
+        """See :meth:`CalibrationData.digest`."""
+        sha = hashlib.sha256()
+        for folder in self._folders:
+            sha.update(f"{folder.spec.model_dump_json()} {folder.shape} {folder.raw_type} {folder.images}\n".encode())
+            for file in folder.files:
+                sha.update(f"{file.name} {_md5(file)}\n".encode())
+        return sha.hexdigest()
+
+    def first_files(self) -> dict[str, str]:
+        """The first file of every input and its MD5 sum, as the log of a conversion shows them."""
+        return {str(folder.files[0]): _md5(folder.files[0]) for folder in self._folders}
+
+
+def open_folders(
+    model: ir.Model,
+    inputs: Sequence[InputSpec],
+    folders: Sequence[str | os.PathLike[str]],
+    data_types: Sequence[str] = (),
+    preprocess_on: bool = False,
+) -> FolderData:
+    """Calibration data in folders, one per input.
+
+    Raw binary files hold what ``data_types`` says; where it is empty, float32 for feature maps and for folders whose
+    name ends in ``_f32``, uint8 for other images. ``.npy`` files say themselves what they hold.
+
+    Args:
+        model: source or original_float model: it has the shapes.
+        inputs: what each input is, in the order of ``folders``.
+        folders: one per input.
+        data_types: ``float32`` or ``uint8`` per input, or nothing.
+        preprocess_on: the folders hold images in files (JPEG, PNG, BMP, ...), which are resized to the input.
+
+    Raises:
+        CalibrationDataError: a folder is missing or empty, numbers do not match, an input does not exist or cannot be
+            an image.
+    """
+    if len(folders) != len(inputs):
+        raise CalibrationDataError(
+            f"Wrong cal_dir num given, cal_dir num {len(folders)} is not equal to input num {len(inputs)}"
+        )
+    if len(data_types) not in (0, len(inputs)):
+        raise CalibrationDataError(
+            f"Wrong cal_data_type num given, cal_data_type num {len(data_types)} is not equal to input num "
+            f"{len(inputs)}"
+        )
+    shapes = {str(value.name): shape_of(value) for value in model.graph.inputs}
+    opened = []
+    for index, (spec, folder) in enumerate(zip(inputs, folders, strict=True)):
+        if spec.name not in shapes:
+            raise CalibrationDataError(f"calibration data for {spec.name!r}: the model's inputs are {sorted(shapes)}")
+        if preprocess_on and not spec.is_image:
+            raise CalibrationDataError(f"input {spec.name!r} is a feature map: preprocess_on needs image inputs")
+        path = Path(folder)
+        raw_type = data_types[index] if data_types else default_raw_type(spec, path)
+        if raw_type not in RAW_TYPES:
+            raise CalibrationDataError(f"cal_data_type {raw_type!r}: allowed are {sorted(RAW_TYPES)}")
+        opened.append(InputFolder(spec, shapes[spec.name], _list_files(path), raw_type, preprocess_on))
+    return FolderData(opened)
+
+
+def default_raw_type(spec: InputSpec, folder: Path) -> str:
+    """Type of raw binary files where ``cal_data_type`` is not given."""
+    return "float32" if not spec.is_image or folder.name.endswith(FLOAT_SUFFIX) else "uint8"
+
+
+def as_fed(samples: Array, spec: InputSpec | None) -> Array:
+    """Samples in the format that the network was trained on, as the input of the original_float model.
+
+    Args:
+        samples: shape (N, ...). Images: uint8 or float in ``type_train`` and ``layout_train``, not normalised.
+        spec: the input; ``None`` for a feature map.
+
+    Returns:
+        Images: float32 minus 128 in the colours of ``type_rt``. Other samples as they are, numbers of any width as
+        float32 if they are not integers.
+    """
+    if spec is None or not spec.is_image:
+        return samples.astype(np.float32) if samples.dtype.kind == "f" else samples
+    channels_last = samples if spec.layout_train is Layout.NHWC else samples.transpose(0, 2, 3, 1)
+    return calibration_input(channels_last, spec)
+
+
+def _list_files(folder: Path) -> tuple[Path, ...]:
+    """The files of ``folder`` in the order of their names; hidden ones do not count."""
+    if not folder.is_dir():
+        raise CalibrationDataError(f"Cal_data_dir does not exist: {folder}")
+    files = tuple(sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")))
+    if not files:
+        raise CalibrationDataError(f"Directory {folder} is empty, please check calibration pics")
+    return files
+
+
+def _read_raw(file: Path, raw_type: str) -> Array:
+    try:
+        return np.fromfile(file, RAW_TYPES[raw_type])
+    except OSError as error:
+        raise CalibrationDataError(f"{file}: cannot be read ({error})") from error
+
+
+def _read_npy(file: Path) -> Array:
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise CalibrationDataError(f"{file}: not a readable .npy file ({error})") from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+        raise CalibrationDataError(f"{file}: must hold one array of numbers")
+    return array
+
+
+def _shaped(array: Array, shape: Shape, file: Path, raw_type: str) -> Array:
+    """``array`` in ``shape``; a file that holds one sample without its batch dimension is fine."""
+    if array.size != np.prod(shape):
+        expected = f"{int(np.prod(shape))} values for shape {shape}"
+        kind = f" of type {raw_type}; is cal_data_type right?" if raw_type else ""
+        raise CalibrationDataError(
+            f"{file}: cannot reshape array of size {array.size} into shape {shape}: expected are {expected}, the file "
+            f"holds {array.size}{kind}"
+        )
+    return array.reshape(shape)
+
+
+def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
+    """An image file, resized (bilinear) to the input, in ``type_train`` and ``layout_train``, shape ``shape``."""
+    nchw = spec.layout_train is Layout.NCHW
+    height, width = shape[2:4] if nchw else shape[1:3]
+    mode = {InputType.GRAY: "L", InputType.YUV444: "YCbCr"}.get(spec.type_train, "RGB")
+    try:
+        with Image.open(file) as image:
+            pixels = np.asarray(image.convert(mode).resize((width, height), Image.Resampling.BILINEAR))
+    except (OSError, UnidentifiedImageError, ValueError) as error:
+        raise CalibrationDataError(
+            f"{file}: not a readable image ({error}); preprocess_on expects image files"
+        ) from error
+    pixels = pixels.reshape(height, width, -1)
+    if spec.type_train is InputType.BGR:
+        pixels = pixels[..., ::-1]
+    return np.ascontiguousarray((pixels.transpose(2, 0, 1) if nchw else pixels)[np.newaxis])
+
+
+def _md5(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,0 +1,98 @@
+"""What calibration keeps of the values of one tensor, whatever the number of samples: the input of all methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ConfigError
+
+MIN_PERCENTILE = 0.5
+"""Smaller values of ``max_percentile`` count as this one (CALIBRATION.md 1)."""
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of ``|x|``.
+
+    Attributes:
+        counts: int64, shape (bins,); bin i holds ``width * i <= |x| < width * (i + 1)``, the last one its upper end
+            too.
+        width: of one bin; 0 while only zeros were seen.
+    """
+
+    counts: NDArray[np.int64]
+    width: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Histogram) and self.width == other.width and np.array_equal(self.counts, other.counts)
+
+    def __hash__(self) -> int:
+        return hash((self.width, self.counts.tobytes()))
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The values of one tensor over all calibration samples.
+
+    Attributes:
+        maximum: ``max|x|``; NaN is ignored, infinity counts as the largest float32.
+        percentiles: per ``max_percentile`` that was asked for, the order statistic of ``|x|`` (:func:`order_index`).
+        histogram: of ``|x|``, or ``None`` if none was asked for.
+    """
+
+    maximum: float
+    percentiles: Mapping[float, float]
+    histogram: Histogram | None = None
+
+    def percentile(self, fraction: float) -> float:
+        """The order statistic of ``fraction``.
+
+        Raises:
+            ConfigError: it was not collected.
+        """
+        fraction = clamp_percentile(fraction)
+        if fraction == 1.0:
+            return self.maximum
+        if fraction not in self.percentiles:
+            raise ConfigError(
+                f"max_percentile {fraction} was not collected; the statistics hold {sorted([*self.percentiles, 1.0])}"
+            )
+        return self.percentiles[fraction]
+
+
+def clamp_percentile(fraction: float) -> float:
+    """``max_percentile`` as it takes effect.
+
+    Raises:
+        ConfigError: it is not between 0 and 1.
+    """
+    if not 0.0 <= fraction <= 1.0:
+        raise ConfigError(f"Invalid max_percentile: {fraction}, avaliable range: 0~1")
+    return max(fraction, MIN_PERCENTILE)
+
+
+def order_index(fraction: float, samples: int, elements: int) -> int:
+    """Which of all ``|x|``, sorted descending, is the threshold of percentile ``fraction`` (CALIBRATION.md 2).
+
+    Args:
+        fraction: ``max_percentile``, 0..1.
+        samples: number of samples.
+        elements: of the tensor in one sample.
+
+    Returns:
+        0-based index: ``min(int((1 - p) * N), elements / 2)`` with ``N = samples * elements``.
+    """
+    return min(int((1 - clamp_percentile(fraction)) * samples * elements), elements // 2)
+
+
+def as_channels(values: NDArray[Any]) -> NDArray[Any]:
+    """``values``, shape (samples, channels, ...), as (samples, channels, elements per channel)."""
+    channels = values.shape[1] if values.ndim > 1 else 1
+    return values.reshape(values.shape[0], channels, -1)

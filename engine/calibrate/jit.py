@@ -1,0 +1,18 @@
+"""numba's decorator with types, and with a cache that a read-only installation does not break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile on first call, without the GIL; the machine code is kept on disk where a folder for it can be written."""
+    try:
+        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    except RuntimeError:  # numba found no writable folder: compile anew in every process
+        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))

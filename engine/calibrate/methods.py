@@ -1,0 +1,146 @@
+"""Calibration methods: from the distribution of a tensor to its threshold.
+
+A method is one entry of :data:`METHODS`; it says what statistics it needs and gives one number. Searches that choose
+among methods (``default``, ``mix``) combine these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from engine.calibrate.distribution import Distribution, clamp_percentile
+from engine.calibrate.kl import kl_threshold
+from engine.config import CalibrationType
+from engine.errors import ConfigError, UnsupportedError
+
+FIXED_THRESHOLD = 1.0
+"""Threshold where the data say nothing: all values are zero, or the method does not look at data (CALIBRATION.md 2)."""
+
+
+class CalibrationOptions(BaseModel):
+    """How thresholds are chosen.
+
+    Attributes:
+        calibration_type: the method.
+        max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
+        per_channel: one threshold per channel for the tensors that :func:`engine.calibrate.channels.equalizable` names.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calibration_type: CalibrationType = CalibrationType.MAX
+    max_percentile: float = 1.0
+    per_channel: bool = False
+
+    @field_validator("max_percentile")
+    @classmethod
+    def _in_range(cls, value: float) -> float:
+        try:
+            clamp_percentile(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @property
+    def log_name(self) -> str:
+        """The method as the log names it, e.g. ``max-percentile:percentile=0.9999,per_channel``."""
+        return METHODS[self.calibration_type].log_name(self)
+
+
+class Method(ABC):
+    """One way to choose a threshold; stateless."""
+
+    needs_histogram: bool = False
+    needs_data: bool = True
+
+    @abstractmethod
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """The threshold for one tensor; 0 if it held only zeros."""
+
+    def percentiles(self, options: CalibrationOptions) -> tuple[float, ...]:
+        """The order statistics that the method needs besides the maximum."""
+        return ()
+
+    @abstractmethod
+    def log_name(self, options: CalibrationOptions) -> str:
+        """What follows "Run calibration model with" in the log."""
+
+
+class Max(Method):
+    """``max|x|``, or the order statistic of ``max_percentile``."""
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """See :meth:`Distribution.percentile`."""
+        return distribution.percentile(options.max_percentile)
+
+    def percentiles(self, options: CalibrationOptions) -> tuple[float, ...]:
+        """``max_percentile`` where it is not the maximum itself."""
+        return () if options.max_percentile == 1.0 else (clamp_percentile(options.max_percentile),)
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``max`` or ``max-percentile:percentile=...``."""
+        if options.max_percentile == 1.0:
+            return "max:per_channel" if options.per_channel else "max"
+        name = f"max-percentile:percentile={clamp_percentile(options.max_percentile)}"
+        return f"{name},per_channel" if options.per_channel else name
+
+
+class Kl(Method):
+    """Least Kullback-Leibler divergence of the quantised distribution."""
+
+    needs_histogram = True
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """See :func:`engine.calibrate.kl.kl_threshold`.
+
+        Raises:
+            ConfigError: the statistics hold no histogram.
+        """
+        if distribution.histogram is None:
+            raise ConfigError("calibration_type 'kl' needs histograms, which the statistics were collected without")
+        return kl_threshold(distribution.histogram)
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``kl:num_bin=...``."""
+        name = "kl:num_bin=1024,max_num_bin=16384"
+        return f"{name},per_channel" if options.per_channel else name
+
+
+class Fixed(Method):
+    """Every activation threshold 1.0, whatever the data: ``skip``, and ``load`` where the model brings no threshold."""
+
+    needs_data = False
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """1.0."""
+        return FIXED_THRESHOLD
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``fixed thresholds``."""
+        return "fixed thresholds"
+
+
+METHODS: Mapping[CalibrationType, Method] = {
+    CalibrationType.MAX: Max(),
+    CalibrationType.KL: Kl(),
+    CalibrationType.SKIP: Fixed(),
+    CalibrationType.LOAD: Fixed(),
+}
+
+
+def method_of(options: CalibrationOptions) -> Method:
+    """The method that ``options`` ask for.
+
+    Raises:
+        UnsupportedError: there is none for this ``calibration_type``.
+    """
+    method = METHODS.get(options.calibration_type)
+    if method is None:
+        raise UnsupportedError(
+            f"calibration_type {options.calibration_type.value!r} is not supported yet; allowed are "
+            f"{sorted(kind.value for kind in METHODS)}"
+        )
+    return method

@@ -1,0 +1,228 @@
+"""Streaming observers: each sees all values of a tensor once, in pieces, and keeps a bounded summary.
+
+Magnitudes are handled as the bit patterns of non-negative float32 numbers read as int32: they order as the numbers do,
+and comparing them is faster. NaN is above infinity in that order, which is how it is told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.calibrate.distribution import FLOAT32_MAX, Distribution, Histogram, order_index
+from engine.calibrate.jit import compiled
+
+Bits = NDArray[np.int32]
+Values = NDArray[np.float32]
+
+BINS = 1024
+"""Bins of a histogram to begin with, and of one whose range is known."""
+MAX_BINS = 16384
+"""When growth would need more bins than this, neighbours are merged: ``MERGED_BINS`` to twice as many are left."""
+MERGED_BINS = 8192
+
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+_INFINITY = np.int32(0x7F800000)
+_BLOCK = 512
+_LANES = 4
+
+
+class DistributionObserver:
+    """Everything that calibration methods need of one tensor.
+
+    Args:
+        channels: size of dimension 1.
+        elements: of the tensor in one sample.
+        samples: how many there will be in all.
+        percentiles: the fractions wanted.
+        histogram: a histogram to fill, or ``None``.
+        scales: float32, shape (channels,): what every channel is multiplied by before it is looked at, or ``None``.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        elements: int,
+        samples: int,
+        percentiles: Sequence[float] = (),
+        histogram: GrowingHistogram | None = None,
+        scales: Values | None = None,
+    ) -> None:
+        self._indices = {fraction: order_index(fraction, samples, elements) for fraction in percentiles}
+        self._peaks = np.zeros(channels, np.int32)
+        self._largest = LargestValues(1 + max(self._indices.values())) if percentiles else None
+        self._histogram = histogram
+        self._scales = None if scales is None else np.ascontiguousarray(scales, np.float32)[:, np.newaxis]
+
+    def update(self, values: Values) -> None:
+        """Take in ``values``: float32, C-contiguous, shape (samples, channels, elements per channel)."""
+        if self._scales is not None:
+            values = values * self._scales
+        bits = values.view(np.int32)
+        peaks = np.zeros_like(self._peaks)
+        _channel_peaks(bits, peaks)
+        np.maximum(self._peaks, peaks, out=self._peaks)
+        if self._largest is not None:
+            self._largest.update(bits.reshape(-1))
+        if self._histogram is not None:
+            self._histogram.update(values.reshape(-1), _to_float(peaks.max(initial=0)))
+
+    @property
+    def channel_max(self) -> Values:
+        """``max|x|`` per channel, float32."""
+        return np.minimum(self._peaks.view(np.float32), np.float32(FLOAT32_MAX))
+
+    def distribution(self) -> Distribution:
+        """The summary of what was seen."""
+        return Distribution(
+            maximum=float(self.channel_max.max(initial=np.float32(0))),
+            percentiles=self._order_statistics(),
+            histogram=None if self._histogram is None else self._histogram.result(),
+        )
+
+    def _order_statistics(self) -> Mapping[float, float]:
+        if self._largest is None:
+            return {}
+        descending = self._largest.descending()
+        if not descending.size:
+            return dict.fromkeys(self._indices, 0.0)
+        return {
+            fraction: _to_float(descending[min(index, descending.size - 1)])
+            for fraction, index in self._indices.items()
+        }
+
+
+class LargestValues:
+    """The ``count`` largest magnitudes of a stream, exactly, in memory for twice as many."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._buffer = np.empty(2 * count + 2 * _BLOCK, np.int32)
+        self._used = 0
+        self._cutoff = np.int32(-1)
+
+    def update(self, bits: Bits) -> None:
+        """Take in float32 bit patterns, shape (n,)."""
+        position = 0
+        while position < bits.size:
+            position, self._used = _keep_larger(bits, position, self._cutoff, self._buffer, self._used)
+            if self._used > self._buffer.size - _BLOCK:
+                self._drop_smallest()
+
+    def descending(self) -> Bits:
+        """The magnitudes kept, largest first; fewer than ``count`` if fewer were seen."""
+        kept = np.sort(self._buffer[: self._used])[::-1]
+        return kept[: self._count]
+
+    def _drop_smallest(self) -> None:
+        seen = self._buffer[: self._used]
+        seen.partition(self._used - self._count)
+        seen[: self._count] = seen[self._used - self._count :].copy()
+        self._used = self._count
+        # A further value equal to the smallest one kept would change nothing.
+        self._cutoff = seen[: self._count].min()
+
+
+class GrowingHistogram:
+    """Histogram of ``|x|`` that grows as the original's ``kl`` does (CALIBRATION.md 2).
+
+    1024 bins over the largest value of the first update that is not all zero; the width is kept and bins are appended
+    as the maximum grows; where that would need more than 16384, neighbouring bins are merged. So the result depends on
+    what the first update holds, unless the range is given.
+
+    Args:
+        maximum: the largest value that will come, where it is known.
+    """
+
+    def __init__(self, maximum: float | None = None) -> None:
+        self._width = (maximum or 0.0) / BINS
+        self._counts = np.zeros((_LANES, BINS), np.int64)
+
+    def update(self, values: Values, maximum: float) -> None:
+        """Take in ``values``, float32, shape (n,), the largest magnitude of which is ``maximum``."""
+        if maximum == 0.0:
+            return  # Zeros fall into the first bin, the count of which no method looks at.
+        if self._width == 0.0:
+            self._width = maximum / BINS
+        self._cover(maximum)
+        # The inverse is rounded up by more than the error of the product, so that bounds of bins fall into the upper
+        # bin.
+        _count(values, (1.0 + 2.0**-50) / self._width, self._counts)
+
+    def result(self) -> Histogram:
+        """The counts so far."""
+        return Histogram(self._counts.sum(axis=0), self._width)
+
+    def _cover(self, maximum: float) -> None:
+        needed = math.ceil(maximum / self._width)
+        if needed > MAX_BINS:
+            factor = needed // MERGED_BINS
+            self._counts = _merged(self._counts, factor)
+            self._width *= factor
+            needed = math.ceil(maximum / self._width)
+        if needed > self._counts.shape[1]:
+            self._counts = np.pad(self._counts, ((0, 0), (0, needed - self._counts.shape[1])))
+
+
+def _merged(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+    """Sums of ``factor`` neighbouring bins each."""
+    bins = -(-counts.shape[1] // factor)
+    padded = np.pad(counts, ((0, 0), (0, bins * factor - counts.shape[1])))
+    merged: NDArray[np.int64] = padded.reshape(counts.shape[0], bins, factor).sum(axis=2)
+    return merged
+
+
+def _to_float(bits: np.integer[Any]) -> float:
+    """The finite float32 nearest to the bit pattern ``bits``."""
+    return min(float(np.int32(bits).view(np.float32)), FLOAT32_MAX)
+
+
+@compiled
+def _channel_peaks(bits: Bits, peaks: Bits) -> None:  # pragma: no cover - compiled
+    """Largest magnitude that is not NaN per channel of ``bits``, shape (samples, channels, n), into ``peaks``."""
+    for sample in range(bits.shape[0]):
+        for channel in range(bits.shape[1]):
+            row = bits[sample, channel]
+            peak = np.int32(0)
+            for index in range(row.size):
+                magnitude = row[index] & _MAGNITUDE
+                magnitude = magnitude if magnitude <= _INFINITY else np.int32(0)
+                peak = max(peak, magnitude)
+            peaks[channel] = max(peaks[channel], peak)
+
+
+@compiled
+def _keep_larger(
+    bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used: int
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    """Append magnitudes above ``cutoff`` to ``buffer`` while it has room for a block; the next position, its fill."""
+    while position < bits.size and used <= buffer.size - _BLOCK:
+        stop = min(position + _BLOCK, bits.size)
+        peak = np.int32(-1)
+        for index in range(position, stop):
+            magnitude = bits[index] & _MAGNITUDE
+            magnitude = magnitude if magnitude <= _INFINITY else np.int32(-1)
+            peak = max(peak, magnitude)
+        if peak > cutoff:
+            for index in range(position, stop):
+                magnitude = bits[index] & _MAGNITUDE
+                if cutoff < magnitude <= _INFINITY:
+                    buffer[used] = magnitude
+                    used += 1
+        position = stop
+    return position, used
+
+
+@compiled
+def _count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+    """Add ``|values|`` to the lanes of ``counts``; several lanes, as equal neighbours would wait for each other."""
+    last = counts.shape[1] - 1
+    for index in range(values.size):
+        value = abs(values[index])
+        if value >= np.float32(0):
+            position = min(float(value), FLOAT32_MAX) * inverse
+            counts[index & (_LANES - 1), min(int(position), last)] += 1
