@@ -1,0 +1,177 @@
+"""What a data set offers: splits of uint8 images and targets, and a digest of all that determines them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from engine.errors import CalibrationDataError
+from harness.strict_yaml import StrictModel, unknown
+
+Images = NDArray[np.uint8]
+"""uint8, shape (images, height, width, channels), channels in the order of the data set's :class:`Colour`."""
+
+
+class Colour(StrEnum):
+    """Meaning of the channels of an image."""
+
+    GRAY = "gray"
+    RGB = "rgb"
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+        return 1 if self is Colour.GRAY else 3
+
+
+class ImageFormat(StrictModel):
+    """Size in pixels and colour of every image of a data set."""
+
+    height: int = Field(ge=1)
+    width: int = Field(ge=1)
+    colour: Colour
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)."""
+        return (self.height, self.width, self.colour.channels)
+
+
+@dataclass(frozen=True)
+class SceneTarget:
+    """What is to be seen on one image of a detection and segmentation data set.
+
+    Attributes:
+        boxes: float32, shape (objects, 4): left, top, right, bottom in pixels; right and bottom are exclusive.
+        classes: int64, shape (objects,): 0 .. number of classes - 1.
+        mask: uint8, shape (height, width): 0 where the background is, else class + 1.
+    """
+
+    boxes: NDArray[np.float32]
+    classes: NDArray[np.int64]
+    mask: NDArray[np.uint8]
+
+
+Targets = NDArray[np.int64] | Sequence[SceneTarget]
+"""Class per image, int64, shape (images,); or one :class:`SceneTarget` per image."""
+
+
+class Split(ABC):
+    """A part of a data set in fixed order; what an index gives does not depend on how the range is cut into batches."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.name = name
+        self._count = count
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return self._count
+
+    def images(self, start: int = 0, stop: int | None = None) -> Images:
+        """Images ``start`` .. ``stop - 1``.
+
+        Raises:
+            CalibrationDataError: the range leaves the split, or a file of it cannot be read.
+        """
+        return self._images(self._range(start, stop))
+
+    def targets(self, start: int = 0, stop: int | None = None) -> Targets:
+        """Targets of images ``start`` .. ``stop - 1``; raises as :meth:`images`."""
+        return self._targets(self._range(start, stop))
+
+    @abstractmethod
+    def _images(self, indices: range) -> Images: ...
+
+    @abstractmethod
+    def _targets(self, indices: range) -> Targets: ...
+
+    def _range(self, start: int, stop: int | None) -> range:
+        last = len(self) if stop is None else stop
+        if not 0 <= start <= last <= len(self):
+            raise CalibrationDataError(
+                f"split {self.name!r}: images {start}..{last} asked for, it holds 0..{len(self)} (end excluded)"
+            )
+        return range(start, last)
+
+
+class ArraySplit(Split):
+    """Images and classes that are in memory.
+
+    Attributes:
+        pixels: all images of the split.
+        classes: int64, shape (images,).
+    """
+
+    def __init__(self, name: str, pixels: Images, classes: NDArray[np.int64]) -> None:
+        super().__init__(name, len(pixels))
+        self.pixels, self.classes = pixels, classes
+
+    def _images(self, indices: range) -> Images:
+        return self.pixels[indices.start : indices.stop]
+
+    def _targets(self, indices: range) -> Targets:
+        return self.classes[indices.start : indices.stop]
+
+
+class Dataset(ABC):
+    """An opened data set.
+
+    Attributes:
+        Options: the adapter's options, a pydantic model.
+        version: changes whenever the same options give other images or targets.
+        image_format: size and colour of every image.
+        digest: SHA-256, hexadecimal, of everything that determines images and targets: adapter, its version, options,
+            source data and the assignment to splits.
+    """
+
+    Options: ClassVar[type[StrictModel]]
+    version: ClassVar[int]
+    image_format: ImageFormat
+    digest: str
+
+    @abstractmethod
+    def __init__(self, options: Any) -> None:
+        """Open the data set with options of type :attr:`Options`."""
+
+    @property
+    @abstractmethod
+    def splits(self) -> Mapping[str, Split]:
+        """Disjoint splits by name: ``train`` (where there is one), ``calibration``, ``evaluation``."""
+
+    def split(self, name: str) -> Split:
+        """The split called ``name``.
+
+        Raises:
+            ConfigError: there is no such split; names the nearest.
+        """
+        if name not in self.splits:
+            raise unknown("split", name, self.splits)
+        return self.splits[name]
+
+    def _digest(self, options: StrictModel, determinants: Mapping[str, Any]) -> str:
+        content = {
+            "adapter": type(self).__name__,
+            "version": self.version,
+            "options": options.model_dump(mode="json"),
+            **determinants,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def sha256_of(*arrays: NDArray[Any]) -> str:
+    """Digest of shapes, types and (little-endian) values."""
+    state = hashlib.sha256()
+    for array in arrays:
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        state.update(f"{little.dtype.str}{little.shape}".encode())
+        state.update(np.ascontiguousarray(little).tobytes())
+    return state.hexdigest()

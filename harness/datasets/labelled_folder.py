@@ -1,0 +1,129 @@
+"""Folders of image files with a ``labels.csv`` each: one folder per split, outside the project."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from PIL import Image
+from pydantic import Field
+
+from engine.errors import CalibrationDataError
+from harness import paths
+from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets
+from harness.strict_yaml import StrictModel
+
+
+class LabelledFolderOptions(StrictModel):
+    """Where the images are and what is cut out of them.
+
+    Attributes:
+        folder: absolute, or relative to the folder of external data (``PTQLAB_DATA``).
+        folders: sub-folder by split.
+        crop: height and width, in pixels, of the centre crop; no image may be smaller.
+        classes: number of classes; labels are 0 .. classes - 1.
+    """
+
+    folder: Path
+    folders: Mapping[str, str] = Field(min_length=1)
+    crop: int = Field(ge=1)
+    classes: int = Field(ge=2)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    path: Path
+    label: int
+
+
+class LabelledFolder(Dataset):
+    """Image files, RGB, centre crop without resizing; classes from column ``label`` of ``labels.csv``."""
+
+    Options = LabelledFolderOptions
+    version = 1
+
+    def __init__(self, options: LabelledFolderOptions) -> None:
+        root = paths.external_data() / options.folder
+        if not root.is_dir():
+            raise CalibrationDataError(
+                f"no folder {root}: unpack the data set there, or set PTQLAB_DATA to the folder that holds "
+                f"{options.folder}"
+            )
+        self.image_format = ImageFormat(height=options.crop, width=options.crop, colour=Colour.RGB)
+        samples = {name: _read_labels(root / folder, options.classes) for name, folder in options.folders.items()}
+        self._splits = {name: _FileSplit(name, listed, options.crop) for name, listed in samples.items()}
+        # Where the folder lies on this machine is no part of what the data are.
+        portable = options.model_copy(update={"folder": Path(options.folder.name)})
+        self.digest = self._digest(
+            portable,
+            {"files": {name: [_fingerprint(sample) for sample in listed] for name, listed in samples.items()}},
+        )
+
+    @property
+    def splits(self) -> Mapping[str, Split]:
+        """One split per sub-folder."""
+        return MappingProxyType(self._splits)
+
+
+class _FileSplit(Split):
+    def __init__(self, name: str, samples: Sequence[_Sample], crop: int) -> None:
+        super().__init__(name, len(samples))
+        self._samples, self._crop = samples, crop
+
+    def _images(self, indices: range) -> Images:
+        images = np.empty((len(indices), self._crop, self._crop, 3), np.uint8)
+        for position, index in enumerate(indices):
+            images[position] = _centre_crop(self._samples[index].path, self._crop)
+        return images
+
+    def _targets(self, indices: range) -> Targets:
+        return np.array([self._samples[index].label for index in indices], np.int64)
+
+
+def _read_labels(folder: Path, classes: int) -> list[_Sample]:
+    """Samples in the file's order, each checked."""
+    table = folder / "labels.csv"
+    try:
+        with table.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            if not {"file", "label"} <= set(reader.fieldnames or ()):
+                raise CalibrationDataError(f"{table}: columns {reader.fieldnames}, expected file and label among them")
+            return [_sample(folder, f"{table}:{reader.line_num}", row, classes) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise CalibrationDataError(f"{table}: cannot be read: {error}") from error
+
+
+def _sample(folder: Path, where: str, row: Mapping[str, str | None], classes: int) -> _Sample:
+    name, label = row["file"] or "", row["label"] or ""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        raise CalibrationDataError(f"{where}: {name!r} is no file in {folder}")
+    if not label.isdecimal() or int(label) >= classes:
+        raise CalibrationDataError(f"{where}: label {label!r}, expected an integer 0..{classes - 1}")
+    return _Sample(path, int(label))
+
+
+def _centre_crop(path: Path, size: int) -> Images:
+    """Middle ``size`` x ``size`` pixels, RGB, shape (size, size, 3); an odd remainder leaves more right and below."""
+    try:
+        with Image.open(path) as file:
+            image = file.convert("RGB")
+    except (OSError, Image.DecompressionBombError) as error:
+        raise CalibrationDataError(f"{path}: cannot be read as an image: {error}") from error
+    if min(image.size) < size:
+        raise CalibrationDataError(f"{path}: {image.width} x {image.height} pixels, expected at least {size} a side")
+    left, top = (image.width - size) // 2, (image.height - size) // 2
+    return np.asarray(image.crop((left, top, left + size, top + size)))
+
+
+def _fingerprint(sample: _Sample) -> list[str | int]:
+    try:
+        content = sample.path.read_bytes()
+    except OSError as error:
+        raise CalibrationDataError(f"{sample.path}: cannot be read: {error}") from error
+    return [sample.path.name, sample.label, hashlib.sha256(content).hexdigest()]

@@ -1,0 +1,29 @@
+"""Metrics by name: ``open_metric("top1").score(outputs, targets)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from harness.metrics.base import Metric, Score
+from harness.metrics.classification import Top1, Top5
+from harness.metrics.detection import Map50
+from harness.metrics.segmentation import Miou
+from harness.strict_yaml import parse, unknown
+
+__all__ = ["METRICS", "Metric", "Score", "open_metric"]
+
+METRICS: Mapping[str, type[Metric]] = MappingProxyType({metric.name: metric for metric in (Top1, Top5, Map50, Miou)})
+"""Metric by the name that cards use."""
+
+
+def open_metric(name: str, options: Mapping[str, Any] | None = None) -> Metric:
+    """The metric called ``name``, ready to score.
+
+    Raises:
+        ConfigError: the name or an option is unknown or wrong.
+    """
+    if name not in METRICS:
+        raise unknown("metric", name, METRICS)
+    return METRICS[name](parse(dict(options or {}), METRICS[name].Options, f"options of metric {name}"))

@@ -1,0 +1,101 @@
+"""What a metric is, and the resampling behind standard errors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import InferenceError
+from harness.datasets import SceneTarget, Targets
+from harness.strict_yaml import StrictModel
+
+Array = NDArray[Any]
+
+_RESAMPLES = 200
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Score:
+    """Result of a metric on a split.
+
+    Attributes:
+        value: the metric, 0..1.
+        stderr: standard error of ``value`` for another sample of as many images.
+        per_sample: float64, shape (images,), 0..1: quality of each image's output alone, in the order of the split;
+            what paired tests of two models compare.
+    """
+
+    value: float
+    stderr: float
+    per_sample: NDArray[np.float64]
+
+
+class NoOptions(StrictModel):
+    """For metrics that need none."""
+
+
+class Metric(ABC):
+    """Compares the raw outputs of a model, as the float model gives them, with the targets of a split.
+
+    Attributes:
+        name: key in the registry.
+        higher_is_better: direction.
+        Options: pydantic model of the options that a card may give.
+    """
+
+    name: ClassVar[str]
+    higher_is_better: ClassVar[bool] = True
+    Options: ClassVar[type[StrictModel]] = NoOptions
+
+    @abstractmethod
+    def __init__(self, options: Any) -> None:
+        """Prepare the metric with options of type :attr:`Options`."""
+
+    @abstractmethod
+    def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
+        """Score all images of a split.
+
+        Args:
+            outputs: the model's outputs in its order, each with the images in the first dimension.
+            targets: of the same images.
+
+        Raises:
+            InferenceError: number or shape of the outputs do not fit the options or the targets.
+        """
+
+
+def scene_targets(targets: Targets) -> list[SceneTarget]:
+    """The targets, checked to be boxes and masks."""
+    scenes = [target for target in targets if isinstance(target, SceneTarget)]
+    if not scenes or len(scenes) != len(targets):
+        raise InferenceError("this metric needs targets with boxes and masks for every image, and at least one image")
+    return scenes
+
+
+def check_outputs(outputs: Sequence[Array], shapes: Sequence[tuple[int | None, ...]]) -> None:
+    """Raise InferenceError unless there is one output per shape, and each has it; ``None`` stands for any size."""
+    found = [output.shape for output in outputs]
+    fits = len(found) == len(shapes) and all(
+        len(have) == len(want) and all(w in (None, h) for h, w in zip(have, want, strict=True))
+        for have, want in zip(found, shapes, strict=True)
+    )
+    if not fits:
+        raise InferenceError(f"outputs have shapes {found}, the metric and the targets need {list(shapes)}")
+
+
+def bootstrap_stderr(statistic: Callable[[NDArray[np.int64]], float], images: int) -> float:
+    """Standard deviation of ``statistic`` over 200 resamples of the images with replacement; the same every time.
+
+    Args:
+        statistic: value of the metric if image ``i`` occurred ``counts[i]`` times; counts are int64, shape (images,).
+        images: number of images.
+    """
+    random = np.random.RandomState(_SEED)
+    draws = (random.randint(images, size=images) for _ in range(_RESAMPLES))
+    return float(np.std([statistic(np.bincount(draw, minlength=images)) for draw in draws], ddof=1))

@@ -1,0 +1,233 @@
+"""Mean average precision at IoU 0.5, from the raw heads of an anchor-based detector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from harness.datasets import SceneTarget, Targets
+from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
+from harness.strict_yaml import StrictModel
+
+_MATCH_IOU = 0.5
+
+
+class HeadOptions(StrictModel):
+    """One output of the detector.
+
+    Attributes:
+        stride: pixels of the image per cell.
+        anchors: width and height of each anchor in pixels.
+    """
+
+    stride: int = Field(ge=1)
+    anchors: tuple[tuple[float, float], ...] = Field(min_length=1)
+
+
+class Map50Options(StrictModel):
+    """How raw heads become detections.
+
+    Attributes:
+        classes: number of classes.
+        heads: in the order of the model's outputs.
+        score_threshold: detections below it are dropped before suppression.
+        nms_iou: of two detections of one class that overlap more than this, the one with the lower score is dropped.
+        max_detections: best detections kept per image.
+    """
+
+    classes: int = Field(ge=1)
+    heads: tuple[HeadOptions, ...] = Field(min_length=1)
+    score_threshold: float = Field(default=0.01, ge=0, lt=1)
+    nms_iou: float = Field(default=0.5, gt=0, le=1)
+    max_detections: int = Field(default=100, ge=1)
+
+
+@dataclass(frozen=True)
+class Detections:
+    """Detections on one image, best score first.
+
+    Attributes:
+        boxes: float32, shape (detections, 4): left, top, right, bottom in pixels.
+        scores: float32, shape (detections,), 0..1.
+        classes: int64, shape (detections,).
+    """
+
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    classes: NDArray[np.int64]
+
+
+class Map50(Metric):
+    """Mean over classes of the average precision at IoU 0.5.
+
+    Per image and class, detections in the order of falling score each take the free target box with the largest IoU, if
+    that is at least 0.5; the average precision of a class is the area under its precision-recall curve, all points,
+    precision made non-increasing (COCO's matching, PASCAL VOC 2010's area). Classes without a target stay out of the
+    mean. ``per_sample`` is the same area for one image, all classes pooled. The standard error is a bootstrap over
+    images.
+    """
+
+    name = "map50"
+    Options = Map50Options
+
+    def __init__(self, options: Map50Options) -> None:
+        self._options = options
+
+    def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
+        """One output per head, shape (images, anchors * (5 + classes), height / stride, width / stride)."""
+        scenes = scene_targets(targets)
+        height, width = scenes[0].mask.shape
+        depth = 5 + self._options.classes
+        check_outputs(
+            outputs,
+            [
+                (len(scenes), len(head.anchors) * depth, height // head.stride, width // head.stride)
+                for head in self._options.heads
+            ],
+        )
+        return score_detections(decode_heads(outputs, self._options), scenes, self._options.classes)
+
+
+def score_detections(detections: Sequence[Detections], scenes: Sequence[SceneTarget], classes: int) -> Score:
+    """mAP@0.5 of ready detections, one entry per image; see :class:`Map50`."""
+    hits = [_match(found, scene) for found, scene in zip(detections, scenes, strict=True)]
+    curves = [_ClassCurve.build(label, detections, hits, scenes) for label in range(classes)]
+    curves = [curve for curve in curves if curve.targets.any()]
+
+    def mean_average_precision(counts: NDArray[np.int64]) -> float:
+        present = [curve for curve in curves if counts @ curve.targets]
+        return float(np.mean([curve.average_precision(counts) for curve in present])) if present else 0.0
+
+    per_sample = [
+        average_precision(hit.astype(np.int64), np.ones(len(hit), np.int64), len(scene.classes))
+        if len(scene.classes)
+        else float(not len(hit))
+        for hit, scene in zip(hits, scenes, strict=True)
+    ]
+    value = mean_average_precision(np.ones(len(scenes), np.int64))
+    return Score(value, bootstrap_stderr(mean_average_precision, len(scenes)), np.array(per_sample))
+
+
+def average_precision(hits: NDArray[np.int64], detections: NDArray[np.int64], targets: int) -> float:
+    """Area under the precision-recall curve, all points, precision made non-increasing from the right.
+
+    Args:
+        hits: int64, shape (n,): hits at each place of the ranking, best first.
+        detections: int64, shape (n,): detections at each place (0 or 1; a bootstrap counts some more than once).
+        targets: number of target boxes, at least 1.
+    """
+    found, listed = np.cumsum(hits), np.cumsum(detections)
+    precision = found / np.maximum(listed, 1)
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    return float((envelope * hits).sum() / targets)
+
+
+def decode_heads(outputs: Sequence[Array], options: Map50Options) -> list[Detections]:
+    """Boxes from the raw heads of all images, after non-maximum suppression.
+
+    With ``s`` the logistic function and ``(x, y)`` a cell: centre ``(2 s(t) - 0.5 + (x, y)) * stride``, size
+    ``(2 s(t))^2 * anchor``, score ``s(objectness) * s(class logit)`` of the best class (YOLOv5). Scores that are not
+    finite are dropped.
+    """
+    decoded = [_decode_head(output, head, options.classes) for output, head in zip(outputs, options.heads, strict=True)]
+    boxes = np.concatenate([boxes for boxes, _ in decoded], axis=1)
+    scores = np.concatenate([scores for _, scores in decoded], axis=1)
+    return [_select(*image, options) for image in zip(boxes, scores, strict=True)]
+
+
+def _decode_head(output: Array, head: HeadOptions, classes: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Boxes, shape (images, boxes, 4), and class scores, shape (images, boxes, classes)."""
+    images, _, rows, columns = output.shape
+    anchors = np.array(head.anchors, np.float32)
+    raw = output.astype(np.float32).reshape(images, len(anchors), 5 + classes, rows, columns)
+    activated = _logistic(np.moveaxis(raw, 2, -1))
+    cells = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).astype(np.float32)
+    centres = (2 * activated[..., 0:2] - np.float32(0.5) + cells) * np.float32(head.stride)
+    half = (2 * activated[..., 2:4]) ** 2 * anchors[:, np.newaxis, np.newaxis] / 2
+    boxes = np.concatenate([centres - half, centres + half], axis=-1).reshape(images, -1, 4)
+    return boxes, (activated[..., 4:5] * activated[..., 5:]).reshape(images, -1, classes)
+
+
+def _logistic(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Without overflow: through tanh."""
+    result: NDArray[np.float32] = np.float32(0.5) * (np.tanh(np.float32(0.5) * x) + np.float32(1))
+    return result
+
+
+def _select(boxes: NDArray[np.float32], scores: NDArray[np.float32], options: Map50Options) -> Detections:
+    """Threshold, then suppression per class, best first; equal scores rank by position."""
+    classes, best = scores.argmax(axis=1), scores.max(axis=1)
+    likely = np.flatnonzero((best >= options.score_threshold) & np.isfinite(boxes).all(axis=1))
+    order = likely[np.argsort(-best[likely], kind="stable")]
+    boxes, best, classes = boxes[order], best[order], classes[order]
+    rivals = (box_iou(boxes, boxes) > options.nms_iou) & (classes[:, np.newaxis] == classes)
+    dropped = np.zeros(len(order), bool)
+    for index in range(len(order)):
+        if not dropped[index]:
+            dropped[index + 1 :] |= rivals[index, index + 1 :]
+    kept = np.flatnonzero(~dropped)[: options.max_detections]
+    return Detections(boxes[kept], best[kept], classes[kept])
+
+
+def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Intersection over union of each pair of boxes, float32, shape (n, m); 0 where both are empty."""
+    corner = np.maximum(first[:, np.newaxis, :2], second[np.newaxis, :, :2])
+    opposite = np.minimum(first[:, np.newaxis, 2:], second[np.newaxis, :, 2:])
+    shared = np.prod(np.maximum(opposite - corner, 0), axis=-1)
+    areas = [np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=-1) for boxes in (first, second)]
+    union = areas[0][:, np.newaxis] + areas[1] - shared
+    ratio: NDArray[np.float32] = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return ratio
+
+
+def _match(found: Detections, scene: SceneTarget) -> NDArray[np.bool_]:
+    """Which detections hit a target, shape (detections,)."""
+    overlap = box_iou(found.boxes, scene.boxes)
+    overlap[found.classes[:, np.newaxis] != scene.classes] = 0
+    hits = np.zeros(len(found.scores), bool)
+    for index in range(len(hits)):
+        best = overlap[index].argmax() if overlap.shape[1] else 0
+        if overlap.shape[1] and overlap[index, best] >= _MATCH_IOU:
+            hits[index] = True
+            overlap[:, best] = 0
+    return hits
+
+
+@dataclass(frozen=True)
+class _ClassCurve:
+    """Ranking of all detections of one class.
+
+    Attributes:
+        images: int64, shape (detections,): image of each detection, best score first.
+        hits: int64, 0 or 1, same shape.
+        targets: int64, shape (images,): target boxes of the class per image.
+    """
+
+    images: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+    @classmethod
+    def build(
+        cls,
+        label: int,
+        detections: Sequence[Detections],
+        hits: Sequence[NDArray[np.bool_]],
+        scenes: Sequence[SceneTarget],
+    ) -> _ClassCurve:
+        chosen = [found.classes == label for found in detections]
+        scores = np.concatenate([found.scores[c] for found, c in zip(detections, chosen, strict=True)])
+        images = np.repeat(np.arange(len(detections)), [int(c.sum()) for c in chosen])
+        order = np.argsort(-scores, kind="stable")
+        hit = np.concatenate([h[c] for h, c in zip(hits, chosen, strict=True)]).astype(np.int64)
+        targets = np.array([int((scene.classes == label).sum()) for scene in scenes], np.int64)
+        return cls(images[order], hit[order], targets)
+
+    def average_precision(self, counts: NDArray[np.int64]) -> float:
+        """As if image ``i`` occurred ``counts[i]`` times."""
+        weights = counts[self.images]
+        return average_precision(self.hits * weights, weights, int(counts @ self.targets))
