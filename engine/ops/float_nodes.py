@@ -39,7 +39,7 @@ def required(value: T | None) -> T:
 def clip_limits(node: ir.Node) -> tuple[float | None, float | None]:
     """Lower and upper limit of a Clip, from attributes or constant inputs."""
     constants = [constant_of(value) for value in node.inputs[1:3]]
-    low, high = [None if array is None else float(array) for array in (*constants, None, None)][:2]
+    low, high = [None if array is None else float(array.reshape(-1)[0]) for array in (*constants, None, None)][:2]
     return attribute(node, "min", low), attribute(node, "max", high)
 
 

@@ -1,8 +1,9 @@
-"""Small float networks, built step by step so that every drawn graph is valid: nothing is generated and then thrown away.
+"""Small float networks, built step by step so that every drawn graph is valid: nothing is generated and thrown away.
 
-A network is a chain of blocks over one NCHW feature map (convolutions of every kind, activations, residual and concatenated branches,
-pooling, resizing) and a tail (a map, a classifier, a reshape). Shapes, pads, strides, groups and the style of the weights are drawn;
-the weights themselves come from a seeded generator, so that an example prints and shrinks well.
+A network is a chain of blocks over one NCHW feature map (convolutions of every kind, activations, residual and
+concatenated branches, pooling, resizing) and a tail (a map, a classifier, a reshape). Shapes, pads, strides, groups and
+the style of the weights are drawn; the weights themselves come from a seeded generator, so that an example prints and
+shrinks well.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class GraphBuilder:
 
     def constant(self, hint: str, array: NDArray) -> str:
         name = f"{hint}_{len(self.initializers)}"
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.initializers.append(numpy_helper.from_array(np.array(array, order="C"), name))
         return name
 
     def node(self, op_type: str, inputs: list[str], shape: tuple[int, ...], **attributes: object) -> str:

@@ -55,9 +55,9 @@ def image_cases(draw: Draw, samples: int = 2) -> ImageCase:
     norm = draw(st.sampled_from(NORMS))
     per_channel = draw(st.booleans())
     count = channels if per_channel else 1
-    values = st.floats(1.0, 200.0, width=32)
-    mean = tuple(draw(st.lists(values, min_size=count, max_size=count))) if "mean" in norm else ()
-    scales = st.floats(0.001, 0.1, width=32)
+    means = st.integers(0, 255).map(float)
+    mean = tuple(draw(st.lists(means, min_size=count, max_size=count))) if "mean" in norm else ()
+    scales = st.integers(1, 100).map(lambda number: number / 1024)
     scale = tuple(draw(st.lists(scales, min_size=count, max_size=count))) if "scale" in norm else ()
     spec = InputSpec(
         name="x",
