@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
+from onnx_ir.serde import SerdeError
 
 from engine.errors import ModelError
 
@@ -76,11 +77,11 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         raise ModelError(f"{path}: no such model file")
     try:
         proto = onnx.load(os.fspath(path))
-    except (onnx.checker.ValidationError, DecodeError, ValueError, OSError, RuntimeError) as error:
+        if not proto.HasField("graph") or not proto.graph.output:
+            raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
+        return ir.from_proto(proto)
+    except (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError, OSError, RuntimeError) as error:
         raise ModelError(f"{path}: Error parsing message with type 'onnx.ModelProto' ({error})") from error
-    if not proto.HasField("graph") or not proto.graph.output:
-        raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
-    return ir.from_proto(proto)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
