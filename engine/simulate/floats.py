@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward import FloatSession
+from engine.calibrate.forward import FloatSession, to_standard
+from engine.frontend.onnx import infer_shapes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
@@ -18,6 +20,7 @@ class FloatSimulator:
     """Runs a model of any float stage in ONNX Runtime."""
 
     def __init__(self, model: ir.Model, threads: int | None = None) -> None:
+        model = standard_model(model)
         self.inputs = describe(graph_inputs(model))
         self.outputs = describe(model.graph.outputs)
         self._session = FloatSession(model, threads=threads)
@@ -32,3 +35,16 @@ class FloatSimulator:
         check_feed(feed, self.inputs)
         results = self._session.run(feed)
         return {name: results[name] for name in names}
+
+
+def standard_model(model: ir.Model) -> ir.Model:
+    """``model`` in standard operators, with static output shapes: a file from an exporter may lack them.
+
+    Raises:
+        ModelError: the model is not valid ONNX.
+        UnsupportedError: the shape of an output depends on the data.
+    """
+    standard = to_standard(model)
+    if all(value.shape is not None and value.shape.is_static() for value in standard.graph.outputs):
+        return standard
+    return infer_shapes(standard, Path(model.graph.name or "model"))
