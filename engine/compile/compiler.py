@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,11 +17,11 @@ from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.memory import Memory
 from engine.compile.packing import Block
-from engine.compile.partition import CPU_OPS, Device, Segment, is_layout_change, partition
+from engine.compile.partition import CPU_OPS, Device, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Record, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
-from engine.errors import ContainerError, UnsupportedError
-from engine.ir import write_atomically
+from engine.errors import ConfigError, ContainerError, UnsupportedError
+from engine.ir import shape_of, write_atomically
 from engine.march.latency import Latency, load_latency
 
 
@@ -105,7 +106,7 @@ class CompiledModel:
     def cpu_nodes(self) -> tuple[ir.Node, ...]:
         """Operators of the network that run on the CPU; quantisation and layout changes at borders are not counted."""
         nodes = (node for segment in self.segments if segment.device is Device.CPU for node in segment.nodes)
-        return tuple(node for node in nodes if node.op_type not in CPU_OPS and not is_layout_change(node))
+        return tuple(node for node in nodes if node.op_type not in CPU_OPS and not is_border_copy(node))
 
     def to_bytes(self) -> bytes:
         """The bytes of the ``.bin``; equal models give equal bytes."""
@@ -140,10 +141,11 @@ def compile_model(
 
     Raises:
         UnsupportedError: the march is unknown or cannot do what the options ask for.
+        ConfigError: the options do not fit the model.
         ModelError: the model is not a quantised one, or a tensor has no static type.
     """
     options = options or CompileOptions()
-    check_options(options, march)
+    check_options(options, quantized, march)
     name = name or quantized.graph.name or "model"
     segments = partition(quantized.graph)
     on_bpu = [segment for segment in segments if segment.device is Device.BPU]
@@ -164,15 +166,35 @@ def memory_of(latency: Latency, level: OptimizeLevel) -> Memory:
             return Memory(group_bytes=latency.group_bytes, map_bytes=latency.map_bytes)
 
 
-def check_options(options: CompileOptions, march: str) -> None:
-    """Refuse what ``march`` or this release cannot do.
+def check_options(options: CompileOptions, quantized: ir.Model, march: str) -> None:
+    """Refuse what the model or ``march`` cannot do, and what is documented but not built yet.
 
     Raises:
+        ConfigError: ``input_source`` names an unknown input, or an input too large for the resizer.
         UnsupportedError: ``core_num`` exceeds the march's cores, or a setting is not built yet.
     """
     cores = load_latency(march).cores
     if options.core_num > cores:
         raise UnsupportedError(f"core_num is {options.core_num}; march {march} supports {cores} per frame")
+    if options.core_num > 1:
+        raise UnsupportedError(f"core_num is {options.core_num}: only 1 is supported yet")
+    if options.max_time_per_fc:
+        raise UnsupportedError(f"max_time_per_fc is {options.max_time_per_fc}: only 0 (no limit) is supported yet")
+    if options.compile_mode is CompileMode.BANDWIDTH and march == _OTHER_BANDWIDTH_SCHEDULE:
+        raise UnsupportedError(f"compile_mode bandwidth is not supported yet on march {march}; use latency")
+    inputs = {value.name: shape_of(value) for value in quantized.graph.inputs}
+    for name, source in options.input_source.items():
+        if name not in inputs:
+            raise ConfigError(f"input_source names input {name!r}; the model's inputs are {list(inputs)}")
+        pixels = math.prod(sorted(inputs[name])[-2:])
+        if source is InputSource.RESIZER and pixels >= _RESIZER_PIXELS:
+            raise ConfigError(f"input_source of {name!r} is resizer: height x width must be below {_RESIZER_PIXELS}")
+
+
+_RESIZER_PIXELS = 18_432
+"""Bound on height x width of an input that comes from the resizer (``input_source``)."""
+_OTHER_BANDWIDTH_SCHEDULE = "bernoulli2"
+"""The march whose schedule depends on ``compile_mode``; on the others it changes nothing (LATENCY.md)."""
 
 
 def load(path: str | os.PathLike[str]) -> CompiledModel:

@@ -15,6 +15,8 @@ CPU_OPS = frozenset({"HzQuantize", "HzDequantize"})
 """Operators of domain ``horizon`` that the runtime executes on the CPU, at the borders of subgraphs."""
 
 _INTEGERS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32})
+_LAYOUT_NAME = "_LayoutConvert"
+"""Part of the names of layout changes, as the original writes them."""
 _LAYOUT_PERMUTATIONS = ((0, 2, 3, 1), (0, 3, 1, 2))
 
 
@@ -83,6 +85,11 @@ def is_layout_change(node: ir.Node) -> bool:
     """Whether ``node`` only turns NCHW into NHWC or back: free inside a subgraph, a copy at its border."""
     perm = node.attributes.get("perm")
     return node.op_type == "Transpose" and perm is not None and tuple(perm.as_ints()) in _LAYOUT_PERMUTATIONS
+
+
+def is_border_copy(node: ir.Node) -> bool:
+    """Whether the converter put ``node`` in to change the layout: no operator of the network."""
+    return is_layout_change(node) and _LAYOUT_NAME in (node.name or "")
 
 
 def _activations(node: ir.Node) -> list[ir.Value]:

@@ -1,0 +1,216 @@
+"""Command ``hb_mapper``: check and convert models, with the options and log of the original command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.logs import logged
+from engine.cli.tables import render
+from engine.errors import ConfigError, UnsupportedError
+
+if TYPE_CHECKING:
+    from engine.convert import ConversionResult, NodeRow, OutputRow
+
+MAKERTBIN_LOG = Path("hb_mapper_makertbin.log")
+CHECKER_LOG = Path("hb_mapper_checker.log")
+
+app = typer.Typer(name="hb_mapper", help=__doc__, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+class ModelType(StrEnum):
+    """Format of the float model."""
+
+    CAFFE = "caffe"
+    ONNX = "onnx"
+
+
+class MarchName(StrEnum):
+    """BPU architectures."""
+
+    BERNOULLI2 = "bernoulli2"
+    BAYES = "bayes"
+    BAYES_E = "bayes-e"
+
+
+INPUT_SHAPE = "--input-shape"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command; ``arguments`` default to those of the process."""
+    app(args=join_input_shapes(sys.argv[1:] if arguments is None else arguments))
+
+
+def join_input_shapes(arguments: Sequence[str]) -> list[str]:
+    """``--input-shape NAME SHAPE`` as ``--input-shape "NAME SHAPE"``: typer has no repeatable options of two words."""
+    joined: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        joined.append(argument)
+        if argument == INPUT_SHAPE:
+            words = [word for word in (next(rest, None), next(rest, None)) if word is not None]
+            joined += [" ".join(words)] if words else []
+    return joined
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hb_mapper, version {version('ptqlab')}")
+        raise typer.Exit
+
+
+@app.callback()
+def hb_mapper(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Check and convert float models for the BPU."""
+
+
+@app.command()
+def makertbin(
+    model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", exists=True, dir_okay=False, help="Parameters of the conversion, YAML."),
+    ] = None,
+    fast_perf: Annotated[
+        bool, typer.Option("--fast-perf", help="Convert for the best performance, without data.")
+    ] = False,
+    model: Annotated[Path | None, typer.Option("--model", help="Float model, with --fast-perf.")] = None,
+    proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt, with --fast-perf.")] = None,
+    march: Annotated[MarchName | None, typer.Option("--march", help="BPU architecture, with --fast-perf.")] = None,
+) -> None:
+    """Convert a float model to a .bin file."""
+    if not fast_perf:
+        _refuse_without_fast_perf(config, {"--model": model, "--proto": proto, "--march": march})
+    with logged("makertbin", MAKERTBIN_LOG) as logger:
+        _log_start(logger)
+        if fast_perf:
+            raise UnsupportedError("--fast-perf is not supported yet; give a configuration with --config")
+        if config is None or model_type is not ModelType.ONNX:
+            raise UnsupportedError("--model-type caffe is not supported yet; convert the model to ONNX first")
+        _convert(config, logger)
+
+
+def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) -> None:
+    if config is None:
+        raise typer.BadParameter("is needed (or --fast-perf)", param_hint="--config")
+    for name, value in others.items():
+        if value is not None:
+            raise typer.BadParameter("goes with --fast-perf only", param_hint=name)
+
+
+def _convert(config: Path, logger: logging.Logger) -> None:
+    from engine.config import load_config
+    from engine.convert import convert
+
+    result = convert(load_config(config))
+    logger.info("The converted model node information:\n%s", node_table(result.nodes))
+    if result.outputs:
+        logger.info("The quantized model output:\n%s", output_table(result.outputs))
+    _log_performance(result, logger)
+    logger.info("Convert to runtime bin file successfully!")
+    logger.info("End Model Convert")
+
+
+@app.command()
+def checker(
+    model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
+    march: Annotated[MarchName, typer.Option("--march", help="BPU architecture.")],
+    model: Annotated[Path, typer.Option("--model", exists=True, dir_okay=False, help="Float model file.")],
+    proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt file.")] = None,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(INPUT_SHAPE, metavar="NAME SHAPE", help="Shape of an input, as data 1x3x224x224; repeatable."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", hidden=True)] = None,
+) -> None:
+    """Say where each operator of a float model will run, and how fast the model will be."""
+    with logged("checker", CHECKER_LOG) as logger:
+        _log_start(logger)
+        if output is not None:
+            logger.warning("--output has no effect; the log is in %s", CHECKER_LOG)
+        if model_type is not ModelType.ONNX or proto is not None:
+            raise UnsupportedError("--model-type caffe is not supported yet; convert the model to ONNX first")
+        _check(model, march.value, dict(map(parse_shape, input_shape or [])), logger)
+
+
+def _check(model: Path, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger) -> None:
+    from engine.convert import check
+
+    logger.info("Start model checking....")
+    result = check(model, march, shapes)
+    logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
+    _log_performance(result, logger)
+    logger.info("ONNX model output num : %d", len(result.compiled.model.graph.outputs))
+    logger.info("End model checking....")
+
+
+def parse_shape(words: str) -> tuple[str, tuple[int, ...]]:
+    """``"data 1x3x224x224"`` to name and dimensions.
+
+    Raises:
+        ConfigError: it is not a name and positive integers joined by ``x``.
+    """
+    name, _, text = words.rpartition(" ")
+    parts = text.lower().split("x")
+    if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ConfigError(f"{INPUT_SHAPE} {words}: give a name and positive integers joined by x, as data 1x3x224x224")
+    return name, tuple(int(part) for part in parts)
+
+
+def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
+    """The node table; ``compared``: with similarities and thresholds."""
+    headers = ["Node", "ON", "Subgraph", "Type"]
+    cells = [[row.node, row.on, "--" if row.subgraph is None else f"id({row.subgraph})", row.type] for row in rows]
+    if compared:
+        headers += ["Cosine Similarity", "Threshold", "DataType"]
+        for line, row in zip(cells, rows, strict=True):
+            line += [_number(row.cosine, ".6f"), _significant(row.threshold), row.data_type]
+    else:
+        headers += ["DataType"]
+        for line, row in zip(cells, rows, strict=True):
+            line += [row.data_type]
+    return render(headers, cells, frozenset({"Cosine Similarity", "Threshold"}))
+
+
+def output_table(rows: tuple[OutputRow, ...]) -> str:
+    """The output table."""
+    headers = ["Output", "Cosine Similarity", "L1 Distance", "L2 Distance", "Chebyshev Distance"]
+    cells = []
+    for row in rows:
+        distance = row.distance
+        numbers = (distance.cosine, distance.l1, distance.l2, distance.chebyshev)
+        cells.append([row.name, *(_number(number, ".6f") for number in numbers)])
+    return render(headers, cells, frozenset(headers[1:]))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "--" if value is None else format(value, form)
+
+
+def _significant(value: float | None) -> str:
+    """Six significant digits, as the original prints thresholds: 127.0, 54.5338."""
+    return "--" if value is None else str(float(format(value, ".6g")))
+
+
+def _log_start(logger: logging.Logger) -> None:
+    logger.info("Start hb_mapper....")
+    logger.info("hb_mapper version %s", version("ptqlab"))
+
+
+def _log_performance(result: ConversionResult, logger: logging.Logger) -> None:
+    found = result.performance
+    logger.info("FPS=%.2f, latency = %.1f us, DDR = %d bytes", found.fps, found.latency_us, found.ddr_bytes)
+    if found.cpu_nodes:
+        names = ", ".join(f"{name} ({kind})" for name, kind in found.cpu_nodes)
+        logger.info("Not in these figures, for they run on the CPU: %s", names)

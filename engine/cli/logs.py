@@ -1,0 +1,51 @@
+"""Log lines of the commands: to the terminal and to a file, and errors as one line with the right exit code."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from engine.errors import PtqlabError
+
+_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+@contextmanager
+def logged(command: str, file: Path) -> Iterator[logging.Logger]:
+    """Run a command's body: its log goes to the terminal and to ``file``; a user error ends it with its exit code.
+
+    Raises:
+        typer.Exit: a :class:`~engine.errors.PtqlabError` was raised inside; it has been logged.
+    """
+    logger = logging.getLogger("engine")
+    handlers = _handlers(file)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    for handler in handlers:
+        logger.addHandler(handler)
+    try:
+        yield logger
+    except PtqlabError as error:
+        logger.error("%s", error)
+        logger.error("exception in command: %s", command)
+        raise typer.Exit(error.exit_code) from None
+    finally:
+        logger.setLevel(level)
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()
+
+
+def _handlers(file: Path) -> list[logging.Handler]:
+    handlers: list[logging.Handler] = [
+        logging.StreamHandler(sys.stdout),
+        logging.FileHandler(file, mode="w", encoding="utf-8"),
+    ]
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(_FORMAT))
+    return handlers

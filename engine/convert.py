@@ -1,0 +1,416 @@
+"""The conversion runner: the stages in order, each with a timing and a checkpoint, and the tables that users read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import onnx_ir as ir
+
+from engine.calibrate import (
+    METHODS,
+    CalibrationOptions,
+    FolderData,
+    StatisticsOptions,
+    apply_thresholds,
+    calibrate,
+    calibration_tensors,
+    collect,
+    open_folders,
+)
+from engine.calibrate.compare import Comparison, Distance, compare
+from engine.compile import CompiledModel, CompileMode, CompileOptions, InputSource, OptimizeLevel, compile_model
+from engine.compile.partition import CPU_OPS, Device, is_border_copy
+from engine.config import Config, InputSpec, check_implemented
+from engine.errors import ConfigError, ModelError
+from engine.frontend import preprocess
+from engine.frontend.onnx import input_names, load
+from engine.ir import before_calibration, calibration_nodes, read_calibration, save_model, write_atomically
+from engine.optimize import optimize
+from engine.perf import Performance, estimate
+from engine.place import NodeTypes, Placement, PlacementOptions, Refusal, place
+from engine.quantize import quantize
+
+logger = logging.getLogger(__name__)
+
+CHECK_FOLDER = Path(".hb_check")
+"""Where :func:`check` leaves its models."""
+
+
+class Stage(StrEnum):
+    """The stages of a conversion; names of timings and of log lines."""
+
+    PREPARE = "prepare"
+    OPTIMIZE = "optimize"
+    CALIBRATE = "calibrate"
+    COMPARE = "compare"
+    QUANTIZE = "quantize"
+    COMPILE = "compile"
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """One operator of the converted network.
+
+    Attributes:
+        node: name.
+        on: ``BPU`` or ``CPU``.
+        subgraph: number of its BPU subgraph; ``None`` on the CPU.
+        type: operator of the quantised graph.
+        cosine: similarity of its output in the calibrated to that in the float model, on the first calibration sample;
+            ``None`` where there are no data or no such tensor.
+        threshold: largest calibration threshold of its first input; ``None`` on the CPU.
+        data_type: type of its first input: ``int8``, ``int16`` or ``float``.
+    """
+
+    node: str
+    on: str
+    subgraph: int | None
+    type: str
+    cosine: float | None
+    threshold: float | None
+    data_type: str
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """How far an output of the calibrated model is from the float model's, on the first calibration sample."""
+
+    name: str
+    distance: Distance
+
+
+@dataclass(frozen=True)
+class ConversionResult:
+    """What a conversion gives.
+
+    Attributes:
+        name: prefix of the files.
+        models: the models by stage: ``original_float``, ``optimized_float``, ``calibrated``, ``quantized``.
+        compiled: the content of the ``.bin``.
+        performance: its estimated latency and traffic.
+        placement: placement and the requests that could not be honoured.
+        nodes: the node table.
+        outputs: the output table; empty without calibration data.
+        timings: seconds per stage.
+        files: written files by stage, ``bin`` and ``quant_info``.
+    """
+
+    name: str
+    models: Mapping[str, ir.Model]
+    compiled: CompiledModel
+    performance: Performance
+    placement: Placement
+    nodes: tuple[NodeRow, ...]
+    outputs: tuple[OutputRow, ...]
+    timings: Mapping[Stage, float]
+    files: Mapping[str, Path]
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Requests that could not be honoured."""
+        return self.placement.refusals
+
+
+def convert(config: Config) -> ConversionResult:
+    """Convert a float model as ``config`` asks for; files appear in its ``working_dir``, each complete or not at all.
+
+    Raises:
+        ConfigError: a parameter does not fit the model.
+        UnsupportedError: a parameter or operator that is not built yet, or that the march does not have.
+        ModelError: the model file cannot be read.
+        CalibrationDataError: calibration data are missing or do not fit.
+    """
+    check_implemented(config, [method.value for method in METHODS])
+    model, calibration = config.model_parameters, config.calibration_parameters
+    work = _Workspace(model.working_dir, model.output_model_file_prefix)
+    march = config.march.value
+
+    with work.stage(Stage.PREPARE, "prepare the onnx model"):
+        specs = config.input_specs(input_names(config.onnx_model))
+        source = load(config.onnx_model, {spec.name: spec.shape for spec in specs if spec.shape is not None})
+        original = preprocess.insert(source, specs)
+        data = _open_data(config, source, specs)
+    work.save(original, "original_float")
+    with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
+        optimized = optimize(original, march)
+        placement = place(optimized, march, placement_options(config, optimized))
+        _log_placement(placement)
+    work.save(optimized, "optimized_float")
+    with work.stage(Stage.CALIBRATE, "calibrate the model"):
+        options = CalibrationOptions(
+            calibration_type=calibration.calibration_type,
+            max_percentile=calibration.max_percentile,
+            per_channel=calibration.per_channel,
+        )
+        calibrated = _calibrate(optimized, placement.model, data, options)
+    work.save(calibrated, "calibrated")
+    with work.stage(Stage.QUANTIZE, "quantize the model"):
+        quantized = quantize(calibrated, march)
+    work.save(quantized, "quantized")
+    with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
+        compiled = compile_model(quantized, march, compile_options(config), model.output_model_file_prefix)
+        work.write(compiled.to_bytes(), "bin", ".bin")
+    with work.stage(Stage.COMPARE, "compare the calibrated with the float model"):
+        comparison = Comparison({}, {}) if data is None else compare(optimized, calibrated, data.read(0, 1))
+    nodes = node_rows(compiled, calibrated, _cosines(optimized, comparison))
+    work.write(_quant_info(compiled, calibrated, nodes), "quant_info", "_quant_info.json")
+    outputs = tuple(OutputRow(name, distance) for name, distance in comparison.outputs.items())
+    return work.result(compiled, placement, nodes, outputs)
+
+
+def check(model: Path, march: str, input_shapes: Mapping[str, tuple[int, ...]]) -> ConversionResult:
+    """Convert with fixed thresholds and without data, to see where nodes run and how fast the model will be.
+
+    The models are left in ``.hb_check``.
+
+    Args:
+        model: an ONNX file.
+        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        input_shapes: shapes by input name, over those of the file.
+
+    Raises:
+        UnsupportedError: an operator or version that cannot be converted.
+        ModelError: the file cannot be read or is not valid.
+        ConfigError: ``input_shapes`` does not fit the model.
+    """
+    work = _Workspace(CHECK_FOLDER, model.stem)
+    with work.stage(Stage.PREPARE, "prepare the onnx model"):
+        source = load(model, input_shapes)
+        original = preprocess.insert(source, [InputSpec(name=str(value.name)) for value in source.graph.inputs])
+    work.keep(original, "original_float")
+    with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
+        optimized = optimize(original, march)
+        placement = place(optimized, march)
+        _log_placement(placement)
+    work.keep(optimized, "optimized_float")
+    with work.stage(Stage.CALIBRATE, "calibrate the model"):
+        calibrated = apply_thresholds(placement.model, None)
+    work.save(calibrated, "calibrated")
+    with work.stage(Stage.QUANTIZE, "quantize the model"):
+        quantized = quantize(calibrated, march)
+    work.save(quantized, "quantized")
+    with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
+        compiled = compile_model(quantized, march, CompileOptions(), model.stem)
+    return work.result(compiled, placement, node_rows(compiled, calibrated, {}), ())
+
+
+def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
+    """What ``config`` asks of the placement; options by operator type become requests for all nodes of that type.
+
+    Raises:
+        ConfigError: both output types are asked for.
+    """
+    requests = {
+        name: NodeTypes(
+            on=info.on and info.on.value,
+            input_type=info.input_type and info.input_type.value,
+            input_types={index: kind.value for index, kind in info.input_types.items()},
+            output_type=info.output_type and info.output_type.value,
+        )
+        for name, info in config.model_parameters.node_info.items()
+    }
+    for name, kind in config.model_parameters.set_node_data_type.items():
+        requests.setdefault(name, NodeTypes(output_type=kind.value))
+    options = config.calibration_parameters.optimization
+    for option in options:
+        for node in optimized.graph:
+            side = option.removeprefix(f"set_{node.op_type}_")
+            if side == "input_int16":
+                requests.setdefault(str(node.name), NodeTypes(input_type="int16"))
+            elif side == "output_int16":
+                requests.setdefault(str(node.name), NodeTypes(output_type="int16"))
+    output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
+    if len(output_types) > 1:
+        raise ConfigError("calibration_parameters.optimization: set_model_output_int8 and _int16 exclude each other")
+    return PlacementOptions(
+        node_info=requests,
+        run_on_cpu=frozenset(config.calibration_parameters.run_on_cpu),
+        run_on_bpu=frozenset(config.calibration_parameters.run_on_bpu),
+        output_type=output_types[0] if output_types else None,
+    )
+
+
+def compile_options(config: Config) -> CompileOptions:
+    """The ``compiler_parameters`` of a conversion."""
+    given = config.compiler_parameters
+    return CompileOptions(
+        optimize_level=OptimizeLevel(given.optimize_level),
+        compile_mode=CompileMode(given.compile_mode),
+        core_num=given.core_num,
+        debug=given.debug,
+        input_source={name: InputSource(source) for name, source in given.input_source.items()},
+        max_time_per_fc=given.max_time_per_fc,
+        jobs=given.jobs,
+    )
+
+
+def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[str, float]) -> tuple[NodeRow, ...]:
+    """The node table: the operators of the network in running order, without the copies at borders.
+
+    Args:
+        compiled: the compiled model.
+        calibrated: the calibrated model that it was made from.
+        cosines: similarity by float tensor.
+    """
+    thresholds = {
+        before_calibration(node.outputs[0]).name: float(read_calibration(node).thresholds.max(initial=0))
+        for node in calibration_nodes(calibrated)
+    }
+    rows = []
+    subgraph = -1
+    for segment in compiled.segments:
+        subgraph += segment.device is Device.BPU
+        for node in segment.nodes:
+            if node.op_type in CPU_OPS or is_border_copy(node):
+                continue
+            on_bpu = segment.device is Device.BPU
+            rows.append(
+                NodeRow(
+                    node=str(node.name),
+                    on=segment.device.value,
+                    subgraph=subgraph if on_bpu else None,
+                    type=node.op_type,
+                    cosine=cosines.get(float_name(node.outputs[0])),
+                    threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
+                    data_type=_data_type(node) if on_bpu else "float",
+                )
+            )
+    return tuple(rows)
+
+
+def float_name(value: ir.Value) -> str:
+    """Name of the float tensor that ``value`` of a quantised graph stands for."""
+    return (value.name or "").removesuffix("_quantized").removesuffix("_calibrated")
+
+
+@dataclass(frozen=True)
+class _Workspace:
+    """The folder of a conversion, what has been made so far, and how long that took."""
+
+    folder: Path
+    prefix: str
+    models: dict[str, ir.Model] = field(default_factory=dict)
+    timings: dict[Stage, float] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, stage: Stage, text: str) -> Iterator[None]:
+        """Log and time what happens inside."""
+        logger.info("Start to %s.", text)
+        start = time.perf_counter()
+        yield
+        self.timings[stage] = time.perf_counter() - start
+        logger.info("End to %s. (%.1f s)", text, self.timings[stage])
+
+    def keep(self, model: ir.Model, stage: str) -> None:
+        """Remember the model of a stage."""
+        self.models[stage] = model
+
+    def save(self, model: ir.Model, stage: str) -> None:
+        """Remember the model of a stage and write it."""
+        self.keep(model, stage)
+        self.files[stage] = save_model(model, self.folder / f"{self.prefix}_{stage}_model.onnx")
+        logger.info("Saving model: %s.", self.files[stage].name)
+
+    def write(self, content: bytes, kind: str, suffix: str) -> None:
+        """Write another file of the conversion."""
+        self.files[kind] = write_atomically(self.folder / f"{self.prefix}{suffix}", content)
+        logger.info("Saving: %s.", self.files[kind].name)
+
+    def result(
+        self,
+        compiled: CompiledModel,
+        placement: Placement,
+        nodes: tuple[NodeRow, ...],
+        outputs: tuple[OutputRow, ...],
+    ) -> ConversionResult:
+        """The result with everything that was made."""
+        return ConversionResult(
+            name=self.prefix,
+            models=self.models,
+            compiled=compiled,
+            performance=estimate(compiled),
+            placement=placement,
+            nodes=nodes,
+            outputs=outputs,
+            timings=self.timings,
+            files=self.files,
+        )
+
+
+def _open_data(config: Config, source: ir.Model, specs: tuple[InputSpec, ...]) -> FolderData | None:
+    calibration = config.calibration_parameters
+    if not calibration.calibration_type.needs_data and not calibration.cal_data_dir:
+        return None
+    data = open_folders(
+        source, specs, calibration.cal_data_dir, calibration.cal_data_type, preprocess_on=calibration.preprocess_on
+    )
+    logger.info("There are %d samples in the calibration data set.", len(data))
+    for file, md5 in data.first_files().items():
+        logger.info("md5 of the first calibration file %s: %s", file, md5)
+    return data
+
+
+def _calibrate(optimized: ir.Model, placed: ir.Model, data: FolderData | None, options: CalibrationOptions) -> ir.Model:
+    logger.info("Run calibration model with %s method.", options.log_name)
+    if options.per_channel:
+        logger.info("Perchannel quantization is enabled.")
+    method = METHODS[options.calibration_type]
+    if data is None or not method.needs_data:
+        return apply_thresholds(placed, None)
+    statistics = collect(optimized, calibration_tensors(placed), data, StatisticsOptions.covering([options]))
+    return calibrate(placed, statistics, options)
+
+
+def _log_placement(placement: Placement) -> None:
+    for refusal in placement.refusals:
+        logger.warning("Node %s: %s could not be honoured: %s", refusal.node, refusal.request, refusal.reason)
+
+
+def _cosines(optimized: ir.Model, comparison: Comparison) -> dict[str, float]:
+    """Similarities by tensor: a quantised node is compared by what the last float node that it stands for computes."""
+    producers = {str(value.name): str(node.name) for node in optimized.graph for value in node.outputs}
+    return {tensor: comparison.nodes[node] for tensor, node in producers.items() if node in comparison.nodes}
+
+
+def _behind_copies(value: ir.Value | None) -> ir.Value:
+    """The tensor that ``value`` is, layout changes at borders looked through."""
+    if value is None:
+        raise ModelError("the first input of a quantised node is missing")
+    producer = value.producer()
+    return value if producer is None or not is_border_copy(producer) else _behind_copies(producer.inputs[0])
+
+
+def _data_type(node: ir.Node) -> str:
+    dtype = _behind_copies(node.inputs[0]).dtype
+    return "int8" if dtype is None else str(dtype.numpy().name)
+
+
+def _quant_info(compiled: CompiledModel, calibrated: ir.Model, rows: tuple[NodeRow, ...]) -> bytes:
+    """Per node: type, inputs, outputs, thresholds by tensor, similarity; the ``*_quant_info.json`` file."""
+    thresholds = {
+        str(before_calibration(node.outputs[0]).name): read_calibration(node).thresholds.tolist()
+        for node in calibration_nodes(calibrated)
+    }
+    nodes = {str(node.name): node for node in compiled.model.graph}
+    content = {}
+    for row in rows:
+        node = nodes[row.node]
+        read = [value for value in node.inputs if value is not None and value.const_value is None]
+        inputs = [float_name(_behind_copies(value)) for value in read]
+        outputs = [float_name(value) for value in node.outputs]
+        content[row.node] = {
+            "type": row.type,
+            "inputs": inputs,
+            "outputs": outputs,
+            "thresholds": {name: thresholds[name] for name in (*inputs, *outputs) if name in thresholds},
+            "cosine_similarity": row.cosine,
+        }
+    return json.dumps(content, indent=2).encode()

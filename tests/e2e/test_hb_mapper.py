@@ -1,0 +1,266 @@
+"""The command ``hb_mapper`` on real networks: files, tables, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.simulate import Session
+
+STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in ``folder``."""
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", "from engine.cli.hb_mapper import main; main()", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "120"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A small image network (8-channel convolution, residual sum, 10 classes), calibration data and a YAML file."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "w0": rng.normal(0, 0.3, (8, 3, 3, 3)),
+        "w1": rng.normal(0, 0.2, (8, 8, 3, 3)),
+        "w2": rng.normal(0, 0.3, (10, 8)),
+        "b2": rng.normal(0, 0.1, 10),
+    }
+    nodes = [
+        helper.make_node("Conv", ["image", "w0"], ["c0"], "first", pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["c0"], ["r0"], "first_relu"),
+        helper.make_node("Conv", ["r0", "w1"], ["c1"], "second", pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c1", "r0"], ["s"], "sum"),
+        helper.make_node("GlobalAveragePool", ["s"], ["g"], "pool"),
+        helper.make_node("Flatten", ["g"], ["f"], "flatten"),
+        helper.make_node("Gemm", ["f", "w2", "b2"], ["logits"], "classes", transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 16, 16])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 10])],
+        [numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7)
+    onnx.save(model, tmp_path / "small.onnx")
+    (tmp_path / "images").mkdir()
+    for index in range(5):
+        rng.integers(0, 256, (3, 16, 16)).astype(np.uint8).tofile(tmp_path / "images" / f"{index}.bin")
+    write_config(tmp_path)
+    return tmp_path
+
+
+def write_config(folder: Path, **changes: dict[str, Any]) -> Path:
+    """``config.yaml`` of the small network, with keys of groups replaced."""
+    content: dict[str, dict[str, Any]] = {
+        "model_parameters": {
+            "onnx_model": "small.onnx",
+            "march": "bayes-e",
+            "output_model_file_prefix": "small",
+            "working_dir": "out",
+        },
+        "input_parameters": {
+            "input_name": "image",
+            "input_type_train": "rgb",
+            "input_layout_train": "NCHW",
+            "norm_type": "data_mean_and_scale",
+            "mean_value": "127 127 127",
+            "scale_value": 0.0078125,
+            "input_type_rt": "rgb",
+            "input_layout_rt": "NCHW",
+        },
+        "calibration_parameters": {"cal_data_dir": "images", "cal_data_type": "uint8", "calibration_type": "max"},
+        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
+    }
+    for group, keys in changes.items():
+        content[group].update(keys)
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_makertbin_writes_every_file_and_prints_both_tables(workspace: Path) -> None:
+    finished = run(workspace, "makertbin", "--config", "config.yaml", "--model-type", "onnx")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    expected = {f"small_{stage}_model.onnx" for stage in STAGES} | {"small.bin", "small_quant_info.json"}
+    assert {path.name for path in (workspace / "out").iterdir()} == expected
+    lines = finished.stdout.splitlines()
+    assert lines[-2].endswith("INFO Convert to runtime bin file successfully!")
+    assert lines[-1].endswith("INFO End Model Convert")
+    assert (workspace / "hb_mapper_makertbin.log").read_text() == finished.stdout
+    header = next(line for line in lines if line.startswith("Node"))
+    assert header.split() == ["Node", "ON", "Subgraph", "Type", "Cosine", "Similarity", "Threshold", "DataType"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[lines.index(header) + 2 :] if " BPU " in line}
+    assert list(rows) == ["HZ_PREPROCESS_FOR_image", "first", "second", "pool", "classes"]
+    assert rows["HZ_PREPROCESS_FOR_image"][:3] == ["BPU", "id(0)", "HzSQuantizedPreprocess"]
+    assert all(float(row[3]) > 0.99 and float(row[4]) > 0 and row[5] == "int8" for row in rows.values())
+    output = next(line for line in lines if line.startswith("logits"))
+    assert float(output.split()[1]) > 0.99
+    assert any("md5 of the first calibration file" in line for line in lines)
+
+
+def test_the_bin_computes_what_the_quantized_model_computes(workspace: Path) -> None:
+    assert run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx").returncode == 0
+    images = np.random.default_rng(1).integers(-128, 128, (4, 3, 16, 16)).astype(np.int8)
+    quantized = Session(workspace / "out" / "small_quantized_model.onnx").run({"image": images})
+    binary = Session(workspace / "out" / "small.bin").run({"image": images})
+    np.testing.assert_array_equal(binary["logits"], quantized["logits"])
+    floats = Session(workspace / "out" / "small_original_float_model.onnx").run({"image": images.astype(np.float32)})
+    cosine = np.sum(floats["logits"] * binary["logits"]) / (
+        np.linalg.norm(floats["logits"]) * np.linalg.norm(binary["logits"])
+    )
+    assert cosine > 0.99
+
+
+def test_quant_info_holds_thresholds_and_similarities(workspace: Path) -> None:
+    assert run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx").returncode == 0
+    info = json.loads((workspace / "out" / "small_quant_info.json").read_text())
+    assert info["first"]["type"] == "HzSQuantizedConv"
+    assert info["first"]["inputs"] == ["HZ_PREPROCESS_FOR_image"]
+    assert info["first"]["outputs"] == ["r0"]
+    assert set(info["first"]["thresholds"]) == {"HZ_PREPROCESS_FOR_image", "r0"}
+    assert info["first"]["cosine_similarity"] > 0.99
+
+
+@pytest.mark.parametrize("march", ["bernoulli2", "bayes", "bayes-e"])
+@pytest.mark.parametrize("method", ["max", "kl"])
+def test_all_marches_and_methods_convert(workspace: Path, march: str, method: str) -> None:
+    write_config(workspace, model_parameters={"march": march}, calibration_parameters={"calibration_type": method})
+    finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    assert finished.returncode == 0, finished.stdout
+
+
+def test_converting_twice_gives_the_same_bytes(workspace: Path) -> None:
+    contents = []
+    for _ in range(2):
+        assert run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx").returncode == 0
+        contents.append({path.name: path.read_bytes() for path in (workspace / "out").iterdir()})
+    assert contents[0] == contents[1]
+
+
+def test_checker_prints_placement_and_speed(workspace: Path) -> None:
+    finished = run(
+        workspace, "checker", "--model-type", "onnx", "--march", "bayes-e", "--model", "small.onnx",
+        "--input-shape", "image", "1x3x16x16",
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout
+    assert "Cosine" not in finished.stdout
+    assert " HzSQuantizedConv " in finished.stdout
+    assert "FPS=" in finished.stdout
+    assert "latency = " in finished.stdout
+    assert "DDR = " in finished.stdout
+    assert finished.stdout.splitlines()[-1].endswith("End model checking....")
+    assert (workspace / "hb_mapper_checker.log").read_text() == finished.stdout
+
+
+def test_version(tmp_path: Path) -> None:
+    finished = run(tmp_path, "--version")
+    assert finished.returncode == 0
+    assert finished.stdout.startswith("hb_mapper, version ")
+    assert not list(tmp_path.iterdir())
+
+
+USAGE_ERRORS = {
+    "no configuration": ("makertbin", "--model-type", "onnx"),
+    "missing configuration": ("makertbin", "--model-type", "onnx", "-c", "none.yaml"),
+    "no model type": ("makertbin", "-c", "config.yaml"),
+    "unknown model type": ("makertbin", "-c", "config.yaml", "--model-type", "tflite"),
+    "unknown march": ("checker", "--model-type", "onnx", "--march", "nash", "--model", "small.onnx"),
+    "unknown option": ("checker", "--fast"),
+    "options of another mode": ("makertbin", "-c", "config.yaml", "--model-type", "onnx", "--march", "bayes"),
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE_ERRORS.values(), ids=USAGE_ERRORS.keys())
+def test_wrong_options_exit_2(workspace: Path, arguments: tuple[str, ...]) -> None:
+    finished = run(workspace, *arguments)
+    assert finished.returncode == 2
+    assert "Traceback" not in finished.stderr
+
+
+UNSUPPORTED = {
+    "fast-perf": ("makertbin", "--fast-perf", "--model", "small.onnx", "--model-type", "onnx", "--march", "bayes"),
+    "caffe": ("makertbin", "-c", "config.yaml", "--model-type", "caffe"),
+    "caffe checker": ("checker", "--model-type", "caffe", "--march", "bayes", "--model", "small.onnx"),
+}
+
+
+@pytest.mark.parametrize("arguments", UNSUPPORTED.values(), ids=UNSUPPORTED.keys())
+def test_options_to_come_exit_255_with_one_message(workspace: Path, arguments: tuple[str, ...]) -> None:
+    finished = run(workspace, *arguments)
+    assert_one_error(finished, "not supported yet")
+
+
+WRONG_CONFIGURATIONS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {
+    "missing data": ({"calibration_parameters": {"cal_data_dir": "nowhere"}}, "Cal_data_dir does not exist"),
+    "wrong data type": ({"calibration_parameters": {"cal_data_type": "float32"}}, "cannot reshape array"),
+    "march": ({"model_parameters": {"march": "nash-e"}}, "User input march invalid"),
+    "unknown key": ({"calibration_parameters": {"asymmetric": True}}, "Wrong key 'asymmetric'"),
+    "missing model": ({"model_parameters": {"onnx_model": "none.onnx"}}, "none.onnx"),
+    "two cores": ({"compiler_parameters": {"core_num": 2}}, "core"),
+    "function calls": ({"compiler_parameters": {"max_time_per_fc": 2000}}, "max_time_per_fc"),
+    "input source": ({"compiler_parameters": {"input_source": {"other": "ddr"}}}, "input_source names input 'other'"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG_CONFIGURATIONS.values(), ids=WRONG_CONFIGURATIONS.keys())
+def test_wrong_input_exits_255_with_one_message(
+    workspace: Path, changes: dict[str, dict[str, Any]], message: str
+) -> None:
+    write_config(workspace, **changes)
+    assert_one_error(run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx"), message)
+    assert not (workspace / "out" / "small.bin").exists()
+
+
+def test_garbage_models_are_refused(workspace: Path) -> None:
+    (workspace / "small.onnx").write_bytes(b"not a model")
+    finished = run(workspace, "checker", "--model-type", "onnx", "--march", "bayes", "--model", "small.onnx")
+    assert_one_error(finished, "Error parsing message")
+
+
+def assert_one_error(finished: subprocess.CompletedProcess[str], message: str) -> None:
+    assert finished.returncode == 255, finished.stdout
+    errors = [line for line in finished.stdout.splitlines() if " ERROR " in line]
+    assert len(errors) == 2
+    assert message in errors[0]
+    assert "exception in command" in errors[1]
+    assert "Traceback" not in finished.stdout + finished.stderr
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("name", ["p_rgb", "res", "p_nv12", "b2_se"])
+def test_golden_conversions(name: str, reference_dir: Path, tmp_path: Path) -> None:
+    """The original's own YAML and data convert, and the output is the original's.
+
+    Up to the last bit of a scale: a threshold is a maximum of float sums, whose order differs between float libraries.
+    """
+    golden = reference_dir / "golden" / "conversions"
+    for suffix in (".float.onnx", ".yaml"):
+        shutil.copy(golden / f"{name}{suffix}", tmp_path)
+    with np.load(golden / f"{name}.npz") as arrays:
+        for key in arrays:
+            if key.startswith("cal__"):
+                folder, file = key.removeprefix("cal__").split("__", 1)
+                (tmp_path / folder).mkdir(exist_ok=True)
+                arrays[key].tofile(tmp_path / folder / file)
+        feed = {key.removeprefix("in0__"): arrays[key] for key in arrays if key.startswith("in0__")}
+        expected = {key.removeprefix("out0__"): arrays[key] for key in arrays if key.startswith("out0__")}
+    finished = run(tmp_path, "makertbin", "-c", f"{name}.yaml", "--model-type", "onnx")
+    assert finished.returncode == 0, finished.stdout
+    outputs = Session(tmp_path / "out" / f"{name}.bin").run(feed)
+    for key, array in expected.items():
+        np.testing.assert_allclose(outputs[key], array, rtol=1e-6, atol=1e-6)
