@@ -1,0 +1,198 @@
+"""Standard form of calibrated models, sessions on any number of samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from onnx import helper
+
+from engine.calibrate import FloatSession, Kernels, to_standard
+from engine.calibrate.batching import with_symbolic_batch
+from engine.calibrate.forward import fake_quantize, spread
+from engine.errors import InferenceError, ModelError
+from engine.ir import Calibration, constant_of, to_bytes
+from tests.engine.calibrate.models import add_calibration, graph, identity, residual
+
+RANGES = {"int8": (-128, 127), "int16": (-32768, 32767), "uint8": (0, 255)}
+
+
+def samples(count: int, shape: tuple[int, ...] = (3, 6, 5), seed: int = 1) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal((count, *shape), np.float32)
+
+
+def quantized_by_hand(x: NDArray[np.float32], scale: NDArray[np.float32], qtype: str) -> NDArray[np.float32]:
+    """round half to even, one value at a time, in exact arithmetic of Python."""
+    low, high = RANGES[qtype]
+    ratio = (x / scale).astype(np.float32)
+    integers = np.asarray([min(max(round(float(value)), low), high) for value in ratio.ravel()], np.float32)
+    return (integers.reshape(x.shape) * scale).astype(np.float32)
+
+
+@pytest.mark.parametrize("opset", [10, 11, 13, 19])
+@pytest.mark.parametrize("qtype", ["int8", "int16", "uint8"])
+def test_calibration_becomes_fake_quantisation(opset: int, qtype: str) -> None:
+    scale = np.float32(0.5)
+    model = identity((1, 2, 5, 4), opset)
+    add_calibration(model, "t", qtype=qtype, thresholds=[float(scale)], scales=[float(scale)])
+    x = np.linspace(-3, 200, 40, dtype=np.float32).reshape(1, 2, 5, 4)
+    x[0, 0, 0] = [0.25, 0.75, 1.25, 40000.0]
+    (y,) = FloatSession(model).run({"x": x}).values()
+    np.testing.assert_array_equal(-y, quantized_by_hand(np.abs(x), scale, qtype))
+    assert {node.domain for node in to_standard(model).graph} == {""}
+
+
+@pytest.mark.parametrize("opset", [10, 13])
+def test_activations_can_have_a_scale_per_channel(opset: int) -> None:
+    scales = [0.1, 0.7]
+    model = identity((1, 2, 5, 4), opset)
+    add_calibration(model, "t", axis=1, thresholds=scales, scales=scales)
+    x = samples(1, (2, 5, 4)) * 40
+    (y,) = FloatSession(model).run({"x": x}).values()
+    expected = quantized_by_hand(np.abs(x), np.asarray(scales, np.float32).reshape(1, 2, 1, 1), "int8")
+    np.testing.assert_array_equal(-y, expected)
+
+
+def test_constant_weights_are_quantised_at_once() -> None:
+    model = residual()
+    scales = [0.01, 0.02, 0.03, 0.04]
+    add_calibration(model, "w0", thresholds=scales, scales=scales)
+    standard = to_standard(model)
+    (conv,) = (node for node in standard.graph if node.name == "conv0")
+    weight = constant_of(residual().graph.initializers["w0"])
+    expected = quantized_by_hand(weight, np.asarray(scales, np.float32).reshape(4, 1, 1, 1), "int8")
+    np.testing.assert_array_equal(constant_of(conv.inputs[1]), expected)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_switched_off_model_is_the_optimised_one_bit_for_bit(opset: int) -> None:
+    model = residual(opset)
+    x = samples(3)
+    expected = FloatSession(model).run({"x": x})["y"]
+    for name in ("w0", "w1", "c0", "r0", "a", "g"):
+        add_calibration(model, name, switch="OFF")
+    np.testing.assert_array_equal(FloatSession(model).run({"x": x})["y"], expected)
+
+
+def test_switched_off_calibration_of_an_output_keeps_its_name() -> None:
+    model = identity((1, 4))
+    node = add_calibration(model, "y", switch="OFF")
+    model.graph.outputs[:] = node.outputs
+    assert list(FloatSession(model).run({"x": samples(1, (4,))})) == ["y_calibrated"]
+
+
+def test_uncalibrated_model_is_refused() -> None:
+    model = identity((1, 4))
+    add_calibration(model, "t")
+    with pytest.raises(ModelError, match="no thresholds"):
+        to_standard(model)
+
+
+def test_the_model_is_not_changed() -> None:
+    model = residual()
+    add_calibration(model, "c0", thresholds=[1.0], scales=[0.1])
+    before = to_bytes(model)
+    FloatSession(model, ["a"])
+    assert to_bytes(model) == before
+
+
+@pytest.mark.parametrize("kernels", list(Kernels))
+@pytest.mark.parametrize("count", [1, 2, 8, 11])
+def test_batches_give_the_bits_of_single_samples(count: int, kernels: Kernels) -> None:
+    model, x = residual(), samples(count)
+    together, alone = FloatSession(model, kernels=kernels), FloatSession(model, kernels=kernels, max_batch=1)
+    assert (together.batch, alone.batch) == (8, 1)
+    np.testing.assert_array_equal(together.run({"x": x})["y"], alone.run({"x": x})["y"])
+
+
+def test_models_that_fix_the_batch_run_one_sample_at_a_time() -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "s"], ["t"], name="r0"),
+        helper.make_node("Softmax", ["t"], ["u"], name="softmax", axis=0),
+        helper.make_node("Reshape", ["u", "back"], ["y"], name="r1"),
+    ]
+    constants = {"s": np.asarray([4, 3], np.int64), "back": np.asarray([1, 3, 4], np.int64)}
+    model = graph(nodes, {"x": (1, 3, 4)}, ["y"], constants)
+    assert with_symbolic_batch(model) is None
+    session = FloatSession(model)
+    assert session.batch == 1
+    assert session.run({"x": samples(3, (3, 4))})["y"].shape == (3, 3, 4)
+
+
+def test_results_that_depend_on_the_batch_are_noticed() -> None:
+    """A graph that normalises over the batch is symbolic without error; only trying it shows that it is not the same."""
+    nodes = [helper.make_node("ReduceMean", ["x"], ["m"], axes=[0], name="mean"), helper.make_node("Sub", ["x", "m"], ["y"], name="sub")]
+    model = graph(nodes, {"x": (1, 5)}, ["y"])
+    assert with_symbolic_batch(model) is not None
+    assert FloatSession(model).batch == 1
+
+
+@given(count=st.integers(1, 9), batch=st.integers(1, 8))
+def test_results_written_into_buffers_are_the_same(count: int, batch: int) -> None:
+    model, x = residual(), samples(count)
+    session = FloatSession(model, ["c0", "r0", "g"], max_batch=batch)
+    buffers = {name: np.empty((count, *shape[1:]), np.float32) for name, shape in session.outputs.items()}
+    session.run_into({"x": x}, buffers)
+    for name, array in session.run({"x": x}).items():
+        np.testing.assert_array_equal(buffers[name], array)
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        ({"z": samples(1)}, "inputs given"),
+        ({"x": samples(1, (3, 5, 5))}, "has shape"),
+        ({"x": np.empty((0, 3, 6, 5), np.float32)}, "has shape"),
+    ],
+)
+def test_wrong_feeds_are_refused(feed: dict[str, NDArray[np.float32]], message: str) -> None:
+    with pytest.raises(InferenceError, match=message):
+        FloatSession(residual()).run(feed)
+
+
+def test_unknown_tensors_are_refused() -> None:
+    with pytest.raises(InferenceError, match="nothing"):
+        FloatSession(residual(), ["c0", "nothing"])
+
+
+def test_spread_of_a_grouped_transposed_convolution() -> None:
+    """Weights (I, O / group, kh, kw): output channel o of group g stands in the rows of that group."""
+    calibration = Calibration(np.empty(0, np.float32), np.empty(0, np.float32), axis=1, group=2)
+    values = np.arange(1, 7, dtype=np.float32)
+    result = spread(values, (4, 3, 2, 2), calibration)
+    assert result.shape == (4, 3, 1, 1)
+    assert result[:, :, 0, 0].tolist() == [[1, 2, 3], [1, 2, 3], [4, 5, 6], [4, 5, 6]]
+
+
+def test_fake_quantisation_rounds_half_to_even() -> None:
+    one = np.ones(1, np.float32)
+    x = np.asarray([0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 400, -128.5, -400], np.float32)
+    expected = [0, 2, 2, 0, -2, 126, 127, 127, -128, -128]
+    assert fake_quantize(x, Calibration(one, one)).tolist() == expected
+
+
+def test_model_of_two_inputs() -> None:
+    nodes = [helper.make_node("Sub", ["a", "b"], ["y"], name="sub")]
+    model = graph(nodes, {"a": (1, 2), "b": (1, 2)}, ["y"])
+    a, b = samples(5, (2,), 1), samples(5, (2,), 2)
+    np.testing.assert_array_equal(FloatSession(model).run({"a": a, "b": b})["y"], a - b)
+    with pytest.raises(InferenceError, match="different numbers"):
+        FloatSession(model).run({"a": a, "b": b[:3]})
+
+
+def test_a_model_of_a_fixed_batch_takes_multiples_of_it() -> None:
+    model = graph([helper.make_node("Neg", ["x"], ["y"], name="neg")], {"x": (2, 3)}, ["y"])
+    x = samples(6, (3,))
+    np.testing.assert_array_equal(FloatSession(model).run({"x": x})["y"], -x)
+    with pytest.raises(InferenceError, match="multiple"):
+        FloatSession(model).run({"x": x[:3]})
+
+
+def test_symbolic_batch_keeps_static_shapes_elsewhere() -> None:
+    symbolic = with_symbolic_batch(residual())
+    assert symbolic is not None
+    assert [str(dim) for dim in symbolic.graph.inputs[0].shape or ()] == ["batch", "3", "6", "5"]
+    assert isinstance(residual().graph.inputs[0].shape, ir.Shape)
