@@ -1,11 +1,11 @@
 """Calibration: statistics of activations, thresholds, calibration data, forwards of the float stages."""
 
-from engine.calibrate.calibrate import apply_thresholds, calibrate, calibration_tensors
-from engine.calibrate.collect import HistogramRule, StatisticsOptions, collect
+from engine.calibrate.collection import HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data import ArrayData, CalibrationData, FolderData, open_folders
 from engine.calibrate.forward import FloatSession, Kernels, to_standard
 from engine.calibrate.methods import METHODS, CalibrationOptions
 from engine.calibrate.statistics import Statistics
+from engine.calibrate.thresholds import apply_thresholds, calibrate, calibration_tensors
 
 __all__ = [
     "METHODS",

@@ -89,7 +89,7 @@ def order_index(fraction: float, samples: int, elements: int) -> int:
     Returns:
         0-based index: ``min(int((1 - p) * N), elements / 2)`` with ``N = samples * elements``.
     """
-    return min(int((1 - clamp_percentile(fraction)) * samples * elements), elements // 2)
+    return min(int((1 - clamp_percentile(fraction)) * (samples * elements)), elements // 2)
 
 
 def as_channels(values: NDArray[Any]) -> NDArray[Any]:

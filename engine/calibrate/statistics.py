@@ -104,7 +104,7 @@ class Statistics:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 return _from_arrays({name: archive[name] for name in archive.files})
-        except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
             raise CalibrationDataError(f"{os.fspath(path)}: not a readable statistics file ({error})") from error
 
 

@@ -80,7 +80,9 @@ def add_calibration(model: ir.Model, name: str, **attributes: Any) -> ir.Node:
     given.update(attributes)
     uses = tuple(value.uses())
     result = ir.Value(name=f"{name}_calibrated", type=value.type, shape=value.shape)
-    node = ir.node(CALIBRATION_OP, [value], given, domain=HORIZON_DOMAIN, outputs=[result], name=f"{name}_HzCalibration")
+    node = ir.node(
+        CALIBRATION_OP, [value], given, domain=HORIZON_DOMAIN, outputs=[result], name=f"{name}_HzCalibration"
+    )
     producer = value.producer()
     if producer is None:
         model.graph.insert_before(model.graph[0], node)

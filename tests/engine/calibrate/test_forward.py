@@ -123,8 +123,11 @@ def test_models_that_fix_the_batch_run_one_sample_at_a_time() -> None:
 
 
 def test_results_that_depend_on_the_batch_are_noticed() -> None:
-    """A graph that normalises over the batch is symbolic without error; only trying it shows that it is not the same."""
-    nodes = [helper.make_node("ReduceMean", ["x"], ["m"], axes=[0], name="mean"), helper.make_node("Sub", ["x", "m"], ["y"], name="sub")]
+    """A graph that normalises over the batch runs with a symbolic one; only trying it shows that results differ."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["m"], axes=[0], name="mean"),
+        helper.make_node("Sub", ["x", "m"], ["y"], name="sub"),
+    ]
     model = graph(nodes, {"x": (1, 5)}, ["y"])
     assert with_symbolic_batch(model) is not None
     assert FloatSession(model).batch == 1
