@@ -9,10 +9,9 @@ from enum import StrEnum
 import onnx_ir as ir
 
 from engine.errors import ModelError
-from engine.ir import HORIZON_DOMAIN
 
 CPU_OPS = frozenset({"HzQuantize", "HzDequantize"})
-"""Operators of domain ``horizon`` that the runtime executes on the CPU, at the borders of subgraphs."""
+"""Operators at the borders of subgraphs, which the runtime executes on the CPU."""
 
 _INTEGERS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32})
 _LAYOUT_NAME = "_LayoutConvert"
@@ -69,16 +68,12 @@ def device_of(node: ir.Node) -> Device:
     """The device of ``node``: the BPU if it computes on quantised integers only.
 
     Raises:
-        ModelError: a tensor of a node of the standard domain has no known type.
+        ModelError: a tensor that it reads or computes has no known type.
     """
-    if node.domain == HORIZON_DOMAIN:
-        return Device.CPU if node.op_type in CPU_OPS else Device.BPU
-    if any(
-        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
-    ):
+    kinds = {attribute.type for attribute in node.attributes.values()}
+    if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
         return Device.CPU
-    types = {_dtype(value) for value in _activations(node)}
-    return Device.BPU if types <= _INTEGERS else Device.CPU
+    return Device.BPU if {_dtype(value) for value in _activations(node)} <= _INTEGERS else Device.CPU
 
 
 def is_layout_change(node: ir.Node) -> bool:

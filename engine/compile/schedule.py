@@ -24,6 +24,7 @@ class Schedule(Record):
         layers: in running order.
         groups: positions of layers that run row by row together.
         spilled: tensors inside the subgraph that are stored to DDR and loaded again.
+        prefetch: whether a group loads while the one before it computes.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Schedule(Record):
     layers: tuple[Layer, ...]
     groups: tuple[tuple[int, ...], ...] = ()
     spilled: tuple[str, ...] = ()
+    prefetch: bool = True
 
 
 def schedule_of(segment: Segment, name: str, block: Block, memory: Memory) -> Schedule:
@@ -57,7 +59,15 @@ def schedule_layers(
     """Group layers and plan their memory."""
     groups = fused_groups(layers, memory)
     spilled = spilled_tensors(layers, outputs, groups, memory)
-    return Schedule(name=name, inputs=inputs, outputs=outputs, layers=layers, groups=groups, spilled=spilled)
+    return Schedule(
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        layers=layers,
+        groups=groups,
+        spilled=spilled,
+        prefetch=memory.group_bytes > 0,
+    )
 
 
 def _loaded(nodes: Sequence[ir.Node]) -> tuple[TensorRecord, ...]:

@@ -47,6 +47,20 @@ class Row(BaseModel):
     stored_bytes: int
     subgraphs: int
     cpu_nodes: tuple[tuple[str, str], ...] = ()
+    per_layer: tuple[tuple[Any, ...], ...] = ()
+
+    @property
+    def compute_us(self) -> float:
+        """Computing time of all layers together, 0 where the row does not say; "<1 us" counts as half of it."""
+        return sum(_microseconds(layer[_COMPUTE_COLUMN]) for layer in self.per_layer)
+
+
+_COMPUTE_COLUMN = 4
+_BELOW_ONE = "<1 us"
+
+
+def _microseconds(value: float | str) -> float:
+    return 0.5 if value == _BELOW_ONE else float(value)
 
 
 def read_rows(path: Path) -> tuple[Row, ...]:
@@ -78,7 +92,7 @@ class _SpecReader:
     """Builds the layers of one row: what folds, fuses and stays float is decided as the converter decides it."""
 
     def __init__(self, row: Row, latency: Latency) -> None:
-        if row.subgraphs != 1 or "node_info" in row.spec or "wmode" in row.spec:
+        if row.subgraphs != 1 or "wmode" in row.spec:
             raise _UnknownOperatorError(row.id)
         self._row = row
         self._specs = _layers(row.spec)
@@ -237,6 +251,7 @@ class _SpecReader:
             strides=strides,
             group=group,
             macs=macs,
+            input_bits=16 if self._requested(name, "InputType") == "int16" else 8,
             weight_bytes=packed_bytes("int8", weight, weight_layout(weight, self._block), self._block),
             parameter_bytes=CHANNEL_PARAMETER_BYTES * shape[3],
         )
@@ -251,7 +266,13 @@ class _SpecReader:
         if not layer.macs:
             return layer
         clipped = any(spec["n"] == layer.output and spec.get("act") == "relu6" for spec in self._specs)
-        return layer.model_copy(update={"output_bits": 16 if clipped and self._row.march != "bernoulli2" else 32})
+        narrow = (clipped and self._row.march != "bernoulli2") or self._requested(layer.name, "OutputType") == "int16"
+        return layer.model_copy(update={"output_bits": 16 if narrow else 32})
+
+    def _requested(self, name: str, key: str) -> str | None:
+        """Type that ``node_info`` asks for at the convolution of layer ``name``."""
+        wanted: str | None = self._row.spec.get("node_info", {}).get(f"Conv_{name}", {}).get(key)
+        return wanted
 
 
 def _layers(spec: Spec) -> list[Spec]:

@@ -1,8 +1,8 @@
 """The cost model: what a layer and a subgraph take, from shapes and the march's constants.
 
-A subgraph costs its fixed time, a time per layer, the exposed part of the computing time, and the time to load and to
-store what crosses the DDR interface; the engines overlap little on these machines, so the parts add up (LATENCY.md,
-"Overlap"; ``docs/performance_model.md`` has the evidence and the errors).
+Three engines work on a subgraph: load, compute, store. A small subgraph is one tile and passes through them one after
+the other; the more data it moves the more tiles it has, and the more of the work hides behind the busiest engine
+(LATENCY.md, "Overlap"; ``docs/performance_model.md`` has the evidence and the errors).
 """
 
 from __future__ import annotations
@@ -51,20 +51,29 @@ def layer_costs(schedule: Schedule, latency: Latency) -> tuple[Cost, ...]:
     )
 
 
-def subgraph_us(costs: Sequence[Cost], fitted: Fitted) -> float:
-    """Latency of a subgraph in microseconds."""
-    compute = sum(cost.compute_us for cost in costs)
-    return (
-        fitted.fixed_us
-        + fitted.layer_us * len(costs)
-        + fitted.compute_share * compute
-        + transfer_us(sum((cost.traffic for cost in costs), Traffic()), fitted)
-    )
+def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:
+    """Latency of a subgraph in microseconds: fixed costs, and its groups, which overlap only with prefetching."""
+    groups = [range(len(costs))] if schedule.prefetch else schedule.groups
+    working = sum(_pipelined_us([costs[position] for position in group], fitted) for group in groups)
+    return fitted.fixed_us + fitted.layer_us * len(costs) + working
 
 
-def transfer_us(traffic: Traffic, fitted: Fitted) -> float:
-    """Time to load and store ``traffic``."""
-    return (traffic.loaded / fitted.load_gbps + traffic.stored / fitted.store_gbps) / 1000
+def _pipelined_us(costs: Sequence[Cost], fitted: Fitted) -> float:
+    """The busiest engine, and the exposed part of the others."""
+    traffic = sum((cost.traffic for cost in costs), Traffic())
+    engines = (load_us(traffic, fitted), sum(cost.compute_us for cost in costs), store_us(traffic, fitted))
+    tiles: float = ((traffic.loaded + traffic.stored) / fitted.pipeline_bytes) ** fitted.pipeline_power
+    return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)
+
+
+def load_us(traffic: Traffic, fitted: Fitted) -> float:
+    """Time to load."""
+    return traffic.loaded / fitted.load_gbps / 1000
+
+
+def store_us(traffic: Traffic, fitted: Fitted) -> float:
+    """Time to store."""
+    return traffic.stored / fitted.store_gbps / 1000
 
 
 def compute_us(layer: Layer, latency: Latency, inputs: set[str]) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
 from engine.march.latency import Latency, load_latency
-from engine.perf.model import Cost, Traffic, aligned_shape, layer_costs, subgraph_us, transfer_us
+from engine.perf.model import Cost, Traffic, aligned_shape, layer_costs, load_us, store_us, subgraph_us
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def estimate_subgraph(schedule: Schedule, latency: Latency) -> SubgraphPerforman
     total = sum((cost.traffic for cost in costs), Traffic())
     return SubgraphPerformance(
         name=schedule.name,
-        latency_us=subgraph_us(costs, latency.fitted),
+        latency_us=subgraph_us(schedule, costs, latency.fitted),
         loaded_bytes=total.loaded,
         stored_bytes=total.stored,
         layers=tuple(_layer(schedule, index, cost, latency) for index, cost in enumerate(costs)),
@@ -138,7 +138,7 @@ def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency) -> Laye
         output_shape=layer.output_shape,
         aligned_shape=aligned_shape(layer.output_shape, latency.alignment),
         compute_us=cost.compute_us,
-        transfer_us=transfer_us(cost.traffic, latency.fitted),
+        transfer_us=load_us(cost.traffic, latency.fitted) + store_us(cost.traffic, latency.fitted),
         loaded_bytes=cost.traffic.loaded,
         stored_bytes=cost.traffic.stored,
     )

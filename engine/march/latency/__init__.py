@@ -71,9 +71,10 @@ class Fitted(Data):
         wide_rate: int32 elements per ns that leave the accumulators.
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
         int16_factor: cost of a convolution with int16 input relative to int8.
-        compute_share: part of the computing time that is not hidden behind transfers.
         load_gbps: bytes loaded per ns.
         store_gbps: bytes stored per ns.
+        pipeline_bytes: traffic of a subgraph at which half of what the engines do beside the busiest one is hidden.
+        pipeline_power: how sharply hiding sets in around ``pipeline_bytes``.
     """
 
     fixed_us: float
@@ -88,9 +89,10 @@ class Fitted(Data):
     wide_rate: float
     input_rate: float
     int16_factor: float
-    compute_share: float
     load_gbps: float
     store_gbps: float
+    pipeline_bytes: float
+    pipeline_power: float
 
 
 class Latency(Data):

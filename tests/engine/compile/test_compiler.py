@@ -14,10 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.compile import CompileOptions, OptimizeLevel, compile_model, from_bytes, load
+from engine.compile import (
+    CompileMode,
+    CompileOptions,
+    InputSource,
+    OptimizeLevel,
+    compile_model,
+    from_bytes,
+    load,
+)
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.partition import CPU_OPS, Device, device_of, is_layout_change
-from engine.errors import ContainerError, ModelError, UnsupportedError
+from engine.errors import ConfigError, ContainerError, ModelError, PtqlabError, UnsupportedError
 from engine.ir import load_model
 from engine.simulate import Session
 from tests.golden_cases import BUNDLED, GoldenCase, conversion_cases
@@ -128,6 +136,32 @@ def test_subgraphs_are_connected_regions_of_bpu_nodes(case: GoldenCase) -> None:
             assert not all(is_layout_change(node) for node in segment.nodes)
         else:
             assert all(device_of(node) is Device.CPU or is_layout_change(node) for node in segment.nodes)
+
+
+def test_float_operators_of_the_horizon_domain_run_on_the_cpu() -> None:
+    """``HzSwish`` that placement left on the CPU is a float operator, whatever its domain."""
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1, 2]))
+    y = ir.Value(name="y", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1, 2]))
+    assert device_of(ir.Node("horizon", "HzSwish", [x], outputs=[y])) is Device.CPU
+
+
+OPTIONS_THAT_DO_NOT_FIT: dict[str, tuple[CompileOptions, str, type[PtqlabError], str]] = {
+    "cores": (CompileOptions(core_num=2), "bayes-e", UnsupportedError, "supports 1 per frame"),
+    "cores to come": (CompileOptions(core_num=2), "bernoulli2", UnsupportedError, "only 1 is supported yet"),
+    "function calls": (CompileOptions(max_time_per_fc=1000), "bayes", UnsupportedError, "max_time_per_fc"),
+    "bandwidth": (CompileOptions(compile_mode=CompileMode.BANDWIDTH), "bernoulli2", UnsupportedError, "compile_mode"),
+    "unknown input": (CompileOptions(input_source={"z": InputSource.DDR}), "bayes", ConfigError, r"'z'.*\['x'\]"),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "march", "error", "message"), OPTIONS_THAT_DO_NOT_FIT.values(), ids=OPTIONS_THAT_DO_NOT_FIT.keys()
+)
+def test_options_that_do_not_fit_are_named(
+    options: CompileOptions, march: str, error: type[PtqlabError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        compile_model(load_model(RESIDUAL), march, options)
 
 
 def test_float_models_are_refused() -> None:

@@ -56,13 +56,14 @@ def test_cpu_nodes_split_subgraphs() -> None:
 @pytest.mark.reference
 @pytest.mark.parametrize("march", marches())
 def test_measured_compilations_are_predicted(march: str, reference_dir: Path) -> None:
-    """The bar of this release at O2, rows above 30 us: median latency error 15 %, DDR traffic 2 %."""
+    """The bar of this release at O2, rows above 30 us: latency error 10 % (median), 30 % (p90); DDR traffic 2 %."""
     rows = [row for row in read_rows(reference_dir / "latency" / "latency.jsonl") if row.march == march]
     latency = load_latency(march)
     cases = [case for case in counted(cases_of(rows, latency)) if case[0].optimize_level == "O2"]
     errors = errors_of(cases, latency)
     assert len(cases) >= 150
-    assert np.median(errors.latency) <= 0.15
+    assert np.median(errors.latency) <= 0.10
+    assert np.quantile(errors.latency, 0.9) <= 0.30
     assert np.median(errors.ddr) <= 0.02
 
 
