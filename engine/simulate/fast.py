@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.program import PythonStep
+from engine.simulate.program import PythonStep, aligned_zeros
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
@@ -31,7 +31,7 @@ class Workplace:
     """Memory that one sample is computed in: an arena, scratch for every thread, a barrier."""
 
     arena: NDArray[np.uint8]
-    scratch: NDArray[np.uint8]
+    scratch: tuple[NDArray[np.uint8], ...]
     barrier: NDArray[np.int64]
 
 
@@ -115,7 +115,7 @@ class FastSimulator:
             place = self._workplaces.get_nowait()
         except Empty:
             program = self._graph.program
-            scratch = np.zeros((self._threads, program.scratch_bytes), np.uint8)
+            scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
             place = Workplace(program.new_arena(), scratch, np.zeros(1, np.int64))
         try:
             yield place

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from engine.ops.average_pool import reciprocal
 from engine.ops.base import Attributes, QuantizedOperator
 from engine.ops.conv import shifted_bias
-from engine.ops.fixed_point import wrap_int32
+from engine.ops.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.preprocess import as_convolution
 from engine.ops.windows import Geometry, geometry, tap_corners
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
+from engine.simulate.kernels import vector
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.kernels.vector import LANES, PIXELS
 from engine.simulate.program import Assembler, Operand, Tensor
@@ -116,16 +117,16 @@ def convolution_parameters(
     e_shift = _per_channel(attributes["e_shift"], channels) if attributes["use_sumin"] else np.zeros(channels, np.int64)
     if np.any(shifts["right_shift"] < 0) or np.any(shifts["out_shift"] < 0) or np.any(e_shift > MAX_SHIFT):
         return None
-    if np.any(np.abs(shifts["scale"]) > MAX_SCALE) or np.any(np.abs(e_scale) > MAX_SCALE):
+    if np.any(np.abs(shifts["scale"]) > SCALE_MAX) or np.any(np.abs(e_scale) > MAX_SCALE):
         return None
     rows = {
-        conv.BIAS: wrap_int32(shifted_bias(bias, b_scale)),
-        conv.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
-        conv.SCALE: shifts["scale"],
-        conv.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),
-        conv.E_SCALE: e_scale,
-        conv.E_LEFT: np.maximum(e_shift, 0),
-        conv.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
+        vector.BIAS: wrap_int32(shifted_bias(bias, b_scale)),
+        vector.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
+        vector.SCALE: shifts["scale"] & 0xFFFF,
+        vector.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),
+        vector.E_SCALE: e_scale,
+        vector.E_LEFT: np.maximum(e_shift, 0),
+        vector.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
     }
     params = np.zeros((len(rows), _whole_vectors(channels) + conv.MAX_VECTORS * LANES), np.int32)
     for row, values in rows.items():
@@ -162,13 +163,17 @@ def _emit_depthwise(
     x = operands["x"]
     channels = len(weights)
     packed = np.zeros((weights.shape[1] * weights.shape[2], common["params_pitch"] // 4), np.int32)
-    packed[:, :channels] = weights.reshape(channels, -1).T
+    packed[:, :channels] = weights.reshape(channels, -1).T.astype(np.int32) & 0xFFFF
+    _, height, width, _ = weights.shape
+    own = x.dtype == np.int8 and attributes["dilations"][1] == 1
+    own = own and (width, common["stride_w"]) in conv.ROW_WINDOWS
     program.emit(
         Kind.DEPTHWISE,
         operands,
         units=common["out_h"],
         overrun=(PIXELS * common["stride_w"] * channels + LANES) * x.dtype.itemsize,
         weights=program.address(packed),
+        rows=height if own else 0,
         **_tap_fields(x, attributes, program),
         **common,
     )
@@ -183,16 +188,14 @@ def _emit_matrix_product(
     panels, packed = pack_weights(weights.reshape(groups, len(weights) // groups, kernel))
     pieces = _piece_fields(x, weights, attributes, program)
     pixels = common["out_h"] * common["out_w"]
-    tiles = max(1, round(pixels / conv.TILE_ROWS))
-    step = conv.ROWS[int(panels[0, 0]) - 1]
-    tile_rows = math.ceil(pixels / tiles / step) * step
+    tile_rows = pixels if pixels <= conv.LARGEST_TILE_ROWS else conv.TILE_ROWS
     tiles = math.ceil(pixels / tile_rows)
     splits = min(len(panels), math.ceil(MIN_UNITS / tiles))
     program.emit(
         Kind.CONVOLUTION,
         operands,
         units=tiles * splits,
-        scratch=(tile_rows + max(conv.ROWS)) * pairs * 4,
+        scratch=(tile_rows + max(conv.ROWS)) * pairs * 4 + conv.GATHER_OVERRUN,
         pairs=pairs,
         groups=groups,
         group_weights=packed.strides[0],
@@ -203,7 +206,7 @@ def _emit_matrix_product(
         weights=program.address(packed),
         **pieces,
         **common,
-        overrun=LANES * 4,
+        overrun=conv.GATHER_OVERRUN,
     )
 
 

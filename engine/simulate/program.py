@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.simulate.kernels.convolution import ACCUMULATOR_BYTES
+from engine.simulate.kernels.convolution import ACCUMULATOR_BYTES, STAGING_BYTES
 from engine.simulate.kernels.instructions import INSTRUCTION, Kind
-from engine.simulate.kernels.vector import LANES
 
 Array = NDArray[Any]
 SampleFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
 
 ALIGNMENT = 64
-MIN_SCRATCH = LANES * 4 + ACCUMULATOR_BYTES
+"""Bytes of a cache line."""
+MIN_SCRATCH = STAGING_BYTES + ACCUMULATOR_BYTES
 
 
 @dataclass(eq=False)
@@ -106,10 +106,17 @@ class Program:
 
     def new_arena(self) -> NDArray[np.uint8]:
         """An arena, constant operands filled in."""
-        arena = np.zeros(self.arena_bytes, np.uint8)
+        arena = aligned_zeros(self.arena_bytes)
         for tensor, array in self.initial:
             tensor.view(arena)[...] = array
         return arena
+
+
+def aligned_zeros(size: int) -> NDArray[np.uint8]:
+    """``size`` zero bytes that start at a multiple of :data:`ALIGNMENT`: vectors must not straddle cache lines."""
+    memory = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size]
 
 
 @dataclass
@@ -149,7 +156,8 @@ class Assembler:
 
     def address(self, array: Array) -> int:
         """Address of a constant array, which the program keeps alive."""
-        kept = np.ascontiguousarray(array)
+        kept = aligned_zeros(array.nbytes).view(array.dtype).reshape(array.shape)
+        kept[...] = array
         self._constants.append(kept)
         return int(kept.ctypes.data)
 

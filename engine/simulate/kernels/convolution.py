@@ -5,35 +5,49 @@ from __future__ import annotations
 from typing import Any
 
 from engine.simulate.kernels.jit import compiled
-from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int64_at
+from engine.simulate.kernels.memory import copy_bytes, int16_at, int64_at
 from engine.simulate.kernels.vector import (
     I8,
     I16,
+    I32,
     LANES,
     PIXELS,
     REGISTERS,
-    add_bias,
+    RUN,
     make_add_residual,
     make_dot_tile,
     make_requantize,
+    make_rows_tile,
     make_taps_tile,
+    widen_run,
 )
 
 MAX_VECTORS = len(REGISTERS.rows)
 """Vectors of output channels in the widest panel."""
 TILE_ROWS = 48
-"""Output pixels per tile: their int16 operands stay in the cache while all panels of weights pass."""
+"""Output pixels per tile: whole register tiles, whose operands stay in the cache while all panels of weights pass."""
+LARGEST_TILE_ROWS = 64
+"""An image of no more pixels is one tile."""
 ACCUMULATOR_BYTES = max(rows * (k + 1) for k, rows in enumerate(REGISTERS.rows)) * LANES * 4
 
 ROWS = REGISTERS.rows
-ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (ROWS[min(k, MAX_VECTORS - 1)] for k in range(4))
-dot_tile_1, dot_tile_2, dot_tile_3, dot_tile_4 = (make_dot_tile(min(k, MAX_VECTORS)) for k in range(1, 5))
+ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
+tile_1, tile_2, tile_3, tile_4 = (
+    make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
+)
+row_1, row_2, row_3, row_4 = (make_dot_tile(1, min(k, MAX_VECTORS)) for k in (1, 2, 3, 4))
 taps_tile_int8, taps_tile_int16 = make_taps_tile(I8), make_taps_tile(I16)
+rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2)
+rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
 add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
-requantize_int8, requantize_int16 = make_requantize(I8), make_requantize(I16)
+requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
 
-BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
-"""Rows of the parameters of a convolution, int32."""
+GATHER_OVERRUN = RUN * 2
+"""Bytes that :func:`gather` may touch behind its operands."""
+STAGING_BYTES = max(ROWS) * LANES * 4
+"""Working memory for vectors of results that are stored in part."""
+ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
+"""Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""
 
 
 @compiled
@@ -42,7 +56,7 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
 
     ``scratch`` holds a vector for partial stores, a tile of accumulators and a tile of int16 operands.
     """
-    accumulators = scratch + LANES * 4
+    accumulators = scratch + STAGING_BYTES
     operands = accumulators + ACCUMULATOR_BYTES
     panel_table = int64_at(f.panel_table, 3 * f.panels)
     pitch = f.pairs * 4
@@ -59,67 +73,79 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
                 row = 0
                 while row < rows:
-                    step = dot_tile(vectors, operands + row * pitch, pitch, weights, f.pairs, accumulators)
-                    count, channel = min(step, rows - row), group * group_channels + column
+                    count = dot_products(
+                        rows - row, vectors, operands + row * pitch, pitch, weights, f.pairs, accumulators
+                    )
+                    channel = group * group_channels + column
                     finish(
                         f, arena, scratch, accumulators, vectors, first + row, count, channel, group_channels - column
                     )
-                    row += step
+                    row += count
 
 
 @compiled
-def dot_tile(vectors: int, a: int, pitch: int, weights: int, pairs: int, out: int) -> int:
-    """The tile kernel for that many vectors of channels; the number of rows it computed."""
+def dot_products(rows: int, vectors: int, a: int, pitch: int, weights: int, pairs: int, out: int) -> int:
+    """Dot products of up to ``rows`` rows with a panel of ``vectors`` vectors of channels; the rows that it computed.
+
+    A last tile may compute rows that do not exist; a single row has a kernel of its own.
+    """
     if vectors == 1:
-        dot_tile_1(a, pitch, weights, pairs, out)
-        return ROWS_1
+        if rows == 1:
+            row_1(a, pitch, weights, pairs, out)
+        else:
+            tile_1(a, pitch, weights, pairs, out)
+        return min(rows, ROWS_1)
     if vectors == 2:
-        dot_tile_2(a, pitch, weights, pairs, out)
-        return ROWS_2
+        if rows == 1:
+            row_2(a, pitch, weights, pairs, out)
+        else:
+            tile_2(a, pitch, weights, pairs, out)
+        return min(rows, ROWS_2)
     if vectors == 3:
-        dot_tile_3(a, pitch, weights, pairs, out)
-        return ROWS_3
-    dot_tile_4(a, pitch, weights, pairs, out)
-    return ROWS_4
+        if rows == 1:
+            row_3(a, pitch, weights, pairs, out)
+        else:
+            tile_3(a, pitch, weights, pairs, out)
+        return min(rows, ROWS_3)
+    if rows == 1:
+        row_4(a, pitch, weights, pairs, out)
+    else:
+        tile_4(a, pitch, weights, pairs, out)
+    return min(rows, ROWS_4)
 
 
 @compiled
 def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> None:
     """Copy what the dot products of ``rows`` pixels read to int16 rows of ``2 * pairs`` elements."""
-    width = 2 * f.pairs
-    used = f.taps * f.tap_length
+    width, used = 2 * f.pairs, f.taps * f.tap_length
     if f.taps == 1 and used == width == f.in_c and f.stride_h == 1 and f.stride_w == 1 and f.x_bytes == 1:
         # Pointwise: the rows lie one behind the other.
-        whole, every = int16_at(operands, rows * width), int8_at(x + first * width, rows * width)
-        for k in range(rows * width):
-            whole[k] = every[k]
+        widen_run(x + first * width, operands, rows * width)
         return
-    target = int16_at(operands, rows * width)
     offsets = int64_at(f.tap_offsets, f.taps)
     group_start = group * (f.in_c // f.groups) * f.x_bytes
+    out_y, out_x = first // f.out_w, first % f.out_w
     for row in range(rows):
-        pixel = first + row
-        corner = (pixel // f.out_w) * f.stride_h * f.in_w + (pixel % f.out_w) * f.stride_w
+        corner = out_y * f.stride_h * f.in_w + out_x * f.stride_w
         source = x + corner * f.in_c * f.x_bytes + group_start
-        at = row * width
+        target = operands + row * width * 2
         for tap in range(f.taps):
             if f.x_bytes == 1:
-                piece = int8_at(source + offsets[tap], f.tap_length)
-                for k in range(f.tap_length):
-                    target[at + k] = piece[k]
+                widen_run(source + offsets[tap], target, f.tap_length)
             else:
-                wide = int16_at(source + offsets[tap], f.tap_length)
-                for k in range(f.tap_length):
-                    target[at + k] = wide[k]
-            at += f.tap_length
+                copy_bytes(source + offsets[tap], target, f.tap_length * 2)
+            target += f.tap_length * 2
         if used < width:
-            target[at] = 0
+            int16_at(target, 1)[0] = 0
+        out_x += 1
+        if out_x == f.out_w:
+            out_y, out_x = out_y + 1, 0
 
 
 @compiled
 def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     """Depthwise convolution of an already padded image: units are output rows."""
-    accumulators = scratch + LANES * 4
+    accumulators = scratch + STAGING_BYTES
     step = f.stride_w * f.in_c * f.x_bytes
     for out_y in range(begin, end):
         row = arena + f.x + out_y * f.stride_h * f.in_w * f.in_c * f.x_bytes
@@ -127,12 +153,29 @@ def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             weights = f.weights + channel * 4
             for out_x in range(0, f.out_w, PIXELS):
                 source = row + out_x * step + channel * f.x_bytes
-                if f.x_bytes == 1:
-                    taps_tile_int8(source, step, f.tap_offsets, f.taps, weights, f.params_pitch, accumulators)
-                else:
-                    taps_tile_int16(source, step, f.tap_offsets, f.taps, weights, f.params_pitch, accumulators)
+                window_tile(f, source, step, weights, accumulators)
                 pixel, count = out_y * f.out_w + out_x, min(PIXELS, f.out_w - out_x)
                 finish(f, arena, scratch, accumulators, 1, pixel, count, channel, f.out_c - channel)
+
+
+@compiled
+def window_tile(f: Any, x: int, step: int, weights: int, out: int) -> None:
+    """The depthwise tile kernel that suits the window; ``rows`` is 0 for a window that has none of its own."""
+    column = f.in_c * f.x_bytes
+    if f.rows == 0:
+        if f.x_bytes == 1:
+            taps_tile_int8(x, step, f.tap_offsets, f.taps, weights, f.params_pitch, out)
+        else:
+            taps_tile_int16(x, step, f.tap_offsets, f.taps, weights, f.params_pitch, out)
+    elif f.taps == 3 * f.rows:
+        if f.stride_w == 1:
+            rows_tile_3_1(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
+        else:
+            rows_tile_3_2(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
+    elif f.stride_w == 1:
+        rows_tile_5_1(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
+    else:
+        rows_tile_5_2(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
 
 
 @compiled
@@ -143,49 +186,33 @@ def finish(
 
     The tile begins at output ``pixel`` and ``channel``; only ``channels`` of its columns exist.
     """
-    e_bytes, y_bytes, out_c, low, high, pitch = f.e_bytes, f.y_bytes, f.out_c, f.low, f.high, f.params_pitch
-    e, y = arena + f.e, arena + f.y
+    tile_step, e_step, y_step = vectors * LANES * 4, f.out_c * f.e_bytes, f.out_c * f.y_bytes
     for v in range(vectors):
         lanes = min(LANES, channels - v * LANES)
         if lanes <= 0:
             break
         start = channel + v * LANES
-        bias = f.params + start * 4
-        for i in range(pixels):
-            accumulator = tile + (i * vectors + v) * LANES * 4
-            at = (pixel + i) * out_c + start
-            if e_bytes == 1:
-                add_residual_int8(
-                    accumulator, e + at, bias + E_SCALE * pitch, bias + E_LEFT * pitch, bias + E_RIGHT * pitch
-                )
-            elif e_bytes == 2:
-                add_residual_int16(
-                    accumulator, e + at * 2, bias + E_SCALE * pitch, bias + E_LEFT * pitch, bias + E_RIGHT * pitch
-                )
-            target = y + at * y_bytes if lanes == LANES else scratch
-            if y_bytes == 4:
-                add_bias(accumulator, bias, low, target)
-            elif y_bytes == 1:
-                requantize_int8(
-                    accumulator,
-                    bias,
-                    bias + RIGHT_SHIFT * pitch,
-                    bias + SCALE * pitch,
-                    bias + OUT_SHIFT * pitch,
-                    low,
-                    high,
-                    target,
-                )
-            else:
-                requantize_int16(
-                    accumulator,
-                    bias,
-                    bias + RIGHT_SHIFT * pitch,
-                    bias + SCALE * pitch,
-                    bias + OUT_SHIFT * pitch,
-                    low,
-                    high,
-                    target,
-                )
-            if lanes < LANES:
-                copy_bytes(scratch, y + at * y_bytes, lanes * y_bytes)
+        at = pixel * f.out_c + start
+        accumulators, params = tile + v * LANES * 4, f.params + start * 4
+        if f.e_bytes == 1:
+            add_residual_int8(accumulators, tile_step, arena + f.e + at, e_step, pixels, params, f.params_pitch)
+        elif f.e_bytes == 2:
+            add_residual_int16(accumulators, tile_step, arena + f.e + at * 2, e_step, pixels, params, f.params_pitch)
+        y = arena + f.y + at * f.y_bytes
+        if lanes == LANES:
+            requantize(f, accumulators, tile_step, y, y_step, pixels, params)
+        else:
+            requantize(f, accumulators, tile_step, scratch, LANES * f.y_bytes, pixels, params)
+            for i in range(pixels):
+                copy_bytes(scratch + i * LANES * f.y_bytes, y + i * y_step, lanes * f.y_bytes)
+
+
+@compiled
+def requantize(f: Any, accumulators: int, tile_step: int, y: int, y_step: int, pixels: int, params: int) -> None:
+    """Results of one vector of channels for some pixels, in the width of the output."""
+    if f.y_bytes == 1:
+        requantize_int8(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low, f.high)
+    elif f.y_bytes == 2:
+        requantize_int16(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low, f.high)
+    else:
+        requantize_int32(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low, f.high)

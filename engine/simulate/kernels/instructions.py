@@ -48,6 +48,7 @@ FIELDS = (
     "taps",  # pieces that the window consists of
     "tap_offsets",  # address of their byte offsets in x, int64
     "tap_length",  # elements per piece
+    "rows",  # DEPTHWISE: rows of the window where its width and stride have a kernel of their own, else 0
     "pairs",  # CONVOLUTION: int16 pairs per dot product
     "groups",
     "group_weights",  # bytes of weights per group

@@ -12,7 +12,7 @@ from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import movement as move
 from engine.simulate.kernels.instructions import Kind
-from engine.simulate.kernels.jit import compiled
+from engine.simulate.kernels.jit import compiled, entry, sources_digest
 from engine.simulate.kernels.vector import atomic_increment, atomic_load
 
 CONVOLUTION, DEPTHWISE, PAD = int(Kind.CONVOLUTION), int(Kind.DEPTHWISE), int(Kind.PAD)
@@ -32,25 +32,31 @@ else:
         return 0
 
 
-@compiled
-def run(program: Any, arena: int, scratch: int, barrier: int, thread: int, threads: int) -> None:
-    """Run all instructions of ``program`` as thread ``thread`` of ``threads``.
+def make_run(sources: str) -> Callable[[Any, int, int, int, int, int], None]:
+    """The machine; ``sources`` is the digest by which code that was kept on disk is recognised as still valid."""
 
-    Args:
-        program: array of ``INSTRUCTION`` records.
-        arena: address of the buffers.
-        scratch: address of this thread's own working memory.
-        barrier: address of an int64 counter, 0 at the start, that all threads share.
-        thread: 0-based number of this thread.
-        threads: how many run the same program on the same arena.
-    """
-    for index in range(len(program)):
-        f = program[index]
-        begin, end = thread * f.units // threads, (thread + 1) * f.units // threads
-        if begin < end:
-            execute(f, arena, scratch, begin, end)
-        if threads > 1:
-            wait(barrier, (index + 1) * threads)
+    @entry
+    def run(program: Any, arena: int, scratch: int, barrier: int, thread: int, threads: int) -> None:
+        """Run all instructions of ``program`` as thread ``thread`` of ``threads``.
+
+        Args:
+            program: array of ``INSTRUCTION`` records.
+            arena: address of the buffers.
+            scratch: address of this thread's own working memory.
+            barrier: address of an int64 counter, 0 at the start, that all threads share.
+            thread: 0-based number of this thread.
+            threads: how many run the same program on the same arena.
+        """
+        _ = sources
+        for index in range(len(program)):
+            f = program[index]
+            begin, end = thread * f.units // threads, (thread + 1) * f.units // threads
+            if begin < end:
+                execute(f, arena, scratch, begin, end)
+            if threads > 1:
+                wait(barrier, (index + 1) * threads)
+
+    return run
 
 
 @compiled
@@ -85,3 +91,6 @@ def wait(barrier: int, arrivals: int) -> None:
         spins += 1
         if spins > SPINS:
             give_way()
+
+
+run = make_run(sources_digest())

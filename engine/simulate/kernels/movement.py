@@ -69,10 +69,12 @@ def reach(dims: Any, strides: int) -> Any:
 
 @compiled
 def copy_plane(x: Any, y: Any, dims: Any) -> None:
-    """The two inner dimensions of :func:`strided_copy`."""
-    for k in range(dims[2]):
-        for m in range(dims[3]):
-            y[k * dims[10] + m * dims[11]] = x[k * dims[6] + m * dims[7]]
+    """The two inner dimensions of :func:`strided_copy`, the longer one inside."""
+    outer, inner = (2, 3) if dims[2] < dims[3] else (3, 2)
+    for k in range(dims[outer]):
+        x_start, y_start = k * dims[outer + 4], k * dims[outer + 8]
+        for m in range(dims[inner]):
+            y[y_start + m * dims[inner + 8]] = x[x_start + m * dims[inner + 4]]
 
 
 @compiled

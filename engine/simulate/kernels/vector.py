@@ -50,17 +50,22 @@ def _host_registers() -> Registers:
 REGISTERS = _host_registers()
 LANES = REGISTERS.lanes
 VECTOR = ir.VectorType(I32, LANES)
+RUN = 2 * LANES
+"""int16 that a register holds."""
 PIXELS = 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight."""
 
 
-def make_dot_tile(vectors: int) -> Callable[..., None]:
+BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
+"""Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
+
+
+def make_dot_tile(rows: int, vectors: int) -> Callable[..., None]:
     """Intrinsic ``(a, pitch, w, pairs, out)``: a tile of dot products.
 
-    ``out[r, c] = sum_k a[r, k] * w[k, c]`` for ``REGISTERS.rows[vectors - 1]`` rows and ``vectors * LANES`` columns;
-    ``a`` int16 rows ``pitch`` bytes apart, ``w`` int16 (pairs, columns, 2), ``out`` int32, dense.
+    ``out[r, c] = sum_k a[r, k] * w[k, c]`` for ``rows`` rows and ``vectors * LANES`` columns; ``a`` int16 rows
+    ``pitch`` bytes apart, ``w`` int16 (pairs, columns, 2), ``out`` int32, dense.
     """
-    rows = REGISTERS.rows[vectors - 1]
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         a, pitch, w, pairs, out = args
@@ -84,13 +89,30 @@ def make_dot_tile(vectors: int) -> Callable[..., None]:
     return dot_tile
 
 
+@intrinsic
+def widen_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
+    """Copy ``size`` int8 to int16; up to :data:`RUN` - 1 more are read and written behind them."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        source, target, size = args
+        runs = builder.udiv(builder.add(size, _int(RUN - 1)), _int(RUN))
+        with cgutils.for_range(builder, runs) as loop:
+            start = builder.mul(loop.index, _int(RUN))
+            narrow = _load(builder, builder.add(source, start), ir.VectorType(I8, RUN))
+            wide = builder.sext(narrow, ir.VectorType(I16, RUN))
+            _store(builder, wide, builder.add(target, builder.mul(start, _int(2))))
+        return context.get_dummy_value()
+
+    return _addresses(3), codegen
+
+
 def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:
-    """Intrinsic ``(x, step, offsets, taps, w, w_pitch, out)``: a depthwise tile.
+    """Intrinsic ``(x, step, offsets, taps, w, w_pitch, out)``: a depthwise tile of any window.
 
     ``out[p, c] = sum_t x[p * step + offsets[t] + c] * w[t, c]`` for :data:`PIXELS` pixels and ``LANES`` channels;
-    ``x`` of ``x_type``, ``step`` and ``offsets`` (int64) in bytes, ``w`` int32 rows ``w_pitch`` bytes apart.
+    ``x`` of ``x_type``; ``step`` and ``offsets`` (int64) in bytes; ``w`` int16 pairs (weight, 0), rows ``w_pitch``
+    bytes apart; ``out`` int32, dense.
     """
-    narrow = ir.VectorType(x_type, LANES)
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, step, offsets, taps, w, w_pitch, out = args
@@ -100,8 +122,8 @@ def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:
             offset = _load(builder, builder.add(offsets, builder.mul(loop.index, _int(8))), I64)
             weight = _load(builder, builder.add(w, builder.mul(loop.index, w_pitch)), VECTOR)
             for start, total in zip(starts, tile, strict=True):
-                wide = builder.sext(_load(builder, builder.add(start, offset), narrow), VECTOR)
-                builder.store(builder.add(builder.load(total), builder.mul(wide, weight)), total)
+                value = _load_wide(builder, builder.add(start, offset), x_type)
+                builder.store(_add_dot_of_pairs(builder, builder.load(total), value, weight), total)
         return _write(context, builder, tile, out)
 
     @intrinsic
@@ -113,75 +135,108 @@ def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:
     return taps_tile
 
 
-def make_add_residual(e_type: ir.IntType) -> Callable[..., None]:
-    """Intrinsic ``(acc, e, scale, left, right)``: ``acc += ((e * scale) << left) >> right`` on one int32 vector.
+def make_rows_tile(x_type: ir.IntType, kernel_w: int, stride: int) -> Callable[..., None]:
+    """Intrinsic ``(x, column, offsets, rows, w, w_pitch, out)``: a depthwise tile of a common window.
 
-    ``e`` of ``e_type``; all arguments are addresses.
+    As :func:`make_taps_tile` for ``rows`` kernel rows of ``kernel_w`` neighbouring columns and pixels ``stride``
+    columns apart, but every column is loaded and widened once for all pixels that see it. ``column`` is the distance
+    of columns in bytes, ``offsets`` those of the kernel's taps, row by row.
     """
-    narrow = ir.VectorType(e_type, LANES)
+    columns = (PIXELS - 1) * stride + kernel_w
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        acc, e, scale, left, right = args
-        product = builder.mul(builder.sext(_load(builder, e, narrow), VECTOR), _load(builder, scale, VECTOR))
-        moved = builder.ashr(builder.shl(product, _load(builder, left, VECTOR)), _load(builder, right, VECTOR))
-        _store(builder, builder.add(_load(builder, acc, VECTOR), moved), acc)
+        x, column, offsets, rows, w, w_pitch, out = args
+        tile = [_zeroed(builder) for _ in range(PIXELS)]
+        distances = [builder.mul(column, _int(index)) for index in range(columns)]
+        with cgutils.for_range(builder, rows) as loop:
+            first = builder.mul(loop.index, _int(kernel_w))
+            start = builder.add(x, _load(builder, builder.add(offsets, builder.mul(first, _int(8))), I64))
+            addresses = [builder.add(w, builder.mul(builder.add(first, _int(k)), w_pitch)) for k in range(kernel_w)]
+            weights = [_load(builder, address, VECTOR) for address in addresses]
+            for index, distance in enumerate(distances):
+                value = _load_wide(builder, builder.add(start, distance), x_type)
+                for pixel, total in enumerate(tile):
+                    k = index - pixel * stride
+                    if 0 <= k < kernel_w:
+                        builder.store(_add_dot_of_pairs(builder, builder.load(total), value, weights[k]), total)
+        return _write(context, builder, tile, out)
+
+    @intrinsic
+    def rows_tile(
+        typing_context: Any, x: Any, column: Any, offsets: Any, rows: Any, w: Any, w_pitch: Any, out: Any
+    ) -> Any:
+        return _addresses(7), codegen
+
+    return rows_tile
+
+
+def make_add_residual(e_type: ir.IntType) -> Callable[..., None]:
+    """Intrinsic ``(acc, acc_step, e, e_step, count, params, pitch)``: adds the residual to a column of accumulators.
+
+    ``acc[i] += ((e[i] * scale) << left) >> right`` for ``count`` vectors ``acc_step`` and ``e_step`` bytes apart; the
+    parameter rows :data:`E_SCALE`, :data:`E_LEFT` and :data:`E_RIGHT` are ``pitch`` bytes apart.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        acc, acc_step, e, e_step, count, params, pitch = args
+        scale, left, right = (_row(builder, params, pitch, row) for row in (E_SCALE, E_LEFT, E_RIGHT))
+        with cgutils.for_range(builder, count) as loop:
+            source = builder.add(e, builder.mul(loop.index, e_step))
+            target = builder.add(acc, builder.mul(loop.index, acc_step))
+            product = builder.mul(_load_wide(builder, source, e_type), scale)
+            moved = builder.ashr(builder.shl(product, left), right)
+            _store(builder, builder.add(_load(builder, target, VECTOR), moved), target)
         return context.get_dummy_value()
 
     @intrinsic
-    def add_residual(typing_context: Any, acc: Any, e: Any, scale: Any, left: Any, right: Any) -> Any:
-        return _addresses(5), codegen
+    def add_residual(
+        typing_context: Any, acc: Any, acc_step: Any, e: Any, e_step: Any, count: Any, params: Any, pitch: Any
+    ) -> Any:
+        return _addresses(7), codegen
 
     return add_residual
 
 
 def make_requantize(y_type: ir.IntType) -> Callable[..., None]:
-    """Intrinsic ``(acc, bias, right_shift, scale, out_shift, low, high, y)`` on one vector.
+    """Intrinsic ``(acc, acc_step, y, y_step, count, params, pitch, low, high)``: accumulators to results.
 
-    ``y = clip((sat16((acc + bias) >> right_shift) * scale) >> out_shift, low, high)``; ``low`` and ``high`` are
-    numbers, the others addresses of int32 vectors, of ``y_type`` for ``y``.
+    ``y[i] = clip((sat16((acc[i] + bias) >> right_shift) * scale) >> out_shift, low, high)`` for ``count`` vectors
+    ``acc_step`` and ``y_step`` bytes apart; the parameter rows :data:`BIAS` to :data:`OUT_SHIFT` are ``pitch`` bytes
+    apart. For int32 results ``y[i] = max(acc[i] + bias, low)``.
     """
-    narrow = ir.VectorType(y_type, LANES)
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        acc, bias, right_shift, scale, out_shift, low, high, y = args
-        total = builder.add(_load(builder, acc, VECTOR), _load(builder, bias, VECTOR))
-        shifted = builder.ashr(total, _load(builder, right_shift, VECTOR))
-        narrowed = _clip(builder, shifted, _int32(builder, -32768), _int32(builder, 32767))
-        product = builder.mul(narrowed, _load(builder, scale, VECTOR))
-        result = builder.ashr(product, _load(builder, out_shift, VECTOR))
-        bounds = (_splat(builder, builder.trunc(bound, I32)) for bound in (low, high))
-        _store(builder, builder.trunc(_clip(builder, result, *bounds), narrow), y)
+        acc, acc_step, y, y_step, count, params, pitch, low, high = args
+        bias, right, scale, out = (_row(builder, params, pitch, k) for k in (BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT))
+        least, most = (_splat(builder, builder.trunc(bound, I32)) for bound in (low, high))
+        minimum, maximum = (_splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
+        with cgutils.for_range(builder, count) as loop:
+            total = builder.add(_load(builder, builder.add(acc, builder.mul(loop.index, acc_step)), VECTOR), bias)
+            target = builder.add(y, builder.mul(loop.index, y_step))
+            if y_type is I32:
+                _store(builder, _larger(builder, total, least), target)
+            else:
+                narrowed = _clip(builder, builder.ashr(total, right), minimum, maximum)
+                result = _clip(builder, builder.ashr(_dot_of_pairs(builder, narrowed, scale), out), least, most)
+                _store(builder, builder.trunc(result, ir.VectorType(y_type, LANES)), target)
         return context.get_dummy_value()
 
     @intrinsic
     def requantize(
         typing_context: Any,
         acc: Any,
-        bias: Any,
-        right_shift: Any,
-        scale: Any,
-        out_shift: Any,
+        acc_step: Any,
+        y: Any,
+        y_step: Any,
+        count: Any,
+        params: Any,
+        pitch: Any,
         low: Any,
         high: Any,
-        y: Any,
     ) -> Any:
-        return _addresses(8), codegen
+        return _addresses(9), codegen
 
     return requantize
-
-
-@intrinsic
-def add_bias(typing_context: Any, acc: Any, bias: Any, low: Any, y: Any) -> Any:
-    """``y = max(acc + bias, low)`` on one int32 vector; ``low`` is a number, the others addresses."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        acc, bias, low, y = args
-        total = builder.add(_load(builder, acc, VECTOR), _load(builder, bias, VECTOR))
-        bound = _splat(builder, builder.trunc(low, I32))
-        _store(builder, builder.select(builder.icmp_signed(">", total, bound), total, bound), y)
-        return context.get_dummy_value()
-
-    return _addresses(4), codegen
 
 
 @intrinsic
@@ -223,10 +278,6 @@ def _int(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
 
 
-def _int32(builder: ir.IRBuilder, value: int) -> ir.Value:
-    return _splat(builder, ir.Constant(I32, value))
-
-
 def _zeroed(builder: ir.IRBuilder) -> ir.Value:
     slot = cgutils.alloca_once(builder, VECTOR)
     builder.store(ir.Constant(VECTOR, None), slot)
@@ -235,6 +286,11 @@ def _zeroed(builder: ir.IRBuilder) -> ir.Value:
 
 def _load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type) -> ir.Value:
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
+
+
+def _load_wide(builder: ir.IRBuilder, address: ir.Value, kind: ir.IntType) -> ir.Value:
+    """A vector of narrow integers, sign-extended to 32 bits."""
+    return builder.sext(_load(builder, address, ir.VectorType(kind, LANES)), VECTOR)
 
 
 def _store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
@@ -247,17 +303,29 @@ def _splat(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.shuffle_vector(first, undefined, ir.Constant(VECTOR, [0] * LANES))
 
 
+def _row(builder: ir.IRBuilder, params: ir.Value, pitch: ir.Value, row: int) -> ir.Value:
+    return _load(builder, builder.add(params, builder.mul(pitch, _int(row))), VECTOR)
+
+
+def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.select(builder.icmp_signed(">", a, b), a, b)
+
+
 def _clip(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
-    raised = builder.select(builder.icmp_signed(">", value, low), value, low)
+    raised = _larger(builder, value, low)
     return builder.select(builder.icmp_signed("<", raised, high), raised, high)
 
 
 def _add_dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:
-    """``total + a.low * w.low + a.high * w.high`` per lane: the pattern that LLVM knows as pmaddwd."""
+    return builder.add(total, _dot_of_pairs(builder, a, w))
+
+
+def _dot_of_pairs(builder: ir.IRBuilder, a: ir.Value, w: ir.Value) -> ir.Value:
+    """``a.low * w.low + a.high * w.high`` per lane: the pattern that LLVM knows as pmaddwd."""
     pairs, wide = ir.VectorType(I16, PAIR * LANES), ir.VectorType(I32, PAIR * LANES)
     products = builder.mul(builder.sext(builder.bitcast(a, pairs), wide), builder.sext(builder.bitcast(w, pairs), wide))
     low, high = (_every_second(builder, products, start) for start in range(PAIR))
-    return builder.add(total, builder.add(low, high))
+    return builder.add(low, high)
 
 
 def _every_second(builder: ir.IRBuilder, value: ir.Value, start: int) -> ir.Value:
