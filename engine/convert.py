@@ -17,6 +17,7 @@ from engine.calibrate import (
     METHODS,
     CalibrationOptions,
     FolderData,
+    Kernels,
     StatisticsOptions,
     apply_thresholds,
     calibrate,
@@ -257,7 +258,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
     Args:
         compiled: the compiled model.
         calibrated: the calibrated model that it was made from.
-        cosines: similarity by float tensor.
+        cosines: similarity by node and by float tensor.
     """
     thresholds = {
         before_calibration(node.outputs[0]).name: float(read_calibration(node).thresholds.max(initial=0))
@@ -277,7 +278,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     on=segment.device.value,
                     subgraph=subgraph if on_bpu else None,
                     type=node.op_type,
-                    cosine=cosines.get(float_name(node.outputs[0])),
+                    cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
                     threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
                     data_type=_data_type(node) if on_bpu else "float",
                 )
@@ -365,8 +366,9 @@ def _calibrate(optimized: ir.Model, placed: ir.Model, data: FolderData | None, o
     method = METHODS[options.calibration_type]
     if data is None or not method.needs_data:
         return apply_thresholds(placed, None)
-    statistics = collect(optimized, calibration_tensors(placed), data, StatisticsOptions.covering([options]))
-    return calibrate(placed, statistics, options)
+    # Plain kernels: float sums in the original's order, so that thresholds and similarities are the original's.
+    wanted = StatisticsOptions.covering([options], kernels=Kernels.PLAIN)
+    return calibrate(placed, collect(optimized, calibration_tensors(placed), data, wanted), options)
 
 
 def _log_placement(placement: Placement) -> None:
@@ -375,9 +377,10 @@ def _log_placement(placement: Placement) -> None:
 
 
 def _cosines(optimized: ir.Model, comparison: Comparison) -> dict[str, float]:
-    """Similarities by tensor: a quantised node is compared by what the last float node that it stands for computes."""
+    """Similarities by name of a node, and by name of the tensor for quantised nodes that have no float node's name."""
     producers = {str(value.name): str(node.name) for node in optimized.graph for value in node.outputs}
-    return {tensor: comparison.nodes[node] for tensor, node in producers.items() if node in comparison.nodes}
+    tensors = {tensor: comparison.nodes[node] for tensor, node in producers.items() if node in comparison.nodes}
+    return {**tensors, **comparison.nodes}
 
 
 def _behind_copies(value: ir.Value | None) -> ir.Value:

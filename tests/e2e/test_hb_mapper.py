@@ -244,10 +244,7 @@ def assert_one_error(finished: subprocess.CompletedProcess[str], message: str) -
 @pytest.mark.reference
 @pytest.mark.parametrize("name", ["p_rgb", "res", "p_nv12", "b2_se"])
 def test_golden_conversions(name: str, reference_dir: Path, tmp_path: Path) -> None:
-    """The original's own YAML and data convert, and the output is the original's.
-
-    Up to the last bit of a scale: a threshold is a maximum of float sums, whose order differs between float libraries.
-    """
+    """The original's own YAML and data convert, and the output is the original's, bit for bit."""
     golden = reference_dir / "golden" / "conversions"
     for suffix in (".float.onnx", ".yaml"):
         shutil.copy(golden / f"{name}{suffix}", tmp_path)
@@ -263,4 +260,36 @@ def test_golden_conversions(name: str, reference_dir: Path, tmp_path: Path) -> N
     assert finished.returncode == 0, finished.stdout
     outputs = Session(tmp_path / "out" / f"{name}.bin").run(feed)
     for key, array in expected.items():
-        np.testing.assert_allclose(outputs[key], array, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(outputs[key], array)
+
+
+@pytest.mark.reference
+def test_tables_of_a_real_network_are_those_of_the_original(reference_dir: Path, tmp_path: Path) -> None:
+    """EfficientNet-Lite0, 50 images, ``max``: every row of both tables; the original's sums are float32."""
+    model = reference_dir.parent / "models" / "efficientnet_lite0.onnx"
+    if not model.is_file():
+        pytest.skip(f"no model {model}")
+    (tmp_path / "images").mkdir()
+    with np.load(reference_dir / "calibration" / "efficientnet_lite0_calibration_images.npz") as archive:
+        for index, image in enumerate(archive["images"]):
+            image.transpose(2, 0, 1).astype(np.float32).tofile(tmp_path / "images" / f"{index:03}.bin")
+    write_config(
+        tmp_path,
+        model_parameters={"onnx_model": str(model)},
+        input_parameters={"input_name": "data"},
+        calibration_parameters={"cal_data_type": "float32"},
+    )
+    finished = run(tmp_path, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    assert finished.returncode == 0, finished.stdout
+    lines = [line.split() for line in finished.stdout.splitlines()]
+    printed = {cells[0]: cells[1:] for cells in lines if len(cells) == 7 and cells[1] in ("BPU", "CPU")}
+    reference = json.loads((reference_dir / "calibration" / "max.json").read_text())
+    assert list(printed) == [row["node"] for row in reference["nodes"]]
+    for row in reference["nodes"]:
+        on, subgraph, kind, cosine, threshold, dtype = printed[row["node"]]
+        expected = (row["on"], row["subgraph"], row["type"], row["threshold"], row["dtype"])
+        assert (on, subgraph, kind, threshold, dtype) == expected
+        assert float(cosine) == pytest.approx(float(row["cosine"]), abs=2e-5)
+    (output,) = (cells for cells in lines if cells[0] == "prob" and len(cells) == 5)
+    expected_output = [reference["output"][key] for key in ("cosine", "l1", "l2", "chebyshev")]
+    assert [float(cell) for cell in output[1:]] == pytest.approx(expected_output, abs=1e-6)
