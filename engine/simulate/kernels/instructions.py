@@ -23,6 +23,9 @@ class Kind(IntEnum):
     MAX_POOL = 6
     AVERAGE_POOL = 7
     GLOBAL_AVERAGE = 8
+    BILINEAR = 9
+    QUANTIZE = 10
+    DEQUANTIZE = 11
 
 
 FIELDS = (
@@ -31,7 +34,7 @@ FIELDS = (
     "x",  # arena offset of the first operand, bytes
     "e",  # arena offset of the second operand
     "y",  # arena offset of the result
-    "x_bytes",  # bytes per element: 1 or 2
+    "x_bytes",  # bytes per element: 1, 2 or 4
     "e_bytes",  # 0 where there is no second operand
     "y_bytes",  # 1, 2 or 4
     "in_h",
@@ -45,6 +48,7 @@ FIELDS = (
     "top",  # PAD: rows above
     "left",  # PAD: columns to the left
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
+    "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of
     "tap_offsets",  # address of their byte offsets in x, int64
     "tap_length",  # elements per piece
@@ -57,16 +61,19 @@ FIELDS = (
     "panels",  # panels of output channels per group
     "panel_table",  # address: vectors, first channel, byte offset of the weights; int64 (panels, 3)
     "weights",  # address
-    "params",  # address of parameter rows, one value per output channel
+    "params",  # address of parameter rows, one value per output channel; QUANTIZE: float32 scales
     "params_pitch",  # bytes between two rows
     "low",  # smallest and largest value of the result
     "high",
     "shift",  # AVERAGE_POOL: fraction bits
     "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
+    "twice",  # BILINEAR: 1 to floor after either direction
+    "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3)
+    "columns_from",  # BILINEAR: the same per output column
     "dims",  # address of a shape and strides in elements: int64 (rows, 4)
     "table",  # address of look-up tables of 256 entries
-    "period",  # TABLE: number of tables; element i uses table i % period
-    "count",  # TABLE: elements per unit
+    "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales
+    "count",  # TABLE: elements per unit; QUANTIZE: elements that one scale covers
 )
 
 INSTRUCTION = np.dtype([(name, np.int64) for name in FIELDS])

@@ -8,6 +8,7 @@ from typing import Any
 
 from numba import types
 
+from engine.simulate.kernels import conversion
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import movement as move
@@ -18,6 +19,7 @@ from engine.simulate.kernels.vector import atomic_increment, atomic_load
 CONVOLUTION, DEPTHWISE, PAD = int(Kind.CONVOLUTION), int(Kind.DEPTHWISE), int(Kind.PAD)
 COPY, TABLE, ELEMENTWISE = int(Kind.COPY), int(Kind.TABLE), int(Kind.ELEMENTWISE)
 MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE = int(Kind.MAX_POOL), int(Kind.AVERAGE_POOL), int(Kind.GLOBAL_AVERAGE)
+BILINEAR, QUANTIZE, DEQUANTIZE = int(Kind.BILINEAR), int(Kind.QUANTIZE), int(Kind.DEQUANTIZE)
 
 SPINS = 4096
 """Looks at the barrier before a waiting thread gives its time slice away."""
@@ -80,6 +82,12 @@ def execute(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         ew.average_pool(f, arena, scratch, begin, end)
     elif f.kind == GLOBAL_AVERAGE:
         ew.global_average(f, arena, scratch, begin, end)
+    elif f.kind == BILINEAR:
+        conversion.bilinear(f, arena, begin, end)
+    elif f.kind == QUANTIZE:
+        conversion.quantize(f, arena, begin, end)
+    elif f.kind == DEQUANTIZE:
+        conversion.dequantize(f, arena, begin, end)
 
 
 @compiled

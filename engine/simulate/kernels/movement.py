@@ -43,12 +43,13 @@ def fill(address: int, size: int, item_bytes: int, value: int) -> None:
 def strided_copy(f: Any, arena: int, begin: int, end: int) -> None:
     """Copy a 4-D tensor between layouts: units are its two outer dimensions.
 
-    ``dims``: the shape, the strides of x and the strides of y, in elements; y begins ``value`` bytes into its buffer.
+    ``dims``: the shape, the strides of x and the strides of y, in elements; x begins ``start`` and y ``value`` bytes
+    into its buffer.
     """
     dims = int64_at(f.dims, 12)
     for unit in range(begin, end):
         i, j = unit // dims[1], unit % dims[1]
-        x = arena + f.x + (i * dims[4] + j * dims[5]) * f.x_bytes
+        x = arena + f.x + f.start + (i * dims[4] + j * dims[5]) * f.x_bytes
         y = arena + f.y + f.value + (i * dims[8] + j * dims[9]) * f.x_bytes
         if dims[7] == 1 and dims[11] == 1:
             for k in range(dims[2]):

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.ops.registry import operator
+from engine.simulate.reference import node_function
+from tests.engine.simulate.models import node_model
 
 Array = NDArray[Any]
 Draw = st.DrawFn
@@ -23,6 +24,7 @@ class NodeCase:
     samples: dict[int, Array]
     attributes: dict[str, Any]
     constants: dict[int, Array] = field(default_factory=dict)
+    domain: str = "horizon"
 
     def __repr__(self) -> str:
         shapes = {k: (x.dtype.name, x.shape) for k, x in {**self.samples, **self.constants}.items()}
@@ -331,15 +333,50 @@ def conversions(draw: Draw) -> NodeCase:
     return NodeCase("HzQuantize", {0: values}, {"axis": axis, "bits": draw(st.sampled_from([8, 16]))}, constants)
 
 
+@st.composite
+def standard_nodes(draw: Draw) -> NodeCase:
+    """ONNX operators that move integers or floats."""
+    op_type = draw(st.sampled_from(["Transpose", "Reshape", "Flatten", "Identity", "Concat", "Slice", "Split", "Max"]))
+    rank = draw(st.integers(2, 5 if op_type != "Split" else 4))
+    dims = [1, *(draw(st.integers(1, 7)) for _ in range(rank - 1))]
+    dtype, count = draw(st.sampled_from([np.int8, np.int16, np.int32])), draw(st.integers(1, 3))
+    axis = draw(st.integers(-rank, rank - 1))
+    samples, constants = {0: integers_of(draw, (count, *dims), dtype)}, {}
+    attributes: dict[str, Any] = {}
+    match op_type:
+        case "Transpose":
+            attributes = {"perm": draw(st.permutations(range(rank)))}
+        case "Reshape":
+            cut = draw(st.integers(1, rank))
+            constants[1] = np.array([0] * cut + [-1] if cut < rank else [-1, *dims[1:]], np.int64)
+        case "Flatten":
+            attributes = {"axis": axis}
+        case "Concat":
+            attributes = {"axis": axis}
+            own = list(dims)
+            own[axis] = draw(st.integers(1, 5))
+            constants[1] = integers_of(draw, tuple(own), dtype)
+            samples[2] = integers_of(draw, (count, *dims), dtype)
+        case "Slice":
+            dim = dims[axis]
+            start, end = sorted(draw(st.tuples(st.integers(0, dim), st.integers(0, dim))))
+            end = end + 1 if start == end < dim else end
+            start = start - 1 if start == end else start
+            bounds = [[start - dim if draw(st.booleans()) else start], [end], [axis], [draw(st.integers(1, 3))]]
+            constants = {k + 1: np.array(bound, np.int64) for k, bound in enumerate(bounds)}
+        case "Split":
+            attributes, constants = {"axis": axis}, {1: np.array([dims[axis]], np.int64)}
+        case "Max":
+            samples[1] = integers_of(draw, (count, *dims), dtype)
+    return NodeCase(op_type, samples, attributes, constants, domain="")
+
+
 def result_of_one_sample(case: NodeCase) -> Array:
     """The reference's result for the first sample."""
-    from engine.ops.registry import read_attributes
-    from tests.engine.simulate.models import node_model
-
     inputs = inputs_of_sample(case, 0)
-    model = node_model(case.op_type, inputs, case.attributes, case.constants)
+    model = node_model(case.op_type, inputs, case.attributes, case.constants, domain=case.domain)
     given = [case.constants.get(k, x) for k, x in enumerate(inputs)]
-    return operator(case.op_type).reference(given, read_attributes(model.graph[0]))[0]
+    return node_function(model.graph[0], model)(given)[0]
 
 
 def inputs_of_sample(case: NodeCase, sample: int) -> list[Array | None]:

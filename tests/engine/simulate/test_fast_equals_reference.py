@@ -28,6 +28,7 @@ OPERATORS = {
     "reduction": cases.reductions(),
     "matmul": cases.matmuls(),
     "conversion": cases.conversions(),
+    "standard": cases.standard_nodes(),
 }
 
 
@@ -41,7 +42,12 @@ def check(case: NodeCase) -> None:
     """All samples at once, one by one, with one thread and with several: always the reference's bits."""
     one = cases.result_of_one_sample(case)
     model = node_model(
-        case.op_type, cases.inputs_of_sample(case, 0), case.attributes, case.constants, output=(one.dtype, one.shape)
+        case.op_type,
+        cases.inputs_of_sample(case, 0),
+        case.attributes,
+        case.constants,
+        domain=case.domain,
+        output=(one.dtype, one.shape),
     )
     feed = {f"x{k}": x.reshape(-1, *x.shape[2:]) for k, x in case.samples.items()}
     expected = ReferenceSimulator(model).run(feed)["y"]

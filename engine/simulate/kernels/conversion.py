@@ -1,0 +1,90 @@
+"""Kernels between integers and floats, and bilinear resizing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from engine.simulate.kernels.jit import compiled
+from engine.simulate.kernels.memory import float32_at, int8_at, int16_at, int32_at, int64_at
+
+INT32_LIMIT = np.float32(2**31)
+ROUND_16 = 1 << 15
+
+
+@compiled
+def quantize(f: Any, arena: int, begin: int, end: int) -> None:
+    """``rint(x / scale)``, saturated: units are runs of ``count`` elements that share one of ``period`` scales."""
+    scales = float32_at(f.params, f.period)
+    for unit in range(begin, end):
+        x = float32_at(arena + f.x + unit * f.count * 4, f.count)
+        y, scale = arena + f.y + unit * f.count * f.y_bytes, scales[unit % f.period]
+        if f.y_bytes == 1:
+            quantize_run(x, int8_at(y, f.count), scale, np.float32(f.low), np.float32(f.high))
+        else:
+            quantize_run(x, int16_at(y, f.count), scale, np.float32(f.low), np.float32(f.high))
+
+
+@compiled
+def quantize_run(x: Any, y: Any, scale: Any, low: Any, high: Any) -> None:
+    """One run of :func:`quantize`; what does not fit an int32, and NaN, becomes ``low``."""
+    for k in range(len(y)):
+        ratio = np.rint(x[k] / scale)
+        y[k] = np.int32(min(max(ratio, low), high) if abs(ratio) < INT32_LIMIT else low)
+
+
+@compiled
+def dequantize(f: Any, arena: int, begin: int, end: int) -> None:
+    """``float32(x) * scale``: units and scales as in :func:`quantize`."""
+    scales = float32_at(f.params, f.period)
+    for unit in range(begin, end):
+        y = float32_at(arena + f.y + unit * f.count * 4, f.count)
+        x, scale = arena + f.x + unit * f.count * f.x_bytes, scales[unit % f.period]
+        if f.x_bytes == 1:
+            dequantize_run(int8_at(x, f.count), y, scale)
+        elif f.x_bytes == 2:
+            dequantize_run(int16_at(x, f.count), y, scale)
+        else:
+            dequantize_run(int32_at(x, f.count), y, scale)
+
+
+@compiled
+def dequantize_run(x: Any, y: Any, scale: Any) -> None:
+    """One run of :func:`dequantize`."""
+    for k in range(len(y)):
+        y[k] = np.float32(x[k]) * scale
+
+
+@compiled
+def bilinear(f: Any, arena: int, begin: int, end: int) -> None:
+    """Bilinear interpolation of an int8 image with 8-bit weights: units are output rows."""
+    rows, columns = int64_at(f.rows_from, 3 * f.out_h), int64_at(f.columns_from, 3 * f.out_w)
+    pitch, size = f.in_w * f.in_c, f.in_c
+    for out_y in range(begin, end):
+        upper, lower = arena + f.x + rows[3 * out_y] * pitch, arena + f.x + rows[3 * out_y + 1] * pitch
+        for out_x in range(f.out_w):
+            left, right = columns[3 * out_x] * size, columns[3 * out_x + 1] * size
+            y = int8_at(arena + f.y + (out_y * f.out_w + out_x) * size, size)
+            blend(
+                int8_at(upper + left, size),
+                int8_at(upper + right, size),
+                int8_at(lower + left, size),
+                int8_at(lower + right, size),
+                y,
+                columns[3 * out_x + 2],
+                rows[3 * out_y + 2],
+                f.twice,
+            )
+
+
+@compiled
+def blend(a: Any, b: Any, c: Any, d: Any, y: Any, fx: int, fy: int, twice: int) -> None:
+    """All channels of one pixel from its four neighbours."""
+    for k in range(len(y)):
+        upper = (256 - fx) * a[k] + fx * b[k]
+        lower = (256 - fx) * c[k] + fx * d[k]
+        if twice:
+            y[k] = ((256 - fy) * (upper >> 8) + fy * (lower >> 8)) >> 8
+        else:
+            y[k] = ((256 - fy) * upper + fy * lower + ROUND_16) >> 16

@@ -1,0 +1,247 @@
+"""Lowering of convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.ops.base import Attributes
+from engine.ops.conv import Conv, shifted_bias
+from engine.ops.fixed_point import SCALE_MAX, wrap_int32
+from engine.ops.preprocess import as_convolution
+from engine.ops.windows import geometry
+from engine.simulate.kernels import convolution as conv
+from engine.simulate.kernels import vector
+from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.vector import LANES, PIXELS
+from engine.simulate.lowering.common import MAX_SCALE, MAX_SHIFT, Call, per_channel, tap_fields, window_fields
+from engine.simulate.lowering.movement import pad, strided_copy
+from engine.simulate.lowering.tables import look_up, tables_of_ramp
+from engine.simulate.program import Assembler, Tensor
+
+Array = NDArray[Any]
+
+SMALL_DEPTHWISE = 8
+"""1x1 depthwise convolutions of so few channels are look-up tables: a vector would be mostly empty."""
+MIN_UNITS = 8
+"""Parts that a convolution is split into, so that threads can share it evenly."""
+
+
+def lower_convolution(call: Call, program: Assembler) -> Tensor | None:
+    """HzSQuantizedConv."""
+    x, constants, attributes = call.image(), call.constants(1, 2, 3), call.attributes
+    if x is None or constants is None or np.any(attributes["pads"] < 0):
+        return None
+    weights, bias, b_scale = constants
+    e = call.inputs[-1] if attributes["use_sumin"] else None
+    channels, windows = len(weights), geometry(x.shape[1:3], attributes)
+    shape = (1, int(windows.out[0]), int(windows.out[1]), channels)
+    if isinstance(e, np.ndarray):
+        e = program.constant_operand(e)
+    if e is not None and (e.shape != shape or e.dtype.itemsize > 2):
+        return None
+    params = convolution_parameters(bias, b_scale, attributes, channels)
+    if params is None or min(shape) < 1:
+        return None
+    if e is None and _is_small_affine(x, weights, attributes):
+        return look_up(x, tables_of_ramp(call, x.shape[3]), program)
+    x = pad(x, windows, 0, program)
+    y, limits = _convolution_output(shape, attributes, program)
+    operands = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
+    common = {**window_fields(x, y, attributes), **limits}
+    common |= {"params": program.address(params), "params_pitch": params.strides[0]}
+    if attributes["group"] == channels == x.shape[3] and weights.shape[3] == 1:
+        _emit_depthwise(program, operands, common, weights, attributes)
+    else:
+        _emit_matrix_product(program, operands, common, weights, attributes)
+    return y
+
+
+def lower_preprocess(call: Call, program: Assembler) -> Tensor | None:
+    """HzSQuantizedPreprocess, a 1x1 convolution."""
+    kernel = np.asarray(call.inputs[1]).shape
+    attributes = {**as_convolution(call.attributes), "kernel_shape": np.array(kernel[1:3], np.int64)}
+    return lower_convolution(Call(call.operator, attributes, call.inputs), program)
+
+
+def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor | None:
+    """HzSQuantizedConvTranspose: a convolution of the input with zeros between its pixels, weights turned around."""
+    x, constants, a = call.image(), call.constants(1, 2), call.attributes
+    if x is None or constants is None:
+        return None
+    weights, bias = constants
+    kernel, strides = np.array(weights.shape[1:3], np.int64), a["strides"]
+    size = (np.array(x.shape[1:3]) - 1) * strides + kernel + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
+    first = kernel - 1 - a["pads"][:2]
+    last = first + (np.array(x.shape[1:3]) - 1) * strides
+    height, width = (int(n) for n in size + kernel - 1)
+    if np.any(first < 0) or np.any(size < 1) or last[0] >= height or last[1] >= width:
+        return None
+    _, rows, columns, channels = x.shape
+    spread = program.tensor((1, height, width, channels), x.dtype)
+    blank = {"in_h": 0, "in_w": 0, "in_c": channels, "out_h": height, "out_w": width}
+    program.emit(Kind.PAD, {"x": x, "y": spread}, units=height, value=0, **blank)
+    pitch = width * channels
+    dims, x_strides = (1, rows, columns, channels), (0, columns * channels, channels, 1)
+    y_strides = (0, int(strides[0]) * pitch, int(strides[1]) * channels, 1)
+    start = int(first[0]) * pitch + int(first[1]) * channels
+    strided_copy(x, spread, dims, x_strides, y_strides, program, y_start=start)
+    attributes = {
+        **{name: attribute.default for name, attribute in Conv.attributes.items()},
+        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": np.ones(2, np.int64)},
+        **{"pads": np.zeros(4, np.int64), "group": a["group"], "activation": a["activation"]},
+        **{"right_shift": a["accu_right_shift"], "scale": a["y_quant_scale"], "out_shift": a["y_right_shift"]},
+    }
+    inputs = [spread, turned_weights(weights, int(a["group"])), bias, a["b_left_shift"]]
+    return lower_convolution(Call(Conv(), attributes, inputs), program)
+
+
+def turned_weights(weights: Array, groups: int) -> Array:
+    """Weights (I, kh, kw, O / g) of a transposed convolution as those (O, kh, kw, I / g) of the equal convolution."""
+    inside, kernel_h, kernel_w, outside = weights.shape
+    grouped = weights.reshape(groups, inside // groups, kernel_h, kernel_w, outside)[:, :, ::-1, ::-1]
+    return grouped.transpose(0, 4, 2, 3, 1).reshape(groups * outside, kernel_h, kernel_w, inside // groups)
+
+
+def convolution_parameters(
+    bias: Array, b_scale: Array, attributes: Attributes, channels: int
+) -> NDArray[np.int32] | None:
+    """Rows of the kernel's parameters, padded to whole vectors; None where one does not fit its 32-bit lanes."""
+    shifts = {name: per_channel(attributes[name], channels) for name in ("right_shift", "scale", "out_shift")}
+    e_scale = per_channel(attributes["e_scale"], channels) if attributes["use_sumin"] else np.zeros(channels, np.int64)
+    e_shift = per_channel(attributes["e_shift"], channels) if attributes["use_sumin"] else np.zeros(channels, np.int64)
+    if np.any(shifts["right_shift"] < 0) or np.any(shifts["out_shift"] < 0) or np.any(e_shift > MAX_SHIFT):
+        return None
+    if np.any(np.abs(shifts["scale"]) > SCALE_MAX) or np.any(np.abs(e_scale) > MAX_SCALE):
+        return None
+    rows = {
+        vector.BIAS: wrap_int32(shifted_bias(bias, b_scale)),
+        vector.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
+        vector.SCALE: shifts["scale"] & 0xFFFF,
+        vector.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),
+        vector.E_SCALE: e_scale,
+        vector.E_LEFT: np.maximum(e_shift, 0),
+        vector.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
+    }
+    params = np.zeros((len(rows), _whole_vectors(channels) + conv.MAX_VECTORS * LANES), np.int32)
+    for row, values in rows.items():
+        params[row, :channels] = values
+    return params
+
+
+def _convolution_output(
+    shape: Sequence[int], attributes: Attributes, program: Assembler
+) -> tuple[Tensor, dict[str, int]]:
+    bits = 32 if attributes["high_precision_output"] else int(attributes["output_bit"])
+    y = program.tensor(shape, f"int{bits}")
+    low = 0 if attributes["activation"] == "relu" else -(1 << (bits - 1))
+    return y, {"low": low, "high": (1 << (bits - 1)) - 1}
+
+
+def _is_small_affine(x: Tensor, weights: Array, attributes: Attributes) -> bool:
+    """Whether a convolution is a function of one int8 value per channel, of few channels."""
+    return bool(
+        attributes["group"] == x.shape[3] == len(weights) <= SMALL_DEPTHWISE
+        and weights.shape[1:] == (1, 1, 1)
+        and x.dtype == np.int8
+        and attributes["output_bit"] == 8
+        and not attributes["high_precision_output"]
+        and not np.any(attributes["pads"])
+        and np.all(attributes["strides"] == 1)
+    )
+
+
+def _emit_depthwise(
+    program: Assembler, operands: dict[str, Tensor], common: dict[str, int], weights: Array, attributes: Attributes
+) -> None:
+    x = operands["x"]
+    channels = len(weights)
+    packed = np.zeros((weights.shape[1] * weights.shape[2], common["params_pitch"] // 4), np.int32)
+    packed[:, :channels] = weights.reshape(channels, -1).T.astype(np.int32) & 0xFFFF
+    _, height, width, _ = weights.shape
+    own = x.dtype == np.int8 and attributes["dilations"][1] == 1
+    own = own and (width, common["stride_w"]) in conv.ROW_WINDOWS
+    program.emit(
+        Kind.DEPTHWISE,
+        operands,
+        units=common["out_h"],
+        overrun=(PIXELS * common["stride_w"] * channels + LANES) * x.dtype.itemsize,
+        weights=program.address(packed),
+        rows=height if own else 0,
+        **tap_fields(x, attributes, program),
+        **common,
+    )
+
+
+def _emit_matrix_product(
+    program: Assembler, operands: dict[str, Tensor], common: dict[str, int], weights: Array, attributes: Attributes
+) -> None:
+    x, groups = operands["x"], int(attributes["group"])
+    kernel = weights.shape[1] * weights.shape[2] * weights.shape[3]
+    pairs = -(-kernel // 2)
+    panels, packed = pack_weights(weights.reshape(groups, len(weights) // groups, kernel))
+    pieces = _piece_fields(x, weights, attributes, program)
+    pixels = common["out_h"] * common["out_w"]
+    tile_rows = pixels if pixels <= conv.LARGEST_TILE_ROWS else conv.TILE_ROWS
+    tiles = math.ceil(pixels / tile_rows)
+    splits = min(len(panels), math.ceil(MIN_UNITS / tiles))
+    program.emit(
+        Kind.CONVOLUTION,
+        operands,
+        units=tiles * splits,
+        scratch=(tile_rows + max(conv.ROWS)) * pairs * 4 + conv.GATHER_OVERRUN,
+        pairs=pairs,
+        groups=groups,
+        group_weights=packed.strides[0],
+        tile_rows=tile_rows,
+        splits=splits,
+        panels=len(panels),
+        panel_table=program.address(panels),
+        weights=program.address(packed),
+        **pieces,
+        **common,
+        overrun=conv.GATHER_OVERRUN,
+    )
+
+
+def _piece_fields(x: Tensor, weights: Array, attributes: Attributes, program: Assembler) -> dict[str, int]:
+    """The window as contiguous pieces of memory: whole rows of it where nothing lies between its columns."""
+    _, kernel_h, kernel_w, channels = weights.shape
+    if attributes["group"] == 1 and (attributes["dilations"][1] == 1 or kernel_w == 1):
+        rows = np.arange(kernel_h, dtype=np.int64) * attributes["dilations"][0]
+        offsets = rows * x.shape[2] * x.shape[3] * x.dtype.itemsize
+        return {"taps": kernel_h, "tap_offsets": program.address(offsets), "tap_length": kernel_w * channels}
+    return {**tap_fields(x, attributes, program), "tap_length": channels}
+
+
+def pack_weights(weights: Array) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Weights (groups, channels, kernel) as the tile kernels read them.
+
+    Returns:
+        The panels of a group as rows (vectors, first channel, byte offset), int64, and the packed weights
+        (groups, int16 elements): per panel (pairs, columns, 2), zeros where nothing is.
+    """
+    groups, channels, kernel = weights.shape
+    vectors = -(-channels // LANES)
+    panel_count = -(-vectors // conv.MAX_VECTORS)
+    widths = [vectors // panel_count + (k < vectors % panel_count) for k in range(panel_count)]
+    pairs = -(-kernel // 2)
+    padded = np.zeros((groups, vectors * LANES, pairs * 2), np.int16)
+    padded[:, :channels, :kernel] = weights
+    table, pieces, first, offset = [], [], 0, 0
+    for width in widths:
+        columns = width * LANES
+        block = padded[:, first : first + columns].reshape(groups, columns, pairs, 2).transpose(0, 2, 1, 3)
+        pieces.append(block.reshape(groups, -1))
+        table.append((width, first, offset))
+        first += columns
+        offset += pairs * columns * 4
+    return np.array(table, np.int64), np.ascontiguousarray(np.concatenate(pieces, axis=1))
+
+
+def _whole_vectors(channels: int) -> int:
+    return -(-channels // LANES) * LANES

@@ -1,0 +1,140 @@
+"""Lowering of data movement and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.ops.roi_resize import sample_positions
+from engine.ops.windows import Geometry
+from engine.simulate.kernels.instructions import Kind
+from engine.simulate.lowering.common import Call, dense_strides
+from engine.simulate.program import Assembler, Tensor
+
+
+def lower_resize(call: Call, program: Assembler) -> Tensor | None:
+    """HzQuantizedRoiResize of int8."""
+    x, a = call.image(), call.attributes
+    if x is None or x.dtype != np.int8:
+        return None
+    height, width = (int(n) for n in a["sizes"])
+    y = program.tensor((1, height, width, x.shape[3]), np.int8)
+    rows, columns = (np.stack(sample_positions(x.shape[1 + axis], axis, a), axis=1) for axis in range(2))
+    program.emit(
+        Kind.BILINEAR,
+        {"x": x, "y": y},
+        units=height,
+        **{"in_w": x.shape[2], "in_c": x.shape[3], "out_h": height, "out_w": width},
+        twice=int(a["is_interpolate_twice"]),
+        rows_from=program.address(rows),
+        columns_from=program.address(columns),
+    )
+    return y
+
+
+def lower_upsample(call: Call, program: Assembler) -> Tensor | None:
+    """HzQuantizedResizeUpsample: one strided copy per repeated row."""
+    x = call.image()
+    if x is None:
+        return None
+    vertical, horizontal = (int(s) for s in call.attributes["scale"])
+    _, height, width, channels = x.shape
+    y = program.tensor((1, height * vertical, width * horizontal, channels), x.dtype)
+    pitch = width * horizontal * channels
+    dims = (height, width, horizontal, channels)
+    for row in range(vertical):
+        strided_copy(
+            x,
+            y,
+            dims,
+            (width * channels, channels, 0, 1),
+            (vertical * pitch, horizontal * channels, channels, 1),
+            program,
+            y_start=row * pitch,
+        )
+    return y
+
+
+def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
+    """``x`` with a border, or ``x`` itself where none is needed."""
+    top, left, bottom, right = (int(p) for p in windows.pads)
+    if not (top or left or bottom or right):
+        return x
+    _, height, width, channels = x.shape
+    y = program.tensor((1, height + top + bottom, width + left + right, channels), x.dtype)
+    size = {"in_h": height, "in_w": width, "in_c": channels, "out_h": y.shape[1], "out_w": y.shape[2]}
+    program.emit(Kind.PAD, {"x": x, "y": y}, units=y.shape[1], top=top, left=left, value=value, **size)
+    return y
+
+
+def transpose(x: Tensor, perm: Sequence[int], program: Assembler) -> Tensor | None:
+    """ONNX Transpose of up to four dimensions."""
+    if len(x.shape) > 4:
+        return None
+    strides = dense_strides(x.shape)
+    shape = tuple(x.shape[axis] for axis in perm)
+    y = program.tensor(shape, x.dtype)
+    missing = 4 - len(shape)
+    dims = (1,) * missing + shape
+    x_strides = (0,) * missing + tuple(strides[axis] for axis in perm)
+    strided_copy(x, y, dims, x_strides, dense_strides(dims), program)
+    return y
+
+
+def concat(tensors: Sequence[Tensor], axis: int, program: Assembler) -> Tensor | None:
+    """ONNX Concat of tensors of one type."""
+    first = tensors[0]
+    axis %= len(first.shape)
+    if any(t.dtype != first.dtype for t in tensors):
+        return None
+    shape = list(first.shape)
+    shape[axis] = sum(t.shape[axis] for t in tensors)
+    y = program.tensor(shape, first.dtype)
+    outer, start = int(np.prod(shape[:axis])), 0
+    for tensor in tensors:
+        run = int(np.prod(tensor.shape[axis:]))
+        strided_copy(
+            tensor, y, (1, outer, 1, run), (0, run, 0, 1), (0, int(np.prod(shape[axis:])), 0, 1), program, y_start=start
+        )
+        start += run
+    return y
+
+
+def extract(
+    x: Tensor, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int], program: Assembler
+) -> Tensor | None:
+    """ONNX Slice: ``shape`` elements of every axis from ``starts`` on, every ``steps``-th; up to four dimensions."""
+    if len(x.shape) > 4 or min(steps) < 1:
+        return None
+    strides = dense_strides(x.shape)
+    missing = (0,) * (4 - len(x.shape))
+    y = program.tensor(shape, x.dtype)
+    dims = (1,) * len(missing) + tuple(shape)
+    x_strides = missing + tuple(stride * step for stride, step in zip(strides, steps, strict=True))
+    x_start = sum(stride * start for stride, start in zip(strides, starts, strict=True))
+    strided_copy(x, y, dims, x_strides, dense_strides(dims), program, x_start=x_start)
+    return y
+
+
+def strided_copy(
+    x: Tensor,
+    y: Tensor,
+    dims: Sequence[int],
+    x_strides: Sequence[int],
+    y_strides: Sequence[int],
+    program: Assembler,
+    *,
+    x_start: int = 0,
+    y_start: int = 0,
+) -> None:
+    """Copy a 4-D tensor between two layouts; strides and starts are in elements."""
+    table = np.array([dims, x_strides, y_strides], np.int64)
+    program.emit(
+        Kind.COPY,
+        {"x": x, "y": y},
+        units=int(dims[0] * dims[1]),
+        dims=program.address(table),
+        start=x_start * x.dtype.itemsize,
+        value=y_start * y.dtype.itemsize,
+    )

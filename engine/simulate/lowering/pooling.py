@@ -1,0 +1,80 @@
+"""Lowering of pooling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.ops.average_pool import reciprocal
+from engine.ops.windows import geometry
+from engine.simulate.kernels import elementwise as ew
+from engine.simulate.kernels.instructions import Kind
+from engine.simulate.lowering.common import (
+    MAX_SCALE,
+    MAX_SHIFT,
+    Call,
+    half_of,
+    integer_limits,
+    per_channel,
+    tap_fields,
+    window_fields,
+)
+from engine.simulate.lowering.movement import pad
+from engine.simulate.program import Assembler, Tensor
+
+
+def lower_max_pool(call: Call, program: Assembler) -> Tensor | None:
+    """HzQuantizedMaxPool."""
+    x = call.image()
+    if x is None or np.any(call.attributes["pads"] < 0):
+        return None
+    windows = geometry(x.shape[1:3], call.attributes)
+    if np.any(windows.out < 1):
+        return None
+    padded = pad(x, windows, int(np.iinfo(x.dtype).min), program)
+    y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), x.dtype)
+    fields = {**window_fields(padded, y, call.attributes), **tap_fields(padded, call.attributes, program)}
+    program.emit(Kind.MAX_POOL, {"x": padded, "y": y}, units=y.shape[1], **fields)
+    return y
+
+
+def lower_average_pool(call: Call, program: Assembler) -> Tensor | None:
+    """HzQuantizedAveragePool."""
+    x = call.image()
+    if x is None or x.dtype != np.int8 or np.any(call.attributes["pads"] < 0):
+        return None
+    windows = geometry(x.shape[1:3], call.attributes)
+    if np.any(windows.out < 1):
+        return None
+    padded = pad(x, windows, 0, program)
+    y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), np.int8)
+    shift, factor = reciprocal(call.attributes)
+    fields = {**window_fields(padded, y, call.attributes), **tap_fields(padded, call.attributes, program)}
+    fields |= {"value": factor, "shift": shift, **integer_limits(8)}
+    program.emit(Kind.AVERAGE_POOL, {"x": padded, "y": y}, units=y.shape[1], scratch=x.shape[3] * 4, **fields)
+    return y
+
+
+def lower_global_average(call: Call, program: Assembler) -> Tensor | None:
+    """HzSQuantizedGlobalAveragePool of int8."""
+    x, a = call.image(), call.attributes
+    shifts = np.concatenate([a["accu_right_shift"], a["output_right_shift"]])
+    if x is None or x.dtype != np.int8 or np.any(shifts < 0) or np.any(shifts > MAX_SHIFT):
+        return None
+    if np.any(np.abs(a["output_scale"]) > MAX_SCALE):
+        return None
+    channels = x.shape[3]
+    rows = {
+        ew.OFFSET: half_of(a["accu_right_shift"]),
+        ew.ACCU_SHIFT: a["accu_right_shift"],
+        ew.SCALE: a["output_scale"],
+        ew.HALF: half_of(a["output_right_shift"]),
+        ew.OUT_SHIFT: a["output_right_shift"],
+    }
+    params = np.zeros((8, channels), np.int64)
+    for row, values in rows.items():
+        params[row] = per_channel(values, channels)
+    y = program.tensor((1, 1, 1, channels), f"int{a['output_bit']}")
+    fields = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": channels, **integer_limits(a["output_bit"])}
+    address = program.address(params)
+    program.emit(Kind.GLOBAL_AVERAGE, {"x": x, "y": y}, units=1, scratch=channels * 4, params=address, **fields)
+    return y
