@@ -172,11 +172,11 @@ def prepare(preparation: Preparation, bench: Bench) -> Prepared:
     try:
         key = network.collect_statistics(preparation.settings)
         network.float_outputs()
+        prepared = Prepared(statistics=key, seconds=clock.seconds)
     except PtqlabError as error:
-        return Prepared(failure=clock.failure(error), seconds=clock.seconds)
-    finally:
-        clock.close()
-    return Prepared(statistics=key, seconds=clock.seconds)
+        prepared = Prepared(failure=clock.failure(error), seconds=clock.seconds)
+    clock.close()
+    return prepared
 
 
 def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
@@ -195,9 +195,8 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
         outcome = _outcome(spec, statistics, Network(spec, bench, clock))
     except PtqlabError as error:
         outcome = Outcome(TrialResult(spec=spec, failure=clock.failure(error), seconds=clock.seconds))
-    finally:
-        clock.close()
     bench.store.put(outcome)
+    clock.close()
     return outcome.result
 
 
@@ -245,7 +244,7 @@ class StageClock:
         return Failure(stage=self.current, symptom=Symptom.REFUSED, message=" ".join(str(error).split()))
 
     def close(self) -> None:
-        """Remove the file: what is reported from here on knows its stage."""
+        """Remove the file: the task has reported its outcome itself."""
         self.journal.unlink(missing_ok=True)
 
 
@@ -517,4 +516,3 @@ def _fidelity(meter: FidelityMeter) -> Fidelity:
         max_abs=meter.peak,
         agreement=meter.agreement,
     )
-

@@ -77,11 +77,7 @@ def _write_policy(policy: Int16Policy) -> str | dict[str, list[str]]:
 
 
 def _is_list_of_names(names: object) -> bool:
-    return (
-        isinstance(names, list | tuple)
-        and bool(names)
-        and all(isinstance(name, str) and name for name in names)
-    )
+    return isinstance(names, list | tuple) and bool(names) and all(isinstance(name, str) and name for name in names)
 
 
 Int16 = Annotated[Int16Policy, BeforeValidator(_read_policy), PlainSerializer(_write_policy)]
@@ -144,9 +140,7 @@ class Grid(StrictModel):
             self.calibration_type, self.max_percentile, self.per_channel, self.int16
         ):
             relevant = percentile if kind is CalibrationType.MAX else 1.0
-            found.append(
-                Settings(calibration_type=kind, max_percentile=relevant, per_channel=per_channel, int16=int16)
-            )
+            found.append(Settings(calibration_type=kind, max_percentile=relevant, per_channel=per_channel, int16=int16))
         return list(dict.fromkeys(found))
 
 
