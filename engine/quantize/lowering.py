@@ -31,6 +31,7 @@ from engine.ops.fixed_point import requantization
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, on_bpu
 from engine.place.placement import mark_placement
+from engine.quantize.layouts import simplify_layouts
 
 TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)
@@ -73,7 +74,9 @@ class IntegerGraph:
         self._initializers: dict[str, ir.Value] = {}
         self._floats: dict[str, ir.Value] = {}
         self._integers: dict[str, dict[str, Quantized]] = {}
+        self._scale_names: dict[ir.Value, str] = {}
         self._names: set[str] = set()
+        self._chain: Sequence[ir.Node] = ()
 
     def build(self) -> ir.Model:
         """Lower every chain, copy every CPU node, in graph order."""
@@ -85,7 +88,9 @@ class IntegerGraph:
             elif not is_calibration(node) and not on_bpu(node):
                 self._copy(node)
         outputs = [self._output(value) for value in self._source.graph.outputs]
-        return self._model(inputs, outputs)
+        model = self._model(inputs, outputs)
+        simplify_layouts(model.graph)
+        return model
 
     def integer(self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None) -> Quantized:
         """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``."""
@@ -98,7 +103,7 @@ class IntegerGraph:
         form = next(iter(forms.values()))
         if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
             forms = self._requantize(name, forms, wanted)
-        return self._in_layout(name, forms, layout)
+        return self._in_layout(value, forms, layout)
 
     def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
         """Float array of a constant input, seen through its calibration node."""
@@ -154,6 +159,7 @@ class IntegerGraph:
         )
         form = Quantized(value, np.asarray(scale, np.float32), bits)
         self._integers[str(result.name)] = {layout if len(shape) == 4 else "flat": form}
+        self._scale_names[value] = self._scale_name(node, inputs[0], result, bits)
         return form
 
     def alias(self, result: ir.Value, form: Quantized) -> None:
@@ -161,12 +167,21 @@ class IntegerGraph:
         layout = "NHWC" if len(shape_of(result)) == 4 else "flat"
         self._integers[str(result.name)] = {layout: form}
 
+    def _scale_name(self, node: ir.Node, source: ir.Value, result: ir.Value, bits: int) -> str:
+        """Name of the constant that dequantises ``result``: of its accumulator, its calibration, or what it moves."""
+        if bits == 32:
+            return f"{node.name}_x_scale"
+        if self.calibration(result) is None and source in self._scale_names:
+            return self._scale_names[source]
+        return f"{result.name}_HzCalibration_y_scale"
+
     def _lower(self, chain: Sequence[ir.Node]) -> None:
         rule = rule_for(chain[0])
         if rule is None:
             raise ModelError(
                 f"node {chain[0].name} ({chain[0].op_type}) is marked for the BPU, which has no such operator"
             )
+        self._chain = chain
         rule.lower(chain, self)
 
     def _copy(self, node: ir.Node) -> None:
@@ -190,19 +205,28 @@ class IntegerGraph:
         array = constant_of(tensor)
         if array is not None and tensor.is_initializer():
             return self.initializer(str(tensor.name), array)
-        return self._float(tensor)
+        return self._float(value)
 
-    def _float(self, tensor: ir.Value) -> ir.Value:
-        """The float form of ``tensor``, dequantised where it is not there."""
-        name = str(tensor.name)
+    def _float(self, value: ir.Value) -> ir.Value:
+        """The float form of ``value``, dequantised where it is not there; a calibrated one has a name of its own."""
+        tensor = before_calibration(value)
+        if str(tensor.name) in self._floats:
+            return self._floats[str(tensor.name)]
+        name = self._calibrated_name(value)
         if name not in self._floats:
-            self._floats[name] = self._dequantize(tensor)
+            self._floats[name] = self._dequantize(tensor, name)
         return self._floats[name]
+
+    def _calibrated_name(self, value: ir.Value) -> str:
+        """Name of the calibrated form of ``value``, its own where it is not calibrated."""
+        if is_calibration(value.producer()):
+            return str(value.name)
+        calibrated = [usage.node.outputs[0] for usage in value.uses() if is_calibration(usage.node)]
+        return str(calibrated[0].name if calibrated else value.name)
 
     def _output(self, value: ir.Value) -> ir.Value:
         """A graph output under its own name."""
-        tensor = before_calibration(value)
-        found = self._float(tensor)
+        found = self._float(value)
         if found.name != value.name:
             found.name = value.name
         return found
@@ -240,9 +264,8 @@ class IntegerGraph:
         name, shape = str(tensor.name), shape_of(tensor)
         source = self._float_or_constant(tensor)
         outside = self.march.layout_outside and len(shape) == 4
-        consumer = next(iter(value.uses())).node.name
         if outside:
-            source = self._transpose(source, TO_NHWC, f"{consumer}_NCHW2NHWC_LayoutConvert_Input0")
+            source = self._to_nhwc(source, value)
             shape = _transposed(shape, TO_NHWC)
         node_name = f"{name}_HzCalibration"
         quantized = self._append(
@@ -285,47 +308,62 @@ class IntegerGraph:
             self._integers[key] = {layout: Quantized(value, wanted.scales, wanted.bits)}
         return self._integers[key]
 
-    def _in_layout(self, name: str, forms: dict[str, Quantized], layout: str) -> Quantized:
-        """``forms`` in ``layout``, transposed once where it is not there."""
+    def _in_layout(self, value: ir.Value, forms: dict[str, Quantized], layout: str) -> Quantized:
+        """``forms`` of ``value`` in ``layout``, transposed once where it is not there."""
         if "flat" in forms:
             return forms["flat"]
         if layout not in forms:
-            (have, form), *_ = forms.items()
-            perm = TO_NHWC if layout == "NHWC" else TO_NCHW
-            value = self._transpose(form.value, perm, f"{name}_{have}2{layout}_LayoutConvert")
-            forms[layout] = Quantized(value, form.scale, form.bits)
+            form = next(iter(forms.values()))
+            moved = self._to_nhwc(form.value, value) if layout == "NHWC" else self._to_nchw(form.value)
+            forms[layout] = Quantized(moved, form.scale, form.bits)
         return forms[layout]
 
-    def _dequantize(self, tensor: ir.Value) -> ir.Value:
-        """Float form of an integer tensor; the transpose stands on the side that the march keeps it."""
-        name, shape = str(tensor.name), shape_of(tensor)
-        if name not in self._integers:
-            raise ModelError(f"tensor {name} has neither a float nor an integer form")
-        forms = self._integers[name]
-        producer = tensor.producer()
-        owner = name if producer is None else producer.name
-        rank4 = len(shape) == 4
-        before = rank4 and not self.march.layout_outside
-        form = self._in_layout(name, forms, "NCHW") if before else next(iter(forms.values()))
-        outside = rank4 and not before and "NCHW" not in forms
-        scale = self.initializer(f"{owner}_x_scale", form.scale)
+    def _dequantize(self, tensor: ir.Value, name: str) -> ir.Value:
+        """Float form of an integer tensor, called ``name``; the transpose stands on the side that the march keeps it."""
+        shape = shape_of(tensor)
+        if str(tensor.name) not in self._integers:
+            raise ModelError(f"tensor {tensor.name} has neither a float nor an integer form")
+        forms = self._integers[str(tensor.name)]
+        first = next(iter(forms.values()))
+        before = len(shape) == 4 and not self.march.layout_outside
+        form = self._in_layout(tensor, forms, "NCHW") if before else first
+        outside = "NHWC" in forms and not before
+        scale_name = self._scale_names.get(first.value, f"{tensor.name}_HzCalibration_y_scale")
         value = self._append(
             "HzDequantize",
             f"{name}_HzDequantize",
-            [form.value, scale],
+            [form.value, self.initializer(scale_name, form.scale)],
             {"axis": 3} if outside else {},
             f"{name}_HzDequantize_dequanti_output" if outside else name,
             ir.TensorType(ir.DataType.FLOAT),
             shape_of(form.value),
         )
-        if outside:
-            value = self._transpose(value, TO_NCHW, f"{owner}_NHWC2NCHW_LayoutConvert_Output0", name)
-        return value
+        return self._to_nchw(value, first.value, name) if outside else value
 
-    def _transpose(self, value: ir.Value, perm: Sequence[int], name: str, output: str | None = None) -> ir.Value:
-        result = output or f"{name}_transposed"
+    def _to_nhwc(self, source: ir.Value, value: ir.Value) -> ir.Value:
+        """``source``, a form of the current chain's input ``value``, in NHWC."""
+        reader, index = self._reader(value)
+        name, output = f"{reader}_NCHW2NHWC_LayoutConvert_Input{index}", f"{reader}_nchw2nhwc_transposed_input{index}"
+        return self._transpose(source, TO_NHWC, name, output)
+
+    def _reader(self, value: ir.Value) -> tuple[str, int]:
+        """Name of the quantised node that reads ``value`` in the current chain, and the position of the input."""
+        for node in self._chain:
+            if value in node.inputs:
+                return str(self._chain[0].name), node.inputs.index(value)
+        return str(value.name), 0
+
+    def _to_nchw(self, source: ir.Value, owner: ir.Value | None = None, output: str | None = None) -> ir.Value:
+        """``source`` in NCHW, named after the node that produces ``owner``."""
+        value = owner or source
+        node = value.producer()
+        writer, index = (value.name, 0) if node is None else (node.name, node.outputs.index(value))
+        name = f"{writer}_NHWC2NCHW_LayoutConvert_Output{index}"
+        return self._transpose(source, TO_NCHW, name, output or f"{writer}_nhwc2nchw_transposed_output{index}")
+
+    def _transpose(self, value: ir.Value, perm: Sequence[int], name: str, output: str) -> ir.Value:
         shape = _transposed(shape_of(value), perm)
-        return self._append("Transpose", name, [value], {"perm": perm}, result, value.type, shape, "")
+        return self._append("Transpose", name, [value], {"perm": perm}, output, value.type, shape, "")
 
     def _append(
         self,

@@ -1,0 +1,213 @@
+"""What distinguishes two quantised models: structure, names, attributes, integers, scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import constant_of
+
+
+class Aspect(Enum):
+    """What a :class:`Difference` is about."""
+
+    STRUCTURE = "structure"
+    TYPE = "type"
+    NAME = "name"
+    ATTRIBUTE = "attribute"
+    INTEGERS = "integers"
+    FLOATS = "floats"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference between two models.
+
+    Attributes:
+        aspect: what differs.
+        where: the node (its name in the first model) or graph input or output.
+        what: attribute, constant or tensor that differs; empty where it is the whole node.
+        first: what the first model has, as text.
+        second: what the second model has.
+        elements: number of elements that differ, for constants and lists; else 1.
+        total: number of elements compared.
+    """
+
+    aspect: Aspect
+    where: str
+    what: str
+    first: str
+    second: str
+    elements: int = 1
+    total: int = 1
+
+    def __str__(self) -> str:
+        count = f" ({self.elements} of {self.total})" if self.total > 1 else ""
+        return f"{self.aspect.value}: {self.where} {self.what}: {self.first} | {self.second}{count}"
+
+
+def diff(first: ir.Model, second: ir.Model) -> list[Difference]:
+    """Compare two quantised models from their outputs backwards.
+
+    Nodes are paired by position in the graph, not by name: both graphs are walked from outputs to inputs, and where the
+    operators of a pair differ the walk stops. Constants are compared element by element. Order of nodes and of
+    attributes, documentation and metadata do not matter.
+
+    Args:
+        first: a model of domain ``horizon``.
+        second: the model to compare it with.
+
+    Returns:
+        All differences, graph borders first, then nodes from outputs to inputs; empty where the models are equal.
+    """
+    found = [*_borders("input", first.graph.inputs, second.graph.inputs)]
+    found += _borders("output", first.graph.outputs, second.graph.outputs)
+    found += _Walk().compare(first, second)
+    return found
+
+
+def _borders(kind: str, first: Any, second: Any) -> Iterator[Difference]:
+    if len(first) != len(second):
+        yield Difference(Aspect.STRUCTURE, f"graph {kind}s", "count", str(len(first)), str(len(second)))
+    for a, b in zip(first, second, strict=False):
+        yield from _tensor_differences(f"graph {kind} {a.name}", "", a, b)
+
+
+def _tensor_differences(where: str, what: str, a: ir.Value, b: ir.Value) -> Iterator[Difference]:
+    if a.name != b.name:
+        yield Difference(Aspect.NAME, where, what, str(a.name), str(b.name))
+    if _type_text(a) != _type_text(b):
+        yield Difference(Aspect.TYPE, where, what, _type_text(a), _type_text(b))
+
+
+def _type_text(value: ir.Value) -> str:
+    kind = "?" if value.type is None else value.dtype.name if value.dtype is not None else "?"
+    return (
+        f"{kind}{'?' if value.shape is None else list(value.shape.numpy()) if value.shape.is_static() else value.shape}"
+    )
+
+
+class _Walk:
+    """Pairs the values of two graphs from outputs backwards."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[int, int]] = set()
+        self._paired: tuple[set[int], set[int]] = (set(), set())
+        self._found: list[Difference] = []
+
+    def compare(self, first: ir.Model, second: ir.Model) -> list[Difference]:
+        pending = [
+            (a, b, f"graph output {a.name}") for a, b in zip(first.graph.outputs, second.graph.outputs, strict=False)
+        ]
+        while pending:
+            pending += self._step(*pending.pop(0))
+        for model, paired, side in ((first, self._paired[0], 0), (second, self._paired[1], 1)):
+            for node in model.graph:
+                if id(node) not in paired:
+                    texts = [node.op_type, "-"] if side == 0 else ["-", node.op_type]
+                    self._found.append(Difference(Aspect.STRUCTURE, str(node.name), "unpaired node", *texts))
+        return self._found
+
+    def _step(
+        self, a: ir.Value | None, b: ir.Value | None, reader: str
+    ) -> list[tuple[ir.Value | None, ir.Value | None, str]]:
+        """Compare the producers of one pair; the pairs of values that they read."""
+        if a is None or b is None:
+            if a is not b:
+                self._add(Aspect.STRUCTURE, reader, "input", str(a and a.name), str(b and b.name))
+            return []
+        if (id(a), id(b)) in self._seen:
+            return []
+        self._seen.add((id(a), id(b)))
+        node, other = a.producer(), b.producer()
+        if node is None or other is None:
+            self._compare_sources(a, b, node, other, reader)
+            return []
+        return self._compare_nodes(node, other, reader)
+
+    def _compare_sources(
+        self, a: ir.Value, b: ir.Value, node: ir.Node | None, other: ir.Node | None, reader: str
+    ) -> None:
+        """Constants and graph inputs."""
+        left, right = constant_of(a), constant_of(b)
+        if left is None or right is None or node is not other:
+            texts = [_source_text(a, node), _source_text(b, other)]
+            if texts[0] != texts[1]:
+                self._add(Aspect.STRUCTURE, reader, "input", *texts)
+            return
+        if a.name != b.name:
+            self._add(Aspect.NAME, reader, "constant", str(a.name), str(b.name))
+        self._compare_arrays(reader, str(a.name), left, right)
+
+    def _compare_arrays(self, where: str, what: str, left: Any, right: Any) -> None:
+        if left.shape != right.shape or left.dtype != right.dtype:
+            texts = [f"{array.dtype}{list(array.shape)}" for array in (left, right)]
+            self._add(Aspect.TYPE, where, what, *texts)
+            return
+        different = left != right
+        if different.any():
+            aspect = Aspect.FLOATS if left.dtype.kind == "f" else Aspect.INTEGERS
+            samples = [str(array[different][:3].tolist()) for array in (left, right)]
+            self._found.append(Difference(aspect, where, what, *samples, int(different.sum()), left.size))
+
+    def _compare_nodes(
+        self, node: ir.Node, other: ir.Node, reader: str
+    ) -> list[tuple[ir.Value | None, ir.Value | None, str]]:
+        where = str(node.name)
+        if (node.domain, node.op_type) != (other.domain, other.op_type):
+            texts = [f"{item.op_type} {item.name}" for item in (node, other)]
+            self._add(Aspect.STRUCTURE, reader, "input", *texts)
+            return []
+        if id(node) in self._paired[0] and id(other) in self._paired[1]:
+            return []
+        self._paired[0].add(id(node))
+        self._paired[1].add(id(other))
+        if node.name != other.name:
+            self._add(Aspect.NAME, where, "node", where, str(other.name))
+        self._compare_attributes(node, other)
+        for a, b in zip(node.outputs, other.outputs, strict=False):
+            self._found += _tensor_differences(where, "output", a, b)
+        if len(node.inputs) != len(other.inputs):
+            self._add(Aspect.STRUCTURE, where, "number of inputs", str(len(node.inputs)), str(len(other.inputs)))
+        return [(a, b, where) for a, b in zip(node.inputs, other.inputs, strict=False)]
+
+    def _compare_attributes(self, node: ir.Node, other: ir.Node) -> None:
+        for name in sorted({*node.attributes, *other.attributes}):
+            values = [item.attributes[name].value if name in item.attributes else None for item in (node, other)]
+            left, right = (_as_array(value) for value in values)
+            if left is None or right is None:
+                self._add(Aspect.ATTRIBUTE, str(node.name), name, _attribute_text(left), _attribute_text(right))
+            elif left.shape != right.shape or left.dtype.kind != right.dtype.kind:
+                self._add(Aspect.ATTRIBUTE, str(node.name), name, _attribute_text(left), _attribute_text(right))
+            elif (different := left != right).any():
+                samples = [str(np.atleast_1d(v)[np.atleast_1d(different)][:3].tolist()) for v in (left, right)]
+                self._found.append(
+                    Difference(
+                        Aspect.ATTRIBUTE, str(node.name), name, *samples, int(different.sum()), int(different.size)
+                    )
+                )
+
+    def _add(self, aspect: Aspect, where: str, what: str, first: str, second: str) -> None:
+        self._found.append(Difference(aspect, where, what, first, second))
+
+
+def _as_array(value: Any) -> Any:
+    """An attribute's value as an array; ``None`` where it is absent."""
+    if value is None:
+        return None
+    return value.numpy() if isinstance(value, ir.TensorProtocol) else np.asarray(value)
+
+
+def _attribute_text(value: Any) -> str:
+    return "-" if value is None else str(value.tolist() if value.size <= 8 else [*value.ravel()[:8].tolist(), "..."])
+
+
+def _source_text(value: ir.Value, producer: ir.Node | None) -> str:
+    if producer is not None:
+        return f"{producer.op_type} {producer.name}"
+    return "constant" if constant_of(value) is not None else f"graph input {value.name}"

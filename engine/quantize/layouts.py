@@ -1,0 +1,109 @@
+"""Layout transposes of a quantised graph that cancel against others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from engine.ir import HORIZON_DOMAIN, attribute, shape_of
+
+CHANNELS_LAST = 3
+"""Channel axis of an NHWC tensor."""
+
+
+def simplify_layouts(graph: ir.Graph) -> None:
+    """Merge transposes that follow one another, in place.
+
+    Two in a row become one under the second's name, or none where they cancel. Two around an ``HzDequantize`` that
+    cancel leave it with its channels on axis 3. A float transpose of a single pixel in front of a Reshape becomes part
+    of it, since the order of elements stays.
+    """
+    for node in list(graph):
+        if _is(node, "Transpose"):
+            _merge_with_producer(graph, node)
+        elif _is(node, "Reshape"):
+            _absorb_pixel_transpose(graph, node)
+
+
+def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
+    source = _input(node)
+    producer = source.producer()
+    if producer is None:
+        return
+    if _is(producer, "Transpose"):
+        perm = _composed(attribute(producer, "perm"), attribute(node, "perm"))
+        node.attributes["perm"] = ir.AttrInt64s("perm", perm)
+        node.replace_input_with(0, _input(producer))
+        _remove_unread(graph, producer)
+        if _is_identity(perm):
+            _bypass(graph, node)
+    elif _is(producer, "HzDequantize", HORIZON_DOMAIN) and _alone(source):
+        _cancel_around(graph, node, producer)
+
+
+def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
+    """Transpose, HzDequantize, Transpose: only the middle one stays where the others cancel."""
+    before = _input(dequantize).producer()
+    if before is None or not _is(before, "Transpose"):
+        return
+    if not _is_identity(_composed(attribute(before, "perm"), attribute(node, "perm"))):
+        return
+    dequantize.replace_input_with(0, _input(before))
+    dequantize.attributes["axis"] = ir.AttrInt64("axis", CHANNELS_LAST)
+    dequantize.outputs[0].shape = node.outputs[0].shape
+    _remove_unread(graph, before)
+    _bypass(graph, node)
+
+
+def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
+    source = _input(node)
+    producer = source.producer()
+    if producer is None or not _is(producer, "Transpose") or not _alone(source):
+        return
+    *_, height, width = shape_of(source)
+    if source.dtype == ir.DataType.FLOAT and height == width == 1:
+        node.name = f"{producer.name}_reshape"
+        node.replace_input_with(0, _input(producer))
+        graph.remove(producer, safe=True)
+
+
+def _is(node: ir.Node, op_type: str, domain: str = "") -> bool:
+    return node.op_type == op_type and node.domain == domain
+
+
+def _input(node: ir.Node) -> ir.Value:
+    value = node.inputs[0]
+    if value is None:
+        raise ValueError(f"node {node.name} ({node.op_type}) has no input")
+    return value
+
+
+def _alone(value: ir.Value) -> bool:
+    return len(list(value.uses())) == 1 and not value.is_graph_output()
+
+
+def _composed(first: Sequence[int], second: Sequence[int]) -> list[int]:
+    return [first[axis] for axis in second]
+
+
+def _is_identity(perm: Sequence[int]) -> bool:
+    return list(perm) == list(range(len(perm)))
+
+
+def _remove_unread(graph: ir.Graph, node: ir.Node) -> None:
+    if not any(value.is_graph_output() or list(value.uses()) for value in node.outputs):
+        graph.remove(node, safe=True)
+
+
+def _bypass(graph: ir.Graph, node: ir.Node) -> None:
+    """Let the readers of ``node`` read its input; an input that nothing else reads takes the output's name."""
+    source, result = _input(node), node.outputs[0]
+    keeps_name = source.producer() is None or not _alone(source)
+    if keeps_name and result.is_graph_output():
+        return
+    name = result.name
+    result.replace_all_uses_with(source, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+    if not keeps_name and source.dtype == ir.DataType.FLOAT:
+        source.name = name
