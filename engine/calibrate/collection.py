@@ -8,10 +8,10 @@ plus the observers', which do not grow with the number of samples beyond one sam
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from engine.calibrate.channels import channel_scales, equalizable
 from engine.calibrate.data import CalibrationData, as_data
 from engine.calibrate.distribution import Distribution, as_channels, clamp_percentile
-from engine.calibrate.forward import MAX_BATCH, FloatSession, Kernels
+from engine.calibrate.forward import FloatSession, Kernels
 from engine.calibrate.methods import CalibrationOptions, method_of
 from engine.calibrate.observers import DistributionObserver, GrowingHistogram
 from engine.calibrate.statistics import Statistics, TensorStatistics
@@ -31,11 +31,12 @@ from engine.errors import CalibrationDataError, ModelError
 from engine.ir import shape_of
 
 Array = NDArray[Any]
+Shape = tuple[int, ...]
 
 GROUP = 8
 """Samples that the original looks at together: its ``kl`` takes the first range from the first 8."""
 
-BUFFER_LIMIT = 512 << 20
+BUFFER_LIMIT = 256 << 20
 """Bytes of activations held at a time; tensors beyond it take another pass over the data."""
 
 
@@ -60,7 +61,7 @@ class StatisticsOptions(BaseModel):
         percentiles: values of ``max_percentile`` that will be asked for; 1.0 is always there.
         histogram: rule of the histograms for ``kl``.
         per_channel: also collect equalised distributions.
-        batch: samples per run of ONNX Runtime, 1..8; does not change results.
+        batch: samples per run of ONNX Runtime, 1..8; does not change results. Few fit the CPU's caches better.
         threads: CPU threads; None for all. Does not change results.
         kernels: ``PLAIN`` sums floats in the order of the original, so that thresholds equal its own to the last bit
             and the similarity figures to the last digit; several times slower than ``FAST``, which differs by an ulp.
@@ -71,7 +72,7 @@ class StatisticsOptions(BaseModel):
     percentiles: tuple[float, ...] = ()
     histogram: HistogramRule = HistogramRule.REFERENCE
     per_channel: bool = False
-    batch: int = Field(default=MAX_BATCH, ge=1, le=GROUP)
+    batch: int = Field(default=2, ge=1, le=GROUP)
     threads: int | None = Field(default=None, ge=1)
     kernels: Kernels = Kernels.FAST
 
@@ -123,15 +124,17 @@ def collect(
     data = as_data(data)
     if not len(data):
         raise CalibrationDataError("there are no calibration samples; at least one is needed")
-    run = _Run(optimized, data, options, {name: _shape(optimized, name) for name in names})
-    growing = options.histogram is HistogramRule.REFERENCE
-    first = run.observe({name: run.observer(name, GrowingHistogram() if growing else None) for name in names})
-    peaks = {name: observer.channel_max for name, observer in first.items()}
-    pooled = {name: observer.distribution() for name, observer in first.items()}
-    if options.histogram is HistogramRule.ORDER_INDEPENDENT:
-        pooled = _with_known_range(run, pooled)
-    chosen = equalizable(optimized, names) if options.per_channel else ()
-    equalized = _equalized(run, {name: peaks[name] for name in chosen}, growing)
+    shapes = {name: _shape(optimized, name) for name in names}
+    peaks: dict[str, NDArray[np.float32]] = {}
+    pooled: dict[str, Distribution] = {}
+    equalized: dict[str, Distribution] = {}
+    for chunk in _chunks(shapes, options.batch):
+        for name, observer in _observe(_Stream(optimized, data, options, chunk)).items():
+            peaks[name], pooled[name] = observer.channel_max, observer.distribution()
+    for chunk in _chunks({name: shapes[name] for name in chosen_tensors(optimized, names, options)}, options.batch):
+        scales = {name: channel_scales(peaks[name]) for name in chunk}
+        for name, observer in _observe(_Stream(optimized, data, options, chunk), scales).items():
+            equalized[name] = observer.distribution()
     return Statistics(
         {name: TensorStatistics(peaks[name], pooled[name], equalized.get(name)) for name in names},
         samples=len(data),
@@ -139,107 +142,112 @@ def collect(
     )
 
 
-def _with_known_range(run: _Run, pooled: Mapping[str, Distribution]) -> dict[str, Distribution]:
-    """``pooled`` with histograms over the whole range of every tensor."""
-    observers = {
-        name: DistributionObserver(1, 0, 0, histogram=GrowingHistogram(distribution.maximum))
-        for name, distribution in pooled.items()
-    }
-    run.observe(observers, flat=True)
-    return {
-        name: Distribution(found.maximum, found.percentiles, observers[name].distribution().histogram)
-        for name, found in pooled.items()
-    }
+def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> tuple[str, ...]:
+    """The tensors that equalised distributions are collected of."""
+    return equalizable(model, names) if options.per_channel else ()
 
 
-def _equalized(run: _Run, peaks: Mapping[str, NDArray[np.float32]], growing: bool) -> dict[str, Distribution]:
-    """Distributions of the tensors of ``peaks``, their channels equalised."""
-    if not peaks:
-        return {}
+def _chunks(shapes: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape]]:
+    """``shapes`` in pieces whose buffers, for ``batch`` samples, stay below the limit."""
+    chunk: dict[str, Shape] = {}
+    size = 0
+    for name, shape in shapes.items():
+        needed = batch * 4 * math.prod(shape)
+        if chunk and size + needed > BUFFER_LIMIT:
+            yield chunk
+            chunk, size = {}, 0
+        chunk[name] = shape
+        size += needed
+    if chunk:
+        yield chunk
+
+
+def _observe(
+    stream: _Stream, scales: Mapping[str, NDArray[np.float32]] | None = None
+) -> dict[str, DistributionObserver]:
+    """Observers that saw all samples; ``scales``: what every channel is multiplied by, where it is."""
+    scales = scales or {}
+    ranges = _ranges(stream, scales)
+    options, samples = stream.options, len(stream.data)
     observers = {}
-    for name, peak in peaks.items():
-        scales = channel_scales(peak)
-        histogram = None
-        if run.options.histogram is not HistogramRule.NONE:
-            histogram = GrowingHistogram(None if growing else float((peak * scales).max()))
-        observers[name] = run.observer(name, histogram, scales)
-    return {name: observer.distribution() for name, observer in run.observe(observers).items()}
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One model, its data, and the passes over them."""
-
-    model: ir.Model
-    data: CalibrationData
-    options: StatisticsOptions
-    shapes: Mapping[str, tuple[int, ...]]
-
-    def observer(
-        self, name: str, histogram: GrowingHistogram | None, scales: NDArray[np.float32] | None = None
-    ) -> DistributionObserver:
-        """An observer of what the options ask for on tensor ``name``."""
-        shape = self.shapes[name]
-        return DistributionObserver(
-            channels=shape[1] if len(shape) > 1 else 1,
-            elements=int(np.prod(shape)),
-            samples=len(self.data),
-            percentiles=self.options.percentiles,
-            histogram=histogram,
-            scales=scales,
+    for name, shape in stream.shapes.items():
+        histogram = GrowingHistogram(ranges[name]) if name in ranges else None
+        observers[name] = DistributionObserver(
+            _channels(shape), math.prod(shape), samples, options.percentiles, histogram, scales.get(name)
         )
+    stream.show(observers, samples)
+    return observers
 
-    def observe(
-        self, observers: Mapping[str, DistributionObserver], flat: bool = False
-    ) -> Mapping[str, DistributionObserver]:
-        """Show every observer all values of its tensor, 8 samples at a time; ``flat``: as a single channel."""
-        threads = self.options.threads or os.cpu_count() or 1
-        with ThreadPoolExecutor(threads) as pool:
-            for chunk in self._chunks(tuple(observers)):
-                for values in self._groups(chunk):
+
+def _ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
+    """The first range of every histogram, if there are any: the maximum over the first 8 samples or over all."""
+    rule = stream.options.histogram
+    if rule is HistogramRule.NONE:
+        return {}
+    samples = GROUP if rule is HistogramRule.REFERENCE else len(stream.data)
+    observers = {
+        name: DistributionObserver(_channels(shape), math.prod(shape), samples, scales=scales.get(name))
+        for name, shape in stream.shapes.items()
+    }
+    stream.show(observers, samples)
+    return {name: observer.distribution().maximum for name, observer in observers.items()}
+
+
+def _channels(shape: Shape) -> int:
+    return shape[1] if len(shape) > 1 else 1
+
+
+class _Stream:
+    """The values of some tensors over the calibration data, as often as they are asked for.
+
+    Args:
+        model: the float graph.
+        data: what its inputs are fed with.
+        options: how to run.
+        shapes: of the tensors, by name, for one sample.
+    """
+
+    def __init__(
+        self, model: ir.Model, data: CalibrationData, options: StatisticsOptions, shapes: Mapping[str, Shape]
+    ) -> None:
+        self.data, self.options, self.shapes = data, options, shapes
+        inputs = {str(value.name) for value in model.graph.inputs}
+        self._fed = [name for name in shapes if name in inputs]
+        computed = [name for name in shapes if name not in inputs]
+        self._session = None
+        if computed:
+            self._session = FloatSession(
+                model, computed, threads=options.threads, kernels=options.kernels, max_batch=options.batch
+            )
+        self._buffers = {name: np.empty(_joined(shapes[name], options.batch), np.float32) for name in computed}
+
+    def show(self, observers: Mapping[str, DistributionObserver], samples: int) -> None:
+        """Show every observer the values of its tensor for the first ``samples`` samples."""
+        with ThreadPoolExecutor(self.options.threads or os.cpu_count() or 1) as pool:
+            for start in range(0, min(samples, len(self.data)), GROUP):
+                for values in self._read(start, min(start + GROUP, len(self.data))):
                     updates = [
-                        pool.submit(observers[name].update, array.reshape(1, 1, -1) if flat else as_channels(array))
-                        for name, array in values.items()
+                        pool.submit(observers[name].update, as_channels(array)) for name, array in values.items()
                     ]
                     for update in updates:
                         update.result()
-        return observers
+                for observer in observers.values():
+                    observer.end_group()
 
-    def _chunks(self, names: Sequence[str]) -> Iterator[list[str]]:
-        """``names`` in pieces whose buffers stay below the limit."""
-        chunk: list[str] = []
-        size = 0
-        for name in names:
-            needed = GROUP * 4 * int(np.prod(self.shapes[name]))
-            if chunk and size + needed > BUFFER_LIMIT:
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(name)
-            size += needed
-        if chunk:
-            yield chunk
+    def _read(self, start: int, stop: int) -> Iterator[dict[str, NDArray[np.float32]]]:
+        """Values of samples ``start`` to ``stop``, some at a time; valid until the next are asked for."""
+        for first in range(start, stop, self.options.batch):
+            count = min(self.options.batch, stop - first)
+            feed = self.data.read(first, first + count)
+            values = {name: array[: _joined(self.shapes[name], count)[0]] for name, array in self._buffers.items()}
+            if self._session is not None:
+                self._session.run_into(feed, values)
+            yield values | {name: np.ascontiguousarray(feed[name], np.float32) for name in self._fed}
 
-    def _session(self, names: Sequence[str]) -> FloatSession:
-        options = self.options
-        return FloatSession(
-            self.model, names, threads=options.threads, kernels=options.kernels, max_batch=options.batch
-        )
 
-    def _groups(self, names: Sequence[str]) -> Iterator[dict[str, NDArray[np.float32]]]:
-        """The values of ``names`` for every group of samples; valid until the next group is asked for."""
-        inputs = {str(value.name) for value in self.model.graph.inputs}
-        computed = [name for name in names if name not in inputs]
-        session = self._session(computed) if computed else None
-        rows = min(GROUP, len(self.data))
-        buffers = {name: np.empty((rows, *self.shapes[name][1:]), np.float32) for name in computed}
-        for start in range(0, len(self.data), GROUP):
-            feed = self.data.read(start, min(start + GROUP, len(self.data)))
-            count = len(next(iter(feed.values())))
-            values = {name: array[:count] for name, array in buffers.items()}
-            if session is not None:
-                session.run_into(feed, values)
-            values.update({name: np.ascontiguousarray(feed[name], np.float32) for name in names if name in inputs})
-            yield values
+def _joined(shape: Shape, samples: int) -> Shape:
+    """Shape of ``samples`` samples of ``shape``, joined along the first dimension."""
+    return (samples * shape[0], *shape[1:]) if shape else (samples,)
 
 
 def _shape(model: ir.Model, name: str) -> tuple[int, ...]:

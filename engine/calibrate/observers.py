@@ -71,6 +71,11 @@ class DistributionObserver:
         if self._histogram is not None:
             self._histogram.update(values.reshape(-1), _to_float(peaks.max(initial=0)))
 
+    def end_group(self) -> None:
+        """The values of 8 samples, or of all that are left, were taken in; see :class:`GrowingHistogram`."""
+        if self._histogram is not None:
+            self._histogram.end_group()
+
     @property
     def channel_max(self) -> Values:
         """``max|x|`` per channel, float32."""
@@ -130,31 +135,48 @@ class LargestValues:
 class GrowingHistogram:
     """Histogram of ``|x|`` that grows as the original's ``kl`` does (CALIBRATION.md 2).
 
-    1024 bins over the largest value of the first update that is not all zero; the width is kept and bins are appended
-    as the maximum grows; where that would need more than 16384, neighbouring bins are merged. So the result depends on
-    what the first update holds, unless the range is given.
+    1024 bins over the largest value of the first group of samples; the width is kept and bins are appended as the
+    maximum grows; where a group would need more than 16384, neighbouring bins are merged. What must wait for the
+    largest value of its group is held back until the group ends, so that the result does not depend on how a group is
+    cut into updates.
 
     Args:
-        maximum: the largest value that will come, where it is known.
+        maximum: the largest value of the first group; 0 where it is not known, or if the group is all zero.
     """
 
-    def __init__(self, maximum: float | None = None) -> None:
-        self._width = (maximum or 0.0) / BINS
+    def __init__(self, maximum: float = 0.0) -> None:
+        self._width = maximum / BINS
         self._counts = np.zeros((_LANES, BINS), np.int64)
+        self._held: list[Values] = []
 
     def update(self, values: Values, maximum: float) -> None:
         """Take in ``values``, float32, shape (n,), the largest magnitude of which is ``maximum``."""
+        limit = MAX_BINS * self._width
+        if maximum > limit:
+            magnitudes = np.abs(values)
+            self._held.append(magnitudes[magnitudes > limit])
+            values, maximum = magnitudes[magnitudes <= limit], limit
+        self._add(values, maximum)
+
+    def end_group(self) -> None:
+        """The group of samples is complete: what was held back can be counted."""
+        if self._held:
+            held = np.minimum(np.concatenate(self._held), np.float32(FLOAT32_MAX))
+            self._held = []
+            self._add(held, float(held.max()))
+
+    def _add(self, values: Values, maximum: float) -> None:
         if maximum == 0.0:
             return  # Zeros fall into the first bin, the count of which no method looks at.
         if self._width == 0.0:
             self._width = maximum / BINS
         self._cover(maximum)
-        # The inverse is rounded up by more than the error of the product, so that bounds of bins fall into the upper
-        # bin.
+        # The inverse is rounded up by more than the error of the product: a bound belongs to the upper bin.
         _count(values, (1.0 + 2.0**-50) / self._width, self._counts)
 
     def result(self) -> Histogram:
-        """The counts so far."""
+        """The counts, the last group being complete."""
+        self.end_group()
         return Histogram(self._counts.sum(axis=0), self._width)
 
     def _cover(self, maximum: float) -> None:

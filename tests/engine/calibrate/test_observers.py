@@ -123,14 +123,20 @@ def reference_histogram(groups: list[NDArray[np.float32]]) -> tuple[NDArray[np.i
     scales=st.lists(st.sampled_from([0.0, 0.1, 0.9, 1.0, 1.1, 5.0, 30.0, 500.0]), min_size=1, max_size=5),
     style=st.sampled_from(("normal", "relu6", "ties")),
     seed=st.integers(0, 99),
+    pieces=st.integers(1, 5),
+    known=st.booleans(),
 )
-@example(scales=[0.0, 1.0, 500.0, 1.0], style="normal", seed=0)
-@example(scales=[1.0, 500.0, 5.0], style="ties", seed=1)
-def test_histogram_grows_and_merges_as_the_rule_says(scales: list[float], style: str, seed: int) -> None:
+@example(scales=[0.0, 1.0, 500.0, 1.0], style="normal", seed=0, pieces=2, known=True)
+@example(scales=[1.0, 500.0, 5.0], style="ties", seed=1, pieces=3, known=False)
+def test_histogram_grows_and_merges_as_the_rule_says(
+    scales: list[float], style: str, seed: int, pieces: int, known: bool
+) -> None:
     groups = [np.abs(values(style, (1000,), seed + i)) * np.float32(scale) for i, scale in enumerate(scales)]
-    histogram = GrowingHistogram()
+    histogram = GrowingHistogram(float(groups[0].max()) if known else 0.0)
     for group in groups:
-        histogram.update(group, float(group.max()))
+        for piece in np.array_split(group, pieces):
+            histogram.update(piece, float(piece.max()))
+        histogram.end_group()
     found = histogram.result()
     counts, width = reference_histogram(groups)
     assert found.width == width

@@ -206,4 +206,4 @@ def test_memory_does_not_grow_with_the_number_of_samples() -> None:
         return size
 
     peak(8)
-    assert peak(800) < 1.05 * peak(40)
+    assert peak(2400) < 1.05 * peak(600)  # from 500 samples on, 0.999 asks for half a sample of largest values
