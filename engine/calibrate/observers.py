@@ -136,9 +136,9 @@ class GrowingHistogram:
     """Histogram of ``|x|`` that grows as the original's ``kl`` does (CALIBRATION.md 2).
 
     1024 bins over the largest value of the first group of samples; the width is kept and bins are appended as the
-    maximum grows; where a group would need more than 16384, neighbouring bins are merged. What must wait for the
-    largest value of its group is held back until the group ends, so that the result does not depend on how a group is
-    cut into updates.
+    maximum grows; where a group would need more than 16384, neighbouring bins are merged. What lies beyond the bins,
+    or on their upper end, waits for the end of its group, so that the result does not depend on how a group is cut
+    into updates.
 
     Args:
         maximum: the largest value of the first group; 0 where it is not known, or if the group is all zero.
@@ -147,32 +147,42 @@ class GrowingHistogram:
     def __init__(self, maximum: float = 0.0) -> None:
         self._width = maximum / BINS
         self._counts = np.zeros((_LANES, BINS), np.int64)
-        self._held: list[Values] = []
+        self._at_end = 0
+        self._beyond: list[Values] = []
 
     def update(self, values: Values, maximum: float) -> None:
         """Take in ``values``, float32, shape (n,), the largest magnitude of which is ``maximum``."""
-        limit = MAX_BINS * self._width
-        if maximum > limit:
+        end = self._end
+        if maximum > end:
             magnitudes = np.abs(values)
-            self._held.append(magnitudes[magnitudes > limit])
-            values, maximum = magnitudes[magnitudes <= limit], limit
-        self._add(values, maximum)
+            self._beyond.append(magnitudes[magnitudes > end])
+            values = magnitudes[magnitudes <= end]
+        # All that is not beyond a range of nothing is zero: it belongs to the first bin, which no method looks at.
+        if end > 0:
+            self._at_end += self._count(values)
 
     def end_group(self) -> None:
         """The group of samples is complete: what was held back can be counted."""
-        if self._held:
-            held = np.minimum(np.concatenate(self._held), np.float32(FLOAT32_MAX))
-            self._held = []
-            self._add(held, float(held.max()))
+        waiting, upper = self._at_end, float(self._end)
+        self._at_end = 0
+        if self._beyond:
+            beyond = np.minimum(np.concatenate(self._beyond), np.float32(FLOAT32_MAX))
+            self._beyond = []
+            self._cover(float(beyond.max()))
+            at_end = self._count(beyond)
+            self._counts[0, -1] += at_end
+        if waiting:
+            self._counts[0, min(int(upper / self._width), self._counts.shape[1] - 1)] += waiting
 
-    def _add(self, values: Values, maximum: float) -> None:
-        if maximum == 0.0:
-            return  # Zeros fall into the first bin, the count of which no method looks at.
-        if self._width == 0.0:
-            self._width = maximum / BINS
-        self._cover(maximum)
+    @property
+    def _end(self) -> np.float64:
+        """Upper end of the last bin."""
+        return np.float64(self._counts.shape[1] * self._width)
+
+    def _count(self, values: Values) -> int:
+        """Count ``values``; how many lie on the upper end of the last bin."""
         # The inverse is rounded up by more than the error of the product: a bound belongs to the upper bin.
-        _count(values, (1.0 + 2.0**-50) / self._width, self._counts)
+        return _count(values, (1.0 + 2.0**-50) / self._width, self._counts)
 
     def result(self) -> Histogram:
         """The counts, the last group being complete."""
@@ -180,6 +190,9 @@ class GrowingHistogram:
         return Histogram(self._counts.sum(axis=0), self._width)
 
     def _cover(self, maximum: float) -> None:
+        """Have bins up to ``maximum``."""
+        if self._width == 0.0:
+            self._width = maximum / BINS
         needed = math.ceil(maximum / self._width)
         if needed > MAX_BINS:
             factor = needed // MERGED_BINS
@@ -240,11 +253,18 @@ def _keep_larger(
 
 
 @compiled
-def _count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
-    """Add ``|values|`` to the lanes of ``counts``; several lanes, as equal neighbours would wait for each other."""
-    last = counts.shape[1] - 1
+def _count(values: Values, inverse: float, counts: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+    """Add ``|values|`` to the lanes of ``counts``; how many lie behind the last bin and were not added.
+
+    There are several lanes because equal neighbours would wait for each other.
+    """
+    bins, behind = counts.shape[1], 0
     for index in range(values.size):
         value = abs(values[index])
         if value >= np.float32(0):
-            position = min(float(value), FLOAT32_MAX) * inverse
-            counts[index & (_LANES - 1), min(int(position), last)] += 1
+            position = int(float(value) * inverse)
+            if position < bins:
+                counts[index & (_LANES - 1), position] += 1
+            else:
+                behind += 1
+    return behind
