@@ -20,7 +20,9 @@ from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Device, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Record, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
+from engine.config import InputType
 from engine.errors import ConfigError, ContainerError, UnsupportedError
+from engine.frontend.preprocess import saved_inputs
 from engine.ir import shape_of, write_atomically
 from engine.march.latency import Latency, load_latency
 
@@ -151,7 +153,10 @@ def compile_model(
     on_bpu = [segment for segment in segments if segment.device is Device.BPU]
     block = _weight_block(march)
     memory = memory_of(load_latency(march), options.optimize_level)
-    schedules = tuple(schedule_of(segment, f"{name}_subgraph_{k}", block, memory) for k, segment in enumerate(on_bpu))
+    nv12 = {spec.name for spec in saved_inputs(quantized) if spec.type_rt is InputType.NV12}
+    schedules = tuple(
+        schedule_of(segment, f"{name}_subgraph_{k}", block, memory, nv12) for k, segment in enumerate(on_bpu)
+    )
     return CompiledModel(name, march, options, quantized, segments, schedules)
 
 

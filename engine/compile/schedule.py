@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
@@ -12,6 +12,12 @@ from engine.compile.packing import Block
 from engine.compile.partition import Segment
 from engine.compile.records import Record, TensorRecord
 from engine.ir import shape_of
+
+
+class InputTensor(TensorRecord):
+    """A tensor that a subgraph loads; ``nv12``: an image of a luma plane and one of half the rows with both chromas."""
+
+    nv12: bool = False
 
 
 class Schedule(Record):
@@ -28,7 +34,7 @@ class Schedule(Record):
     """
 
     name: str
-    inputs: tuple[TensorRecord, ...]
+    inputs: tuple[InputTensor, ...]
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
     groups: tuple[tuple[int, ...], ...] = ()
@@ -36,7 +42,9 @@ class Schedule(Record):
     prefetch: bool = True
 
 
-def schedule_of(segment: Segment, name: str, block: Block, memory: Memory) -> Schedule:
+def schedule_of(
+    segment: Segment, name: str, block: Block, memory: Memory, nv12_inputs: Collection[str] = ()
+) -> Schedule:
     """Schedule a BPU segment.
 
     Args:
@@ -44,17 +52,17 @@ def schedule_of(segment: Segment, name: str, block: Block, memory: Memory) -> Sc
         name: the subgraph's name.
         block: padding of packed weights.
         memory: on-chip memory that may be used.
+        nv12_inputs: names of the inputs that are NV12 images at run time.
 
     Raises:
         ModelError: a tensor's shape is not static.
     """
-    return schedule_layers(
-        name, _loaded(segment.nodes), _stored(segment.nodes), layers_of(segment.nodes, block), memory
-    )
+    inputs = _loaded(segment.nodes, nv12_inputs)
+    return schedule_layers(name, inputs, _stored(segment.nodes), layers_of(segment.nodes, block), memory)
 
 
 def schedule_layers(
-    name: str, inputs: tuple[TensorRecord, ...], outputs: tuple[str, ...], layers: tuple[Layer, ...], memory: Memory
+    name: str, inputs: tuple[InputTensor, ...], outputs: tuple[str, ...], layers: tuple[Layer, ...], memory: Memory
 ) -> Schedule:
     """Group layers and plan their memory."""
     groups = fused_groups(layers, memory)
@@ -70,19 +78,19 @@ def schedule_layers(
     )
 
 
-def _loaded(nodes: Sequence[ir.Node]) -> tuple[TensorRecord, ...]:
+def _loaded(nodes: Sequence[ir.Node], nv12_inputs: Collection[str]) -> tuple[InputTensor, ...]:
     """What comes from outside: shapes as the first layer sees them, after the layout change at the border."""
     inside = set(nodes)
-    found: dict[str, TensorRecord] = {}
+    found: dict[str, InputTensor] = {}
     for node in nodes:
         for value in node.inputs:
             if value is None or value.const_value is not None:
                 continue
             source = through_layout(value)
             if source.producer() not in inside and value.dtype is not None:
-                dtype: object = value.dtype.numpy().name
-                record = TensorRecord.model_validate({"name": source.name, "dtype": dtype, "shape": shape_of(value)})
-                found[record.name] = record
+                name, dtype = source.name or "", value.dtype.numpy().name
+                content = {"name": name, "dtype": dtype, "shape": shape_of(value), "nv12": name in nv12_inputs}
+                found[name] = InputTensor.model_validate(content)
     return tuple(found.values())
 
 

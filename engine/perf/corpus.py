@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, LayerKind
 from engine.compile.memory import Memory
 from engine.compile.packing import Block, packed_bytes, weight_layout
-from engine.compile.records import TensorRecord
-from engine.compile.schedule import Schedule, schedule_layers
+from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.errors import ConfigError
 from engine.march.latency import Latency
 from engine.perf.networks import NETWORKS
@@ -109,14 +108,17 @@ class _SpecReader:
         layers = tuple(self._as_tail(layer) if layer.output in outputs else layer for layer in self._layers)
         return schedule_layers(self._row.id, self._inputs, outputs, layers, memory)
 
-    def _input(self, name: str, nchw: Sequence[int]) -> TensorRecord:
+    def _input(self, name: str, nchw: Sequence[int]) -> InputTensor:
         batch, channels, height, width = nchw
         shape = (batch, height, width, channels)
         self._shapes[name] = shape
-        if self._row.spec.get("in_type", "rgb" if "net" in self._row.spec else "featuremap") != "featuremap":
+        kind = self._row.spec.get("in_type", "rgb" if "net" in self._row.spec else "featuremap")
+        if kind != "featuremap":
             self._alias[name] = f"{name}_preprocessed"
             self._weighted(f"{name}_preprocessed", LayerKind.CONV, (name,), channels, (1, 1), (1, 1), 1, shape)
-        return TensorRecord(name=name, dtype="int8", shape=shape)
+        first = self._specs[0]["n"]
+        wide = self._requested(first, "InputType") == "int16"
+        return InputTensor(name=name, dtype="int16" if wide else "int8", shape=shape, nv12=kind == "nv12")
 
     def _add_layers(self) -> None:
         specs = self._specs

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from engine.compile.layers import Layer, LayerKind
 from engine.compile.memory import ddr_bytes
 from engine.compile.packing import round_up
-from engine.compile.schedule import Schedule
+from engine.compile.schedule import InputTensor, Schedule
 from engine.march.latency import Alignment, Fitted, Latency, RowPadding
 
 _GROUP_LANES = 16
@@ -99,12 +99,10 @@ def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]
     if len(shape) != 4:
         return tuple(shape)
     batch, height, width, channels = shape
-    return (
-        batch,
-        round_up(height, alignment.height),
-        round_up(width, alignment.width),
-        round_up(channels, alignment.out_channels),
-    )
+    rows, pixels = round_up(height, alignment.height), round_up(width, alignment.width)
+    if height == width == 1:
+        rows, pixels = alignment.single_pixel
+    return batch, rows, pixels, round_up(channels, alignment.out_channels)
 
 
 def _kernel_ns(layer: Layer, latency: Latency) -> float:
@@ -153,24 +151,31 @@ def _type_factor(layer: Layer, fitted: Fitted) -> float:
 
 def _traffic(schedule: Schedule, latency: Latency) -> list[Traffic]:
     """Traffic of each layer: its weights, the inputs and spilled maps that it is the first to read, what it stores."""
-    bits = {tensor.name: 8 * _bytes_of(tensor.dtype) for tensor in schedule.inputs}
+    inputs = {tensor.name: tensor for tensor in schedule.inputs}
     stored = set(schedule.outputs) | set(schedule.spilled)
     padding = dict.fromkeys(stored, latency.output_row)
     padding.update(dict.fromkeys(schedule.spilled, _ON_CHIP_ROWS))
-    widths = bits | {layer.output: layer.output_bits for layer in schedule.layers}
+    widths = {layer.output: layer.output_bits for layer in schedule.layers}
     loaded_once: set[str] = set()
     result = []
     for layer in schedule.layers:
         loaded = layer.weight_bytes + layer.parameter_bytes
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
-            if name in bits and name not in loaded_once:
-                loaded += ddr_bytes(shape, widths[name], latency.input_row)
+            if name in inputs and name not in loaded_once:
+                loaded += _input_bytes(inputs[name], latency.input_row)
                 loaded_once.add(name)
             elif name in schedule.spilled:
                 loaded += ddr_bytes(shape, widths[name], _ON_CHIP_ROWS)
         out = ddr_bytes(layer.output_shape, layer.output_bits, padding[layer.output]) if layer.output in stored else 0
         result.append(Traffic(loaded, out))
     return result
+
+
+def _input_bytes(tensor: InputTensor, padding: RowPadding) -> int:
+    """Bytes of an input in DDR; NV12 planes are dense: 3/2 bytes per pixel."""
+    if tensor.nv12:
+        return math.prod(tensor.shape[:3]) * 3 // 2
+    return ddr_bytes(tensor.shape, 8 * _bytes_of(tensor.dtype), padding)
 
 
 _ON_CHIP_ROWS = RowPadding(block=8, minimum=8)

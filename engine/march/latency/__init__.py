@@ -47,12 +47,21 @@ class RowPadding(Data):
 
 
 class Alignment(Data):
-    """Multiples that a layer's dimensions are rounded up to when it is computed."""
+    """Multiples that a layer's dimensions are rounded up to when it is computed.
+
+    Attributes:
+        height: rows.
+        width: pixels of a row.
+        out_channels: output channels.
+        in_channels: input channels.
+        single_pixel: height and width that a map of one pixel counts as.
+    """
 
     height: int
     width: int
     out_channels: int
     in_channels: int
+    single_pixel: tuple[int, int]
 
 
 class Fitted(Data):

@@ -49,6 +49,18 @@ def test_constants_of_a_synthetic_machine_are_recovered() -> None:
     assert errors_of(cases, fit_constants(cases, truth)).latency.max() < 0.01
 
 
+def test_nv12_images_are_half_the_bytes_of_packed_ones() -> None:
+    """224 x 224: rows of three bytes per pixel are padded to 256 pixels, the planes of NV12 are dense."""
+    latency = load_latency("bayes-e")
+    loaded = {}
+    for kind in ("rgb", "nv12"):
+        image = row(3, 224, 3).model_copy(update={"spec": {**row(3, 224, 3).spec, "in_type": kind}})
+        schedule = schedule_of_row(image, latency, memory_of(latency, OptimizeLevel.O2))
+        assert schedule is not None
+        loaded[kind] = estimate_subgraph(schedule, latency).loaded_bytes
+    assert loaded["rgb"] - loaded["nv12"] == 224 * 256 * 3 - 224 * 224 * 3 // 2
+
+
 def test_unknown_operators_are_left_out() -> None:
     unknown = row(8, 8, 1).model_copy(update={"spec": {"in": {"d": [1, 8, 8, 8]}, "layers": [{"op": "topk"}]}})
     assert schedule_of_row(unknown, load_latency("bayes-e"), Memory(0, 0)) is None
