@@ -16,7 +16,7 @@ from engine.ir import HORIZON_DOMAIN, attribute
 from engine.ops.registry import operator, read_attributes
 from engine.simulate.lowering import LOWERINGS, Call, concat, extract, transpose
 from engine.simulate.program import Assembler, Operand, Program, Tensor
-from engine.simulate.reference import name_of, node_function, sorted_copy, split_constants
+from engine.simulate.reference import MISFITS, name_of, node_function, sorted_copy, split_constants
 from engine.simulate.tensors import describe, graph_inputs
 
 Array = NDArray[Any]
@@ -64,7 +64,14 @@ def assemble(model: ir.Model) -> AssembledGraph:
 
 
 def _lower(node: ir.Node, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
-    """The results of the node's instructions; nothing where it has none."""
+    """The results of the node's instructions; nothing where it has none, or where its parts do not fit together."""
+    try:
+        return _lower_by_kind(node, given, program)
+    except MISFITS:
+        return []
+
+
+def _lower_by_kind(node: ir.Node, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
     if node.domain == HORIZON_DOMAIN:
         lowering = LOWERINGS.get(node.op_type)
         call = Call(operator(node.op_type), read_attributes(node), given)

@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.errors import UnsupportedError
+from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN, constant_of
 from engine.ops.registry import operator, read_attributes
 from engine.simulate.standard import StandardNode
@@ -18,6 +18,10 @@ from engine.simulate.tensors import check_feed, check_outputs, describe, graph_i
 
 Array = NDArray[Any]
 NodeFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
+
+
+MISFITS = (ValueError, LookupError, TypeError, ArithmeticError)
+"""What numpy raises for arrays and attributes that do not fit together."""
 
 
 @dataclass(frozen=True)
@@ -58,22 +62,49 @@ class ReferenceSimulator:
 
 
 def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
-    """What ``node`` computes on one sample.
+    """What ``node`` computes on one sample; it raises ModelError for inputs or attributes that do not fit together.
 
     Raises:
         UnsupportedError: the node belongs to neither ONNX nor the quantised operators.
+        ModelError: an attribute is missing or has the wrong kind.
     """
     if node.domain == HORIZON_DOMAIN:
-        return partial(operator(node.op_type).reference, attributes=read_attributes(node))
-    if node.domain in ("", "ai.onnx"):
-        return StandardNode(node, dict(model.opset_imports))
-    raise UnsupportedError(f"node {node.name}: operator {node.domain}::{node.op_type} is not known")
+        function: NodeFunction = partial(operator(node.op_type).reference, attributes=read_attributes(node))
+    elif node.domain in ("", "ai.onnx"):
+        function = StandardNode(node, dict(model.opset_imports))
+    else:
+        raise UnsupportedError(f"node {node.name}: operator {node.domain}::{node.op_type} is not known")
+    return partial(_compute, node, function)
+
+
+def _compute(node: ir.Node, function: NodeFunction, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+    try:
+        return function(inputs)
+    except MISFITS as error:
+        raise ModelError(f"node {node.name} ({node.op_type}) cannot be computed: {error}") from error
 
 
 def sorted_copy(model: ir.Model) -> ir.Model:
-    """``model`` with every node after what it reads; the given one is left alone."""
-    copy = model.clone()
-    copy.graph.sort()
+    """``model`` with every node after what it reads; the given one is left alone.
+
+    Raises:
+        ModelError: the graph has a cycle, or a tensor that nothing writes.
+    """
+    try:
+        copy = model.clone()
+        copy.graph.sort()
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"graph {model.graph.name}: its nodes cannot be ordered (a cycle, or a tensor that nothing writes)"
+        ) from error
+    written = {name_of(value) for value in (*copy.graph.inputs, *copy.graph.initializers.values())}
+    for node in copy.graph:
+        for value in node.inputs:
+            if value is not None and name_of(value) not in written:
+                raise ModelError(f"node {node.name} ({node.op_type}) reads {name_of(value)}, which nothing writes")
+        written.update(map(name_of, node.outputs))
+    if lacking := {name_of(value) for value in copy.graph.outputs} - written:
+        raise ModelError(f"graph outputs that nothing writes: {', '.join(sorted(lacking))}")
     return copy
 
 

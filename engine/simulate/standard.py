@@ -11,7 +11,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
 from engine.errors import ModelError
@@ -59,7 +59,13 @@ class StandardNode:
             session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except (Fail, InvalidArgument, InvalidGraph, NoKernel):
             return self._evaluator(model)
-        return lambda given: list(session.run(None, given))
+        return lambda given: self._run(session, given)
+
+    def _run(self, session: ort.InferenceSession, given: dict[str, Array]) -> list[Array]:
+        try:
+            return list(session.run(None, given))
+        except (Fail, InvalidArgument, RuntimeException) as error:
+            raise ModelError(f"node {self._node.name} ({self._node.op_type}) cannot be computed: {error}") from error
 
     def _evaluator(self, model: onnx.ModelProto) -> Run:
         where = f"node {self._node.name} ({self._node.op_type})"

@@ -14,8 +14,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile as part of the :func:`entry` that calls it."""
-    return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
+    """Compile as part of the :func:`entry` that calls it; Python cannot call it."""
+    options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(Function, numba.njit(**options)(function))
 
 
 def entry(function: Function) -> Function:
@@ -27,7 +28,7 @@ def entry(function: Function) -> Function:
     try:
         return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
     except RuntimeError:  # numba found no writable folder: compile anew in every process
-        return compiled(function)
+        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
 
 
 def sources_digest() -> str:

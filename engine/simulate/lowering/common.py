@@ -21,6 +21,9 @@ MAX_SCALE = 65535
 """|int16| times this fits 32 bits."""
 
 
+ACTIVATION_TYPES = (np.dtype(np.int8), np.dtype(np.int16))
+
+
 @dataclass(frozen=True)
 class Call:
     """One quantised node to lower.
@@ -38,8 +41,9 @@ class Call:
     def image(self, index: int = 0) -> Tensor | None:
         """Input ``index`` where it is an NHWC activation of one sample, int8 or int16; else None."""
         x = self.inputs[index]
-        is_image = isinstance(x, Tensor) and len(x.shape) == 4 and x.shape[0] == 1 and x.dtype.itemsize <= 2
-        return x if is_image and isinstance(x, Tensor) else None
+        if not isinstance(x, Tensor) or len(x.shape) != 4 or x.shape[0] != 1 or x.dtype not in ACTIVATION_TYPES:
+            return None
+        return x
 
     def constants(self, *indices: int) -> list[Array] | None:
         """Those inputs where all of them are constants; else None."""
@@ -49,6 +53,12 @@ class Call:
 
 Lowering = Callable[[Call, Assembler], Tensor | None]
 """Appends the instructions of a node; its result, or None where the machine cannot express the node."""
+
+
+def is_window(attributes: Attributes) -> bool:
+    """Whether a window's attributes make sense: two dimensions, nothing negative, no step of 0."""
+    sizes = [attributes["kernel_shape"], attributes["strides"], attributes.get("dilations", np.ones(2, np.int64))]
+    return all(len(size) == 2 and min(size) >= 1 for size in sizes) and min(attributes["pads"]) >= 0
 
 
 def window_fields(x: Tensor, y: Tensor, attributes: Attributes) -> dict[str, int]:

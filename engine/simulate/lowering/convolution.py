@@ -18,7 +18,16 @@ from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import vector
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.kernels.vector import LANES, PIXELS
-from engine.simulate.lowering.common import MAX_SCALE, MAX_SHIFT, Call, per_channel, tap_fields, window_fields
+from engine.simulate.lowering.common import (
+    ACTIVATION_TYPES,
+    MAX_SCALE,
+    MAX_SHIFT,
+    Call,
+    is_window,
+    per_channel,
+    tap_fields,
+    window_fields,
+)
 from engine.simulate.lowering.movement import pad, strided_copy
 from engine.simulate.lowering.tables import look_up, tables_of_ramp
 from engine.simulate.program import Assembler, Tensor
@@ -34,7 +43,7 @@ MIN_UNITS = 8
 def lower_convolution(call: Call, program: Assembler) -> Tensor | None:
     """HzSQuantizedConv."""
     x, constants, attributes = call.image(), call.constants(1, 2, 3), call.attributes
-    if x is None or constants is None or np.any(attributes["pads"] < 0):
+    if x is None or constants is None or not is_window(attributes) or not _fits(constants[0], x, attributes):
         return None
     weights, bias, b_scale = constants
     e = call.inputs[-1] if attributes["use_sumin"] else None
@@ -42,7 +51,7 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor | None:
     shape = (1, int(windows.out[0]), int(windows.out[1]), channels)
     if isinstance(e, np.ndarray):
         e = program.constant_operand(e)
-    if e is not None and (e.shape != shape or e.dtype.itemsize > 2):
+    if e is not None and (e.shape != shape or e.dtype not in ACTIVATION_TYPES):
         return None
     params = convolution_parameters(bias, b_scale, attributes, channels)
     if params is None or min(shape) < 1:
@@ -61,6 +70,19 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
+def _fits(weights: Array, x: Tensor, attributes: Attributes) -> bool:
+    """Whether weights, input and attributes belong together; the kernels do not look again."""
+    group = attributes["group"]
+    return bool(
+        weights.ndim == 4
+        and weights.dtype == np.int8
+        and group >= 1
+        and len(weights) % group == 0
+        and weights.shape[1:3] == tuple(attributes["kernel_shape"])
+        and weights.shape[3] * group == x.shape[3]
+    )
+
+
 def lower_preprocess(call: Call, program: Assembler) -> Tensor | None:
     """HzSQuantizedPreprocess, a 1x1 convolution."""
     kernel = np.asarray(call.inputs[1]).shape
@@ -71,7 +93,7 @@ def lower_preprocess(call: Call, program: Assembler) -> Tensor | None:
 def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor | None:
     """HzSQuantizedConvTranspose: a convolution of the input with zeros between its pixels, weights turned around."""
     x, constants, a = call.image(), call.constants(1, 2), call.attributes
-    if x is None or constants is None:
+    if x is None or constants is None or not is_window(a) or len(constants[0]) != x.shape[3]:
         return None
     weights, bias = constants
     kernel, strides = np.array(weights.shape[1:3], np.int64), a["strides"]
@@ -127,6 +149,8 @@ def convolution_parameters(
         vector.E_LEFT: np.maximum(e_shift, 0),
         vector.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
     }
+    if any(values.shape != (channels,) for values in rows.values()):
+        return None
     params = np.zeros((len(rows), _whole_vectors(channels) + conv.MAX_VECTORS * LANES), np.int32)
     for row, values in rows.items():
         params[row, :channels] = values

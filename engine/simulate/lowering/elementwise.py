@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.lowering.common import (
+    ACTIVATION_TYPES,
     MAX_SCALE,
     MAX_SHIFT,
     Call,
@@ -28,14 +29,17 @@ def lower_elementwise(call: Call, program: Assembler) -> Tensor | None:
     """HzSElementwiseAdd, HzSElementwiseSub and HzSElementwiseMul, operands of up to four dimensions."""
     operands = [program.constant_operand(v) if isinstance(v, np.ndarray) else v for v in call.inputs]
     x, e = operands[:2]
-    if x is None or e is None or max(len(x.shape), len(e.shape)) > 4 or max(x.dtype.itemsize, e.dtype.itemsize) > 2:
+    if x is None or e is None or max(len(x.shape), len(e.shape)) > 4:
+        return None
+    result = np.dtype(f"int{call.attributes['output_bit']}")
+    if any(kind not in ACTIVATION_TYPES for kind in (x.dtype, e.dtype, result)):
         return None
     shape = np.broadcast_shapes(x.shape, e.shape)
     full = (1,) * (4 - len(shape)) + shape
     params = elementwise_parameters(call, full[3])
     if params is None:
         return None
-    y = program.tensor(shape, f"int{call.attributes['output_bit']}")
+    y = program.tensor(shape, result)
     dims = np.array([full, _broadcast_strides(x, full), _broadcast_strides(e, full)], np.int64)
     program.emit(
         Kind.ELEMENTWISE,
@@ -85,7 +89,8 @@ def _broadcast_strides(tensor: Tensor, full: Sequence[int]) -> tuple[int, ...]:
 
 def lower_quantize(call: Call, program: Assembler) -> Tensor | None:
     """HzQuantize."""
-    return _convert(call, program, Kind.QUANTIZE, np.dtype(np.float32), f"int{call.attributes['bits']}")
+    result = np.dtype(f"int{call.attributes['bits']}")
+    return _convert(call, program, Kind.QUANTIZE, np.dtype(np.float32), result) if result in ACTIVATION_TYPES else None
 
 
 def lower_dequantize(call: Call, program: Assembler) -> Tensor | None:

@@ -12,6 +12,9 @@ from engine.simulate.kernels.instructions import Kind
 from engine.simulate.lowering.common import Call, dense_strides
 from engine.simulate.program import Assembler, Tensor
 
+COPIED_BYTES = (1, 2, 4)
+"""Element sizes that the machine copies."""
+
 
 def lower_resize(call: Call, program: Assembler) -> Tensor | None:
     """HzQuantizedRoiResize of int8."""
@@ -19,6 +22,8 @@ def lower_resize(call: Call, program: Assembler) -> Tensor | None:
     if x is None or x.dtype != np.int8:
         return None
     height, width = (int(n) for n in a["sizes"])
+    if min(height, width) < 1:
+        return None
     y = program.tensor((1, height, width, x.shape[3]), np.int8)
     rows, columns = (np.stack(sample_positions(x.shape[1 + axis], axis, a), axis=1) for axis in range(2))
     program.emit(
@@ -39,6 +44,8 @@ def lower_upsample(call: Call, program: Assembler) -> Tensor | None:
     if x is None:
         return None
     vertical, horizontal = (int(s) for s in call.attributes["scale"])
+    if min(vertical, horizontal) < 1:
+        return None
     _, height, width, channels = x.shape
     y = program.tensor((1, height * vertical, width * horizontal, channels), x.dtype)
     pitch = width * horizontal * channels
@@ -70,7 +77,7 @@ def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
 
 def transpose(x: Tensor, perm: Sequence[int], program: Assembler) -> Tensor | None:
     """ONNX Transpose of up to four dimensions."""
-    if len(x.shape) > 4:
+    if len(x.shape) > 4 or x.dtype.itemsize not in COPIED_BYTES or sorted(perm) != list(range(len(x.shape))):
         return None
     strides = dense_strides(x.shape)
     shape = tuple(x.shape[axis] for axis in perm)
@@ -86,7 +93,10 @@ def concat(tensors: Sequence[Tensor], axis: int, program: Assembler) -> Tensor |
     """ONNX Concat of tensors of one type."""
     first = tensors[0]
     axis %= len(first.shape)
-    if any(t.dtype != first.dtype for t in tensors):
+    others = {(*t.shape[:axis], *t.shape[axis + 1 :]) for t in tensors}
+    if any(t.dtype != first.dtype or len(t.shape) != len(first.shape) for t in tensors) or len(others) > 1:
+        return None
+    if first.dtype.itemsize not in COPIED_BYTES:
         return None
     shape = list(first.shape)
     shape[axis] = sum(t.shape[axis] for t in tensors)
@@ -105,7 +115,7 @@ def extract(
     x: Tensor, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int], program: Assembler
 ) -> Tensor | None:
     """ONNX Slice: ``shape`` elements of every axis from ``starts`` on, every ``steps``-th; up to four dimensions."""
-    if len(x.shape) > 4 or min(steps) < 1:
+    if len(x.shape) > 4 or x.dtype.itemsize not in COPIED_BYTES or min(steps) < 1:
         return None
     strides = dense_strides(x.shape)
     missing = (0,) * (4 - len(x.shape))

@@ -9,11 +9,13 @@ from engine.ops.windows import geometry
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.lowering.common import (
+    ACTIVATION_TYPES,
     MAX_SCALE,
     MAX_SHIFT,
     Call,
     half_of,
     integer_limits,
+    is_window,
     per_channel,
     tap_fields,
     window_fields,
@@ -25,7 +27,7 @@ from engine.simulate.program import Assembler, Tensor
 def lower_max_pool(call: Call, program: Assembler) -> Tensor | None:
     """HzQuantizedMaxPool."""
     x = call.image()
-    if x is None or np.any(call.attributes["pads"] < 0):
+    if x is None or not is_window(call.attributes):
         return None
     windows = geometry(x.shape[1:3], call.attributes)
     if np.any(windows.out < 1):
@@ -40,7 +42,7 @@ def lower_max_pool(call: Call, program: Assembler) -> Tensor | None:
 def lower_average_pool(call: Call, program: Assembler) -> Tensor | None:
     """HzQuantizedAveragePool."""
     x = call.image()
-    if x is None or x.dtype != np.int8 or np.any(call.attributes["pads"] < 0):
+    if x is None or x.dtype != np.int8 or not is_window(call.attributes):
         return None
     windows = geometry(x.shape[1:3], call.attributes)
     if np.any(windows.out < 1):
@@ -60,7 +62,8 @@ def lower_global_average(call: Call, program: Assembler) -> Tensor | None:
     shifts = np.concatenate([a["accu_right_shift"], a["output_right_shift"]])
     if x is None or x.dtype != np.int8 or np.any(shifts < 0) or np.any(shifts > MAX_SHIFT):
         return None
-    if np.any(np.abs(a["output_scale"]) > MAX_SCALE):
+    result = np.dtype(f"int{a['output_bit']}")
+    if np.any(np.abs(a["output_scale"]) > MAX_SCALE) or result not in ACTIVATION_TYPES:
         return None
     channels = x.shape[3]
     rows = {
@@ -73,7 +76,7 @@ def lower_global_average(call: Call, program: Assembler) -> Tensor | None:
     params = np.zeros((8, channels), np.int64)
     for row, values in rows.items():
         params[row] = per_channel(values, channels)
-    y = program.tensor((1, 1, 1, channels), f"int{a['output_bit']}")
+    y = program.tensor((1, 1, 1, channels), result)
     fields = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": channels, **integer_limits(a["output_bit"])}
     address = program.address(params)
     program.emit(Kind.GLOBAL_AVERAGE, {"x": x, "y": y}, units=1, scratch=channels * 4, params=address, **fields)

@@ -152,3 +152,55 @@ def test_constant_output_repeats_for_every_sample() -> None:
         result = Session(model, mode=mode).run({"x0": np.repeat(x, 3, axis=0)})
         np.testing.assert_array_equal(result["y"], np.repeat(x, 3, axis=0))
         np.testing.assert_array_equal(result["k"], [[7, 8]] * 3)
+
+
+BAD_NODES = {
+    "weights of other channels": ("HzSQuantizedConv", {"kernel_shape": [1, 1]}, {1: np.ones((2, 1, 1, 9), np.int8)}),
+    "groups that do not divide": (
+        "HzSQuantizedConv",
+        {"kernel_shape": [1, 1], "group": 3},
+        {1: np.ones((2, 1, 1, 4), np.int8)},
+    ),
+    "lists of other channels": (
+        "HzSQuantizedConv",
+        {"kernel_shape": [1, 1], "scale": [1, 2, 3]},
+        {1: np.ones((2, 1, 1, 4), np.int8)},
+    ),
+    "no such width": (
+        "HzSQuantizedConv",
+        {"kernel_shape": [1, 1], "output_bit": 12},
+        {1: np.ones((2, 1, 1, 4), np.int8)},
+    ),
+    "short table": ("HzLut", {}, {1: np.zeros(3, np.int8)}),
+    "block that does not divide": ("HzDepthToSpace", {"blocksize": 3}, {}),
+}
+
+
+@pytest.mark.parametrize("mode", ["fast", "reference"])
+@pytest.mark.parametrize("name", BAD_NODES)
+def test_parts_that_do_not_fit_are_a_model_error(name: str, mode: str) -> None:
+    op_type, attributes, constants = BAD_NODES[name]
+    x = np.full((1, 3, 3, 4), 100, np.int8)
+    if op_type == "HzSQuantizedConv":
+        constants = {**constants, 2: np.zeros(2, np.int32), 3: np.zeros(2, np.int8)}
+    model = node_model(op_type, [x], attributes, constants, output=(np.int8, (1, 3, 3, 2)))
+    with pytest.raises(ModelError, match=r"node node \(Hz\w+\) cannot be computed"):
+        Session(model, mode=mode).run({"x0": x})
+
+
+def test_weights_count_where_the_window_attribute_contradicts_them() -> None:
+    x, w = np.full((1, 3, 3, 4), 100, np.int8), np.ones((2, 3, 3, 4), np.int8)
+    constants = {1: w, 2: np.zeros(2, np.int32), 3: np.zeros(2, np.int8)}
+    model = node_model(
+        "HzSQuantizedConv", [x], {"kernel_shape": [1, 1], "right_shift": [6]}, constants, output=(np.int8, (1, 1, 1, 2))
+    )
+    for mode in ("fast", "reference"):
+        assert Session(model, mode=mode).run({"x0": x})["y"].tolist() == [[[[56, 56]]]]
+
+
+@pytest.mark.parametrize("mode", ["fast", "reference"])
+def test_tensor_that_nothing_writes_is_a_model_error(mode: str) -> None:
+    model = node_model("HzLut", [np.zeros((1, 2), np.int8)], {}, {1: np.zeros(256, np.int8)})
+    model.graph[0].replace_input_with(0, ir.Value(name="nowhere"))
+    with pytest.raises(ModelError, match="nothing writes"):
+        Session(model, mode=mode)
