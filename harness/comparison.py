@@ -72,10 +72,10 @@ def cosines(ours: NDArray[np.float64], floats: NDArray[np.float64]) -> NDArray[n
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(floats, axis=1)
     both_zero = ~ours.any(axis=1) & ~floats.any(axis=1)
     products = np.einsum("ij,ij->i", ours, floats)
-    cosine = np.divide(products, norms, out=both_zero.astype(np.float64), where=norms > 0)
+    cosine: NDArray[np.float64] = np.asarray(both_zero, np.float64)
+    np.divide(products, norms, out=cosine, where=norms > 0)
     # Rounding may carry the cosine of equal vectors beyond 1.
-    clipped: NDArray[np.float64] = np.clip(cosine, -1.0, 1.0)
-    return clipped
+    return np.clip(cosine, -1.0, 1.0, out=cosine)
 
 
 def _decides(outputs: Sequence[Array]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -110,11 +109,6 @@ class Plan:
     workers: int = 2
     fresh: bool = False
     retry_failed: bool = False
-
-
-def available_cpus() -> int:
-    """CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observer] = ()) -> list[TrialResult]:
@@ -286,9 +280,9 @@ class _Coordinator:
 
 def group(specs: Iterable[TrialSpec]) -> list[Preparation]:
     """One preparation per model, march and data, in the order of the trials."""
-    groups: dict[tuple[object, ...], list[TrialSpec]] = {}
+    groups: dict[str, list[TrialSpec]] = {}
     for spec in specs:
-        shared = tuple(value for name, value in spec if name != "settings")
+        shared = spec.model_dump_json(exclude={"settings"})
         groups.setdefault(shared, []).append(spec)
     return [Preparation(specs=tuple(members)) for members in groups.values()]
 

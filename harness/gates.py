@@ -1,8 +1,8 @@
 """Gates: is a trial as good as its accepted baseline?
 
-A baseline is reviewed data: value, tolerance and, where someone chose them, the reason. Accuracy is compared on *paired*
-predictions, so that noise of the evaluation data does not count. What is better than the baseline beyond tolerance does
-not pass either: an improvement that nobody explains is a change that nobody understood.
+A baseline is reviewed data: value, tolerance and, where someone chose them, the reason. Accuracy is compared on
+*paired* predictions, so that noise of the evaluation data does not count. What is better than the baseline beyond
+tolerance does not pass either: an improvement that nobody explains is a change that nobody understood.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Scores(StrictModel):
     def array(self) -> NDArray[np.float64]:
         """float64, shape (samples,)."""
         if self.thousandths is not None:
-            return np.asarray(self.thousandths, np.float64) / 10**_DIGITS
+            return np.asarray([value / 10**_DIGITS for value in self.thousandths], np.float64)
         packed = np.frombuffer(bytes.fromhex(self.bits or ""), np.uint8)
         return np.unpackbits(packed, count=self.count).astype(np.float64)
 
@@ -191,26 +191,33 @@ def baseline_path(suite: str) -> Path:
 
 
 def load_baseline(path: Path, suite: Suite) -> Baseline:
-    """Read the baseline of ``suite``.
+    """The accepted baseline of ``suite``.
 
     Raises:
         ConfigError: the file is missing, wrong, or belongs to another suite or version.
     """
-    try:
-        baseline = Baseline.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: no baseline of suite {suite.name} ({error.strerror}); make one with --ptqlab-update-baseline"
-        ) from error
-    except ValidationError as error:
-        where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-        raise ConfigError(f"{path}: is no baseline: {where}") from error
+    baseline = read_baseline(path)
     if (baseline.suite, baseline.version) != (suite.name, suite.version):
         raise ConfigError(
             f"{path}: belongs to suite {baseline.suite} version {baseline.version}, expected {suite.name} version "
             f"{suite.version}; review the results and use --ptqlab-update-baseline"
         )
     return baseline
+
+
+def read_baseline(path: Path) -> Baseline:
+    """The baseline in ``path``, whatever suite it belongs to.
+
+    Raises:
+        ConfigError: the file is missing or wrong.
+    """
+    try:
+        return Baseline.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: no baseline ({error.strerror}); make one with --ptqlab-update-baseline") from error
+    except ValidationError as error:
+        where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+        raise ConfigError(f"{path}: is no baseline: {where}") from error
 
 
 def save_baseline(baseline: Baseline, path: Path) -> None:
@@ -230,8 +237,8 @@ def updated_baseline(old: Baseline | None, suite: Suite, results: Sequence[Trial
         if result.failure is not None:
             if before is None or before.expected_failure is None:
                 raise ConfigError(
-                    f"trial {result.spec.id} failed in stage {result.failure.stage}: {result.failure.message}; mend it, "
-                    "or write an expected_failure with reason and date into the baseline"
+                    f"trial {result.spec.id} failed in stage {result.failure.stage}: {result.failure.message}; "
+                    "mend it, or write an expected_failure with reason and date into the baseline"
                 )
             trials[result.spec.id] = before
             continue
@@ -274,11 +281,11 @@ def _tolerance(name: str, value: float, tolerances: Tolerances) -> float:
 
 
 def judge_sweep(
-    results: Sequence[TrialResult], baseline: Baseline, gates: Gates, store: TrialStore, *, complete: bool = True
+    results: Sequence[TrialResult], baseline: Baseline | None, gates: Gates, store: TrialStore
 ) -> list[TrialVerdict]:
-    """Verdicts of all trials; if the sweep is ``complete``, also of baseline entries that it has no trial for."""
+    """Verdicts of all trials of a suite, and of baseline entries that it has no trial for."""
     verdicts = [judge(result, store.predictions(result.spec.key), baseline, gates) for result in results]
-    if complete:
+    if baseline is not None:
         have = {result.spec.id for result in results}
         verdicts += [missing_trial(name) for name in baseline.trials if name not in have]
     return verdicts
@@ -293,20 +300,20 @@ def missing_trial(name: str) -> TrialVerdict:
 def judge(
     result: TrialResult,
     predictions: Mapping[str, NDArray[Any]],
-    baseline: Baseline,
+    baseline: Baseline | None,
     gates: Gates,
     today: date | None = None,
 ) -> TrialVerdict:
-    """A trial against its baseline.
+    """A trial against its baseline; without one, whether it has figures and keeps the suite's floor.
 
     Args:
         result: of the trial.
         predictions: arrays that the store keeps of it.
-        baseline: of the suite.
+        baseline: of the suite; None if it has none.
         gates: of the suite.
         today: for expected failures; None for now.
     """
-    spec, accepted = result.spec, baseline.trials.get(result.spec.id)
+    spec, accepted = result.spec, baseline.trials.get(result.spec.id) if baseline else None
     expected = accepted.expected_failure if accepted else None
     if result.failure is not None:
         return TrialVerdict(spec.id, (_judge_failure(result, expected, today or date.today()),))
@@ -314,6 +321,8 @@ def judge(
         text = f"expected to fail ({expected.reason}), but has figures"
         return TrialVerdict(spec.id, (Check("trial", Verdict.IMPROVEMENT, text),))
     checks = _floor(result, gates)
+    if baseline is None:
+        return TrialVerdict(spec.id, tuple(checks))
     if accepted is None:
         text = "not in the baseline; review its figures and use --ptqlab-update-baseline"
         return TrialVerdict(spec.id, (*checks, Check("trial", Verdict.MISSING, text)))
@@ -345,9 +354,8 @@ def _floor(result: TrialResult, gates: Gates) -> list[Check]:
 
 def _judge_figure(name: str, direction: int, value: float | None, reference: Reference | None) -> Check:
     if reference is None or value is None:
-        return Check(
-            name, Verdict.MISSING, "not in the baseline" if reference is None else "the trial has no such figure"
-        )
+        where = "the baseline" if reference is None else "the trial's result"
+        return Check(name, Verdict.MISSING, f"not in {where}")
     difference = (value - reference.value) * direction
     # Figures are kept with nine digits: rounding alone is no difference.
     verdict = _by_sign(difference) if abs(difference) > reference.tolerance + 1e-9 else Verdict.PASS

@@ -1,8 +1,8 @@
 """From a trial's spec to its figures: the engine's stages, each result computed once and kept by content.
 
-Two pure functions run in workers. :func:`prepare` does what all trials of one model on one march share: optimisation, one
-pass over the calibration data for all their settings, the float model's outputs. :func:`run_trial` does the rest. All
-they exchange is in the cache, so that either may run anywhere that sees the working directory.
+Two pure functions run in workers. :func:`prepare` does what all trials of one model on one march share: optimisation,
+one pass over the calibration data for all their settings, the float model's outputs. :func:`run_trial` does the rest.
+All they exchange is in the cache, so that either may run anywhere that sees the working directory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The MLflow record of a sweep: experiment = suite, parent run = sweep, child run = trial.
 
 Params hold what varies, ``lab.*`` tags identity, metrics the figures under the names of
-:meth:`harness.trials.TrialResult.metrics`. Only the coordinator writes, from one thread of its own, so that neither MLflow's
-start nor a slow server holds up the trials. Should MLflow refuse or be away, the sweep goes on without it: all results
-are files in the working directory too.
+:meth:`harness.trials.TrialResult.metrics`. Only the coordinator writes, from one thread of its own, so that neither
+MLflow's start nor a slow server holds up the trials. Should MLflow refuse or be away, the sweep goes on without it: all
+results are files in the working directory too.
 """
 
 from __future__ import annotations

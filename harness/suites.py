@@ -109,10 +109,15 @@ class Settings(StrictModel):
         return self
 
     @property
+    def method(self) -> str:
+        """Calibration method for tables: ``max-0.9999``."""
+        kind = self.calibration_type.value
+        return kind if self.max_percentile == 1.0 else f"{kind}-{self.max_percentile!r}"
+
+    @property
     def label(self) -> str:
-        """Short form for ids and tables: ``max-0.9999-per_channel-int16.all``."""
-        percentile = "" if self.max_percentile == 1.0 else repr(self.max_percentile)
-        parts = [self.calibration_type.value, percentile, "per_channel" if self.per_channel else "", self.int16.label]
+        """Short form for ids: ``max-0.9999-per_channel-int16.all``."""
+        parts = [self.method, "per_channel" if self.per_channel else "", self.int16.label]
         return "-".join(part for part in parts if part)
 
 

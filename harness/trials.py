@@ -317,7 +317,7 @@ class TrialStore:
             shutil.rmtree(fresh, ignore_errors=True)
 
     def _replace(self, folder: Path, fresh: Path) -> None:
-        """Put ``fresh`` in the place of ``folder``; an older folder is moved away first, since none can be overwritten."""
+        """Put ``fresh`` in the place of ``folder``; an older one, which cannot be overwritten, is moved away first."""
         if folder.exists():
             shutil.rmtree(_moved_aside(folder), ignore_errors=True)
         try:

@@ -1,0 +1,134 @@
+"""The gate of one suite in one test session: trials, accepted baseline, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from engine.errors import ConfigError
+from engine.simulate.fast import available_cpus
+from harness.execution import Plan, executor_factory, run_sweep
+from harness.gates import (
+    Baseline,
+    Check,
+    TrialVerdict,
+    Verdict,
+    baseline_path,
+    judge,
+    load_baseline,
+    missing_trial,
+    read_baseline,
+    save_baseline,
+    updated_baseline,
+)
+from harness.pipeline import Bench
+from harness.suites import Suite, open_suite, suite_path
+from harness.sweep import Sweep, plan_trials, run_suite
+from harness.trials import TrialResult, TrialSpec
+from harness.workdir import default_workdir
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """What the command line asks of the gate.
+
+    Attributes:
+        suite: name of a bundled suite, or a YAML file.
+        baseline: its accepted baseline; None for the bundled one.
+        update: write the results to the baseline.
+        workdir: of results and cache; None for the default.
+        executor: as ``--executor`` of ``ptqlab run``.
+    """
+
+    suite: str
+    baseline: str | None = None
+    update: bool = False
+    workdir: str | None = None
+    executor: str = "processes"
+
+
+class SuiteGate:
+    """Runs a suite's trials and judges them.
+
+    Args:
+        options: of the command line.
+
+    Raises:
+        PtqlabError: suite, cards, data or baseline are missing or wrong.
+
+    Attributes:
+        path: file of the suite.
+        suite: its content.
+        specs: its trials.
+    """
+
+    def __init__(self, options: GateOptions) -> None:
+        self._options = options
+        self.path: Path = suite_path(options.suite).resolve()
+        self.suite: Suite = open_suite(options.suite)
+        self.specs: list[TrialSpec] = plan_trials(self.suite)
+        self.baseline_path = Path(options.baseline) if options.baseline else baseline_path(self.suite.name)
+        workers = available_cpus()
+        self._plan = Plan(
+            bench=Bench(Path(options.workdir or default_workdir()).resolve()),
+            executor=executor_factory(options.executor),
+            workers=workers,
+        )
+        if not options.update:
+            _ = self.baseline
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The accepted baseline; read when the first verdict is due, so that a new one counts at once."""
+        return load_baseline(self.baseline_path, self.suite)
+
+    @property
+    def leftovers(self) -> list[str]:
+        """Baseline entries that no trial of the suite belongs to; none if the baseline is being written anew."""
+        if self._options.update:
+            return []
+        have = {spec.id for spec in self.specs}
+        return [name for name in self.baseline.trials if name not in have]
+
+    def run(self, keys: Collection[str]) -> str:
+        """Run the trials with these keys, and write the baseline if that was asked for; one line about it.
+
+        Raises:
+            ConfigError: a new baseline is asked for, but not all trials were selected, or one of them failed.
+        """
+        specs = [spec for spec in self.specs if spec.key in keys]
+        if len(specs) < len(self.specs):
+            if self._options.update:
+                raise ConfigError("--ptqlab-update-baseline needs all trials of the suite; select none")
+            results = run_sweep(specs, self._plan)
+            return f"suite {self.suite.name}: {len(results)} of {len(self.specs)} trials selected"
+        sweep = run_suite(self.suite, self._plan, specs=specs, record=False)
+        if self._options.update:
+            self._accept(sweep)
+        summary = sweep.summary
+        return (
+            f"suite {self.suite.name}: {len(specs)} trials, {len(sweep.failed)} failed, {summary.reused} reused, "
+            f"{summary.seconds:.1f} s"
+        )
+
+    def _accept(self, sweep: Sweep) -> None:
+        old = read_baseline(self.baseline_path) if self.baseline_path.is_file() else None
+        new = updated_baseline(old, self.suite, sweep.results, self._plan.bench.store)
+        save_baseline(new, self.baseline_path)
+
+    def result(self, spec: TrialSpec) -> TrialResult | None:
+        """The finished result of a trial."""
+        return self._plan.bench.store.get(spec)
+
+    def verdict(self, spec: TrialSpec) -> TrialVerdict:
+        """The trial against the baseline; ERROR if it did not run."""
+        result = self.result(spec)
+        if result is None:
+            return TrialVerdict(spec.id, (Check("trial", Verdict.ERROR, "it was selected but did not run"),))
+        return judge(result, self._plan.bench.store.predictions(spec.key), self.baseline, self.suite.gates)
+
+    def leftover(self, name: str) -> TrialVerdict:
+        """The verdict on one of :attr:`leftovers`."""
+        return missing_trial(name)

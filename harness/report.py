@@ -1,0 +1,265 @@
+"""One self-contained HTML page per sweep, without network: verdict first, Pareto plot, heat map, trial table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from harness import paths
+from harness.gates import Verdict
+from harness.sweep import Sweep, pareto, sweep_folder
+from harness.trials import TrialResult, TrialStore
+
+TEMPLATE = "sweep.html.j2"
+
+_PALETTE = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#a16207", "#be185d")
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
+_LAYOUT: dict[str, Any] = {
+    "template": "plotly_white",
+    "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
+    "margin": {"l": 70, "r": 20, "t": 50, "b": 60},
+    "hoverlabel": {"align": "left"},
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A figure that plots can show.
+
+    Attributes:
+        name: as in :meth:`harness.trials.TrialResult.metrics`.
+        title: for people, with the unit.
+        factor: from the metric's unit to the title's.
+        form: format of values.
+    """
+
+    name: str
+    title: str
+    factor: float = 1.0
+    form: str = ".4f"
+
+    def of(self, result: TrialResult) -> float | None:
+        """The figure of a trial in the title's unit; None where it has none."""
+        value = result.metrics().get(self.name)
+        return None if value is None else value * self.factor
+
+
+LATENCY = Axis("latency.ms", "estimated BPU latency, ms", form=".3f")
+QUALITIES = (
+    Axis("accuracy.quantized", "accuracy"),
+    Axis("accuracy.ratio", "accuracy, % of float", 100, ".2f"),
+    Axis("cosine.output", "output cosine", form=".5f"),
+    Axis("agreement", "agreement with float"),
+)
+HEATS = (
+    Axis("accuracy.delta", "accuracy minus float, points", 100, "+.2f"),
+    Axis("cosine.output", "output cosine", form=".5f"),
+    Axis("sqnr", "SQNR, dB", form=".1f"),
+    LATENCY,
+)
+
+
+def render(sweep: Sweep, workdir: Path) -> str:
+    """The page of ``sweep``; its links lead to the trials' folders under ``workdir``."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(paths.reports() / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    best = pareto(sweep.results)
+    return environment.get_template(TEMPLATE).render(
+        sweep=sweep,
+        summary=sweep.summary,
+        counts=_counts(sweep),
+        rows=[_row(sweep, result, best, workdir) for result in sweep.results],
+        notes=[verdict for verdict in sweep.verdicts if verdict.verdict is not Verdict.PASS],
+        plotly=get_plotlyjs(),
+        scatter=_json(pareto_figure(sweep.results, best)),
+        heat=_json(heat_figure(sweep.results)),
+    )
+
+
+def pareto_figure(results: Sequence[TrialResult], best: set[str]) -> go.Figure:
+    """Quality against latency; a colour per model, a symbol per march, lines through the Pareto points.
+
+    Args:
+        results: of the sweep.
+        best: keys of the Pareto points.
+    """
+    usable = [result for result in results if LATENCY.of(result) is not None]
+    models = list(dict.fromkeys(result.spec.model for result in usable))
+    marches = list(dict.fromkeys(result.spec.march for result in usable))
+    figure = go.Figure()
+    drawn: list[list[TrialResult]] = []
+    for model in models:
+        for march in marches:
+            group = [r for r in usable if r.spec.model == model and r.spec.march is march]
+            if not group:
+                continue
+            style = {
+                "color": _PALETTE[models.index(model) % len(_PALETTE)],
+                "symbol": _SYMBOLS[marches.index(march) % len(_SYMBOLS)],
+            }
+            name = model if len(marches) == 1 else f"{model}, {march}"
+            front = sorted((r for r in group if r.spec.key in best), key=_latency)
+            figure.add_trace(_front(front, name, style["color"]))
+            figure.add_trace(_points(group, best, name, style))
+            drawn += [front, group]
+    figure.update_layout(
+        **_LAYOUT,
+        height=520,
+        legend={"orientation": "h", "y": -0.16},
+        xaxis={"title": LATENCY.title, "rangemode": "tozero"},
+        yaxis={"title": QUALITIES[0].title},
+        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
+    )
+    return figure
+
+
+def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
+    """Settings by model and march, coloured within each column, since networks differ more than settings do."""
+    rows = list(dict.fromkeys(result.spec.settings.label for result in results))
+    columns = list(dict.fromkeys((result.spec.model, result.spec.march) for result in results))
+    found = {(r.spec.settings.label, r.spec.model, r.spec.march): r for r in results}
+    cells = [[found.get((row, *column)) for column in columns] for row in rows]
+    figure = go.Figure(
+        go.Heatmap(
+            x=[f"{model}<br>{march.value}" for model, march in columns],
+            y=rows,
+            colorscale=[[0, "#fecaca"], [0.5, "#fef9c3"], [1, "#bbf7d0"]],
+            showscale=False,
+            xgap=3,
+            ygap=3,
+            hovertemplate="%{y}<br>%{x}<br>%{text}<extra></extra>",
+            **_show_heat(HEATS[0], cells),
+        )
+    )
+    figure.update_traces(texttemplate="%{text}")
+    figure.update_layout(
+        **_LAYOUT,
+        height=150 + 30 * len(rows),
+        yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
+        xaxis={"side": "bottom", "showgrid": False},
+        updatemenus=[
+            _buttons(HEATS, lambda axis: [{name: [value] for name, value in _show_heat(axis, cells).items()}])
+        ],
+    )
+    return figure
+
+
+def _points(group: Sequence[TrialResult], best: set[str], name: str, style: dict[str, str]) -> go.Scatter:
+    return go.Scatter(
+        x=[LATENCY.of(result) for result in group],
+        y=[QUALITIES[0].of(result) for result in group],
+        name=name,
+        mode="markers",
+        legendgroup=name,
+        marker={
+            **style,
+            "size": [13 if result.spec.key in best else 9 for result in group],
+            "opacity": [1.0 if result.spec.key in best else 0.55 for result in group],
+            "line": {"width": 1, "color": "white"},
+        },
+        text=[_hover(result) for result in group],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _front(front: Sequence[TrialResult], name: str, colour: str) -> go.Scatter:
+    return go.Scatter(
+        x=[LATENCY.of(result) for result in front],
+        y=[QUALITIES[0].of(result) for result in front],
+        mode="lines",
+        line={"color": colour, "width": 1.5, "dash": "dot"},
+        legendgroup=name,
+        showlegend=False,
+        hoverinfo="skip",
+    )
+
+
+def _hover(result: TrialResult) -> str:
+    """All figures of a trial, for the box beside the pointer."""
+    lines = [f"<b>{result.spec.model}</b>, {result.spec.march.value}", result.spec.settings.label]
+    lines += [f"{name} {value:.5g}" for name, value in result.metrics().items()]
+    return "<br>".join(lines)
+
+
+def _show_quality(axis: Axis, drawn: Sequence[Sequence[TrialResult]]) -> list[dict[str, Any]]:
+    """Arguments of the button that plots ``axis``: new values, then the title that goes with them."""
+    return [{"y": [[axis.of(result) for result in trace] for trace in drawn]}, {"yaxis.title.text": axis.title}]
+
+
+def _show_heat(axis: Axis, cells: Sequence[Sequence[TrialResult | None]]) -> dict[str, Any]:
+    """``z`` (0 worst, 1 best of its column) and ``text`` of the heat map of ``axis``."""
+    values = [[axis.of(cell) if cell is not None else None for cell in row] for row in cells]
+    columns = [_normalised([row[index] for row in values], axis is LATENCY) for index in range(len(cells[0]))]
+    return {
+        "z": [list(row) for row in zip(*columns, strict=True)],
+        "zmin": 0,
+        "zmax": 1,
+        "text": [["" if value is None else format(value, axis.form) for value in row] for row in values],
+    }
+
+
+def _normalised(column: Sequence[float | None], less_is_better: bool) -> list[float | None]:
+    known = [value for value in column if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    if high == low:
+        return [None if value is None else 1.0 for value in column]
+    shares = [None if value is None else (value - low) / (high - low) for value in column]
+    return [None if share is None else 1 - share if less_is_better else share for share in shares]
+
+
+def _buttons(axes: Sequence[Axis], arguments: Any) -> dict[str, Any]:
+    """A row of buttons above a plot, one per figure."""
+    return {
+        "type": "buttons",
+        "direction": "right",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.02,
+        "yanchor": "bottom",
+        "pad": {"b": 6},
+        "bgcolor": "white",
+        "bordercolor": "#d1d5db",
+        "font": {"size": 12},
+        "buttons": [{"label": axis.title.split(",")[0], "method": "update", "args": arguments(axis)} for axis in axes],
+    }
+
+
+def _latency(result: TrialResult) -> float:
+    return LATENCY.of(result) or 0.0
+
+
+def _json(figure: go.Figure) -> str:
+    """The figure as JSON that may stand in a script element: no text of it can end the element."""
+    return str(figure.to_json()).replace("<", "\\u003c")
+
+
+def _counts(sweep: Sweep) -> dict[str, int]:
+    """Trials by verdict, the worst first."""
+    found = [verdict.verdict for verdict in sweep.verdicts]
+    return {verdict.value: found.count(verdict) for verdict in reversed(Verdict) if verdict in found}
+
+
+def _row(sweep: Sweep, result: TrialResult, best: set[str], workdir: Path) -> dict[str, Any]:
+    """What the trial table shows of a trial."""
+    folder = TrialStore(workdir / "trials").folder(result.spec.key)
+    return {
+        "result": result,
+        "spec": result.spec,
+        "metrics": result.metrics(),
+        "best": result.spec.key in best,
+        "verdict": sweep.verdict_of(result.spec.id).value,
+        "seconds": sum(result.seconds.values()),
+        "link": os.path.relpath(folder, sweep_folder(workdir, sweep.summary.suite.name)),
+    }

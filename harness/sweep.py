@@ -1,0 +1,313 @@
+"""One sweep from suite to report: what ``ptqlab run`` and the pytest gate both do."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from engine.errors import ConfigError
+from engine.ir import write_atomically
+from harness.cache import save_json
+from harness.cards import ModelCard, list_cards
+from harness.execution import Observer, Plan, run_sweep
+from harness.gates import Baseline, TrialVerdict, Verdict, baseline_path, judge_sweep, load_baseline, worst
+from harness.pipeline import Preparation, Prepared
+from harness.record import Recorder, RunStatus
+from harness.strict_yaml import StrictModel
+from harness.suites import Point, Suite, bundled_suites, expand, open_suite
+from harness.trials import TrialResult, TrialSpec, TrialStore, resolve
+from harness.version import engine_version, git_commit
+
+SWEEP_FILE = "sweep.json"
+REPORT_FILE = "report.html"
+TABLE_FILE = "trials.csv"
+
+
+class SharedSeconds(StrictModel):
+    """Wall time of the stages that the trials of one model and march share."""
+
+    model: str
+    march: str
+    seconds: Mapping[str, float]
+
+
+class SweepSummary(StrictModel):
+    """What is kept of a sweep beside its trials.
+
+    Attributes:
+        format: version of this structure.
+        suite: as it was run.
+        trials: specs, in order.
+        started_at: local time, ISO 8601.
+        seconds: wall time.
+        reused: trials whose result an earlier sweep had left.
+        shared: stages that several trials share.
+        engine: version.
+        commit: of the checkout.
+        tracking_uri, run: where MLflow has the sweep; empty without a record.
+    """
+
+    format: Literal[1] = 1
+    suite: Suite
+    trials: tuple[TrialSpec, ...]
+    started_at: str
+    seconds: float
+    reused: int
+    shared: tuple[SharedSeconds, ...] = ()
+    engine: str
+    commit: str | None = None
+    tracking_uri: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A finished sweep.
+
+    Attributes:
+        summary: what it was.
+        results: of all trials, in order.
+        verdicts: of the gate.
+        baseline: that the verdicts refer to; None without one.
+        record_problem: why the MLflow record is not complete; None if it is.
+    """
+
+    summary: SweepSummary
+    results: tuple[TrialResult, ...]
+    verdicts: tuple[TrialVerdict, ...]
+    baseline: Path | None
+    record_problem: str | None = None
+
+    @property
+    def failed(self) -> list[TrialResult]:
+        """Trials without figures."""
+        return [result for result in self.results if not result.ok]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all trials."""
+        return worst(verdict.verdict for verdict in self.verdicts)
+
+    def verdict_of(self, trial: str) -> Verdict:
+        """The gate's verdict on the trial with id ``trial``."""
+        return worst(verdict.verdict for verdict in self.verdicts if verdict.trial == trial)
+
+
+def plan_trials(suite: Suite) -> list[TrialSpec]:
+    """Specs of all trials of ``suite``.
+
+    Raises:
+        PtqlabError: a selection matches nothing, or a card or its data are wrong or absent.
+    """
+    return resolve(suite, points_of(suite))
+
+
+def points_of(suite: Suite) -> list[Point]:
+    """The expanded suite, with the models that there are."""
+    return expand(suite, {card.name: tags_of(card) for card in list_cards()})
+
+
+def tags_of(card: ModelCard) -> tuple[str, ...]:
+    """What selects a card: its tags, its task, and ``bundled`` or ``external``."""
+    source = "bundled" if card.source.bundled is not None else "external"
+    return tuple(dict.fromkeys((card.task.value, source, *card.tags)))
+
+
+def find_baseline(name: str, suite: Suite) -> Path | None:
+    """The accepted baseline of a bundled suite; None where there is none, or the suite is a user's own file."""
+    path = baseline_path(suite.name)
+    return path if name in bundled_suites() and path.is_file() else None
+
+
+def sweep_folder(workdir: Path, suite: str) -> Path:
+    """Where the summary, table and report of the last sweep of ``suite`` are."""
+    return workdir / "sweeps" / suite
+
+
+def run_suite(
+    suite: Suite,
+    plan: Plan,
+    *,
+    baseline: Path | None = None,
+    specs: Sequence[TrialSpec] | None = None,
+    record: bool = True,
+    tracking_uri: str | None = None,
+    observers: Iterable[Observer] = (),
+) -> Sweep:
+    """Run all trials of a suite; leave results, table, report and MLflow record.
+
+    Args:
+        suite: what to sweep.
+        plan: how to run.
+        baseline: that the gate compares with; None for none.
+        specs: of the suite's trials, if they are known already.
+        record: whether MLflow gets a record.
+        tracking_uri: of MLflow; None for a SQLite store in the working directory.
+        observers: told of everything that happens.
+
+    Raises:
+        PtqlabError: suite, cards, data or baseline are wrong. A trial that fails does not raise.
+        KeyboardInterrupt: after the record was closed; finished trials are kept.
+    """
+    accepted = load_baseline(baseline, suite) if baseline else None
+    specs = plan_trials(suite) if specs is None else list(specs)
+    store, workdir = plan.bench.store, plan.bench.workdir
+    recorder = Recorder(suite, workdir, store, tracking_uri) if record else None
+    tally = _Tally()
+    started = time.perf_counter()
+    try:
+        results = run_sweep(specs, plan, [tally, *([recorder] if recorder else []), *observers])
+    except BaseException:
+        if recorder:
+            recorder.close(RunStatus.KILLED, {}, {}, [])
+        raise
+    summary = SweepSummary(
+        suite=suite,
+        trials=tuple(specs),
+        started_at=tally.started_at,
+        seconds=time.perf_counter() - started,
+        reused=tally.reused,
+        shared=tuple(tally.shared),
+        engine=engine_version(),
+        commit=git_commit(),
+        tracking_uri=recorder.tracking_uri if recorder else "",
+        run=recorder.parent if recorder else "",
+    )
+    sweep = _judged(summary, results, accepted, baseline, store)
+    files = write_sweep(sweep, workdir)
+    problem = _close(recorder, sweep, files) if recorder else None
+    return Sweep(sweep.summary, sweep.results, sweep.verdicts, baseline, problem)
+
+
+def load_sweep(workdir: Path, suite: str) -> Sweep:
+    """The last sweep of ``suite``, with the verdicts of the baseline as it is now.
+
+    Raises:
+        ConfigError: there is none, or it cannot be read.
+    """
+    path = sweep_folder(workdir, suite) / SWEEP_FILE
+    try:
+        summary = SweepSummary.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; run the suite first: ptqlab run {suite}") from error
+    except ValidationError as error:
+        raise ConfigError(f"{path}: written by another version of ptqlab; run the suite again") from error
+    store = TrialStore(workdir / "trials")
+    results = [result for spec in summary.trials if (result := store.get(spec)) is not None]
+    if len(results) < len(summary.trials):
+        raise ConfigError(
+            f"{store.root}: {len(summary.trials) - len(results)} results of the sweep are gone; run the suite again"
+        )
+    baseline = find_baseline(suite, summary.suite)
+    if baseline is not None and open_suite(suite) != summary.suite:
+        baseline = None
+    accepted = load_baseline(baseline, summary.suite) if baseline else None
+    return _judged(summary, results, accepted, baseline, store)
+
+
+def write_sweep(sweep: Sweep, workdir: Path) -> list[Path]:
+    """Write summary, table and report of ``sweep``; the files, readable for people first."""
+    from harness.report import render  # plotly is slow to import
+
+    folder = sweep_folder(workdir, sweep.summary.suite.name)
+    save_json(sweep.summary, folder / SWEEP_FILE)
+    write_atomically(folder / TABLE_FILE, trials_csv(sweep).encode())
+    write_atomically(folder / REPORT_FILE, render(sweep, workdir).encode())
+    return [folder / REPORT_FILE, folder / TABLE_FILE, folder / SWEEP_FILE]
+
+
+def trials_csv(sweep: Sweep) -> str:
+    """All trials with all figures, one line each."""
+    names = list(dict.fromkeys(name for result in sweep.results for name in result.metrics()))
+    text = io.StringIO()
+    columns = ["trial", "key", "model", "march", "settings", "verdict", *names, "failed_stage", "symptom", "message"]
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for result in sweep.results:
+        spec, failure = result.spec, result.failure
+        row: dict[str, object] = {
+            "trial": spec.id,
+            "key": spec.key,
+            "model": spec.model,
+            "march": spec.march.value,
+            "settings": spec.settings.label,
+            "verdict": sweep.verdict_of(spec.id).value,
+            **result.metrics(),
+        }
+        if failure is not None:
+            row |= {"failed_stage": failure.stage, "symptom": failure.symptom.value, "message": failure.message}
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def pareto(results: Iterable[TrialResult]) -> set[str]:
+    """Keys of the trials that no other of the same model and march beats: none is as accurate and as fast, and better
+    in one of the two. Of trials with equal figures the first one stands for all."""
+    points = [
+        (r.spec.model, r.spec.march, r.accuracy.value, r.footprint.latency_ms, r.spec.key)
+        for r in results
+        if r.accuracy is not None and r.footprint is not None
+    ]
+    return {
+        point[4]
+        for index, point in enumerate(points)
+        if not any(_beats(other, point, first=position < index) for position, other in enumerate(points))
+    }
+
+
+def _beats(other: tuple[str, str, float, float, str], point: tuple[str, str, float, float, str], first: bool) -> bool:
+    if other[:2] != point[:2] or other[2] < point[2] or other[3] > point[3]:
+        return False
+    return first or other[2:4] != point[2:4]
+
+
+@dataclass
+class _Tally:
+    """Counts what happens in a sweep."""
+
+    started_at: str = ""
+    reused: int = 0
+    shared: list[SharedSeconds] = field(default_factory=list)
+
+    def planned(self, specs: Sequence[TrialSpec]) -> None:
+        self.started_at = datetime.now().astimezone().isoformat(timespec="seconds")
+
+    def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
+        spec = preparation.specs[0]
+        self.shared.append(SharedSeconds(model=spec.model, march=spec.march.value, seconds=prepared.seconds))
+
+    def finished(self, result: TrialResult, *, reused: bool) -> None:
+        self.reused += reused
+
+
+def _judged(
+    summary: SweepSummary,
+    results: Sequence[TrialResult],
+    accepted: Baseline | None,
+    baseline: Path | None,
+    store: TrialStore,
+) -> Sweep:
+    verdicts = judge_sweep(results, accepted, summary.suite.gates, store)
+    return Sweep(summary, tuple(results), tuple(verdicts), baseline)
+
+
+def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path]) -> str | None:
+    """Finish the MLflow record of ``sweep``."""
+    verdicts = {result.spec.key: sweep.verdict_of(result.spec.id).value for result in sweep.results}
+    summary = {
+        "trials": len(sweep.results),
+        "trials.failed": len(sweep.failed),
+        "trials.reused": sweep.summary.reused,
+        "trials.pareto": len(pareto(sweep.results)),
+        "seconds.sweep": sweep.summary.seconds,
+    }
+    status = RunStatus.FAILED if sweep.failed else RunStatus.FINISHED
+    return recorder.close(status, summary, verdicts | {"": sweep.verdict.value}, artifacts)
