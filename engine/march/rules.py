@@ -27,6 +27,7 @@ class Limits(BaseModel):
         average_pool_kernel: largest side of an average-pooling window.
         nearest_scales: whole factors of nearest-neighbour resizing.
         linear_scale: largest factor of linear resizing, either way.
+        reduce_length: largest number of values that a mean, sum or maximum over one axis takes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +42,7 @@ class Limits(BaseModel):
     average_pool_kernel: int
     nearest_scales: tuple[int, ...]
     linear_scale: int
+    reduce_length: int
 
 
 class March(BaseModel):
@@ -60,7 +62,6 @@ class March(BaseModel):
         resize_decimal_bits: fraction bits of resizing coordinates.
         layout_outside: whether layout transposes stand outside quantise and dequantise nodes.
         leaky_relu_operator: whether LeakyRelu has an operator of its own; else it is a look-up table.
-        reshape: whether a reshape of integers runs on the BPU.
         cpu_operators: float operators that others run on the BPU and this one does not.
         limits: sizes.
     """
@@ -80,7 +81,6 @@ class March(BaseModel):
     resize_decimal_bits: int
     layout_outside: bool
     leaky_relu_operator: bool
-    reshape: bool
     cpu_operators: tuple[str, ...]
     limits: Limits
 

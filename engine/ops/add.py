@@ -85,7 +85,7 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
     operands = [lowering.integer(given(node, index)) for index in (0, 1)]
     swapped = operands[1].scale[0] > operands[0].scale[0]
     x, e = reversed(operands) if swapped else operands
-    channels = shape_of(result)[1] if len(shape_of(result)) == 4 else 1
+    channels = shape_of(result)[1] if with_e_shift and len(shape_of(result)) == 4 else 1
     e_scale, shift = mantissa_and_shift(np.float64(e.scale[0]) / np.float64(x.scale[0]))
     x_shift = -int(shift)
     ratio = np.float64(x.scale[0]) / np.float64(output.scales[0]) * 2.0**-x_shift

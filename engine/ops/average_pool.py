@@ -12,7 +12,7 @@ from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.fixed_point import to_type, wrap_int32
-from engine.ops.float_nodes import given
+from engine.ops.float_nodes import given, stated
 from engine.ops.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
 from engine.ops.windows import taps
 
@@ -55,7 +55,8 @@ class AveragePoolRule(FloatRule):
     """The average pools that the optimiser leaves: padded ones that exclude their pads, and large windows."""
 
     op_types = ("AveragePool",)
-    int16 = False
+    int16_inputs = False
+    int16_outputs = False
 
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
@@ -63,8 +64,6 @@ class AveragePoolRule(FloatRule):
     def refusal(self, node: ir.Node, march: March) -> str | None:
         if len(shape_of(given(node, 0))) != 4:
             return "only 2-D pooling runs on the BPU"
-        if attribute(node, "ceil_mode", 0):
-            return "ceil_mode runs on the CPU"
         if max(attribute(node, "kernel_shape")) > march.limits.average_pool_kernel:
             return f"window above {march.limits.average_pool_kernel}"
         return None
@@ -76,6 +75,7 @@ class AveragePoolRule(FloatRule):
             "kernel_shape": list(attribute(node, "kernel_shape")),
             "pads": list(attribute(node, "pads", (0, 0, 0, 0))),
             "strides": list(attribute(node, "strides", (1, 1))),
+            **stated(node, "ceil_mode", "count_include_pad"),
             "scale": FRACTION_BITS,
             "data_format": "NHWC",
         }

@@ -119,15 +119,14 @@ class Lowering(Protocol):
         node: ir.Node,
         inputs: Sequence[ir.Value],
         attributes: Mapping[str, Any],
-        result: ir.Value,
-        *,
+        *results: ir.Value,
         bits: int,
         scale: NDArray[np.float32],
         layout: str = "NHWC",
         domain: str = HORIZON_DOMAIN,
         name: str | None = None,
-    ) -> Quantized:
-        """Append a quantised node called like the float ``node``; its output is the integer form of ``result``."""
+    ) -> None:
+        """Append a quantised node called like the float ``node``; its outputs are the integer forms of ``results``."""
 
 
 class FloatRule(ABC):
@@ -136,12 +135,16 @@ class FloatRule(ABC):
     op_types: ClassVar[tuple[str, ...]]
     passive: ClassVar[bool] = False
     """A passive operator runs on the BPU only where a BPU node reads it; behind the last convolution it does not."""
-    int16: ClassVar[bool] = True
-    """Whether activations may be int16 (on a march that has int16 at all)."""
+    int16_inputs: ClassVar[bool] = True
+    """Whether activation inputs may be int16 (on a march that has int16 at all)."""
+    int16_outputs: ClassVar[bool] = True
+    """Whether the output may be int16."""
     int16_ties: ClassVar[bool] = True
     """Whether the tie holds in int16 too; else inputs are requantised."""
     int32_output: ClassVar[bool] = False
     """Whether a result that only float consumers read stays in int32."""
+    on_request: ClassVar[bool] = False
+    """Whether the operator runs on the BPU only where the configuration asks for it."""
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""
@@ -166,6 +169,14 @@ class FloatRule(ABC):
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
         """Whether ``consumer``, the only reader of the last node of ``chain``, joins the same quantised node."""
         return False
+
+    def decompose(self, node: ir.Node) -> Sequence[ir.Node] | None:
+        """Nodes to put in the place of ``node`` where it runs on the BPU; ``None`` where it stays.
+
+        The last one computes the outputs of ``node``. Marks ``hz.qtype`` and ``hz.fixed`` on a new node give the type
+        and threshold of its output; a type of ``none`` leaves the output without a calibration of its own.
+        """
+        return None
 
     @abstractmethod
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

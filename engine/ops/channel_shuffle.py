@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute
+from engine.ops.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.float_nodes import given
+from engine.ops.movement import MovementRule
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -22,3 +26,15 @@ class ChannelShuffle(QuantizedOperator):
         x, group = np.asarray(inputs[0]), int(attributes["group"])
         shuffled = x.reshape(*x.shape[:3], group, -1).swapaxes(3, 4)
         return (shuffled.reshape(x.shape),)
+
+
+class ChannelShuffleRule(MovementRule):
+    """The shuffle that the optimiser finds in Reshape, Transpose, Reshape."""
+
+    op_types = ("HzChannelShuffle",)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        attributes = {"group": attribute(node, "group"), "data_format": "NHWC"}
+        lowering.emit("HzChannelShuffle", node, [x.value], attributes, node.outputs[0], bits=x.bits, scale=x.scale)

@@ -74,7 +74,8 @@ class ConvTransposeRule(FloatRule):
     """ConvTranspose; int8 only, its bias is 16 bit on every march (ARITHMETIC.md 2.9)."""
 
     op_types = ("ConvTranspose",)
-    int16 = False
+    int16_inputs = False
+    int16_outputs = False
 
     def weights(self, node: ir.Node) -> Mapping[int, int]:
         return {1: 1}

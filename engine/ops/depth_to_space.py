@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute
+from engine.ops.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.float_nodes import given
+from engine.ops.movement import MovementRule
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -30,3 +34,19 @@ class DepthToSpace(QuantizedOperator):
         else:
             blocks = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
         return (blocks.reshape(n, h * b, w * b, c // (b * b)),)
+
+
+class DepthToSpaceRule(MovementRule):
+    """DepthToSpace, both modes."""
+
+    op_types = ("DepthToSpace",)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        attributes = {
+            "blocksize": attribute(node, "blocksize"),
+            "mode": attribute(node, "mode", "DCR"),
+            "data_format": "NHWC",
+        }
+        lowering.emit("HzDepthToSpace", node, [x.value], attributes, node.outputs[0], bits=x.bits, scale=x.scale)

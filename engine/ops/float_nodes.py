@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import onnx_ir as ir
 
@@ -11,6 +11,9 @@ from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 
 T = TypeVar("T")
+
+NHWC_AXIS = (0, 3, 1, 2)
+"""Position of each NCHW axis in NHWC."""
 
 
 def given(node: ir.Node, index: int) -> ir.Value:
@@ -34,6 +37,17 @@ def required(value: T | None) -> T:
     if value is None:
         raise ModelError("a tensor that must be calibrated is not: the model was not placed and calibrated")
     return value
+
+
+def stated(node: ir.Node, *names: str) -> dict[str, Any]:
+    """The attributes of ``names`` that ``node`` has."""
+    return {name: attribute(node, name) for name in names if name in node.attributes}
+
+
+def nhwc_axis(axis: int, rank: int) -> int:
+    """Where axis ``axis`` of a float tensor is in its quantised form: NHWC for rank 4, else the same."""
+    axis %= rank
+    return NHWC_AXIS[axis] if rank == 4 else axis
 
 
 def clip_limits(node: ir.Node) -> tuple[float | None, float | None]:
@@ -66,4 +80,37 @@ def refused_broadcast(node: ir.Node, march: March) -> str | None:
         return "operands of different rank"
     if march.add_as_conv and first != out and second != out:
         return "both operands are broadcast"
+    return None
+
+
+def reduced_axis(node: ir.Node) -> int:
+    """The only axis that a reduction reduces.
+
+    Raises:
+        ModelError: it reduces several or all axes; :func:`refused_reduction` keeps those on the CPU.
+    """
+    axes = _reduced_axes(node)
+    if len(axes) != 1:
+        raise ModelError(f"node {node.name} ({node.op_type}) reduces {len(axes)} axes, the BPU reduces one")
+    return axes[0]
+
+
+def _reduced_axes(node: ir.Node) -> list[int]:
+    """Axes of a reduction from attribute or constant input, not negative; all of them where none is given."""
+    rank = len(shape_of(given(node, 0)))
+    constant = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    axes = attribute(node, "axes") if constant is None else constant.tolist()
+    return [axis % rank for axis in (range(rank) if axes is None else axes)]
+
+
+def refused_reduction(node: ir.Node, march: March) -> str | None:
+    """Why a reduction runs on the CPU."""
+    axes = _reduced_axes(node)
+    if len(axes) != 1:
+        return f"the BPU only supports {node.op_type} over one axis"
+    if not attribute(node, "keepdims", 1):
+        return "the reduced axis is dropped"
+    length = shape_of(given(node, 0))[axes[0]]
+    if length > march.limits.reduce_length:
+        return f"{length} values are reduced, {march.limits.reduce_length} may be"
     return None

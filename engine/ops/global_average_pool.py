@@ -41,7 +41,7 @@ class GlobalAveragePoolRule(FloatRule):
     """GlobalAveragePool with a requantised output."""
 
     op_types = ("GlobalAveragePool",)
-    int16 = False
+    int16_inputs = False
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         return None if len(shape_of(given(node, 0))) == 4 else "only 2-D pooling runs on the BPU"

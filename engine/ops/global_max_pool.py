@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attributes, QuantizedOperator
+from engine.ir import shape_of
+from engine.march import March
+from engine.ops.base import Array, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.float_nodes import given
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 
@@ -20,3 +24,24 @@ class GlobalMaxPool(QuantizedOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 or int16 NHWC; output (N, 1, 1, C) (ARITHMETIC.md, additional operators)."""
         return (np.asarray(inputs[0]).max(axis=(1, 2), keepdims=True),)
+
+
+class GlobalMaxPoolRule(FloatRule):
+    """GlobalMaxPool; int8 only."""
+
+    op_types = ("GlobalMaxPool",)
+    int16_inputs = False
+    int16_outputs = False
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.OUTPUT_TAKES_INPUT
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return None if len(shape_of(given(node, 0))) == 4 else "only 2-D pooling runs on the BPU"
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        attributes = {"output_bit": x.bits, "data_format": "NHWC"}
+        result = node.outputs[0]
+        lowering.emit("HzQuantizedGlobalMaxPool", node, [x.value], attributes, result, bits=x.bits, scale=x.scale)

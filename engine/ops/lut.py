@@ -12,12 +12,14 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from scipy import special
 
-from engine.ir import Calibration, attribute
+from engine.ir import Calibration, attribute, before_calibration, constant_of
+from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.composite import COMPOSITES
 from engine.ops.fixed_point import round_away
 from engine.ops.float_nodes import clip_limits, given, is_saturation, required
 from engine.ops.lut2_layer import interpolation_tables, two_slopes
+from engine.ops.prelu import ALPHA_SHIFT
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -78,6 +80,7 @@ STANDARD: Mapping[str, Function] = MappingProxyType(
     {
         "Relu": _plain(lambda x: np.maximum(x, 0)),
         "Clip": _clip,
+        "Pow": lambda x, attributes: np.power(x, np.float64(attributes["exponent"])),
         "Elu": _elu,
         "Selu": _selu,
         "LeakyRelu": _leaky,
@@ -125,6 +128,12 @@ class LutRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (ARITHMETIC.md 2.1)."""
         return Tie.INPUTS_TAKE_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if node.op_type != "Pow":
+            return None
+        exponent = constant_of(before_calibration(given(node, 1)))
+        return None if exponent is not None and exponent.size == 1 else "its exponent is not a constant scalar"
 
     def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
         """int8 gates have fixed ranges; int16 ones those that the original writes (ARITHMETIC.md 4.6)."""
@@ -188,6 +197,8 @@ OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType({"Relu": (0.0
 def element_function(node: ir.Node) -> Callable[[NDArray[np.float64]], NDArray[Any]]:
     """The float function that ``node`` applies to every element."""
     attributes = {name: value.value for name, value in node.attributes.items()}
+    if node.op_type == "Pow":
+        attributes["exponent"] = float(required(constant_of(before_calibration(given(node, 1)))).reshape(-1)[0])
     if node.op_type == "Clip":
         attributes = {k: v for k, v in zip(("min", "max"), clip_limits(node), strict=True) if v is not None}
     return lambda x: FUNCTIONS[node.op_type](x, attributes)
@@ -202,10 +213,6 @@ def lookup_table(
         y = element_function(node)(x) / np.float64(output_scale[0])
         rounded = np.clip(round_away(y), -128, 127)
     return np.where(np.isnan(rounded), -128, rounded).astype(np.int8)
-
-
-ALPHA_SHIFT = 7
-"""Rounding shift of a bernoulli2 LeakyRelu's slope (ARITHMETIC.md 2.11)."""
 
 
 def leaky_attributes(alpha: float) -> dict[str, Any]:

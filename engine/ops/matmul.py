@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import rescale, wrap_int32
+from engine.ir import before_calibration, constant_of, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.fixed_point import requantization, rescale, wrap_int32
+from engine.ops.float_nodes import given
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 
@@ -34,3 +38,44 @@ class Matmul(QuantizedOperator):
             return (accumulator.astype(np.int32),)
         shifts = attributes["right_shift"], attributes["scale"], attributes["out_shift"]
         return (rescale(accumulator, *shifts, bits=attributes["output_bit"], rounding=attributes["rounding_method"]),)
+
+
+class MatmulRule(FloatRule):
+    """MatMul of two int8 activations, in ONNX's own layout; the output may be int16."""
+
+    op_types = ("MatMul",)
+    int16_inputs = False
+    int32_output = True
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        return (0, 1)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        operands = [given(node, index) for index in (0, 1)]
+        if any(constant_of(before_calibration(value)) is not None for value in operands):
+            return "a constant operand that could not be turned into a convolution"
+        if not 2 <= len(shape_of(node.outputs[0])) <= 4:
+            return "only matrices and stacks of matrices of rank 2 to 4 are multiplied on the BPU"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result = node.outputs[0]
+        a, b = (lowering.integer(given(node, index), layout="NCHW") for index in (0, 1))
+        output = None if lowering.is_tail(result) else lowering.calibration(result)
+        product = np.float64(a.scale[0]) * np.float64(b.scale[0])
+        if output is None:
+            bits, scale = 32, np.array([product], np.float32)
+            attributes: dict[str, Any] = {"output_bit": 32, "high_precision_output": 1}
+        else:
+            bits, scale = output.bits, output.scales
+            split = requantization(product / np.float64(scale[0]), bits)
+            attributes = {
+                "output_bit": bits,
+                "right_shift": split.right_shift.tolist(),
+                "scale": split.scale.tolist(),
+                "out_shift": split.out_shift.tolist(),
+                "rounding_method": "ROUND",
+            }
+        inputs = [a.value, b.value]
+        lowering.emit("HzSQuantizedMatmul", node, inputs, attributes, result, bits=bits, scale=scale, layout="NCHW")

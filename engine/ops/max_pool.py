@@ -12,7 +12,7 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.float_nodes import given
+from engine.ops.float_nodes import given, stated
 from engine.ops.schema import DATA_FORMAT, DILATIONS, KERNEL, OUTPUT_BIT, PADS, STRIDES, Schema
 from engine.ops.windows import taps
 
@@ -51,8 +51,8 @@ class MaxPoolRule(FloatRule):
             return "only 2-D pooling runs on the BPU"
         if len(node.outputs) > 1:
             return "indices are computed on the CPU only"
-        if attribute(node, "ceil_mode", 0) or max(attribute(node, "dilations", (1, 1))) > 1:
-            return "ceil_mode and dilations run on the CPU"
+        if max(attribute(node, "dilations", (1, 1))) > 1:
+            return "dilation above 1"
         if max(attribute(node, "kernel_shape")) > march.limits.pool_kernel:
             return f"window above {march.limits.pool_kernel}"
         return None
@@ -64,6 +64,7 @@ class MaxPoolRule(FloatRule):
             "kernel_shape": list(attribute(node, "kernel_shape")),
             "pads": list(attribute(node, "pads", (0, 0, 0, 0))),
             "strides": list(attribute(node, "strides", (1, 1))),
+            **stated(node, "ceil_mode"),
             "output_bit": x.bits,
             "data_format": "NHWC",
         }

@@ -1,20 +1,26 @@
-"""Operators that only move integers: they stay standard ONNX nodes in a quantised graph, on NHWC axes."""
+"""Operators that only move or select integers: they stay standard ONNX nodes in a quantised graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute, constant_of, shape_of
+from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.base import FloatRule, Lowering, Tie
-from engine.ops.float_nodes import given
+from engine.ops.base import Array, FloatRule, Lowering, Quantized, Tie
+from engine.ops.float_nodes import given, nhwc_axis, required, stated
 
-NHWC_AXIS = (0, 3, 1, 2)
-"""Position of each NCHW axis in NHWC."""
+
+class MovementRule(FloatRule):
+    """An operator whose output holds values of its input: one scale, no convolution waits for it."""
+
+    passive = True
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.OUTPUT_TAKES_INPUT
 
 
 class ConcatRule(FloatRule):
@@ -42,33 +48,184 @@ class ConcatRule(FloatRule):
         result = node.outputs[0]
         output = lowering.calibration(result)
         parts = [lowering.integer(given(node, index), like=output) for index in range(len(node.inputs))]
-        axis = NHWC_AXIS[attribute(node, "axis") % 4]
+        attributes = {"axis": nhwc_axis(attribute(node, "axis"), 4)}
         inputs = [part.value for part in parts]
-        attributes: dict[str, Any] = {"axis": axis}
         bits, scale = parts[0].bits, parts[0].scale
         lowering.emit("Concat", node, inputs, attributes, result, bits=bits, scale=scale, domain="")
 
 
-class ReshapeRule(FloatRule):
-    """Reshape of rank-4 integers, on NCHW axes (bayes and bayes-e)."""
+class ReshapeRule(MovementRule):
+    """Reshape in ONNX's own layout."""
 
     op_types = ("Reshape",)
-    passive = True
-
-    def tie(self, node: ir.Node) -> Tie:
-        return Tie.OUTPUT_TAKES_INPUT
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
-        if not march.reshape:
-            return f"{march.name} has no Reshape"
-        if len(shape_of(given(node, 0))) != 4 or len(shape_of(node.outputs[0])) != 4:
-            return "only rank-4 tensors are reshaped on the BPU"
+        if not all(2 <= len(shape_of(value)) <= 4 for value in (given(node, 0), node.outputs[0])):
+            return "only tensors of rank 2 to 4 are reshaped on the BPU"
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        result = node.outputs[0]
         x = lowering.integer(given(node, 0), layout="NCHW")
-        shape = np.array(shape_of(result), np.int64)
-        inputs = [x.value, lowering.initializer(f"{node.name}_shape", shape)]
-        lowering.emit("Reshape", node, inputs, {}, result, bits=x.bits, scale=x.scale, layout="NCHW", domain="")
+        shape = lowering.initializer(_shape_name(node), np.array(shape_of(node.outputs[0]), np.int64))
+        _emit_unchanged(node, x, [shape], {}, lowering)
+
+
+def _shape_name(node: ir.Node) -> str:
+    """Name for the static shape: a name of its own, since the float one may hold 0 and -1."""
+    return f"{node.name}_shape"
+
+
+class TransposeRule(MovementRule):
+    """Transpose of rank-3 and rank-4 tensors in ONNX's own layout."""
+
+    op_types = ("Transpose",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        rank = len(shape_of(given(node, 0)))
+        return None if rank in (3, 4) else f"rank {rank}, tensors of rank 3 and 4 are transposed on the BPU"
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0), layout="NCHW")
+        rank = len(shape_of(given(node, 0)))
+        perm = attribute(node, "perm", tuple(reversed(range(rank))))
+        attributes = {"perm": list(perm)}
+        _emit_unchanged(node, x, [], attributes, lowering)
+
+
+class SliceRule(MovementRule):
+    """Slice with constant bounds and positive steps."""
+
+    op_types = ("Slice",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if len(shape_of(given(node, 0))) != 4:
+            return "only rank-4 tensors are sliced on the BPU"
+        bounds = [constant_of(before_calibration(value)) for value in node.inputs[1:] if value is not None]
+        if len(node.inputs) < 3 or any(array is None for array in bounds):
+            return "its bounds are not constants"
+        if len(node.inputs) > 4 and required(constant_of(node.inputs[4])).min() < 0:
+            return "a negative step"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        starts, ends = (required(lowering.constant(given(node, index))) for index in (1, 2))
+        axes, steps = (lowering.constant(node.inputs[i]) if len(node.inputs) > i else None for i in (3, 4))
+        moved = [nhwc_axis(int(axis), 4) for axis in (range(len(starts)) if axes is None else axes)]
+        arrays: dict[str, Array] = {
+            "starts": starts,
+            "ends": ends,
+            "axes": np.array(moved, np.int64),
+            "steps": np.ones(len(starts), np.int64) if steps is None else steps,
+        }
+        constants = [lowering.initializer(f"{node.name}_{name}", array) for name, array in arrays.items()]
+        _emit_unchanged(node, x, constants, {}, lowering, layout="NHWC")
+
+
+class GatherRule(MovementRule):
+    """Gather of constant positions along one axis."""
+
+    op_types = ("Gather",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        indices = constant_of(before_calibration(given(node, 1)))
+        if indices is None:
+            return "BPU does not support int64 featuremap indices"
+        if len(shape_of(given(node, 0))) != 4 or indices.ndim != 1:
+            return "only a vector of positions of a rank-4 tensor is gathered on the BPU"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        indices = lowering.initializer(str(given(node, 1).name), required(lowering.constant(given(node, 1))))
+        attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), 4)}
+        _emit_unchanged(node, x, [indices], attributes, lowering, layout="NHWC")
+
+
+class TileRule(MovementRule):
+    """Tile and Expand along channels, in ONNX's own layout."""
+
+    op_types = ("Tile", "Expand")
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
+        if constant_of(before_calibration(given(node, 1))) is None:
+            return "its second input is not a constant"
+        if len(before) != 4 or before[0] != after[0] or before[2:] != after[2:]:
+            return "only channels of a rank-4 tensor are repeated on the BPU"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0), layout="NCHW")
+        repeats = lowering.initializer(str(given(node, 1).name), required(lowering.constant(given(node, 1))))
+        _emit_unchanged(node, x, [repeats], {}, lowering)
+
+
+class MaxRule(FloatRule):
+    """Larger of two activations of one scale, in ONNX's own layout; the other operand is requantised."""
+
+    op_types = ("Max",)
+    passive = True
+    int16_ties = False
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.INPUTS_TAKE_OUTPUT
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        return tuple(range(len(node.inputs)))
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if len(shape_of(node.outputs[0])) != 4 or len({len(shape_of(v)) for v in node.inputs if v is not None}) > 1:
+            return "only rank-4 tensors are compared on the BPU"
+        if any(constant_of(value) is not None for value in node.inputs):
+            return "an operand is a constant"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        output = lowering.calibration(node.outputs[0])
+        operands = [lowering.integer(given(node, i), layout="NCHW", like=output) for i in range(len(node.inputs))]
+        _emit_unchanged(node, operands[0], [operand.value for operand in operands[1:]], {}, lowering)
+
+
+class SplitRule(MovementRule):
+    """Split along any axis of a rank-4 tensor."""
+
+    op_types = ("Split",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return None if len(shape_of(given(node, 0))) == 4 else "only rank-4 tensors are split on the BPU"
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        sizes = [lowering.initializer(str(v.name), required(lowering.constant(v))) for v in node.inputs[1:] if v]
+        attributes = {**stated(node, "split", "num_outputs"), "axis": nhwc_axis(attribute(node, "axis", 0), 4)}
+        _emit_unchanged(node, x, sizes, attributes, lowering, layout="NHWC")
+
+
+def _emit_unchanged(
+    node: ir.Node,
+    x: Quantized,
+    inputs: Sequence[ir.Value],
+    attributes: Mapping[str, Any],
+    lowering: Lowering,
+    layout: str = "NCHW",
+) -> None:
+    """The standard operator of ``node`` on integers; the result has the scale of ``x``."""
+    lowering.emit(
+        node.op_type,
+        node,
+        [x.value, *inputs],
+        attributes,
+        *node.outputs,
+        bits=x.bits,
+        scale=x.scale,
+        layout=layout,
+        domain="",
+    )

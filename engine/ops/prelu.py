@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,3 +27,17 @@ class PRelu(QuantizedOperator):
         x = np.asarray(inputs[0])
         product = x.astype(np.int64) * attributes["alpha_scale"]
         return (np.where(x >= 0, x, to_type(round_shift(product, attributes["alpha_shift"]), 8)),)
+
+
+ALPHA_SHIFT = 7
+"""Rounding shift of a bernoulli2 slope (ARITHMETIC.md 2.11)."""
+
+
+def slope_attributes(slope: Array, channels: int) -> dict[str, Any]:
+    """Slopes in 7 fraction bits, one per channel."""
+    scales = np.broadcast_to(np.rint(slope.astype(np.float64) * (1 << ALPHA_SHIFT)), (channels,))
+    return {
+        "alpha_scale": scales.astype(int).tolist(),
+        "alpha_shift": [ALPHA_SHIFT] * channels,
+        "data_format": "NHWC",
+    }

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 
@@ -24,3 +28,22 @@ class ReduceMax(QuantizedOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 or int16 (ARITHMETIC.md 1, HzQuantizedReduceMax)."""
         return (np.asarray(inputs[0]).max(axis=attributes["axis"], keepdims=True),)
+
+
+class ReduceMaxRule(FloatRule):
+    """ReduceMax over one axis."""
+
+    op_types = ("ReduceMax",)
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.OUTPUT_TAKES_INPUT
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return refused_reduction(node, march)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        axis = nhwc_axis(reduced_axis(node), len(shape_of(given(node, 0))))
+        attributes = {"axis": axis, "output_bit": x.bits}
+        lowering.emit("HzQuantizedReduceMax", node, [x.value], attributes, node.outputs[0], bits=x.bits, scale=x.scale)

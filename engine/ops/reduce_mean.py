@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import rescale
+from engine.ir import shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.fixed_point import requantization, rescale
+from engine.ops.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 REDUCTION = {
@@ -33,3 +37,33 @@ class ReduceMean(QuantizedOperator):
         total = np.asarray(inputs[0], np.int64).sum(axis=attributes["axis"], keepdims=True)
         shifts = attributes["accu_right_shift"][0], attributes["scale"][0], attributes["out_shift"][0]
         return (rescale(total, *shifts, bits=attributes["output_bit"]),)
+
+
+class ReduceMeanRule(FloatRule):
+    """ReduceMean over one axis."""
+
+    op_types = ("ReduceMean",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return refused_reduction(node, march)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        length = shape_of(given(chain[0], 0))[reduced_axis(chain[0])]
+        lower_reduction(chain[0], lowering, "HzSQuantizedReduceMean", 1.0 / length)
+
+
+def lower_reduction(node: ir.Node, lowering: Lowering, op_type: str, factor: float) -> None:
+    """A requantised sum, times ``factor``, over one axis (ARITHMETIC.md 2.6)."""
+    result = node.outputs[0]
+    x, output = lowering.integer(given(node, 0)), required(lowering.calibration(result))
+    shape = shape_of(given(node, 0))
+    split = requantization(np.float64(x.scale[0]) * factor / np.float64(output.scales[0]), output.bits)
+    count = shape[1] if len(shape) > 1 else 1
+    attributes = {
+        "axis": nhwc_axis(reduced_axis(node), len(shape)),
+        "output_bit": output.bits,
+        "accu_right_shift": split.right_shift.tolist() * count,
+        "scale": split.scale.tolist() * count,
+        "out_shift": split.out_shift.tolist() * count,
+    }
+    lowering.emit(op_type, node, [x.value], attributes, result, bits=output.bits, scale=output.scales)

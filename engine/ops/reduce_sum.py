@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from engine.ops.reduce_mean import ReduceMean
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from engine.march import March
+from engine.ops.base import FloatRule, Lowering
+from engine.ops.float_nodes import refused_reduction
+from engine.ops.reduce_mean import ReduceMean, lower_reduction
 
 
 class ReduceSum(ReduceMean):
     """The same arithmetic as the mean; only the ratio in its parameters differs."""
 
     op_type = "HzSQuantizedReduceSum"
+
+
+class ReduceSumRule(FloatRule):
+    """ReduceSum over one axis."""
+
+    op_types = ("ReduceSum",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        return refused_reduction(node, march)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        lower_reduction(chain[0], lowering, "HzSQuantizedReduceSum", 1.0)

@@ -15,32 +15,41 @@ from engine.ops.add import Add, AddRule
 from engine.ops.argmax import ArgMax
 from engine.ops.average_pool import AveragePool, AveragePoolRule
 from engine.ops.base import Attribute, Attributes, FloatRule, QuantizedOperator
-from engine.ops.channel_shuffle import ChannelShuffle
+from engine.ops.channel_shuffle import ChannelShuffle, ChannelShuffleRule
 from engine.ops.conv import Conv, ConvRule
 from engine.ops.conv_transpose import ConvTranspose, ConvTransposeRule
-from engine.ops.depth_to_space import DepthToSpace
+from engine.ops.depth_to_space import DepthToSpace, DepthToSpaceRule
 from engine.ops.dequantize import Dequantize
 from engine.ops.global_average_pool import GlobalAveragePool, GlobalAveragePoolRule
-from engine.ops.global_max_pool import GlobalMaxPool
+from engine.ops.global_max_pool import GlobalMaxPool, GlobalMaxPoolRule
 from engine.ops.leaky_relu import LeakyRelu
 from engine.ops.lut import Lut, LutRule
 from engine.ops.lut2_layer import Lut2Layer
-from engine.ops.matmul import Matmul
+from engine.ops.matmul import Matmul, MatmulRule
 from engine.ops.max_pool import MaxPool, MaxPoolRule
-from engine.ops.movement import ConcatRule, ReshapeRule
+from engine.ops.movement import (
+    ConcatRule,
+    GatherRule,
+    MaxRule,
+    ReshapeRule,
+    SliceRule,
+    SplitRule,
+    TileRule,
+    TransposeRule,
+)
 from engine.ops.mul import Mul, MulRule
 from engine.ops.pad import Pad
 from engine.ops.prelu import PRelu
 from engine.ops.preprocess import Preprocess, PreprocessRule
 from engine.ops.quantize import Quantize
-from engine.ops.reduce_max import ReduceMax
-from engine.ops.reduce_mean import ReduceMean
-from engine.ops.reduce_sum import ReduceSum
+from engine.ops.reduce_max import ReduceMax, ReduceMaxRule
+from engine.ops.reduce_mean import ReduceMean, ReduceMeanRule
+from engine.ops.reduce_sum import ReduceSum, ReduceSumRule
 from engine.ops.requantize import Requantize
 from engine.ops.resize_upsample import ResizeRule, ResizeUpsample
 from engine.ops.roi_resize import RoiResize
-from engine.ops.space_to_depth import SpaceToDepth
-from engine.ops.sprelu import SPRelu
+from engine.ops.space_to_depth import SpaceToDepth, SpaceToDepthRule
+from engine.ops.sprelu import PReluRule, SPRelu
 from engine.ops.sub import Sub, SubRule
 
 logger = logging.getLogger(__name__)
@@ -96,8 +105,23 @@ RULES: tuple[FloatRule, ...] = (
     GlobalAveragePoolRule(),
     ResizeRule(),
     LutRule(),
+    PReluRule(),
+    MatmulRule(),
+    ReduceMeanRule(),
+    ReduceSumRule(),
+    ReduceMaxRule(),
+    GlobalMaxPoolRule(),
+    DepthToSpaceRule(),
+    SpaceToDepthRule(),
+    ChannelShuffleRule(),
     ConcatRule(),
+    SplitRule(),
+    SliceRule(),
+    GatherRule(),
+    TileRule(),
     ReshapeRule(),
+    TransposeRule(),
+    MaxRule(),
 )
 """How float operators run on the BPU."""
 

@@ -37,7 +37,8 @@ class ResizeRule(FloatRule):
 
     op_types = ("Resize", "Upsample")
     passive = True
-    int16 = False
+    int16_inputs = False
+    int16_outputs = False
 
     def tie(self, node: ir.Node) -> Tie:
         """Resized values cannot be rescaled, so the producer saturates."""

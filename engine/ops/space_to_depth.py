@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute
+from engine.ops.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.float_nodes import given
+from engine.ops.movement import MovementRule
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -27,3 +31,16 @@ class SpaceToDepth(QuantizedOperator):
         n, h, w, c = x.shape
         blocks = x.reshape(n, h // bh, bh, w // bw, bw, c).transpose(0, 1, 3, 2, 4, 5)
         return (blocks.reshape(n, h // bh, w // bw, bh * bw * c),)
+
+
+class SpaceToDepthRule(MovementRule):
+    """SpaceToDepth."""
+
+    op_types = ("SpaceToDepth",)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        block = attribute(node, "blocksize")
+        attributes = {"block_height": block, "block_width": block, "data_format": "NHWC"}
+        lowering.emit("HzSpaceToDepth", node, [x.value], attributes, node.outputs[0], bits=x.bits, scale=x.scale)

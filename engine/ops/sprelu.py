@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import rescale, round_shift, to_type
+from engine.ir import Calibration, before_calibration, constant_of, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.fixed_point import requantization, rescale, round_away, round_shift, to_type
+from engine.ops.float_nodes import given, required
+from engine.ops.prelu import slope_attributes
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 
@@ -33,3 +39,56 @@ class SPRelu(QuantizedOperator):
         positive = to_type(round_shift(x * attributes["positive_scale"], attributes["positive_right_shift"]), bits)
         shifts = attributes["accu_right_shift"], attributes["negative_scale"], attributes["negative_right_shift"]
         return (np.where(x >= 0, positive, rescale(x * slope, *shifts, bits=bits)),)
+
+
+class PReluRule(FloatRule):
+    """PRelu with a constant slope: 16-bit slopes, or 7 fraction bits on a march with operators of its own for it."""
+
+    op_types = ("PRelu",)
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.INPUTS_TAKE_OUTPUT
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        slope = constant_of(before_calibration(given(node, 1)))
+        if slope is None:
+            return "its slope is not a constant"
+        if len(shape_of(given(node, 0))) != 4 or slope.size not in (1, shape_of(given(node, 0))[1]):
+            return "only one slope, or one per channel of a rank-4 tensor"
+        if march.leaky_relu_operator and slope.min() < 0:
+            return "a negative slope"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        result = node.outputs[0]
+        output = required(lowering.calibration(result))
+        x = lowering.integer(given(node, 0), like=output)
+        slope = required(lowering.constant(given(node, 1))).reshape(-1)
+        inputs = [x.value]
+        if lowering.march.leaky_relu_operator:
+            op_type, attributes = "HzPRelu", slope_attributes(slope, shape_of(result)[1])
+        else:
+            op_type = "HzSPRelu"
+            integers, attributes = sprelu_integers(slope, x.scale, output)
+            inputs.append(lowering.initializer(f"{node.name}_quantized_slope", integers))
+        lowering.emit(op_type, node, inputs, attributes, result, bits=output.bits, scale=output.scales)
+
+
+def sprelu_integers(
+    slope: Array, input_scale: NDArray[np.float32], output: Calibration
+) -> tuple[NDArray[np.int16], dict[str, object]]:
+    """int16 slopes, shape (1, 1, 1, n), and attributes; the input has the output's scale (ARITHMETIC.md 2.6, PRelu)."""
+    scale = np.float64(max(np.abs(slope).max(), np.finfo(np.float32).tiny)) / 32767
+    integers = np.clip(round_away(slope.astype(np.float64) / scale), -32767, 32767).astype(np.int16)
+    split = requantization(np.float64(input_scale[0]) * scale / np.float64(output.scales[0]), output.bits)
+    attributes = {
+        "positive_scale": [1],
+        "positive_right_shift": [0],
+        "accu_right_shift": split.right_shift.tolist(),
+        "negative_scale": split.scale.tolist(),
+        "negative_right_shift": split.out_shift.tolist(),
+        **({} if output.bits == 8 else {"output_bit": output.bits}),
+        "data_format": "NHWC",
+    }
+    return integers.reshape(1, 1, 1, -1), attributes

@@ -257,13 +257,17 @@ def _tied_groups(model: ir.Model) -> list[set[ir.Value]]:
 
 
 def _no_int16(value: ir.Value) -> str | None:
-    """Why ``value`` cannot be int16: a neighbour on the BPU has no int16."""
+    """Why ``value`` cannot be int16: a neighbour on the BPU has no int16 there."""
     producer = value.producer()
-    neighbours = [usage.node for usage in value.uses()] + ([] if producer is None else [producer])
-    for node in neighbours:
+    neighbours = [(usage.node, False) for usage in value.uses()]
+    neighbours += [] if producer is None else [(producer, True)]
+    for node, is_output in neighbours:
         rule = rule_for(node)
-        if on_bpu(node) and rule is not None and not rule.int16:
-            return f"{node.op_type} {node.name} does not support data type: int16"
+        if not on_bpu(node) or rule is None:
+            continue
+        if not (rule.int16_outputs if is_output else rule.int16_inputs):
+            where = "output" if is_output else "input"
+            return f"The {where} of Node(name:{node.name}, type:{node.op_type}) does not support data type: int16"
     return None
 
 

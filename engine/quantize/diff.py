@@ -92,6 +92,10 @@ def _type_text(value: ir.Value) -> str:
     )
 
 
+_Pair = tuple[ir.Value | None, ir.Value | None, str]
+"""A value of each model at the same place, and the name of who reads them."""
+
+
 class _Walk:
     """Pairs the values of two graphs from outputs backwards."""
 
@@ -101,21 +105,19 @@ class _Walk:
         self._found: list[Difference] = []
 
     def compare(self, first: ir.Model, second: ir.Model) -> list[Difference]:
-        pending = [
-            (a, b, f"graph output {a.name}") for a, b in zip(first.graph.outputs, second.graph.outputs, strict=False)
-        ]
+        outputs = zip(first.graph.outputs, second.graph.outputs, strict=False)
+        pending: list[_Pair] = [(a, b, f"graph output {a.name}") for a, b in outputs]
         while pending:
             pending += self._step(*pending.pop(0))
-        for model, paired, side in ((first, self._paired[0], 0), (second, self._paired[1], 1)):
-            for node in model.graph:
-                if id(node) not in paired:
-                    texts = [node.op_type, "-"] if side == 0 else ["-", node.op_type]
-                    self._found.append(Difference(Aspect.STRUCTURE, str(node.name), "unpaired node", *texts))
+        for node in first.graph:
+            if id(node) not in self._paired[0]:
+                self._add(Aspect.STRUCTURE, str(node.name), "unpaired node", node.op_type, "-")
+        for node in second.graph:
+            if id(node) not in self._paired[1]:
+                self._add(Aspect.STRUCTURE, str(node.name), "unpaired node", "-", node.op_type)
         return self._found
 
-    def _step(
-        self, a: ir.Value | None, b: ir.Value | None, reader: str
-    ) -> list[tuple[ir.Value | None, ir.Value | None, str]]:
+    def _step(self, a: ir.Value | None, b: ir.Value | None, reader: str) -> list[_Pair]:
         """Compare the producers of one pair; the pairs of values that they read."""
         if a is None or b is None:
             if a is not b:
@@ -153,11 +155,9 @@ class _Walk:
         if different.any():
             aspect = Aspect.FLOATS if left.dtype.kind == "f" else Aspect.INTEGERS
             samples = [str(array[different][:3].tolist()) for array in (left, right)]
-            self._found.append(Difference(aspect, where, what, *samples, int(different.sum()), left.size))
+            self._add(aspect, where, what, *samples, elements=int(different.sum()), total=left.size)
 
-    def _compare_nodes(
-        self, node: ir.Node, other: ir.Node, reader: str
-    ) -> list[tuple[ir.Value | None, ir.Value | None, str]]:
+    def _compare_nodes(self, node: ir.Node, other: ir.Node, reader: str) -> list[_Pair]:
         where = str(node.name)
         if (node.domain, node.op_type) != (other.domain, other.op_type):
             texts = [f"{item.op_type} {item.name}" for item in (node, other)]
@@ -180,20 +180,17 @@ class _Walk:
         for name in sorted({*node.attributes, *other.attributes}):
             values = [item.attributes[name].value if name in item.attributes else None for item in (node, other)]
             left, right = (_as_array(value) for value in values)
-            if left is None or right is None:
-                self._add(Aspect.ATTRIBUTE, str(node.name), name, _attribute_text(left), _attribute_text(right))
-            elif left.shape != right.shape or left.dtype.kind != right.dtype.kind:
+            if left is None or right is None or left.shape != right.shape or left.dtype.kind != right.dtype.kind:
                 self._add(Aspect.ATTRIBUTE, str(node.name), name, _attribute_text(left), _attribute_text(right))
             elif (different := left != right).any():
                 samples = [str(np.atleast_1d(v)[np.atleast_1d(different)][:3].tolist()) for v in (left, right)]
-                self._found.append(
-                    Difference(
-                        Aspect.ATTRIBUTE, str(node.name), name, *samples, int(different.sum()), int(different.size)
-                    )
-                )
+                elements, total = int(different.sum()), int(different.size)
+                self._add(Aspect.ATTRIBUTE, str(node.name), name, *samples, elements=elements, total=total)
 
-    def _add(self, aspect: Aspect, where: str, what: str, first: str, second: str) -> None:
-        self._found.append(Difference(aspect, where, what, first, second))
+    def _add(
+        self, aspect: Aspect, where: str, what: str, first: str, second: str, *, elements: int = 1, total: int = 1
+    ) -> None:
+        self._found.append(Difference(aspect, where, what, first, second, elements, total))
 
 
 def _as_array(value: Any) -> Any:

@@ -137,30 +137,28 @@ class IntegerGraph:
         node: ir.Node,
         inputs: Sequence[ir.Value],
         attributes: Mapping[str, Any],
-        result: ir.Value,
-        *,
+        *results: ir.Value,
         bits: int,
         scale: NDArray[np.float32],
         layout: str = "NHWC",
         domain: str = HORIZON_DOMAIN,
         name: str | None = None,
-    ) -> Quantized:
-        """Append a quantised node; its output is the integer form of ``result``."""
+    ) -> None:
+        """Append a quantised node; its outputs are the integer forms of ``results``."""
+        values = [self._integer_value(result, bits, layout) for result in results]
+        self._add_node(op_type, str(name or node.name), inputs, attributes, values, domain)
+        for result, value in zip(results, values, strict=True):
+            form = Quantized(value, np.asarray(scale, np.float32), bits)
+            self._integers[str(result.name)] = {layout if len(shape_of(result)) == 4 else "flat": form}
+            self._scale_names[value] = self._scale_name(node, inputs[0], result, bits)
+
+    def _integer_value(self, result: ir.Value, bits: int, layout: str) -> ir.Value:
         shape = shape_of(result)
-        value = self._append(
-            op_type,
-            str(name or node.name),
-            inputs,
-            attributes,
+        return self._value(
             f"{result.name}_quantized",
             ir.TensorType(DTYPES[bits]),
             _transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
-            domain,
         )
-        form = Quantized(value, np.asarray(scale, np.float32), bits)
-        self._integers[str(result.name)] = {layout if len(shape) == 4 else "flat": form}
-        self._scale_names[value] = self._scale_name(node, inputs[0], result, bits)
-        return form
 
     def alias(self, result: ir.Value, form: Quantized) -> None:
         """Let ``form`` be the integer form of ``result`` too: no operator is needed."""
@@ -319,7 +317,7 @@ class IntegerGraph:
         return forms[layout]
 
     def _dequantize(self, tensor: ir.Value, name: str) -> ir.Value:
-        """Float form of an integer tensor, called ``name``; the transpose stands on the side that the march keeps it."""
+        """Float form ``name`` of an integer tensor; the transpose stands on the side that the march keeps it."""
         shape = shape_of(tensor)
         if str(tensor.name) not in self._integers:
             raise ModelError(f"tensor {tensor.name} has neither a float nor an integer form")
@@ -376,13 +374,25 @@ class IntegerGraph:
         shape: Sequence[int],
         domain: str = HORIZON_DOMAIN,
     ) -> ir.Value:
-        value = ir.Value(name=self._unique(output), type=kind, shape=ir.Shape(shape))
-        self._nodes.append(
-            ir.node(
-                op_type, inputs, dict(attributes), domain=domain, outputs=[value], name=self._unique(f"node:{name}")[5:]
-            )
-        )
+        """A node with one output, called ``output`` if that name is free."""
+        value = self._value(output, kind, shape)
+        self._add_node(op_type, name, inputs, attributes, [value], domain)
         return value
+
+    def _value(self, name: str, kind: ir.TypeProtocol | None, shape: Sequence[int]) -> ir.Value:
+        return ir.Value(name=self._unique(name), type=kind, shape=ir.Shape(shape))
+
+    def _add_node(
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[ir.Value],
+        attributes: Mapping[str, Any],
+        outputs: Sequence[ir.Value],
+        domain: str,
+    ) -> None:
+        unique = self._unique(f"node:{name}").removeprefix("node:")
+        self._nodes.append(ir.node(op_type, inputs, dict(attributes), domain=domain, outputs=outputs, name=unique))
 
     def _unique(self, name: str) -> str:
         candidate, count = name, 1
