@@ -16,7 +16,8 @@ import pytest
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.simulate import Session
+from engine.simulate import HB_ONNXRuntime, Session
+from harness.cards import load_card
 
 STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 
@@ -293,3 +294,29 @@ def test_tables_of_a_real_network_are_those_of_the_original(reference_dir: Path,
     (output,) = (cells for cells in lines if cells[0] == "prob" and len(cells) == 5)
     expected_output = [reference["output"][key] for key in ("cosine", "l1", "l2", "chebyshev")]
     assert [float(cell) for cell in output[1:]] == pytest.approx(expected_output, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mnist_lenet"])
+@pytest.mark.parametrize("march", ["bernoulli2", "bayes-e"])
+def test_bundled_networks_keep_their_accuracy(name: str, march: str, tmp_path: Path) -> None:
+    """A trained network, 50 calibration images, 200 others: the ``.bin`` classifies as well as the float model."""
+    card = load_card(name)
+    dataset = card.open_dataset()
+    (tmp_path / "images").mkdir()
+    for index, image in enumerate(card.training_images(dataset.split("calibration").images(0, 50))):
+        image.tofile(tmp_path / "images" / f"{index:03}.bin")
+    config = write_config(tmp_path, model_parameters={"onnx_model": str(card.model_path()), "march": march})
+    content = yaml.safe_load(config.read_text())
+    content["input_parameters"] = dict(card.converter_yaml())
+    config.write_text(yaml.safe_dump(content))
+    finished = run(tmp_path, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    assert finished.returncode == 0, finished.stdout
+    images = dataset.split("evaluation").images(0, 200)
+    classes = np.asarray(dataset.split("evaluation").targets(0, 200))
+    session = HB_ONNXRuntime(tmp_path / "out" / "small.bin")
+    info = session.get_inputs()[0]
+    channels_first = list(info.shape)[1] == images.shape[3]
+    feed = images.transpose(0, 3, 1, 2) if channels_first else images
+    (scores,) = session.run(session.output_names, {info.name: feed})
+    accuracy = np.mean(scores.reshape(len(images), -1).argmax(1) == classes)
+    assert accuracy >= card.float_score.value - 0.02
