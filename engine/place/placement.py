@@ -299,7 +299,8 @@ def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) ->
             ),
             None,
         )
-        result += [chain] if cut is None else [chain[:cut], *([node] for node in chain[cut:])]
+        parts = [chain] if cut is None else [chain[:cut], *([node] for node in chain[cut:])]
+        result += [part for part in parts if part]
     return result
 
 
