@@ -71,7 +71,7 @@ FIELDS = (
     "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3)
     "columns_from",  # BILINEAR: the same per output column
     "dims",  # address of a shape and strides in elements: int64 (rows, 4)
-    "table",  # address of look-up tables of 256 entries
+    "table",  # address of look-up tables, an entry for each integer
     "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales
     "count",  # TABLE: elements per unit; QUANTIZE: elements that one scale covers
 )

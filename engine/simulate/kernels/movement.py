@@ -80,17 +80,29 @@ def copy_plane(x: Any, y: Any, dims: Any) -> None:
 
 @compiled
 def look_up(f: Any, arena: int, begin: int, end: int) -> None:
-    """``y[i] = table[i % period][x[i] + 128]``: units are runs of ``count`` elements, a multiple of ``period``."""
-    table = int8_at(f.table, 256 * f.period)
-    size = f.in_h * f.in_w * f.in_c
+    """``y[i] = table[i % period][x[i]]``: units are runs of ``count`` elements, a multiple of ``period``."""
     for unit in range(begin, end):
         first = unit * f.count
-        length = min(f.count, size - first)
-        x, y = int8_at(arena + f.x + first, length), int8_at(arena + f.y + first, length)
-        if f.period == 1:
-            for k in range(length):
-                y[k] = table[np.int64(x[k]) + 128]
+        size = min(f.count, f.in_c - first)
+        x, y = arena + f.x + first * f.x_bytes, arena + f.y + first * f.y_bytes
+        if f.x_bytes == 1 and f.y_bytes == 1:
+            look_up_run(int8_at(x, size), int8_at(y, size), int8_at(f.table, 256 * f.period), f.period, 8)
+        elif f.x_bytes == 1:
+            look_up_run(int8_at(x, size), int16_at(y, size), int16_at(f.table, 256 * f.period), f.period, 8)
+        elif f.y_bytes == 1:
+            look_up_run(int16_at(x, size), int8_at(y, size), int8_at(f.table, 65536 * f.period), f.period, 16)
         else:
-            for start in range(0, length, f.period):
-                for k in range(f.period):
-                    y[start + k] = table[k * 256 + np.int64(x[start + k]) + 128]
+            look_up_run(int16_at(x, size), int16_at(y, size), int16_at(f.table, 65536 * f.period), f.period, 16)
+
+
+@compiled
+def look_up_run(x: Any, y: Any, tables: Any, period: int, bits: int) -> None:
+    """One run of :func:`look_up`; a table has an entry for each integer of ``bits`` bits, the least one first."""
+    least = -(1 << (bits - 1))
+    if period == 1:
+        for k in range(len(y)):
+            y[k] = tables[np.int64(x[k]) - least]
+    else:
+        for start in range(0, len(y), period):
+            for k in range(period):
+                y[start + k] = tables[(k << bits) + np.int64(x[start + k]) - least]

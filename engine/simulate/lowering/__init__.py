@@ -38,6 +38,7 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
         "HzSQuantizedGlobalAveragePool": lower_global_average,
         "HzQuantizedResizeUpsample": lower_upsample,
         "HzLut": lower_table_of_ramp,
+        "HzLut2Layer": lower_table_of_ramp,
         "HzSPRelu": lower_table_of_ramp,
         "HzPRelu": lower_table_of_ramp,
         "HzLeakyRelu": lower_table_of_ramp,

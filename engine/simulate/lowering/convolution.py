@@ -57,7 +57,7 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor | None:
     if params is None or min(shape) < 1:
         return None
     if e is None and _is_small_affine(x, weights, attributes):
-        return look_up(x, tables_of_ramp(call, x.shape[3]), program)
+        return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
     x = pad(x, windows, 0, program)
     y, limits = _convolution_output(shape, attributes, program)
     operands = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}

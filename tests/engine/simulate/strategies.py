@@ -216,12 +216,15 @@ def global_averages(draw: Draw) -> NodeCase:
 @st.composite
 def tables(draw: Draw) -> NodeCase:
     """Operators that are a function of one value per channel."""
-    op_type = draw(st.sampled_from(["HzLut", "HzSPRelu", "HzPRelu", "HzLeakyRelu", "HzRequantize"]))
-    channels = draw(st.integers(1, 40))
+    kinds = ["HzLut", "HzLut2Layer", "HzSPRelu", "HzPRelu", "HzLeakyRelu", "HzRequantize"]
+    op_type, channels = draw(st.sampled_from(kinds)), draw(st.integers(1, 40))
     shape = (draw(st.integers(1, 3)), 1, draw(st.integers(1, 9)), draw(st.integers(1, 300)), channels)
-    dtype = draw(st.sampled_from([np.int8, np.int16])) if op_type == "HzRequantize" else np.int8
+    dtype = draw(st.sampled_from([np.int8, np.int16]))
+    dtype = dtype if op_type in ("HzRequantize", "HzLut2Layer") else np.int8
     samples = {0: integers_of(draw, shape, dtype)}
     match op_type:
+        case "HzLut2Layer":
+            return NodeCase(op_type, samples, _segments(draw))
         case "HzLut":
             return NodeCase(op_type, samples, {"lut_type": "exp"}, {1: integers_of(draw, (256,), np.int8)})
         case "HzSPRelu":
@@ -244,8 +247,25 @@ def tables(draw: Draw) -> NodeCase:
                 "output_scale": numbers(draw, channels, 0, 32767),
                 "output_right_shift": numbers(draw, channels, 0, 30),
                 "bits": draw(st.sampled_from([8, 16])),
+                "axis": 3,
             }
+            if draw(st.booleans()):
+                attributes |= {"output_scale": [attributes["output_scale"][0]] * channels}
+                attributes |= {"output_right_shift": [attributes["output_right_shift"][0]] * channels}
             return NodeCase(op_type, samples, attributes)
+
+
+def _segments(draw: Draw) -> dict[str, Any]:
+    """Attributes of a piecewise table."""
+    return {
+        "table_param": numbers(draw, 384, -32768, 32767),
+        "bound": [*sorted(numbers(draw, 7, -32768, 32767)), 32767],
+        "scale": numbers(draw, 8, 0, 32767),
+        "bias": numbers(draw, 8, -32768, 32767),
+        "left_shift": numbers(draw, 8, 0, 15),
+        "right_shift": numbers(draw, 8, 0, 20),
+        "output_bit": draw(st.sampled_from([8, 16])),
+    }
 
 
 @st.composite
