@@ -9,12 +9,21 @@ from engine.ir import constant_of, shape_of
 
 BATCH = "batch"
 
+SAMPLEWISE = frozenset(
+    {
+        *("Conv", "ConvTranspose", "AveragePool", "MaxPool", "GlobalAveragePool", "GlobalMaxPool"),
+        *("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "Tanh", "Elu", "Identity"),
+        *("Add", "Sub", "Mul", "Div", "Round", "Reshape", "Constant"),
+    }
+)
+"""Operators that compute every sample by itself, whatever their attributes, if the first dimension is the batch."""
+
 
 def with_symbolic_batch(model: ir.Model) -> ir.Model | None:
     """A copy of ``model`` whose first dimension is symbolic, or ``None`` where the graph fixes it to one sample.
 
     What names the batch most often is ``Reshape``: a leading 1 in its shape is replaced by 0 ("as the input has it").
-    A graph may depend on the batch in other ways, so try the result before trusting it.
+    A graph may depend on the batch in other ways: see :func:`computes_samples_apart`, or try the result.
 
     Args:
         model: standard operators, static shapes, first dimension 1 on every input and output.
@@ -33,6 +42,22 @@ def with_symbolic_batch(model: ir.Model) -> ir.Model | None:
             if not value.is_graph_output():
                 value.shape = None
     return model
+
+
+def computes_samples_apart(model: ir.Model) -> bool:
+    """Whether it is known without trying that several samples in one run give the bits of one at a time.
+
+    Args:
+        model: what :func:`with_symbolic_batch` accepted, before it.
+    """
+    return all(
+        node.op_type in SAMPLEWISE and (node.op_type == "Constant" or _is_one_sample(node.outputs[0]))
+        for node in model.graph
+    )
+
+
+def _is_one_sample(value: ir.Value) -> bool:
+    return value.shape is not None and len(value.shape) > 0 and value.shape[0] == 1
 
 
 def _free_reshape(graph: ir.Graph, node: ir.Node) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
-from engine.calibrate.batching import with_symbolic_batch
+from engine.calibrate.batching import computes_samples_apart, with_symbolic_batch
 from engine.errors import InferenceError, ModelError
 from engine.ir import QMAX, Calibration, calibration_nodes, constant_of, read_calibration, shape_of, to_bytes
 from engine.ops.composite import Expansion, expand_composites
@@ -152,6 +152,9 @@ def _standard_nodes(node: ir.Node, source: ir.Value, calibration: Calibration, o
     else:
         clipped = expansion.add("Clip", ratio, min=low, max=high)
     expansion.add("Mul", _rounded(expansion, clipped, opset), scales)
+    for step in expansion.nodes:
+        if step.op_type != "Constant":
+            step.outputs[0].shape = source.shape
     return expansion.nodes
 
 
@@ -170,7 +173,7 @@ class FloatSession:
     """Runs a float-stage model in ONNX Runtime on any number of samples.
 
     A model is made for one sample (or its fixed batch). Where its operators allow it, up to ``max_batch`` samples are
-    computed per run; only if that gives the same bits as one sample at a time, which is tried when the session is made.
+    computed per run; only if that gives the same bits as one sample at a time, which is tried where it is not known.
 
     Args:
         model: source, original_float, optimized_float or calibrated model; not changed.
@@ -207,7 +210,7 @@ class FloatSession:
             symbolic = with_symbolic_batch(model)
             if symbolic is not None:
                 session = self._load(symbolic)
-                if self._is_batch_exact(session):
+                if computes_samples_apart(model) or self._is_batch_exact(session):
                     return session, max_batch
         return self._load(model), 1
 
