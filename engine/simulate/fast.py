@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ class FastSimulator:
         self._threads = max(1, threads or available_cpus())
         self._pool = ThreadPoolExecutor(self._threads, "simulate") if self._threads > 1 else None
         self._workplaces: SimpleQueue[Workplace] = SimpleQueue()
+        self._together = Lock()
 
     def run(self, feed: Mapping[str, Array], output_names: Sequence[str] | None = None) -> dict[str, Array]:
         """Outputs by name, for a feed of any number of samples.
@@ -64,7 +66,8 @@ class FastSimulator:
         shared = count % self._threads
         self._spread(stacked, results, count - shared)
         for index in range(count - shared, count):
-            with self._workplace() as place:
+            # One at a time: threads that wait for each other must all have started.
+            with self._together, self._workplace() as place:
                 self._sample(place, stacked, results, index, self._threads)
         return {name: _unstack(array) for name, array in results.items()}
 

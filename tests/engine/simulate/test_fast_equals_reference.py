@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.ir import load_model
 from engine.simulate import Session
 from engine.simulate.fast import FastSimulator
 from engine.simulate.reference import ReferenceSimulator
@@ -68,6 +71,20 @@ def test_networks_do_not_depend_on_batches_or_threads(split: int, threads: int, 
         parts = [session.run({info.name: part}) for part in (samples[:split], samples[split:]) if len(part)]
         for name, array in together.items():
             np.testing.assert_array_equal(array, np.concatenate([part[name] for part in parts]))
+
+
+def test_one_simulator_serves_several_callers() -> None:
+    """Calls from several threads at once, single samples among them, neither mix nor wait for each other for ever."""
+    (case,) = [case for case in conversion_cases(BUNDLED) if str(case) == "p_rgb"]
+    simulator = FastSimulator(load_model(case.model), threads=4)
+    (info,) = simulator.inputs
+    rng = np.random.default_rng(0)
+    feeds = [rng.integers(-128, 128, (count, *info.shape[1:])).astype(info.dtype) for count in (1, 2, 3, 5) * 8]
+    expected = [simulator.run({info.name: feed})["y"] for feed in feeds]
+    with ThreadPoolExecutor(6) as callers:
+        actual = list(callers.map(lambda feed: simulator.run({info.name: feed})["y"], feeds))
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_accumulator_wraps_like_int32() -> None:
