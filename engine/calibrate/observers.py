@@ -27,7 +27,7 @@ MERGED_BINS = 8192
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _INFINITY = np.int32(0x7F800000)
-_BLOCK = 512
+_BLOCK = 128
 _LANES = 4
 
 
@@ -146,61 +146,57 @@ class GrowingHistogram:
 
     def __init__(self, maximum: float = 0.0) -> None:
         self._width = maximum / BINS
-        self._counts = np.zeros((_LANES, BINS), np.int64)
-        self._at_end = 0
+        # One bin more than there are: for the values on the upper end of the last one.
+        self._counts = np.zeros((_LANES, BINS + 1), np.int64)
         self._beyond: list[Values] = []
 
     def update(self, values: Values, maximum: float) -> None:
         """Take in ``values``, float32, shape (n,), the largest magnitude of which is ``maximum``."""
-        end = self._end
+        end = np.float64(self._end)
         if maximum > end:
             magnitudes = np.abs(values)
             self._beyond.append(magnitudes[magnitudes > end])
             values = magnitudes[magnitudes <= end]
         # All that is not beyond a range of nothing is zero: it belongs to the first bin, which no method looks at.
         if end > 0:
-            self._at_end += self._count(values)
+            self._count(values)
 
     def end_group(self) -> None:
         """The group of samples is complete: what was held back can be counted."""
-        waiting, upper = self._at_end, float(self._end)
-        self._at_end = 0
         if self._beyond:
             beyond = np.minimum(np.concatenate(self._beyond), np.float32(FLOAT32_MAX))
             self._beyond = []
             self._cover(float(beyond.max()))
-            at_end = self._count(beyond)
-            self._counts[0, -1] += at_end
-        if waiting:
-            self._counts[0, min(int(upper / self._width), self._counts.shape[1] - 1)] += waiting
-
-    @property
-    def _end(self) -> np.float64:
-        """Upper end of the last bin."""
-        return np.float64(self._counts.shape[1] * self._width)
-
-    def _count(self, values: Values) -> int:
-        """Count ``values``; how many lie on the upper end of the last bin."""
-        # The inverse is rounded up by more than the error of the product: a bound belongs to the upper bin.
-        return _count(values, (1.0 + 2.0**-50) / self._width, self._counts)
+            self._count(beyond)
+        self._counts[:, -2] += self._counts[:, -1]
+        self._counts[:, -1] = 0
 
     def result(self) -> Histogram:
         """The counts, the last group being complete."""
         self.end_group()
-        return Histogram(self._counts.sum(axis=0), self._width)
+        return Histogram(self._counts[:, :-1].sum(axis=0), self._width)
+
+    @property
+    def _end(self) -> float:
+        """Upper end of the last bin."""
+        return (self._counts.shape[1] - 1) * self._width
+
+    def _count(self, values: Values) -> None:
+        # The inverse is rounded up by more than the error of the product: a bound belongs to the upper bin.
+        _count(values, (1.0 + 2.0**-50) / self._width, self._counts)
 
     def _cover(self, maximum: float) -> None:
-        """Have bins up to ``maximum``."""
+        """Have bins up to ``maximum``, which is beyond them; what lies on their end then belongs to the next bin."""
         if self._width == 0.0:
             self._width = maximum / BINS
+        counts = self._counts
         needed = math.ceil(maximum / self._width)
         if needed > MAX_BINS:
             factor = needed // MERGED_BINS
-            self._counts = _merged(self._counts, factor)
+            counts = _merged(counts, factor)
             self._width *= factor
             needed = math.ceil(maximum / self._width)
-        if needed > self._counts.shape[1]:
-            self._counts = np.pad(self._counts, ((0, 0), (0, needed - self._counts.shape[1])))
+        self._counts = np.pad(counts, ((0, 0), (0, max(0, needed + 1 - counts.shape[1]))))
 
 
 def _merged(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
@@ -236,35 +232,30 @@ def _keep_larger(
 ) -> tuple[int, int]:  # pragma: no cover - compiled
     """Append magnitudes above ``cutoff`` to ``buffer`` while it has room for a block; the next position, its fill."""
     while position < bits.size and used <= buffer.size - _BLOCK:
-        stop = min(position + _BLOCK, bits.size)
+        block = bits[position : position + _BLOCK]
         peak = np.int32(-1)
-        for index in range(position, stop):
-            magnitude = bits[index] & _MAGNITUDE
+        for index in range(block.size):
+            magnitude = block[index] & _MAGNITUDE
             magnitude = magnitude if magnitude <= _INFINITY else np.int32(-1)
             peak = max(peak, magnitude)
         if peak > cutoff:
-            for index in range(position, stop):
-                magnitude = bits[index] & _MAGNITUDE
-                if cutoff < magnitude <= _INFINITY:
-                    buffer[used] = magnitude
-                    used += 1
-        position = stop
+            for index in range(block.size):
+                magnitude = block[index] & _MAGNITUDE
+                # Written in any case and kept if it counts: faster than a branch that is hard to foresee.
+                buffer[used] = magnitude
+                used += cutoff < magnitude <= _INFINITY
+        position += block.size
     return position, used
 
 
 @compiled
-def _count(values: Values, inverse: float, counts: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
-    """Add ``|values|`` to the lanes of ``counts``; how many lie behind the last bin and were not added.
+def _count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+    """Add ``|values|`` to the lanes of ``counts``, what is above the last bin to the last bin.
 
     There are several lanes because equal neighbours would wait for each other.
     """
-    bins, behind = counts.shape[1], 0
+    last = counts.shape[1] - 1
     for index in range(values.size):
         value = abs(values[index])
         if value >= np.float32(0):
-            position = int(float(value) * inverse)
-            if position < bins:
-                counts[index & (_LANES - 1), position] += 1
-            else:
-                behind += 1
-    return behind
+            counts[index & (_LANES - 1), min(int(float(value) * inverse), last)] += 1
