@@ -68,13 +68,13 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             LeNet, "Two 5x5 convolutions with max pooling and two dense layers.", ("mnist", "dense"), 40
         ),
         "mnist_resnet8": _digits(
-            ResNet8, "A stem and three residual blocks, global average pooling.", ("mnist", "residual"), 40
+            ResNet8, "A stem and three residual blocks, global average pooling.", ("mnist", "residual"), 24
         ),
         "mnist_mobilenet": _digits(
             MobileNet,
             "Depthwise-separable convolutions with ReLU6, global average pooling.",
             ("mnist", "depthwise", "relu6"),
-            50,
+            32,
         ),
         "scene_yolo": Recipe(
             Yolo,
@@ -84,9 +84,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             ("head8", "head16"),
             "Two-scale anchor detector: SiLU, nearest-neighbour upsampling, concatenation; raw heads.",
             ("scenes", "silu", "resize", "concat"),
-            16,
+            12,
             32,
-            4e-3,
+            5e-3,
             (100, 300),
         ),
         "scene_unet": Recipe(
@@ -97,9 +97,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             ("logits",),
             "Encoder and decoder with skips: max pooling, transposed convolutions, concatenation.",
             ("scenes", "conv_transpose", "concat"),
-            6,
+            3,
             16,
-            4e-3,
+            6e-3,
             (100, 300),
         ),
     }
