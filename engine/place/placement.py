@@ -203,7 +203,7 @@ def _tensor_types(
     model: ir.Model, march: March, options: PlacementOptions
 ) -> tuple[dict[ir.Value, str], list[Refusal]]:
     """Quantised type per activation tensor that is not int8, and requests that fell back to int8."""
-    requests = _int16_requests(model, options)
+    requests = _int16_requests(model, march, options)
     types: dict[ir.Value, str] = {}
     refusals = []
     for group in _tied_groups(model):
@@ -218,9 +218,10 @@ def _tensor_types(
     return types, refusals
 
 
-def _int16_requests(model: ir.Model, options: PlacementOptions) -> dict[ir.Value, set[str]]:
-    """Names of the nodes that ask for int16, per tensor."""
+def _int16_requests(model: ir.Model, march: March, options: PlacementOptions) -> dict[ir.Value, set[str]]:
+    """Names of the nodes that ask for int16, per tensor; a request for a chain's head is one for its result."""
     requests: dict[ir.Value, set[str]] = {}
+    results = {chain[0]: _own_result(chain) for chain in chains(model, march)}
     for node in model.graph:
         types = options.node_info.get(str(node.name))
         rule = rule_for(node)
@@ -231,11 +232,24 @@ def _int16_requests(model: ir.Model, options: PlacementOptions) -> dict[ir.Value
             if value is not None and types.input_types.get(index, types.input_type) == INT16:
                 requests.setdefault(value, set()).add(str(node.name))
         if types.output_type == INT16:
-            requests.setdefault(node.outputs[0], set()).add(str(node.name))
+            requests.setdefault(results.get(node, node.outputs[0]), set()).add(str(node.name))
     if options.output_type == INT16:
         for value in model.graph.outputs:
             requests.setdefault(value, set()).add("set_model_output_int16")
     return requests
+
+
+def _own_result(chain: Sequence[ir.Node]) -> ir.Value:
+    """What the head of ``chain`` and its activation compute: the result of the chain, or the operand of its sum."""
+    alone = [node for node in chain[1:] if not _joins(node)]
+    last = alone[0] if alone and chain[1] is alone[0] else chain[0]
+    return last.outputs[0]
+
+
+def _joins(node: ir.Node) -> bool:
+    """Whether ``node`` brings a second activation into a chain."""
+    rule = rule_for(node)
+    return rule is not None and len(rule.activations(node)) > 1
 
 
 def _tied_groups(model: ir.Model) -> list[set[ir.Value]]:
@@ -282,6 +296,8 @@ def _insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, 
             _calibrate_weight(chain[0], index, axis)
         for node, index in _activation_inputs(chain, rule):
             _calibrate_input(node, index, types, inserted)
+    for value, calibrated in inserted.items():
+        _let_cpu_read(model, value, calibrated)
     for chain in chains(model, march):
         _calibrate_result(model, chain, types, output_type)
     _mark_thresholds(model)
@@ -295,7 +311,7 @@ def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) ->
             (
                 index
                 for index, node in enumerate(chain)
-                if node.op_type == "Add" and any(value in types for value in (*node.inputs, node.outputs[0]) if value)
+                if _joins(node) and any(value in types for value in (*node.inputs, node.outputs[0]) if value)
             ),
             None,
         )
@@ -333,9 +349,27 @@ def _calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
     if value is None or is_calibration(value.producer()):
         return
     attributes = {"quant_attrs": WEIGHT_QUANT_ATTRS, "switch": "ON", "qtype": INT8, "constant": 1}
-    group = attribute(node, "channel_group" if node.op_type == "HzPreprocess" else "group", 1)
+    group = attribute(node, "group", 1)
     calibrated = _insert(node, value, f"{value.name}_calibrated", {**attributes, "group": group, "axis": axis})
     node.replace_input_with(index, calibrated)
+
+
+def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> None:
+    """A tensor that the BPU computes in integers is read in that precision by CPU nodes and graph outputs too."""
+    producer = value.producer()
+    if producer is None or not on_bpu(producer):
+        return
+    for usage in list(value.uses()):
+        if not is_calibration(usage.node) and not on_bpu(usage.node):
+            usage.node.replace_input_with(usage.idx, calibrated)
+    if value.is_graph_output():
+        name = value.name
+        value.name, calibrated.name = f"{name}_before", name
+        outputs = model.graph.outputs
+        outputs[outputs.index(value)] = calibrated
+        calibration = calibrated.producer()
+        if calibration is not None:
+            calibration.name = f"{value.name}_HzCalibration"
 
 
 def _insert(before: ir.Node, value: ir.Value, output: str, attributes: Mapping[str, object]) -> ir.Value:
@@ -365,10 +399,10 @@ def _calibrate_result(
         return
     rule = rule_for(chain[0])
     clipped = chain[-1].op_type == "Clip"
-    requested = output_type if result.is_graph_output() else None
+    requested = types.get(result, output_type if result.is_graph_output() else None)
     if rule is not None and rule.int32_output and not clipped and requested is None:
         return
-    qtype = types.get(result, requested or (INT16 if clipped else INT8))
+    qtype = requested or (INT16 if clipped else INT8)
     attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
     _insert_behind(model, result, attributes)
 

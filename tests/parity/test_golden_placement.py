@@ -21,9 +21,6 @@ FIXED_TOLERANCE = 1e-6
 KNOWN: Mapping[str, str] = {
     "bpu_softmax": "the original calibrates the input of a Softmax that it then leaves on the CPU",
     "bpu_softmax3": "the original's output of a decomposed Softmax is int16",
-    "i16_conv1": "int16 of one convolution also reaches a neighbour's output",
-    "i16_matmul": "the original's product of two activations has an int16 output beside int8 inputs",
-    "i16_sig": "the original's int16 gate has a threshold of its own, one unit in the fifth digit away",
     "x_near15": "the original calibrates the input of a Resize that it then leaves on the CPU",
 }
 """Conversions whose thresholds stand elsewhere, and why."""
