@@ -21,11 +21,13 @@ from concurrent.futures import (
     wait,
 )
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from engine.errors import ConfigError
 from harness.pipeline import Bench, Preparation, Prepared, prepare, run_trial
 from harness.trials import Failure, Outcome, Symptom, TrialResult, TrialSpec
+
+T = TypeVar("T")
 
 ExecutorFactory = Callable[[int], Executor]
 """Makes an executor with so many workers."""
@@ -45,14 +47,24 @@ def serial(workers: int) -> Executor:
 def processes(workers: int) -> Executor:
     """Fresh processes: nothing is inherited from threads or libraries of this one."""
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, max_tasks_per_child=TRIALS_PER_WORKER
-    )
+    return _QuietPool(workers, mp_context=context, initializer=_start_worker, max_tasks_per_child=TRIALS_PER_WORKER)
+
+
+class _QuietPool(ProcessPoolExecutor):
+    """Its workers end silently on Ctrl-C, from their first moment on; the coordinator says what there is to say."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """As that of the base class, which starts workers here: they inherit that SIGINT has to wait."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker() -> None:
-    """Die at once and silently on Ctrl-C; the coordinator says what there is to say."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 EXECUTORS: dict[str, ExecutorFactory] = {"serial": serial, DEFAULT_EXECUTOR: processes}

@@ -35,12 +35,14 @@ class Axis:
 
     Attributes:
         name: as in :meth:`harness.trials.TrialResult.metrics`.
-        title: for people, with the unit.
+        label: on a button.
+        title: of the axis, with the unit.
         factor: from the metric's unit to the title's.
         form: format of values.
     """
 
     name: str
+    label: str
     title: str
     factor: float = 1.0
     form: str = ".4f"
@@ -51,17 +53,17 @@ class Axis:
         return None if value is None else value * self.factor
 
 
-LATENCY = Axis("latency.ms", "estimated BPU latency, ms", form=".3f")
+LATENCY = Axis("latency.ms", "latency", "estimated BPU latency, ms", form=".3f")
 QUALITIES = (
-    Axis("accuracy.quantized", "accuracy"),
-    Axis("accuracy.ratio", "accuracy, % of float", 100, ".2f"),
-    Axis("cosine.output", "output cosine", form=".5f"),
-    Axis("agreement", "agreement with float"),
+    Axis("accuracy.quantized", "accuracy", "accuracy of the quantised model"),
+    Axis("accuracy.ratio", "% of float", "accuracy, % of the float model's", 100, ".2f"),
+    Axis("cosine.output", "cosine", "mean cosine of outputs to the float model's", form=".5f"),
+    Axis("agreement", "agreement", "share of decisions equal to the float model's"),
 )
 HEATS = (
-    Axis("accuracy.delta", "accuracy minus float, points", 100, "+.2f"),
-    Axis("cosine.output", "output cosine", form=".5f"),
-    Axis("sqnr", "SQNR, dB", form=".1f"),
+    Axis("accuracy.delta", "Δ accuracy", "accuracy minus float, points", 100, "+.2f"),
+    Axis("cosine.output", "cosine", "mean cosine of outputs to the float model's", form=".5f"),
+    Axis("sqnr", "SQNR", "SQNR, dB", form=".1f"),
     LATENCY,
 )
 
@@ -232,7 +234,7 @@ def _buttons(axes: Sequence[Axis], arguments: Any) -> dict[str, Any]:
         "bgcolor": "white",
         "bordercolor": "#d1d5db",
         "font": {"size": 12},
-        "buttons": [{"label": axis.title.split(",")[0], "method": "update", "args": arguments(axis)} for axis in axes],
+        "buttons": [{"label": axis.label, "method": "update", "args": arguments(axis)} for axis in axes],
     }
 
 

@@ -1,0 +1,68 @@
+"""Content-addressed files."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cache import Cache, Codec, content_key, load_arrays, save_arrays
+from tests.harness import fakes
+
+TEXT = Codec(".txt", lambda text, path: path.write_text(text), lambda path: path.read_text())
+
+
+def test_keys_depend_on_content_only() -> None:
+    assert content_key("a", {"x": 1, "y": 2}) == content_key("a", {"y": 2, "x": 1})
+    assert content_key("a", 1) != content_key("a", 2)
+    assert content_key("ab") != content_key("a", "b")
+    assert content_key(fakes.spec()) == content_key(fakes.spec())
+
+
+def test_a_spec_has_the_same_key_after_its_key_was_asked_for() -> None:
+    first, second = fakes.spec(), fakes.spec()
+    assert first.key == second.key
+    assert first == second
+    assert content_key(first) == content_key(fakes.spec())
+
+
+def test_a_result_is_computed_once_even_by_many_at_a_time(tmp_path: Path) -> None:
+    calls = []
+
+    def compute() -> str:
+        calls.append(1)
+        return "result"
+
+    cache, found = Cache(tmp_path), []
+    threads = [threading.Thread(target=lambda: found.append(cache.get("kind", "key", TEXT, compute))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["result"] * 8
+    assert len(calls) == 1
+    assert cache.path("kind", "key", ".txt").read_text() == "result"
+
+
+def test_a_computation_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        cache.get("kind", "key", TEXT, lambda: str(1 / 0))
+    assert cache.get("kind", "key", TEXT, lambda: "second") == "second"
+
+
+def test_arrays_survive(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([True, False])}
+    save_arrays(arrays, tmp_path / "deep" / "x.npz")
+    found = load_arrays(tmp_path / "deep" / "x.npz")
+    assert set(found) == {"a", "b"}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["x.npz"]
+
+
+def test_objects_are_never_pickled(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"[Oo]bject arrays"):
+        save_arrays({"a": np.array([object()])}, tmp_path / "x.npz")

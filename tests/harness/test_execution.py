@@ -1,0 +1,183 @@
+"""One contract for every executor: a typed result per trial, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.config import March
+from engine.errors import ConfigError
+from harness import execution
+from harness.execution import Plan, executor_factory, group, run_sweep
+from harness.pipeline import Bench
+from harness.trials import Symptom, TrialResult, TrialSpec
+from tests.harness import fakes
+
+IN_PROCESS = ("serial", "tests.harness.fakes:two_threads")
+ALL = (*IN_PROCESS, "processes")
+
+
+@pytest.fixture(autouse=True)
+def _fake_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "prepare", fakes.prepare)
+    monkeypatch.setattr(execution, "run_trial", fakes.run_trial)
+
+
+def plan(folder: Path, executor: str, **options: bool) -> Plan:
+    return Plan(bench=Bench(folder), executor=executor_factory(executor), workers=2, **options)
+
+
+def by_model(results: list[TrialResult]) -> dict[str, TrialResult]:
+    return {result.spec.model: result for result in results}
+
+
+@pytest.mark.parametrize("executor", ALL)
+def test_results_come_in_order_and_preparation_once_per_model(tmp_path: Path, executor: str) -> None:
+    specs = [fakes.spec(model, settings) for model in ("a", "b") for settings in (fakes.Settings(), fakes.KL)]
+    log = fakes.Log()
+    results = run_sweep(specs, plan(tmp_path, executor), [log])
+    assert [result.spec for result in results] == specs
+    assert all(result.ok for result in results)
+    assert sorted(fakes.notes(tmp_path)) == sorted(["prepare a", "prepare b", *(f"run {spec.id}" for spec in specs)])
+    assert log.specs == specs
+    assert len(log.preparations) == 2
+    assert {result.spec.key for result, reused in log.results if not reused} == {spec.key for spec in specs}
+
+
+@pytest.mark.parametrize("executor", ALL)
+def test_a_failure_costs_its_own_trial_only(tmp_path: Path, executor: str) -> None:
+    specs = [fakes.spec(model) for model in ("a", "defect", "refused", "unprepared", "hungry", "b")]
+    results = by_model(run_sweep(specs, plan(tmp_path, executor)))
+    assert results["a"].ok
+    assert results["b"].ok
+    failures = {model: result.failure for model, result in results.items() if result.failure}
+    assert {model: (f.stage, f.symptom) for model, f in failures.items()} == {
+        "defect": ("simulate", Symptom.DEFECT),
+        "refused": ("quantize", Symptom.REFUSED),
+        "unprepared": ("load", Symptom.REFUSED),
+        "hungry": ("simulate", Symptom.OUT_OF_MEMORY),
+    }
+    assert failures["defect"].message == "ZeroDivisionError: a defect"
+    assert list((tmp_path / "running").iterdir()) == []
+
+
+def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path: Path) -> None:
+    specs = [fakes.spec(model) for model in ("a", "killer", "b", "killer_once", "c")]
+    results = by_model(run_sweep(specs, plan(tmp_path, "processes")))
+    assert {model for model, result in results.items() if not result.ok} == {"killer"}
+    failure = results["killer"].failure
+    assert failure is not None
+    assert (failure.stage, failure.symptom) == ("simulate", Symptom.WORKER_DIED)
+    assert results["killer_once"].ok
+
+
+@pytest.mark.parametrize("executor", IN_PROCESS)
+def test_finished_trials_are_reused(tmp_path: Path, executor: str) -> None:
+    specs = [fakes.spec(model) for model in ("a", "refused")]
+    first = run_sweep(specs, plan(tmp_path, executor))
+    (tmp_path / "notes").unlink()
+    log = fakes.Log()
+    assert run_sweep(specs, plan(tmp_path, executor), [log]) == first
+    assert fakes.notes(tmp_path) == []
+    assert [reused for _, reused in log.results] == [True, True]
+
+
+def test_fresh_runs_all_and_retry_failed_only_what_failed(tmp_path: Path) -> None:
+    specs = [fakes.spec(model) for model in ("a", "refused")]
+    run_sweep(specs, plan(tmp_path, "serial"))
+    (tmp_path / "notes").unlink()
+    run_sweep(specs, plan(tmp_path, "serial", retry_failed=True))
+    assert fakes.notes(tmp_path) == ["prepare refused", f"run {specs[1].id}"]
+    (tmp_path / "notes").unlink()
+    run_sweep(specs, plan(tmp_path, "serial", fresh=True))
+    assert len(fakes.notes(tmp_path)) == 4
+
+
+def test_trials_that_differ_in_settings_only_share_a_preparation() -> None:
+    specs = [fakes.spec("a"), fakes.spec("b"), fakes.spec("a", fakes.KL), fakes.spec("a", march=March.BAYES)]
+    _ = [spec.key for spec in specs]  # a key that was asked for must not tell trials apart
+    assert [[spec.id for spec in preparation.specs] for preparation in group(specs)] == [
+        ["a/bayes-e/max", "a/bayes-e/kl"],
+        ["b/bayes-e/max"],
+        ["a/bayes/max"],
+    ]
+
+
+def test_an_interrupt_ends_the_sweep_and_keeps_finished_trials(tmp_path: Path) -> None:
+    class Interrupt(fakes.Log):
+        def finished(self, result: TrialResult, *, reused: bool) -> None:
+            raise KeyboardInterrupt
+
+    specs = [fakes.spec(model) for model in ("a", "b", "c", "d", "e", "f")]
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(specs, plan(tmp_path, "serial"), [Interrupt()])
+    kept = [spec for spec in specs if Bench(tmp_path).store.get(spec)]
+    assert 1 <= len(kept) < len(specs)
+    assert all(result.ok for result in run_sweep(specs, plan(tmp_path, "serial")))
+
+
+@pytest.mark.parametrize("to_group", [True, False], ids=["ctrl-c", "kill -INT"])
+def test_sigint_ends_a_sweep_on_processes_without_a_word_of_theirs(tmp_path: Path, to_group: bool) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tests.harness import fakes, test_execution as t;"
+        "from harness import execution; execution.prepare, execution.run_trial = fakes.prepare, fakes.run_trial;"
+        "specs = [fakes.spec('slow', evaluation_samples=n) for n in range(1, 9)]\n"
+        "if __name__ == '__main__':\n"
+        "    try: execution.run_sweep(specs, t.plan(Path(sys.argv[1]), 'processes'))\n"
+        "    except KeyboardInterrupt: sys.exit(130)\n"
+    )
+    script = tmp_path / "sweep.py"
+    script.write_text(code)
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)],
+        env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: any(line.startswith("run") for line in fakes.notes(tmp_path)))
+    if to_group:
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == ""
+    assert len(fakes.notes(tmp_path)) < 8
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("threads", "allowed are processes, serial and package.module:factory"),
+        ("no.such.module:x", "cannot be imported"),
+        ("tests.harness.fakes:nothing", "cannot be imported"),
+        ("tests.harness.fakes:SAMPLES", "is int, expected a function"),
+    ],
+)
+def test_an_unknown_executor_is_named(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        executor_factory(name)
+
+
+def test_no_trials_start_no_executor(tmp_path: Path) -> None:
+    def factory(workers: int) -> execution.Executor:
+        raise AssertionError("nothing to do")
+
+    specs: list[TrialSpec] = []
+    assert run_sweep(specs, Plan(bench=Bench(tmp_path), executor=factory)) == []
