@@ -144,4 +144,4 @@ def _unstack(stacked: Array) -> Array:
     """Samples back into the first dimension; scalars become a vector where there are several."""
     if stacked.ndim == 1:
         return stacked if len(stacked) > 1 else stacked[0]
-    return stacked.reshape(-1, *stacked.shape[2:])
+    return stacked.reshape(stacked.shape[0] * stacked.shape[1], *stacked.shape[2:])

@@ -85,7 +85,7 @@ def average_pool(f: Any, arena: int, scratch: int, begin: int, end: int) -> None
             for tap in range(f.taps):
                 accumulate(int8_at(source + offsets[tap], f.in_c), total)
             multiply_and_shift(total, f.value, f.shift, f.low, f.high)
-            store(total, arena + f.y + (out_y * f.out_w + out_x) * f.in_c, 1)
+            store(total, arena + f.y + (out_y * f.out_w + out_x) * f.in_c, f.y_bytes)
 
 
 @compiled

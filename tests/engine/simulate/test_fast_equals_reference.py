@@ -73,6 +73,20 @@ def test_networks_do_not_depend_on_batches_or_threads(split: int, threads: int, 
             np.testing.assert_array_equal(array, np.concatenate([part[name] for part in parts]))
 
 
+def test_result_without_elements() -> None:
+    """Pads that cut away everything: found by the property above."""
+    attributes = {
+        "kernel_shape": (1, 3),
+        "pads": [0, 2, 0, 2],
+        "strides": (1, 1),
+        "accu_right_shift": [13],
+        "y_quant_scale": [27873],
+        "y_right_shift": [30],
+    }
+    constants = {1: np.full((1, 1, 3, 1), 7, np.int8), 2: np.array([5], np.int32)}
+    check(NodeCase("HzSQuantizedConvTranspose", {0: np.ones((2, 1, 2, 2, 1), np.int8)}, attributes, constants))
+
+
 def test_one_simulator_serves_several_callers() -> None:
     """Calls from several threads at once, single samples among them, neither mix nor wait for each other for ever."""
     (case,) = [case for case in conversion_cases(BUNDLED) if str(case) == "p_rgb"]
