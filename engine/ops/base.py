@@ -43,6 +43,9 @@ class Attribute:
     doc: str = ""
 
 
+MARK_QTYPE = "hz.qtype"
+"""Mark on a node that :meth:`FloatRule.decompose` made: type of its output's calibration, ``none`` for none."""
+
 Attributes = Mapping[str, Any]
 """Attribute values of one node, the schema's defaults filled in; lists are int64 or float64 arrays, strings ``str``."""
 
@@ -148,6 +151,14 @@ class FloatRule(ABC):
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""
+        return None
+
+    def late_refusal(self, node: ir.Node, march: March) -> str | None:
+        """Why ``node`` runs on the CPU although its inputs are quantised for it.
+
+        The original finds these reasons only after it has calibrated (golden conversions ``x_near15``,
+        ``bpu_softmax``).
+        """
         return None
 
     def tie(self, node: ir.Node) -> Tie:

@@ -48,6 +48,7 @@ from engine.ops.reduce_sum import ReduceSum, ReduceSumRule
 from engine.ops.requantize import Requantize
 from engine.ops.resize_upsample import ResizeRule, ResizeUpsample
 from engine.ops.roi_resize import RoiResize
+from engine.ops.softmax import SoftmaxRule
 from engine.ops.space_to_depth import SpaceToDepth, SpaceToDepthRule
 from engine.ops.sprelu import PReluRule, SPRelu
 from engine.ops.sub import Sub, SubRule
@@ -122,6 +123,7 @@ RULES: tuple[FloatRule, ...] = (
     ReshapeRule(),
     TransposeRule(),
     MaxRule(),
+    SoftmaxRule(),
 )
 """How float operators run on the BPU."""
 

@@ -12,7 +12,7 @@ from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.float_nodes import given
-from engine.ops.roi_resize import linear_attributes, refused_linear
+from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -49,10 +49,17 @@ class ResizeRule(FloatRule):
         if len(before) != 4 or before[:2] != after[:2]:
             return "only height and width of a rank-4 tensor can be resized"
         if is_nearest(node):
-            return refused_factors(before[2:], after[2:], march)
+            whole = all(out % size == 0 for size, out in spatial_sizes(node))
+            return refused_factors(before[2:], after[2:], march) if whole else None
+        return refused_linear(node, march) if attribute(node, "mode") == "linear" else None
+
+    def late_refusal(self, node: ir.Node, march: March) -> str | None:
+        if is_nearest(node):
+            whole = all(out % size == 0 for size, out in spatial_sizes(node))
+            return None if whole else "BPU does not support nearest scales that are not whole"
         if attribute(node, "mode") != "linear":
-            return f"mode {attribute(node, 'mode')}"
-        return refused_linear(node, march)
+            return f"BPU does not support mode == {attribute(node, 'mode')}"
+        return refused_coordinates(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

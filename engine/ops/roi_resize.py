@@ -80,14 +80,18 @@ def coordinate_mode(node: ir.Node) -> str:
 def refused_linear(node: ir.Node, march: March) -> str | None:
     """Why a linear Resize runs on the CPU."""
     before, after = shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:]
-    if coordinate_mode(node) not in ALIGN_MODES:
-        return f"coordinate_transformation_mode {coordinate_mode(node)}"
     if attribute(node, "antialias", 0):
         return "antialias"
     factors = [max(out / size, size / out) for size, out in zip(before, after, strict=True)]
     if max(factors) > march.limits.linear_scale:
         return f"scale above {march.limits.linear_scale}"
     return None
+
+
+def refused_coordinates(node: ir.Node) -> str | None:
+    """Why the coordinates of a linear Resize are not the BPU's."""
+    mode = coordinate_mode(node)
+    return None if mode in ALIGN_MODES else f"BPU does not support coordinate_transformation_mode == {mode}"
 
 
 def linear_attributes(node: ir.Node, march: March) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from engine.ir import (
     mark,
 )
 from engine.march import March, load
-from engine.ops.base import FloatRule, Tie
+from engine.ops.base import MARK_QTYPE, FloatRule, Tie
 from engine.ops.float_nodes import is_relu
 from engine.ops.registry import rule_for
 from engine.place.chains import BPU, CPU, chains, on_bpu
@@ -109,26 +109,42 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     rules, options = load(march), options or PlacementOptions()
     _check_types(rules, options)
     model = optimized.clone()
+    unknown = _unknown_names(model, options)
+    _decompose_requested(model, rules, options)
     refusals = mark_placement(model, rules, options)
     types, more = _tensor_types(model, rules, options)
     _insert_calibration(model, rules, types, options.output_type)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.metadata_props[MARK_MARCH] = march
-    return Placement(model, (*refusals, *more))
+    return Placement(model, (*unknown, *refusals, *more))
+
+
+def _decompose_requested(model: ir.Model, march: March, options: PlacementOptions) -> None:
+    """Replace operators that run on the BPU as several others, where the configuration asks for it."""
+    wanted = _wanted_on_bpu(options)
+    for node in list(model.graph):
+        rule = rule_for(node)
+        if rule is None or str(node.name) not in wanted or _reason_for_cpu(node, march, options, True) is not None:
+            continue
+        parts = rule.decompose(node)
+        if parts is not None:
+            ir.convenience.replace_nodes_and_values(model.graph, node, [node], parts, node.outputs, parts[-1].outputs)
 
 
 def mark_placement(model: ir.Model, march: March, options: PlacementOptions | None = None) -> list[Refusal]:
     """Set the marks ``hz.on`` and ``hz.reason`` on every node of ``model``, in place; unhonoured requests."""
     options = options or PlacementOptions()
+    wanted = _wanted_on_bpu(options)
     refusals = []
     for node in model.graph:
         if is_calibration(node):
             continue
-        reason = _reason_for_cpu(node, march, options)
+        requested = str(node.name) in wanted
+        reason = _reason_for_cpu(node, march, options, requested)
         _set(node, reason)
-        if reason is not None and str(node.name) in _wanted_on_bpu(options):
+        if reason is not None and requested:
             refusals.append(Refusal(str(node.name), "ON: BPU", reason))
-    _drop_tails(model, march)
+    _drop_tails(model, march, wanted)
     return refusals
 
 
@@ -136,7 +152,19 @@ def _wanted_on_bpu(options: PlacementOptions) -> set[str]:
     return {name for name, types in options.node_info.items() if types.on == BPU} | set(options.run_on_bpu)
 
 
-def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions) -> str | None:
+def _unknown_names(model: ir.Model, options: PlacementOptions) -> list[Refusal]:
+    """Requests for nodes that the optimised graph does not have."""
+    known = {str(node.name) for node in model.graph}
+    asked = {**dict.fromkeys(options.run_on_cpu, "run_on_cpu"), **dict.fromkeys(options.run_on_bpu, "run_on_bpu")}
+    asked |= dict.fromkeys(options.node_info, "node_info")
+    return [
+        Refusal(name, request, "the optimised model has no such node")
+        for name, request in sorted(asked.items())
+        if name not in known
+    ]
+
+
+def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> str | None:
     """Why ``node`` runs on the CPU; ``None`` for the BPU."""
     name = str(node.name)
     requested = options.node_info.get(name)
@@ -147,7 +175,9 @@ def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions) -> s
         return f"{march.name} has no operator for {node.op_type}"
     if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in node.outputs):
         return "only float32 tensors are quantised"
-    return rule.refusal(node, march)
+    if rule.on_request and not on_request:
+        return f"{node.op_type} runs on the BPU only if node_info or run_on_bpu asks for it"
+    return rule.refusal(node, march) or rule.late_refusal(node, march)
 
 
 def _set(node: ir.Node, reason: str | None) -> None:
@@ -155,21 +185,39 @@ def _set(node: ir.Node, reason: str | None) -> None:
     mark(node, MARK_REASON, reason)
 
 
-def _drop_tails(model: ir.Model, march: March) -> None:
+def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
     """Operators behind the last convolution that would cost it its int32 output run on the CPU.
 
     These are passive operators, and the activation where the march cannot apply it to an int32 output.
     """
+    heads = {chain[-1].outputs[0]: chain[0] for chain in chains(model, march)}
     for node in reversed(list(model.graph)):
         rule = rule_for(node)
         if is_calibration(node) or not on_bpu(node) or rule is None:
             continue
         if any(on_bpu(reader) for value in node.outputs for reader in _float_readers(value)):
             continue
-        if rule.passive:
+        if rule.passive and str(node.name) not in wanted and _moves_accumulator(node, heads):
             _set(node, f"{node.op_type} is passive and no BPU node reads it")
         elif is_relu(node) and not march.tail_relu and _follows_convolution(node):
             _set(node, f"{march.name} has no {node.op_type} on an int32 output")
+
+
+def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
+    """Whether a passive ``node`` reads, directly or through others, what could stay in int32 or is float anyway."""
+    rule = rule_for(node)
+    for index in () if rule is None else rule.activations(node):
+        value = node.inputs[index]
+        head = None if value is None else heads.get(before_calibration(value))
+        source = None if head is None else rule_for(head)
+        if (
+            head is None
+            or source is None
+            or source.int32_output
+            or (source.passive and _moves_accumulator(head, heads))
+        ):
+            return True
+    return False
 
 
 def _follows_convolution(node: ir.Node) -> bool:
@@ -296,11 +344,21 @@ def _insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, 
             _calibrate_weight(chain[0], index, axis)
         for node, index in _activation_inputs(chain, rule):
             _calibrate_input(node, index, types, inserted)
+    for node in model.graph:
+        rule = rule_for(node)
+        if rule is not None and not is_calibration(node) and _refused_late(node, rule, march):
+            for index in rule.activations(node):
+                _calibrate_input(node, index, types, inserted)
     for value, calibrated in inserted.items():
         _let_cpu_read(model, value, calibrated)
     for chain in chains(model, march):
         _calibrate_result(model, chain, types, output_type)
     _mark_thresholds(model)
+
+
+def _refused_late(node: ir.Node, rule: FloatRule, march: March) -> bool:
+    reason = node.metadata_props.get(MARK_REASON)
+    return reason is not None and reason == rule.late_refusal(node, march)
 
 
 def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:
@@ -338,10 +396,20 @@ def _calibrate_input(
     value = node.inputs[index]
     if value is None or is_calibration(value.producer()):
         return
+    decided = _decided_type(value)
+    if decided == "none":
+        return
     if value not in inserted:
-        attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": types.get(value, INT8), "constant": 1}
+        qtype = decided or types.get(value, INT8)
+        attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1}
         inserted[value] = _insert(node, value, f"{value.name}_calibrated", {**attributes, "switch": "ON"})
     node.replace_input_with(index, inserted[value])
+
+
+def _decided_type(value: ir.Value) -> str | None:
+    """Type that a decomposition gave to ``value``."""
+    producer = value.producer()
+    return None if producer is None else producer.metadata_props.get(MARK_QTYPE)
 
 
 def _calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
@@ -400,11 +468,17 @@ def _calibrate_result(
     rule = rule_for(chain[0])
     clipped = chain[-1].op_type == "Clip"
     requested = types.get(result, output_type if result.is_graph_output() else None)
-    if rule is not None and rule.int32_output and not clipped and requested is None:
+    if rule is None or (requested is None and not clipped and _needs_no_scale(chain[-1], rule)):
         return
     qtype = requested or (INT16 if clipped else INT8)
     attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
     _insert_behind(model, result, attributes)
+
+
+def _needs_no_scale(last: ir.Node, head: FloatRule) -> bool:
+    """Whether a result has a scale without a calibration: an accumulator's, or that of what it moves."""
+    rule = rule_for(last)
+    return head.int32_output or (rule is not None and rule.tie(last) is Tie.OUTPUT_TAKES_INPUT)
 
 
 def _insert_behind(model: ir.Model, value: ir.Value, attributes: Mapping[str, object]) -> None:
@@ -489,5 +563,6 @@ def _fix_thresholds(node: ir.Node, calibrations: Mapping[str, ir.Node], ties: Ma
             continue
         thresholds = rule.fixed_thresholds(node, attribute(calibration, "qtype"))
         fixed = thresholds[0 if name == source else 1]
-        if fixed is not None:
-            mark(calibration, MARK_FIXED, repr(fixed))
+        decided = node.metadata_props.get(MARK_FIXED) if name == result else None
+        if fixed is not None or decided is not None:
+            mark(calibration, MARK_FIXED, decided or repr(fixed))

@@ -314,6 +314,8 @@ class IntegerGraph:
             form = next(iter(forms.values()))
             moved = self._to_nhwc(form.value, value) if layout == "NHWC" else self._to_nchw(form.value)
             forms[layout] = Quantized(moved, form.scale, form.bits)
+            if form.value in self._scale_names:
+                self._scale_names[moved] = self._scale_names[form.value]
         return forms[layout]
 
     def _dequantize(self, tensor: ir.Value, name: str) -> ir.Value:

@@ -39,7 +39,6 @@ class Known:
 
 UNKNOWN_SEGMENTS = "how the original chooses the segments of an interpolated table is not known (ARITHMETIC.md 2.10)"
 KNOWN: Mapping[str, Known] = {
-    "bpu_softmax3": Known(None, 0.0, "the original moves the float Transpose behind the Softmax before HzDequantize"),
     "i16_exp": Known(frozenset({"Exp_2"}), 5e-2, UNKNOWN_SEGMENTS),
     "i16_sig": Known(frozenset({"Sigmoid_2"}), 2e-2, UNKNOWN_SEGMENTS),
 }

@@ -1,0 +1,104 @@
+"""Softmax on the BPU: a chain of operators, on request only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from engine.errors import UnsupportedError
+from engine.ir import MARK_FIXED, attribute, shape_of
+from engine.march import March
+from engine.ops.base import MARK_QTYPE, FloatRule, Lowering
+from engine.ops.float_nodes import given
+
+AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
+"""First opset whose reduction takes its axes as an input."""
+
+
+class SoftmaxRule(FloatRule):
+    """Softmax over the last axis as ReduceMax, Sub, Exp, ReduceSum, Reciprocal, Mul (OPERATORS.md, Placement)."""
+
+    op_types = ("Softmax",)
+    on_request = True
+
+    def late_refusal(self, node: ir.Node, march: March) -> str | None:
+        axis, rank = softmax_axis(node), len(shape_of(given(node, 0)))
+        return None if axis == rank - 1 else f"BPU only supports Softmax over the last axis, not over axis {axis}"
+
+    def decompose(self, node: ir.Node) -> Sequence[ir.Node]:
+        """The six nodes, named like the original's; thresholds of what cannot exceed 1 are fixed."""
+        x, result = given(node, 0), node.outputs[0]
+        shape = shape_of(x)
+        reduced = (*shape[:-1], 1)
+        parts = _Parts(node, x)
+        largest = parts.reduce("ReduceMax", "max", x, reduced, {MARK_QTYPE: "none"})
+        shifted = parts.add("Sub", "sub", [x, largest], shape)
+        powers = parts.add("Exp", "exp", [shifted], shape, {MARK_FIXED: "1.0"})
+        total = parts.reduce("ReduceSum", "reducesum", powers, reduced)
+        inverse = parts.add("Reciprocal", "reciprocal", [total], reduced, {MARK_FIXED: "1.0"})
+        parts.add("Mul", "mul", [powers, inverse], shape, {MARK_FIXED: "1.0", MARK_QTYPE: "int16"}, result.name)
+        return parts.nodes
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        raise UnsupportedError(f"Softmax {chain[0].name}: placement decomposes it before it is lowered")
+
+
+def softmax_axis(node: ir.Node) -> int:
+    """The axis from which ``node`` normalises, not negative; before opset 13 the default is 1, since then the last."""
+    default = -1 if _opset(node) >= 13 else 1
+    return int(attribute(node, "axis", default)) % len(shape_of(given(node, 0)))
+
+
+def _opset(node: ir.Node) -> int:
+    graph = node.graph
+    return graph.opset_imports.get("", 0) if isinstance(graph, ir.Graph) else 0
+
+
+class _Parts:
+    """Collects the nodes of one decomposition."""
+
+    def __init__(self, node: ir.Node, x: ir.Value) -> None:
+        self.nodes: list[ir.Node] = []
+        self._node = node
+        self._type = x.type
+        self._opset = _opset(node)
+
+    def add(
+        self,
+        op_type: str,
+        part: str,
+        inputs: Sequence[ir.Value],
+        shape: Sequence[int],
+        marks: dict[str, str] | None = None,
+        output: str | None = None,
+        attributes: dict[str, Sequence[int]] | None = None,
+    ) -> ir.Value:
+        """Append a node; its output."""
+        name = self._node.outputs[0].name
+        value = ir.Value(name=output or f"{name}_{part}", type=self._type, shape=ir.Shape(shape))
+        label = "reducemax" if part == "max" else part
+        node = ir.node(
+            op_type,
+            inputs,
+            attributes or {},
+            outputs=[value],
+            name=f"{self._node.name}_{label}_FROM_QUANTIZED_SOFTMAX",
+            metadata_props=marks or {},
+        )
+        self.nodes.append(node)
+        return value
+
+    def reduce(
+        self, op_type: str, part: str, x: ir.Value, shape: Sequence[int], marks: dict[str, str] | None = None
+    ) -> ir.Value:
+        """A reduction over the last axis; newer operator sets take the axis as an input."""
+        axis = len(shape) - 1
+        if self._opset < AXES_AS_INPUT[op_type]:
+            return self.add(op_type, part, [x], shape, marks, attributes={"axes": [axis]})
+        tensor = ir.tensor([axis], dtype=ir.DataType.INT64)
+        name = f"{self._node.name}_{part}_axes"
+        axes = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([1]), const_value=tensor)
+        constant = ir.node("Constant", [], {"value": tensor}, outputs=[axes], name=name)
+        self.nodes.append(constant)
+        return self.add(op_type, part, [x, axes], shape, marks)
