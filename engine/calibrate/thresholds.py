@@ -57,7 +57,7 @@ def calibrate(placed: ir.Model, statistics: Statistics, options: CalibrationOpti
         ConfigError: the statistics were not collected for these options.
         ModelError: the statistics lack a tensor.
     """
-    thresholds = statistics.thresholds(options) if method_of(options).needs_data else {}
+    thresholds = statistics.thresholds(options) if method_of(options).needs_data else None
     return apply_thresholds(placed, thresholds, keep=options.calibration_type is CalibrationType.LOAD)
 
 
@@ -67,7 +67,7 @@ def apply_thresholds(placed: ir.Model, thresholds: Thresholds | None, keep: bool
     Args:
         placed: model with ``HzCalibration`` nodes.
         thresholds: one, or one per channel of axis 1, by name of the float tensor; ties and fixed thresholds are
-            applied here. Empty: 1.0 everywhere.
+            applied here. None: 1.0 everywhere.
         keep: leave the thresholds that a node already has.
 
     Raises:
@@ -80,18 +80,18 @@ def apply_thresholds(placed: ir.Model, thresholds: Thresholds | None, keep: bool
         if _is_weight(node):
             _set(node, _weight_thresholds(node))
             continue
-        values = _activation_thresholds(node, thresholds or {})
+        values = _activation_thresholds(node, thresholds)
         _set(node, np.asarray(values, np.float32))
         if len(values) > 1:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
     return model
 
 
-def _activation_thresholds(node: ir.Node, thresholds: Thresholds) -> Sequence[float]:
+def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None) -> Sequence[float]:
     fixed = node.metadata_props.get(MARK_FIXED)
     if fixed is not None:
         return [float(fixed)]
-    if not thresholds:
+    if thresholds is None:
         return [FIXED_THRESHOLD]
     name = _source(node)
     if name is None or name not in thresholds:

@@ -93,6 +93,8 @@ def test_missing_statistics_are_an_error() -> None:
     statistics = collect(residual(), ["x", "c0"], DATA)
     with pytest.raises(ModelError, match=r"r0_HzCalibration.*'r0'"):
         calibrate(model, statistics, CalibrationOptions())
+    with pytest.raises(ModelError, match=r"x_HzCalibration.*'x'"):
+        calibrate(model, collect(residual(), [], DATA), CalibrationOptions())
 
 
 @pytest.mark.parametrize("kind", ["skip", "load"])
