@@ -54,10 +54,14 @@ def weight_scales(thresholds: Float32) -> Float32:
 
 
 def quantize_weights(weights: Array, scales: Array, axis: int = 0) -> NDArray[np.int8]:
-    """``clip(away(w / scale), -128, 127)`` per channel of ``axis``; the division is float32."""
+    """``clip(away(w / scale), -128, 127)`` per channel of ``axis``.
+
+    Weight and scale are float32, their quotient is float64: on EfficientNet-Lite0 a float32 quotient rounds 5 of 4.6
+    million weights otherwise than the original (ARITHMETIC.md 2.2 says float32).
+    """
     shape = [1] * weights.ndim
     shape[axis] = -1
-    ratio = np.asarray(weights, np.float32) / np.asarray(scales, np.float32).reshape(shape)
+    ratio = np.asarray(weights, np.float64) / np.asarray(scales, np.float64).reshape(shape)
     return np.clip(round_away(ratio), -128, 127).astype(np.int8)
 
 
@@ -87,16 +91,15 @@ def convolution_integers(
     channels = weights.shape[axis]
     scales = np.broadcast_to(weight_scales(thresholds), (channels,))
     xs = np.float32(input_scale[0])
-    accumulator = (xs * scales).astype(np.float32)
     if output_scale is None:
         least, floor = np.float64(1), MIN_TAIL_SCALE
     else:
         least, floor = np.float64(output_scale[0]), MIN_RATIO[output_bits]
+    clamped = (xs * scales).astype(np.float64) / least < floor
+    # The original derives the scale of widened weights first, so that float32 rounding enters twice.
+    widened = np.where(clamped, floor * least / np.float64(xs), scales).astype(np.float32)
+    accumulator = (xs * widened).astype(np.float32)
     ratio = accumulator.astype(np.float64) / least
-    clamped = ratio < floor
-    ratio = np.where(clamped, floor, ratio)
-    accumulator = np.where(clamped, np.float32(floor * least), accumulator).astype(np.float32)
-    widened = np.where(clamped, (floor * least / np.float64(xs)), scales).astype(np.float32)
     wanted = round_away(
         np.zeros(channels) if bias is None else bias.astype(np.float64) / accumulator.astype(np.float64)
     )
