@@ -1,4 +1,4 @@
-"""Golden conversions: configuration, checkpoints and samples that the original toolchain wrote for one small network."""
+"""Golden conversions: what the original toolchain wrote for one small network, stage by stage, with samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from engine.config import Config, InputSpec, load_config
+from engine.config import Config, load_config
 from engine.ir import MARK_INPUTS, calibration_nodes, load_model
 from tests.golden_cases import GoldenCase
 
@@ -35,7 +35,7 @@ class Conversion:
         """The original's calibrated model, with the input specifications that ours carries and its files do not."""
         model = load_model(self.folder / f"{self.name}.calib.onnx")
         specs = self.config.input_specs([str(value.name) for value in model.graph.inputs])
-        model.metadata_props[MARK_INPUTS] = json.dumps([InputSpec.model_dump(spec, mode="json") for spec in specs])
+        model.metadata_props[MARK_INPUTS] = json.dumps([spec.model_dump(mode="json") for spec in specs])
         return model
 
     @property
