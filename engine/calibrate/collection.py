@@ -1,9 +1,10 @@
 """One streaming pass over the calibration data collects what every calibration method needs.
 
-The optimised float graph runs in ONNX Runtime, all wanted tensors are written into one set of buffers, group after
-group of 8 samples, and observers take them in. What must know the range first (equalised channels, the
-order-independent histogram) takes a second pass over the tensors concerned. Memory is bounded by :data:`BUFFER_LIMIT`
-plus the observers', which do not grow with the number of samples beyond one sample's activations.
+The optimised float graph runs in ONNX Runtime, all wanted tensors are written into one set of buffers, a few samples
+at a time, and observers take them in. What must know a range first makes further runs: histograms over the first 8
+samples, or over all where they must not depend on the order; equalised channels a second pass over the tensors
+concerned. Memory is bounded by :data:`BUFFER_LIMIT` plus the observers', which hold at most half a sample's
+activations, twice.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def collect(
     """
     options = options or StatisticsOptions()
     names = tuple(dict.fromkeys(tensors))
-    data = as_data(data)
+    data = as_data(data, next((shape_of(value)[0] for value in optimized.graph.inputs), 1))
     if not len(data):
         raise CalibrationDataError("there are no calibration samples; at least one is needed")
     shapes = {name: _shape(optimized, name) for name in names}

@@ -54,9 +54,9 @@ class CalibrationData(ABC):
         """SHA-256 of everything that determines the samples, hexadecimal."""
 
 
-def as_data(data: CalibrationData | Mapping[str, Array]) -> CalibrationData:
-    """``data``, arrays by input name wrapped as they are."""
-    return data if isinstance(data, CalibrationData) else ArrayData(data)
+def as_data(data: CalibrationData | Mapping[str, Array], batch: int = 1) -> CalibrationData:
+    """``data``, arrays by input name wrapped as they are; ``batch``: rows of one sample."""
+    return data if isinstance(data, CalibrationData) else ArrayData(data, batch=batch)
 
 
 class ArrayData(CalibrationData):
@@ -67,24 +67,31 @@ class ArrayData(CalibrationData):
         inputs: the specs of image inputs: their arrays, uint8 or float, hold images in ``type_train`` and
             ``layout_train``, not normalised, and are converted. Other arrays are fed as they are.
 
+        batch: rows of one sample: the first dimension of the model's inputs.
+
     Raises:
-        CalibrationDataError: the arrays hold different numbers of samples.
+        CalibrationDataError: the arrays hold different numbers of samples, or a part of one.
     """
 
-    def __init__(self, arrays: Mapping[str, Array], inputs: Sequence[InputSpec] = ()) -> None:
+    def __init__(self, arrays: Mapping[str, Array], inputs: Sequence[InputSpec] = (), batch: int = 1) -> None:
         self._arrays = {name: np.asarray(array) for name, array in arrays.items()}
         self._inputs = {spec.name: spec for spec in inputs}
         lengths = {name: len(array) for name, array in self._arrays.items()}
         if len(set(lengths.values())) > 1:
             raise CalibrationDataError(f"inputs have different numbers of calibration samples: {lengths}")
-        self._length = next(iter(lengths.values()), 0)
+        rows = next(iter(lengths.values()), 0)
+        if rows % batch:
+            raise CalibrationDataError(f"the arrays have {rows} rows; a sample of this model has {batch}")
+        self._batch = batch
+        self._length = rows // batch
 
     def __len__(self) -> int:
         return self._length
 
     def read(self, start: int, stop: int) -> dict[str, Array]:
         """See :meth:`CalibrationData.read`."""
-        return {name: as_fed(array[start:stop], self._inputs.get(name)) for name, array in self._arrays.items()}
+        rows = slice(start * self._batch, stop * self._batch)
+        return {name: as_fed(array[rows], self._inputs.get(name)) for name, array in self._arrays.items()}
 
     def digest(self) -> str:
         """See :meth:`CalibrationData.digest`."""

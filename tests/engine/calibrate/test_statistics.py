@@ -179,6 +179,18 @@ def test_options_are_checked() -> None:
         collect(residual(), ["absent"], {"x": samples(1)})
 
 
+def test_models_of_a_fixed_batch_take_samples_of_that_many_rows() -> None:
+    model, x = identity((2, 3)), samples(20, (3,))
+    statistics = collect(model, ["x", "t"], {"x": x}, StatisticsOptions(percentiles=(0.9,)))
+    assert statistics.samples == 10
+    descending = np.sort(np.abs(x).ravel())[::-1]
+    assert statistics.thresholds(CalibrationOptions(max_percentile=0.9))["t"] == (
+        descending[min(int((1 - 0.9) * 60), 3)],
+    )
+    with pytest.raises(CalibrationDataError, match="5 rows; a sample of this model has 2"):
+        collect(model, ["t"], {"x": x[:5]})
+
+
 class Endless(CalibrationData):
     """Made-up samples that take no memory."""
 
