@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ class Recorder:
 
     def planned(self, specs: Sequence[TrialSpec]) -> None:
         """Open experiment and parent run."""
-        self._later(self._open, tuple(specs))
+        self._later(self._open, tuple(specs), _milliseconds(time.time()))
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         """Times of shared stages belong to the sweep."""
@@ -125,7 +126,7 @@ class Recorder:
 
         self._writes.append(self._writer.submit(guarded))
 
-    def _open(self, specs: Sequence[TrialSpec]) -> None:
+    def _open(self, specs: Sequence[TrialSpec], started: int) -> None:
         self._client = _client(self.tracking_uri)
         self._experiment = self._open_experiment(self._client)
         tags = {
@@ -134,7 +135,7 @@ class Recorder:
             "lab.trials": str(len(specs)),
             **self._common_tags(),
         }
-        self._parent = self._start(tags)
+        self._parent = self._start(tags, started)
         self._client.log_text(self._parent, yaml.safe_dump(as_plain(self._suite), sort_keys=False), "suite.yaml")
 
     def _open_experiment(self, client: MlflowClient) -> str:
@@ -162,14 +163,17 @@ class Recorder:
                 "lab.symptom": failure.symptom.value,
                 "lab.message": failure.message,
             }
-        run = self._children[spec.key] = self._start(tags)
+        finished = datetime.fromisoformat(result.finished_at).timestamp()
+        started = finished - sum(result.seconds.values())
+        run = self._children[spec.key] = self._start(tags, _milliseconds(started))
         seconds = {f"seconds.{stage}": value for stage, value in result.seconds.items()}
         self._log(run, result.metrics() | seconds, _params(spec))
         for name in (RESULT_FILE, NODES_FILE):
             file = self._store.folder(spec.key) / name
             if file.is_file():
                 self._connected.log_artifact(run, str(file))
-        self._connected.set_terminated(run, (RunStatus.FINISHED if result.ok else RunStatus.FAILED).value)
+        status = RunStatus.FINISHED if result.ok else RunStatus.FAILED
+        self._connected.set_terminated(run, status.value, _milliseconds(finished))
 
     def _close(
         self, status: RunStatus, summary: dict[str, float], verdicts: dict[str, str], artifacts: Sequence[Path]
@@ -184,9 +188,9 @@ class Recorder:
             client.log_artifact(self._parent, str(artifact))
         client.set_terminated(self._parent, status.value)
 
-    def _start(self, tags: Mapping[str, str]) -> str:
+    def _start(self, tags: Mapping[str, str], started: int) -> str:
         run = self._connected.create_run(
-            self._experiment, tags={name: value[:_TAG_LENGTH] for name, value in tags.items()}
+            self._experiment, start_time=started, tags={name: value[:_TAG_LENGTH] for name, value in tags.items()}
         )
         return str(run.info.run_id)
 
@@ -194,7 +198,7 @@ class Recorder:
         """Log to ``run``; None: the sweep's."""
         from mlflow.entities import Metric, Param
 
-        now = int(time.time() * 1000)
+        now = _milliseconds(time.time())
         self._connected.log_batch(
             self._parent if run is None else run,
             metrics=[Metric(name, value, now, 0) for name, value in metrics.items()],
@@ -216,6 +220,11 @@ class Recorder:
         if self._client is None:
             raise RuntimeError("the recorder writes before it was opened")
         return self._client
+
+
+def _milliseconds(seconds: float) -> int:
+    """A point in time as MLflow counts it."""
+    return int(seconds * 1000)
 
 
 def _client(tracking_uri: str) -> MlflowClient:

@@ -149,6 +149,7 @@ def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
     figure.update_layout(
         **_LAYOUT,
         height=150 + 30 * len(rows),
+        plot_bgcolor="#f3f4f6",
         yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
         xaxis={"side": "bottom", "showgrid": False},
         updatemenus=[

@@ -69,8 +69,7 @@ def _title(results: Sequence[TrialResult]) -> str:
 
 def _figures(result: TrialResult) -> tuple[str, ...]:
     if result.accuracy is None or result.fidelity is None or result.footprint is None:
-        stage = result.failure.stage if result.failure else ""
-        return ("failed", f"in {stage}", "", "", "", "", "")
+        return ("failed", *6 * ("",))
     fidelity, footprint = result.fidelity, result.footprint
     return (
         f"{result.accuracy.value:.4f}",

@@ -1,0 +1,142 @@
+"""Pareto points, tables and the page of a sweep."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.gates import judge_sweep
+from harness.report import render
+from harness.strict_yaml import parse
+from harness.suites import Suite
+from harness.sweep import SharedSeconds, Sweep, SweepSummary, pareto, trials_csv
+from harness.tables import comparison_table, node_table, sweep_tables, trial_table
+from harness.trials import Outcome, TrialStore, UnmetRequest
+from tests.harness import fakes
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Sweep:
+    suite = parse({"name": "mine", "version": 1, "models": "*", "sweep": {}}, Suite, "mine.yaml")
+    specs = [fakes.spec(model, setting) for model in ("one", "two") for setting in (fakes.Settings(), fakes.KL)]
+    specs.append(fakes.spec("two", fakes.INT16))
+    results = [
+        fakes.result(specs[0], value=0.90, latency=1.0),
+        fakes.result(specs[1], value=0.92, latency=1.0),
+        fakes.result(specs[2], value=0.93, latency=3.0).model_copy(
+            update={"unmet": (UnmetRequest(node="n", request="int16", reason="<no>"),)}
+        ),
+        fakes.failed(specs[3]),
+        fakes.result(specs[4], value=0.95, latency=4.0),
+    ]
+    summary = SweepSummary(
+        suite=suite,
+        trials=tuple(specs),
+        started_at="2026-01-02T03:04:05+00:00",
+        seconds=12.0,
+        reused=1,
+        shared=(SharedSeconds(model="one", march="bayes-e", seconds={"statistics": 1.5}),),
+        engine="0.1.0+abc",
+    )
+    verdicts = judge_sweep(results, None, suite.gates, TrialStore(tmp_path))
+    return Sweep(summary, tuple(results), tuple(verdicts), None)
+
+
+def test_pareto_points_are_those_that_nothing_beats(sweep: Sweep) -> None:
+    best = {result.spec.id for result in sweep.results if result.spec.key in pareto(sweep.results)}
+    assert best == {"one/bayes-e/kl", "two/bayes-e/max", "two/bayes-e/max-int16.all"}
+
+
+def test_of_equal_trials_the_first_is_the_pareto_point() -> None:
+    equal = [fakes.result(fakes.spec(settings=settings)) for settings in (fakes.Settings(), fakes.KL)]
+    assert pareto(equal) == {equal[0].spec.key}
+
+
+def test_the_table_has_a_line_per_trial_and_fits_100_columns(sweep: Sweep) -> None:
+    console = Console(width=100, file=io.StringIO(), record=True)
+    for table in sweep_tables(sweep):
+        console.print(table)
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text
+    assert text.count("PASS") == 4
+    assert text.count("ERROR") == 1
+    assert "one on bayes-e: float top1 0.9500 on 40 samples" in text
+    assert re.search(r"★ kl +0\.9200 +-3\.00 +0\.9700 +0\.99000 +20\.0 +1\.000 +1 +PASS", text)
+
+
+def test_the_csv_holds_every_figure_and_failure(sweep: Sweep) -> None:
+    rows = list(csv.DictReader(io.StringIO(trials_csv(sweep))))
+    assert [row["verdict"] for row in rows] == ["PASS", "PASS", "PASS", "ERROR", "PASS"]
+    assert float(rows[0]["accuracy.quantized"]) == 0.9
+    assert rows[3]["failed_stage"] == "quantize"
+    assert rows[3]["message"] == "no <b>rule</b> for Foo"
+
+
+class _Page(HTMLParser):
+    """Collects what a page would load, its texts, and the JSON in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.data: dict[str, str] = {}
+        self.rows = 0
+        self._script: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        if tag in ("script", "img", "iframe") and found.get("src"):
+            self.loads.append(str(found["src"]))
+        if tag == "link":
+            self.loads.append(str(found.get("href")))
+        self._script = found.get("id") if tag == "script" else None
+        self.rows += tag == "tr"
+
+    def handle_data(self, data: str) -> None:
+        if self._script:
+            self.data[self._script] = self.data.get(self._script, "") + data
+
+
+def test_the_page_is_whole_and_loads_nothing(sweep: Sweep, tmp_path: Path) -> None:
+    text = render(sweep, tmp_path)
+    page = _Page()
+    page.feed(text)
+    assert page.loads == []
+    scatter, heat = (json.loads(page.data[name]) for name in ("scatter-data", "heat-data"))
+    points = [trace for trace in scatter["data"] if trace["mode"] == "markers"]
+    assert [trace["name"] for trace in points] == ["one", "two"]
+    assert heat["data"][0]["text"] == [["-5.00", "-2.00"], ["-3.00", ""], ["", "+0.00"]]
+    assert text.index("ERROR") < text.index("Accuracy against latency")
+    assert "no &lt;b&gt;rule&lt;/b&gt; for Foo" in text
+    assert "<b>rule" not in text
+    assert page.rows == 2 + 6 + 2  # what does not pass, trials, shared stages; each with its heading
+
+
+def test_a_trial_shows_its_figures_failure_and_unmet_requests(sweep: Sweep) -> None:
+    console = Console(width=100, file=io.StringIO(), record=True)
+    for result in sweep.results:
+        console.print(trial_table(result))
+    console.print(node_table(fakes.NODES))
+    text = console.export_text()
+    assert "failed in quantize" in text
+    assert "unmet: n" in text
+    assert "HzSQuantizedConv" in text
+
+
+def test_two_trials_are_compared_sample_by_sample(tmp_path: Path) -> None:
+    store = TrialStore(tmp_path)
+    first, second = (fakes.result(fakes.spec(settings=s)) for s in (fakes.Settings(), fakes.KL))
+    store.put(Outcome(first, (), {"per_sample": fakes.hits(36)}))
+    store.put(Outcome(second, (), {"per_sample": fakes.hits(30)}))
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(comparison_table(first, second, store))
+    text = console.export_text()
+    assert "0 / 6" in text
+    assert "p = 0.0156" in text
