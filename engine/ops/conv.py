@@ -135,7 +135,7 @@ class ConvRule(FloatRule):
             return False
         if consumer.op_type == "Add":
             shapes = {tuple(shape_of(value)) for value in (*consumer.inputs, consumer.outputs[0]) if value is not None}
-            return "Add" not in types and len(shapes) == 1
+            return "Add" not in types and len(shapes) == 1 and consumer.inputs[0] is not consumer.inputs[1]
         return is_relu(consumer)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

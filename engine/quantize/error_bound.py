@@ -355,7 +355,7 @@ def _table(case: _Case) -> Float64:
     constants = [constant_of(value) for value in case.node.inputs[1:]]
     (y,) = operator(case.node.op_type).reference([q.reshape(1, 1, 1, -1), *constants], case.attributes)
     with np.errstate(all="ignore"):
-        wanted = element_function(case.chain[0])(q * x.scale)
+        wanted = element_function(case.chain[0])(q.astype(np.float64) * x.scale)
     qmax, scale = case.qmax, float(case.scale[0])
     wanted = np.clip(np.nan_to_num(wanted, nan=-np.inf), -(qmax + 1) * scale, qmax * scale)
     rounding = FLOAT_ROUNDOFF * 64 * np.max(np.abs(wanted))
