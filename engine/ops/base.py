@@ -142,6 +142,8 @@ class FloatRule(ABC):
     """Whether activation inputs may be int16 (on a march that has int16 at all)."""
     int16_outputs: ClassVar[bool] = True
     """Whether the output may be int16."""
+    one_width: ClassVar[bool] = False
+    """Whether input and output are both int8 or both int16."""
     int16_ties: ClassVar[bool] = True
     """Whether the tie holds in int16 too; else inputs are requantised."""
     int32_output: ClassVar[bool] = False

@@ -124,6 +124,7 @@ class LutRule(FloatRule):
     """Element-wise functions of one activation: a table for int8, interpolated tables for int16."""
 
     op_types = tuple(FUNCTIONS)
+    one_width = True
 
     def tie(self, node: ir.Node) -> Tie:
         """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (ARITHMETIC.md 2.1)."""

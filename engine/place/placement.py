@@ -252,11 +252,12 @@ def _tensor_types(
 ) -> tuple[dict[ir.Value, str], list[Refusal]]:
     """Quantised type per activation tensor that is not int8, and requests that fell back to int8."""
     requests = _int16_requests(model, march, options)
+    tails = _int16_tails(model, march) if options.output_type is None else set()
     types: dict[ir.Value, str] = {}
     refusals = []
     for group in _tied_groups(model):
         names = sorted({name for value in group for name in requests.get(value, ())})
-        if not names:
+        if not names and tails.isdisjoint(group):
             continue
         obstacle = next((text for value in group if (text := _no_int16(value)) is not None), None)
         if obstacle is None:
@@ -287,6 +288,18 @@ def _int16_requests(model: ir.Model, march: March, options: PlacementOptions) ->
     return requests
 
 
+def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
+    """Requantised results that only float consumers read: int16 where the march has it (OPERATORS.md, Partition)."""
+    tails: set[ir.Value] = set()
+    for chain in chains(model, march) if march.int16 else []:
+        result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])
+        if head is None or last is None or head.int32_output or not last.int16_outputs:
+            continue
+        if not any(on_bpu(reader) for reader in _float_readers(result)):
+            tails.add(result)
+    return tails
+
+
 def _own_result(chain: Sequence[ir.Node]) -> ir.Value:
     """What the head of ``chain`` and its activation compute: the result of the chain, or the operand of its sum."""
     alone = [node for node in chain[1:] if not _joins(node)]
@@ -301,12 +314,12 @@ def _joins(node: ir.Node) -> bool:
 
 
 def _tied_groups(model: ir.Model) -> list[set[ir.Value]]:
-    """Activation tensors that must have one type and scale, as groups; a tensor that is free is a group of its own."""
+    """Activation tensors that must have one type, as groups; a tensor that is free is a group of its own."""
     group_of: dict[ir.Value, set[ir.Value]] = {}
     for node in model.graph:
         rule = rule_for(node)
         activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
-        tied = on_bpu(node) and rule is not None and rule.tie(node) is not Tie.NONE
+        tied = on_bpu(node) and rule is not None and (rule.one_width or rule.tie(node) is not Tie.NONE)
         for value in (*activations, node.outputs[0]):
             if value is not None:
                 group_of.setdefault(value, {value})
@@ -427,15 +440,18 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> Non
     producer = value.producer()
     if producer is None or not on_bpu(producer):
         return
-    for usage in list(value.uses()):
-        if not is_calibration(usage.node) and not on_bpu(usage.node):
-            usage.node.replace_input_with(usage.idx, calibrated)
+    readers = [usage for usage in value.uses() if not is_calibration(usage.node) and not on_bpu(usage.node)]
+    for usage in readers:
+        usage.node.replace_input_with(usage.idx, calibrated)
+    calibration = calibrated.producer()
+    if readers and calibration is not None:
+        model.graph.remove(calibration)
+        model.graph.insert_after(producer, calibration)
     if value.is_graph_output():
         name = value.name
         value.name, calibrated.name = f"{name}_before", name
         outputs = model.graph.outputs
         outputs[outputs.index(value)] = calibrated
-        calibration = calibrated.producer()
         if calibration is not None:
             calibration.name = f"{value.name}_HzCalibration"
 
