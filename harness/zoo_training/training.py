@@ -157,7 +157,7 @@ def _write_card(name: str, recipe: Recipe, folder: Path, digest: str, *, value: 
         "float_score": {"value": value, "stderr": stderr},
         "licence": "Apache-2.0 (weights trained for ptqlab)",
         "origin": f"python -m harness.zoo_training {name} (seed {SEED}, {recipe.epochs} epochs, torch, opset {OPSET})",
-        "tags": list(recipe.tags),
+        "tags": ["bundled", *recipe.tags],
     }
     text = yaml.safe_dump(card, sort_keys=False, width=120)
     write_atomically(folder / f"{name}.yaml", text.encode())
