@@ -25,7 +25,7 @@ class Limits(BaseModel):
         deconv_stride: largest stride of a transposed convolution.
         pool_kernel: largest side of a max-pooling window.
         average_pool_kernel: largest side of an average-pooling window.
-        nearest_scales: whole factors of nearest-neighbour resizing.
+        nearest_scales: whole factors of nearest-neighbour resizing; 1 where one side may keep its size.
         linear_scale: largest factor of linear resizing, either way.
         reduce_length: largest number of values that a mean, sum or maximum over one axis takes.
     """
@@ -62,6 +62,7 @@ class March(BaseModel):
         resize_decimal_bits: fraction bits of resizing coordinates.
         layout_outside: whether layout transposes stand outside quantise and dequantise nodes.
         leaky_relu_operator: whether LeakyRelu has an operator of its own; else it is a look-up table.
+        rank4_only: whether tensors of other ranks are computed on the CPU.
         cpu_operators: float operators that others run on the BPU and this one does not.
         limits: sizes.
     """
@@ -81,6 +82,7 @@ class March(BaseModel):
     resize_decimal_bits: int
     layout_outside: bool
     leaky_relu_operator: bool
+    rank4_only: bool
     cpu_operators: tuple[str, ...]
     limits: Limits
 

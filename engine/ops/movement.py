@@ -129,6 +129,8 @@ class GatherRule(MovementRule):
     """Gather of constant positions along one axis."""
 
     op_types = ("Gather",)
+    passive = False
+    """Behind the last convolution too it stays on the BPU (operators.csv, Gather axis1)."""
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         indices = constant_of(before_calibration(given(node, 1)))

@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.errors import UnsupportedError
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute, before_calibration, constant_of, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.float_nodes import NHWC_AXIS, given
+from engine.ops.movement import MovementRule
 from engine.ops.schema import DATA_FORMAT, Schema
 
 
@@ -38,3 +43,50 @@ class Pad(QuantizedOperator):
                 return (np.pad(x, width, mode="edge"),)
             case other:
                 raise UnsupportedError(f"HzPad: mode is {other!r}; allowed: constant, edge")
+
+
+class PadRule(MovementRule):
+    """Pad with a constant or with the border, on a rank-4 tensor; nothing is cut off."""
+
+    op_types = ("Pad",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if len(shape_of(given(node, 0))) != 4:
+            return "only rank-4 tensors are padded on the BPU"
+        if str(attribute(node, "mode", "constant")) not in ("constant", "edge"):
+            return f"mode {attribute(node, 'mode')}"
+        widths = pad_widths(node)
+        return "its pads are not constant, or negative" if widths is None or min(widths) < 0 else None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        widths = pad_widths(node) or ()
+        order = sorted(range(4), key=NHWC_AXIS.__getitem__)
+        info = np.iinfo(np.int8 if x.bits == 8 else np.int16)
+        value = np.clip(np.rint(pad_value(node) / x.scale[0]), info.min, info.max)
+        attributes = {
+            "pads": [widths[axis] for axis in order] + [widths[4 + axis] for axis in order],
+            "mode": str(attribute(node, "mode", "constant")),
+            "value": int(value),
+            "data_format": "NHWC",
+        }
+        lowering.emit("HzPad", node, [x.value], attributes, node.outputs[0], bits=x.bits, scale=x.scale)
+
+
+def pad_widths(node: ir.Node) -> list[int] | None:
+    """Begin of every axis, then end of every axis; attribute before opset 11, input since; ``None`` if not constant."""
+    stated = attribute(node, "pads")
+    if stated is not None:
+        return [int(width) for width in stated]
+    if len(node.inputs) > 3 and node.inputs[3] is not None:
+        return None
+    array = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    return None if array is None else [int(width) for width in array]
+
+
+def pad_value(node: ir.Node) -> float:
+    """What a constant pad holds."""
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    array = None if value is None else constant_of(before_calibration(value))
+    return float(attribute(node, "value", 0.0) if array is None or not array.size else array.reshape(-1)[0])

@@ -38,7 +38,7 @@ from engine.ops.movement import (
     TransposeRule,
 )
 from engine.ops.mul import Mul, MulRule
-from engine.ops.pad import Pad
+from engine.ops.pad import Pad, PadRule
 from engine.ops.prelu import PRelu
 from engine.ops.preprocess import Preprocess, PreprocessRule
 from engine.ops.quantize import Quantize
@@ -117,6 +117,7 @@ RULES: tuple[FloatRule, ...] = (
     ChannelShuffleRule(),
     ConcatRule(),
     SplitRule(),
+    PadRule(),
     SliceRule(),
     GatherRule(),
     TileRule(),

@@ -86,7 +86,7 @@ def spatial_sizes(node: ir.Node) -> list[tuple[int, int]]:
 
 def refused_factors(before: Sequence[int], after: Sequence[int], march: March) -> str | None:
     """Why nearest resizing runs on the CPU: a factor that is not among the march's."""
-    allowed = {1, *march.limits.nearest_scales}
+    allowed = march.limits.nearest_scales
     if any(out % size or out // size not in allowed for size, out in zip(before, after, strict=True)):
         return f"nearest scales must be of {sorted(allowed)}"
     return None

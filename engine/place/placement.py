@@ -23,6 +23,7 @@ from engine.ir import (
     before_calibration,
     is_calibration,
     mark,
+    shape_of,
 )
 from engine.march import March, load
 from engine.ops.base import MARK_QTYPE, FloatRule, Tie
@@ -173,6 +174,8 @@ def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_r
     rule = rule_for(node)
     if rule is None or node.op_type in march.cpu_operators:
         return f"{march.name} has no operator for {node.op_type}"
+    if march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs):
+        return f"{march.name} computes tensors of rank 4"
     if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in node.outputs):
         return "only float32 tensors are quantised"
     if rule.on_request and not on_request:
@@ -470,7 +473,11 @@ def _insert(before: ir.Node, value: ir.Value, output: str, attributes: Mapping[s
     graph = before.graph
     if not isinstance(graph, ir.Graph):
         raise ConfigError(f"node {before.name} is not part of a graph")
-    graph.insert_before(before, node)
+    producer = value.producer()
+    if producer is not None:
+        graph.insert_after(producer, node)
+    else:
+        graph.insert_before(before if value.is_initializer() else graph[0], node)
     return result
 
 

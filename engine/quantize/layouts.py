@@ -16,8 +16,8 @@ def simplify_layouts(graph: ir.Graph) -> None:
     """Merge transposes that follow one another, in place.
 
     Two in a row become one under the second's name, or none where they cancel. Two around an ``HzDequantize`` that
-    cancel leave it with its channels on axis 3. A float transpose of a single pixel in front of a Reshape becomes part
-    of it, since the order of elements stays.
+    cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes of length 1 becomes
+    part of it, since the order of elements stays.
     """
     for node in list(graph):
         if _is(node, "Transpose"):
@@ -38,6 +38,8 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
         _remove_unread(graph, producer)
         if _is_identity(perm):
             _bypass(graph, node)
+    elif _is(producer, "Reshape") and _alone(source) and _keeps_order(node):
+        _reshape_further(graph, producer, node)
     elif _is(producer, "HzDequantize", HORIZON_DOMAIN) and _alone(source):
         _cancel_around(graph, node, producer)
 
@@ -61,11 +63,30 @@ def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
     producer = source.producer()
     if producer is None or not _is(producer, "Transpose") or not _alone(source):
         return
-    *_, height, width = shape_of(source)
-    if source.dtype == ir.DataType.FLOAT and height == width == 1:
+    if _keeps_order(producer):
         node.name = f"{producer.name}_reshape"
         node.replace_input_with(0, _input(producer))
         graph.remove(producer, safe=True)
+
+
+def _reshape_further(graph: ir.Graph, reshape: ir.Node, node: ir.Node) -> None:
+    """A Reshape goes straight to the shape that the transpose ``node`` behind it makes."""
+    target = _input(node)
+    shape = shape_of(node.outputs[0])
+    name = f"{reshape.name}_{node.name}_shape"
+    tensor = ir.tensor(shape, dtype=ir.DataType.INT64, name=name)
+    value = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([len(shape)]), const_value=tensor)
+    graph.register_initializer(value)
+    reshape.replace_input_with(1, value)
+    target.shape = node.outputs[0].shape
+    _bypass(graph, node)
+
+
+def _keeps_order(transpose: ir.Node) -> bool:
+    """Whether a transpose only moves axes of length 1, so that the order of elements stays."""
+    shape = shape_of(_input(transpose))
+    moved = [axis for axis in attribute(transpose, "perm") if shape[axis] != 1]
+    return moved == sorted(moved)
 
 
 def _is(node: ir.Node, op_type: str, domain: str = "") -> bool:
