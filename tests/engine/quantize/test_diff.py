@@ -1,0 +1,65 @@
+"""Differences between quantised models are found, counted and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.ir import load_model
+from engine.quantize.diff import Aspect, diff
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "conversions"
+
+
+@pytest.fixture
+def model() -> ir.Model:
+    return load_model(GOLDEN / "res.quant.onnx")
+
+
+def node(model: ir.Model, name: str) -> ir.Node:
+    return next(item for item in model.graph if item.name == name)
+
+
+def test_a_model_equals_its_copy(model: ir.Model) -> None:
+    assert diff(model, model.clone()) == []
+
+
+def test_a_changed_integer_is_counted(model: ir.Model) -> None:
+    other = model.clone()
+    weight = node(other, "Conv_1").inputs[1]
+    assert weight is not None
+    assert weight.const_value is not None
+    array = weight.const_value.numpy().copy()
+    array[0, 0, 0, :2] += 1
+    weight.const_value = ir.tensor(array, name=weight.name)
+    (found,) = diff(model, other)
+    assert (found.aspect, found.where, found.elements, found.total) == (Aspect.INTEGERS, "Conv_1", 2, array.size)
+
+
+def test_attributes_are_compared_element_by_element(model: ir.Model) -> None:
+    other = model.clone()
+    changed = node(other, "Conv_2")
+    shifts = np.array(changed.attributes["out_shift"].as_ints())
+    shifts[3] += 1
+    changed.attributes["out_shift"] = ir.AttrInt64s("out_shift", shifts.tolist())
+    del changed.attributes["use_bias"]
+    found = {(item.what, item.elements) for item in diff(model, other) if item.aspect is Aspect.ATTRIBUTE}
+    assert found == {("out_shift", 1), ("use_bias", 1)}
+
+
+def test_names_do_not_decide_what_is_compared(model: ir.Model) -> None:
+    other = model.clone()
+    node(other, "Conv_1").name = "another"
+    (found,) = diff(model, other)
+    assert (found.aspect, found.first, found.second) == (Aspect.NAME, "Conv_1", "another")
+
+
+def test_another_operator_ends_the_walk_and_leaves_nodes_unpaired(model: ir.Model) -> None:
+    other = model.clone()
+    node(other, "Conv_5").op_type = "HzSQuantizedPreprocess"
+    found = diff(model, other)
+    assert {item.aspect for item in found} == {Aspect.STRUCTURE}
+    assert "Conv_0" in {item.where for item in found}

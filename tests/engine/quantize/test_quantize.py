@@ -1,0 +1,156 @@
+"""Lowering: layouts, tails, image inputs, requantisation, errors; comparison and error bounds of quantised models."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.calibrate import apply_thresholds
+from engine.config import InputSpec
+from engine.errors import ConfigError, ModelError
+from engine.frontend import preprocess
+from engine.ir import to_bytes
+from engine.place import NodeTypes, PlacementOptions, place
+from engine.quantize import quantize
+from engine.quantize.diff import Aspect, diff
+from engine.quantize.error_bound import node_error_bounds
+from tests.engine.place.test_placement import network, one
+
+
+def calibrated(model: ir.Model, march: str = "bayes-e", options: PlacementOptions | None = None) -> ir.Model:
+    return apply_thresholds(place(model, march, options or PlacementOptions()).model, None)
+
+
+def quantized(model: ir.Model, march: str = "bayes-e", options: PlacementOptions | None = None) -> ir.Model:
+    return quantize(calibrated(model, march, options), march)
+
+
+def types(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph]
+
+
+def test_layout_transposes_stand_on_the_side_that_the_march_keeps_them() -> None:
+    model = network([one("Relu", "c0")])
+    assert types(quantized(model)) == [
+        "HzQuantize",
+        "Transpose",
+        "HzSQuantizedConv",
+        "HzSQuantizedConv",
+        "Transpose",
+        "HzDequantize",
+    ]
+    assert types(quantized(model, "bernoulli2")) == [
+        "Transpose",
+        "HzQuantize",
+        "HzSQuantizedConv",
+        "HzSQuantizedConv",
+        "HzDequantize",
+        "Transpose",
+    ]
+
+
+def test_last_convolution_is_int32_with_a_scale_per_channel() -> None:
+    model = quantized(network([one("Relu", "c0")]))
+    last = next(node for node in model.graph if node.name == "Conv_9")
+    assert last.attributes["output_bit"].as_int() == 32
+    dequantize = next(node for node in model.graph if node.op_type == "HzDequantize")
+    assert dequantize.inputs[1] is not None
+    assert dequantize.inputs[1].shape == (4,)
+
+
+def test_cpu_node_stands_between_dequantize_and_quantize() -> None:
+    options = PlacementOptions(run_on_cpu=frozenset({"Middle"}))
+    sequence = types(quantized(network([one("Sigmoid", "c0")]), options=options))
+    middle = sequence.index("Sigmoid")
+    assert sequence[middle - 1 : middle + 2] == ["HzDequantize", "Sigmoid", "HzQuantize"]
+
+
+def test_int16_table() -> None:
+    options = PlacementOptions(node_info={"Middle": NodeTypes(input_type="int16", output_type="int16")})
+    model = quantized(network([one("Tanh", "c0")]), options=options)
+    table = next(node for node in model.graph if node.name == "Middle")
+    assert table.op_type == "HzLut2Layer"
+    assert table.outputs[0].dtype == ir.DataType.INT16
+
+
+@pytest.mark.parametrize(("type_rt", "shape"), [("nv12", (1, 8, 8, 3)), ("rgb", (1, 3, 8, 8))])
+def test_image_input_is_int8_pixels_in_the_layout_of_its_type(type_rt: str, shape: tuple[int, ...]) -> None:
+    spec = InputSpec(name="x", type_train="rgb", type_rt=type_rt)
+    model = quantized(preprocess.insert(image_network(), [spec]))
+    (pixels,) = model.graph.inputs
+    assert pixels.dtype == ir.DataType.INT8
+    assert pixels.shape == shape
+
+
+def image_network() -> ir.Model:
+    """One convolution of a three-channel image."""
+    rng = np.random.default_rng(0)
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 3, 8, 8)))
+    weight = ir.tensor(rng.normal(size=(4, 3, 3, 3)).astype(np.float32))
+    constant = ir.Value(name="w", type=ir.TensorType(weight.dtype), shape=weight.shape, const_value=weight)
+    y = ir.Value(name="y", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 4, 6, 6)))
+    node = ir.node("Conv", [x, constant], {"kernel_shape": [3, 3]}, outputs=[y], name="Conv_0")
+    graph = ir.Graph([x], [y], nodes=[node], initializers=[constant], opset_imports={"": 11}, name="g")
+    return ir.Model(graph, ir_version=8)
+
+
+def test_lowering_is_deterministic_and_leaves_its_input_alone() -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    before = to_bytes(source)
+    assert to_bytes(quantize(source, "bayes-e")) == to_bytes(quantize(source, "bayes-e"))
+    assert to_bytes(source) == before
+
+
+def test_model_that_is_not_calibrated_is_refused() -> None:
+    with pytest.raises(ModelError, match="calibrated"):
+        quantize(network([one("Relu", "c0")]), "bayes-e")
+
+
+def test_unknown_march_is_refused() -> None:
+    with pytest.raises(ConfigError, match="march"):
+        quantize(network([one("Relu", "c0")]), "bayes-x")
+
+
+def test_equal_models_do_not_differ() -> None:
+    model = quantized(network([one("Sigmoid", "c0")]))
+    assert diff(model, model.clone()) == []
+
+
+def test_difference_of_one_integer_is_found() -> None:
+    first = quantized(network([one("Sigmoid", "c0")]))
+    second = first.clone()
+    table = second.graph.initializers["Middle_table_params"]
+    array = np.array(table.const_value)
+    array[7] += 1
+    table.const_value = ir.tensor(array, name=table.name)
+    (difference,) = diff(first, second)
+    assert (difference.aspect, difference.where, difference.elements) == (Aspect.INTEGERS, "Middle", 1)
+
+
+def test_difference_of_structure_is_found() -> None:
+    first, second = (quantized(network([one(kind, "c0")])) for kind in ("Sigmoid", "Relu"))
+    assert Aspect.STRUCTURE in {difference.aspect for difference in diff(first, second)}
+
+
+def test_bound_of_a_table_is_half_a_unit() -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    bounds = {
+        str(bound.node.name): bound for bound in node_error_bounds(source, quantize(source, "bayes-e"), "bayes-e")
+    }
+    assert set(bounds) == {"Conv_0", "Middle", "Conv_9"}
+    table = bounds["Middle"]
+    assert 0.45 < table.bound[0] / table.scale[0] < 0.51
+
+
+def test_bound_of_a_convolution_grows_with_a_wrong_weight() -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    model = quantize(source, "bayes-e")
+    (before,) = [b.bound for b in node_error_bounds(source, model, "bayes-e") if b.node.name == "Conv_9"]
+    weight = next(value for name, value in model.graph.initializers.items() if name.startswith("Conv_9_w9"))
+    array = np.array(weight.const_value)
+    array[2, 0, 0, 1] = -array[2, 0, 0, 1]
+    weight.const_value = ir.tensor(array, name=weight.name)
+    (after,) = [b.bound for b in node_error_bounds(source, model, "bayes-e") if b.node.name == "Conv_9"]
+    assert after[2] > 2 * before[2]
+    np.testing.assert_array_equal(np.delete(after, 2), np.delete(before, 2))
