@@ -10,7 +10,7 @@ from engine.calibrate import apply_thresholds
 from engine.config import InputSpec
 from engine.errors import ConfigError, ModelError
 from engine.frontend import preprocess
-from engine.ir import to_bytes
+from engine.ir import constant_of, to_bytes
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.quantize import quantize
 from engine.quantize.diff import Aspect, diff
@@ -121,7 +121,7 @@ def test_difference_of_one_integer_is_found() -> None:
     first = quantized(network([one("Sigmoid", "c0")]))
     second = first.clone()
     table = second.graph.initializers["Middle_table_params"]
-    array = np.array(table.const_value)
+    array = np.array(constant_of(table))
     array[7] += 1
     table.const_value = ir.tensor(array, name=table.name)
     (difference,) = diff(first, second)
@@ -148,7 +148,7 @@ def test_bound_of_a_convolution_grows_with_a_wrong_weight() -> None:
     model = quantize(source, "bayes-e")
     (before,) = [b.bound for b in node_error_bounds(source, model, "bayes-e") if b.node.name == "Conv_9"]
     weight = next(value for name, value in model.graph.initializers.items() if name.startswith("Conv_9_w9"))
-    array = np.array(weight.const_value)
+    array = np.array(constant_of(weight))
     array[2, 0, 0, 1] = -array[2, 0, 0, 1]
     weight.const_value = ir.tensor(array, name=weight.name)
     (after,) = [b.bound for b in node_error_bounds(source, model, "bayes-e") if b.node.name == "Conv_9"]

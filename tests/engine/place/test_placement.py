@@ -1,0 +1,148 @@
+"""Placement: chains, marks, ties, fixed thresholds, refusals, tails."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.errors import ConfigError
+from engine.ir import MARK_FIXED, MARK_ON, MARK_REASON, MARK_TIE, calibration_nodes
+from engine.march import load as load_march
+from engine.place import NodeTypes, Placement, PlacementOptions, place
+from engine.place.chains import chains
+
+SHAPE = (1, 4, 8, 8)
+
+
+def convolution(index: int, source: str, target: str) -> tuple[onnx.NodeProto, list[onnx.TensorProto]]:
+    rng = np.random.default_rng(index)
+    weight = numpy_helper.from_array(rng.normal(size=(4, 4, 1, 1)).astype(np.float32), f"w{index}")
+    bias = numpy_helper.from_array(rng.normal(size=4).astype(np.float32), f"b{index}")
+    return helper.make_node("Conv", [source, f"w{index}", f"b{index}"], [target], name=f"Conv_{index}"), [weight, bias]
+
+
+def network(middle: list[onnx.NodeProto], before: int = 1, tail: bool = True) -> ir.Model:
+    """Convolutions ``c0`` ... of the input, then ``middle``, whose last result ``m`` the last convolution reads."""
+    nodes, initializers = [], []
+    for index in range(before):
+        node, constants = convolution(index, "x", f"c{index}")
+        nodes.append(node)
+        initializers += constants
+    nodes += middle
+    if tail:
+        node, constants = convolution(9, "m", "y")
+        nodes.append(node)
+        initializers += constants
+    borders = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("x", "y" if tail else "m")]
+    graph = helper.make_graph(nodes, "g", borders[:1], borders[1:], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)])
+    return ir.from_proto(onnx.shape_inference.infer_shapes(model))
+
+
+def one(op_type: str, *inputs: str, **attributes: object) -> onnx.NodeProto:
+    return helper.make_node(op_type, list(inputs), ["m"], name="Middle", **attributes)
+
+
+def calibrated(placement: Placement) -> dict[str, ir.Node]:
+    """Calibration nodes of activations by the tensor that they calibrate."""
+    nodes = calibration_nodes(placement.model)
+    return {str(node.inputs[0].name): node for node in nodes if "axis" not in node.attributes and node.inputs[0]}
+
+
+def qtype(node: ir.Node) -> str:
+    return node.attributes["qtype"].as_string()
+
+
+def test_convolution_absorbs_sum_and_relu() -> None:
+    middle = [helper.make_node("Add", ["c0", "c1"], ["s"], name="Sum"), one("Relu", "s")]
+    placement = place(network(middle, before=2), "bayes-e", PlacementOptions())
+    names = [[node.name for node in chain] for chain in chains(placement.model, load_march("bayes-e"))]
+    assert names == [["Conv_0"], ["Conv_1", "Sum", "Middle"], ["Conv_9"]]
+    assert set(calibrated(placement)) == {"x", "c0", "m"}
+
+
+def test_tensor_added_to_itself_is_not_absorbed() -> None:
+    placement = place(network([one("Add", "c0", "c0")]), "bayes-e", PlacementOptions())
+    names = [[node.name for node in chain] for chain in chains(placement.model, load_march("bayes-e"))]
+    assert names == [["Conv_0"], ["Middle"], ["Conv_9"]]
+
+
+def test_last_convolution_stays_in_int32() -> None:
+    placement = place(network([one("Relu", "c0")]), "bayes-e", PlacementOptions())
+    assert "y" not in calibrated(placement)
+
+
+def test_relu_of_an_int32_tail_runs_on_the_cpu_where_the_march_lacks_it() -> None:
+    model = network([one("Relu", "c0")], tail=False)
+    on = {march: marks(place(model, march, PlacementOptions()), "Middle") for march in ("bayes-e", "bernoulli2")}
+    assert on["bayes-e"][0] == "BPU"
+    assert on["bernoulli2"][0] == "CPU"
+    assert "Relu" in on["bernoulli2"][1]
+
+
+def marks(placement: Placement, name: str) -> tuple[str, str]:
+    node = next(node for node in placement.model.graph if node.name == name)
+    return node.metadata_props[MARK_ON], node.metadata_props.get(MARK_REASON, "")
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "tied", "to"),
+    [
+        ("MaxPool", {"kernel_shape": [1, 1]}, "m", "c0"),
+        ("LeakyRelu", {"alpha": 0.1}, "c0", "m"),
+    ],
+)
+def test_operators_that_cannot_rescale_tie_thresholds(
+    op_type: str, attributes: dict[str, object], tied: str, to: str
+) -> None:
+    nodes = calibrated(place(network([one(op_type, "c0", **attributes)]), "bayes-e", PlacementOptions()))
+    assert nodes[tied].metadata_props.get(MARK_TIE) == to
+    assert MARK_TIE not in nodes[to].metadata_props
+
+
+def test_sigmoid_has_fixed_thresholds() -> None:
+    nodes = calibrated(place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions()))
+    assert float(nodes["c0"].metadata_props[MARK_FIXED]) == pytest.approx(5.498970)
+    assert float(nodes["m"].metadata_props[MARK_FIXED]) == pytest.approx(0.995926)
+
+
+def test_run_on_cpu_keeps_a_node_in_float_and_its_operand_calibrated_nowhere() -> None:
+    options = PlacementOptions(run_on_cpu=frozenset({"Middle"}))
+    placement = place(network([one("Sigmoid", "c0")]), "bayes-e", options)
+    assert marks(placement, "Middle") == ("CPU", "run_on_cpu is set")
+    assert "c0" not in calibrated(placement)
+
+
+def test_request_for_the_bpu_that_cannot_be_honoured_is_reported() -> None:
+    options = PlacementOptions(node_info={"Middle": NodeTypes(on="BPU")})
+    placement = place(network([one("Hardmax", "c0")]), "bayes-e", options)
+    (refusal,) = placement.refusals
+    assert refusal.node == "Middle"
+    assert "Hardmax" in refusal.reason
+
+
+def test_int16_falls_back_to_int8_where_a_neighbour_lacks_it() -> None:
+    options = PlacementOptions(node_info={"Middle": NodeTypes(input_type="int16", output_type="int16")})
+    model = network([one("AveragePool", "c0", kernel_shape=[3, 3], pads=[1, 1, 1, 1])])
+    placement = place(model, "bayes-e", options)
+    assert {refusal.node for refusal in placement.refusals} == {"Middle"}
+    assert qtype(calibrated(placement)["c0"]) == "int8"
+
+
+def test_int16_is_granted_and_refused_by_march() -> None:
+    options = PlacementOptions(node_info={"Middle": NodeTypes(input_type="int16", output_type="int16")})
+    placement = place(network([one("Sigmoid", "c0")]), "bayes-e", options)
+    assert placement.refusals == ()
+    assert qtype(calibrated(placement)["c0"]) == "int16"
+    with pytest.raises(ConfigError, match="int16"):
+        place(network([one("Sigmoid", "c0")]), "bernoulli2", options)
+
+
+def test_the_model_that_is_placed_is_not_changed() -> None:
+    model = network([one("Relu", "c0")])
+    before = [(node.op_type, dict(node.metadata_props)) for node in model.graph]
+    place(model, "bayes-e", PlacementOptions())
+    assert [(node.op_type, dict(node.metadata_props)) for node in model.graph] == before
