@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.ir import shape_of
 from engine.quantize.layouts import simplify_layouts
 
 FLOAT, INT32 = ir.TensorType(ir.DataType.FLOAT), ir.TensorType(ir.DataType.INT32)
@@ -15,8 +16,10 @@ def value(name: str, shape: tuple[int, ...], kind: ir.TensorType = FLOAT) -> ir.
 
 
 def transpose(x: ir.Value, perm: list[int], name: str) -> ir.Node:
-    shape = tuple(int(x.shape[axis]) for axis in perm) if x.shape is not None else ()
-    return ir.node("Transpose", [x], {"perm": perm}, outputs=[value(name, shape, ir.TensorType(x.dtype))], name=name)
+    shape = tuple(shape_of(x)[axis] for axis in perm)
+    return ir.node(
+        "Transpose", [x], {"perm": perm}, outputs=[ir.Value(name=name, type=x.type, shape=ir.Shape(shape))], name=name
+    )
 
 
 def graph(x: ir.Value, *nodes: ir.Node, initializers: tuple[ir.Value, ...] = ()) -> ir.Graph:
