@@ -1,4 +1,4 @@
-"""Lowering: layouts, tails, image inputs, requantisation, errors; comparison and error bounds of quantised models."""
+"""Lowering: layouts, tails, image inputs, errors, error bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from engine.frontend import preprocess
 from engine.ir import constant_of, to_bytes
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.quantize import quantize
-from engine.quantize.diff import Aspect, diff
 from engine.quantize.error_bound import node_error_bounds
 from tests.engine.place.test_placement import network, one
 
@@ -110,27 +109,6 @@ def test_model_that_is_not_calibrated_is_refused() -> None:
 def test_unknown_march_is_refused() -> None:
     with pytest.raises(ConfigError, match="march"):
         quantize(network([one("Relu", "c0")]), "bayes-x")
-
-
-def test_equal_models_do_not_differ() -> None:
-    model = quantized(network([one("Sigmoid", "c0")]))
-    assert diff(model, model.clone()) == []
-
-
-def test_difference_of_one_integer_is_found() -> None:
-    first = quantized(network([one("Sigmoid", "c0")]))
-    second = first.clone()
-    table = second.graph.initializers["Middle_table_params"]
-    array = np.array(constant_of(table))
-    array[7] += 1
-    table.const_value = ir.tensor(array, name=table.name)
-    (difference,) = diff(first, second)
-    assert (difference.aspect, difference.where, difference.elements) == (Aspect.INTEGERS, "Middle", 1)
-
-
-def test_difference_of_structure_is_found() -> None:
-    first, second = (quantized(network([one(kind, "c0")])) for kind in ("Sigmoid", "Relu"))
-    assert Aspect.STRUCTURE in {difference.aspect for difference in diff(first, second)}
 
 
 def test_bound_of_a_table_is_half_a_unit() -> None:
