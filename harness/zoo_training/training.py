@@ -83,7 +83,7 @@ def train(recipe: Recipe, report: Callable[[str], None]) -> nn.Module:
             nn.utils.clip_grad_norm_(network.parameters(), 10.0)
             optimizer.step()
             schedule.step()
-            total += float(loss)
+            total += loss.item()
         report(f"epoch {epoch + 1}/{recipe.epochs}: loss {total / steps:.4f}")
     return network.eval()
 

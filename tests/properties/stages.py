@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,8 +43,8 @@ class Stages:
     calibration: NDArray[np.float32]
     march: str
     inputs: Sequence[InputSpec] = ()
-    placement: PlacementOptions = PlacementOptions()
-    options: CalibrationOptions = CalibrationOptions()
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
+    options: CalibrationOptions = field(default_factory=CalibrationOptions)
 
     @cached_property
     def source(self) -> ir.Model:
@@ -84,7 +84,7 @@ class Stages:
 
 @contextmanager
 def evidence(test: str, stages: Stages, blocks: Sequence[str], stage: str, **arrays: NDArray) -> Iterator[None]:
-    """Keep the ONNX file, the inputs and the name of the first stage that differs in ``failures/TEST`` when the body fails.
+    """Keep ONNX file, inputs and the first stage that differs in ``failures/TEST`` when the body fails.
 
     Hypothesis replays the smallest failing example last, so the folder holds that one.
     """

@@ -29,7 +29,7 @@ def outputs(model: ir.Model, name: str, data: NDArray, mode: str = "fast") -> ND
 
 
 def float_tolerance(model: ir.Model, reference: NDArray) -> float:
-    """Absolute bound on the rounding of a float32 network: each of its operators may lose a few units in the last place."""
+    """Bound on the rounding of a float32 network: every operator may lose a few units in the last place."""
     operations = sum(1 for _ in model.graph)
     largest = float(np.max(np.abs(reference), initial=0.0))
     return 64 * operations * UNIT_ROUNDOFF * max(largest, 1e-6)

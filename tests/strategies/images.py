@@ -1,4 +1,4 @@
-"""Networks fed by a camera: an image input of every type, with the preprocessing that the converter puts into the model."""
+"""Networks fed by a camera: an image input of every type, with the preprocessing that becomes part of the model."""
 
 from __future__ import annotations
 
