@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from engine.errors import ModelError
 from engine.ir import (
     MARK_MARCH,
+    QMAX,
     attribute,
     before_calibration,
     calibration_nodes,
@@ -140,7 +141,9 @@ class _Scales:
         """``value`` as an operand; layout transposes in front of it are looked through."""
         source = _untransposed(value)
         bits = BITS[ir.DataType(value.dtype)] if value.dtype is not None else 8
-        name = str(source.name).removesuffix("_quantized").removesuffix("_calibrated")
+        node = source.producer()
+        named = _untransposed(given(node, 0)) if node is not None and node.op_type == "HzRequantize" else source
+        name = str(named.name).removesuffix("_quantized").removesuffix("_calibrated")
         return Operand(value, name, float(self.of(source)[0]), float(1 << (bits - 1)))
 
     def of(self, value: ir.Value) -> Float64:
@@ -154,14 +157,18 @@ class _Scales:
         if source.dtype == ir.DataType.INT32:
             return _float64(constant_of(self._dequantizers[source].inputs[1]))
         if node.op_type == "HzRequantize":
-            return self._of_reader(source)
+            return self._requantized(node)
         calibration = self._calibrations.get(str(source.name).removesuffix("_quantized"))
         return self.of(given(node, 0)) if calibration is None else calibration.scales.astype(np.float64)
 
-    def _of_reader(self, value: ir.Value) -> Float64:
-        """Scale of a requantised tensor: its reader, which cannot rescale, hands it on."""
-        reader = next(usage.node for usage in value.uses())
-        return self.of(reader.outputs[0])
+    def _requantized(self, node: ir.Node) -> Float64:
+        """Scale behind an HzRequantize: the calibrated one nearest to what its multiplier and shift say."""
+        attributes = read_attributes(node)
+        ratio = float(attributes["output_scale"][0]) * 2.0 ** -float(attributes["output_right_shift"][0])
+        estimate = float(self.of(given(node, 0))[0]) / ratio
+        thresholds = np.array([float(found.thresholds[0]) for found in self._calibrations.values()], np.float32)
+        candidates = np.concatenate([thresholds / np.float32(QMAX[qtype]) for qtype in ("int8", "int16")])
+        return candidates[[np.argmin(np.abs(candidates - estimate))]].astype(np.float64)
 
 
 def _untransposed(value: ir.Value) -> ir.Value:
