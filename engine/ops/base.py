@@ -98,8 +98,14 @@ class Lowering(Protocol):
 
     march: March
 
-    def integer(self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None) -> Quantized:
-        """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``."""
+    def integer(
+        self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None, per_channel: bool = False
+    ) -> Quantized:
+        """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``.
+
+        Where the tensor has a scale per channel and the caller does not take ``per_channel`` ones, it is requantised
+        to the largest of them.
+        """
 
     def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
         """Float array of a constant input, seen through its calibration node; ``None`` for a missing input."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.ir import attribute, before_calibration, shape_of
 from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
-from engine.ops.derive import Integers, convolution_integers, fused_sum
+from engine.ops.derive import Integers, convolution_integers, fold_input_scales, fused_sum
 from engine.ops.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
 from engine.ops.float_nodes import given, is_relu, required
 from engine.ops.schema import (
@@ -142,15 +142,21 @@ class ConvRule(FloatRule):
         node, last = chain[0], chain[-1]
         result = last.outputs[0]
         tail = lowering.is_tail(result)
-        x = lowering.integer(given(node, 0))
+        x = lowering.integer(given(node, 0), per_channel=True)
         weight = given(node, 1)
         output = None if tail else lowering.calibration(result)
         bits = 32 if output is None else output.bits
-        integers = convolution_integers(
+        weights, thresholds, input_scale = fold_input_scales(
             required(lowering.constant(weight)),
             required(lowering.calibration(weight)).thresholds,
-            lowering.constant(node.inputs[2] if len(node.inputs) > 2 else None),
             x.scale,
+            attribute(node, "group", 1),
+        )
+        integers = convolution_integers(
+            weights,
+            thresholds,
+            lowering.constant(node.inputs[2] if len(node.inputs) > 2 else None),
+            input_scale,
             None if output is None else output.scales,
             bits,
             bias_bits=lowering.march.bias_bits,
@@ -159,13 +165,13 @@ class ConvRule(FloatRule):
         inputs = [x.value, *convolution_constants(node, integers, lowering)]
         operand = summed_operand(chain)
         if operand is not None:
-            e = lowering.integer(operand)
+            e = lowering.integer(operand, per_channel=True)
             attributes["use_sumin"] = 1
             attributes |= fused_sum(e.scale, integers.accumulator_scale, lowering.march)
             inputs.append(e.value)
         if any(is_relu(member) for member in chain[1:]):
             attributes["activation"] = "relu"
-        attributes["weight_thresholds"] = required(lowering.calibration(weight)).thresholds.tolist()
+        attributes["weight_thresholds"] = thresholds.tolist()
         attributes |= requantized_output(integers, bits)
         scale = integers.accumulator_scale if output is None else output.scales
         lowering.emit("HzSQuantizedConv", node, inputs, attributes, result, bits=bits, scale=scale)

@@ -83,7 +83,7 @@ def convolution_integers(
         thresholds: float32, shape (channels,) or (1,): weight thresholds.
         bias: float32, shape (channels,), or ``None``.
         input_scale: float32, shape (1,).
-        output_scale: float32, shape (1,); ``None`` for an int32 output.
+        output_scale: float32, shape (1,) or (channels,); ``None`` for an int32 output.
         output_bits: 8, 16 or 32.
         bias_bits: 16 where the bias is stored in 16 bits with a left shift.
         axis: output channel axis of ``weights``.
@@ -92,9 +92,9 @@ def convolution_integers(
     scales = np.broadcast_to(weight_scales(thresholds), (channels,))
     xs = np.float32(input_scale[0])
     if output_scale is None:
-        least, floor = np.float64(1), MIN_TAIL_SCALE
+        least, floor = np.ones(1), MIN_TAIL_SCALE
     else:
-        least, floor = np.float64(output_scale[0]), MIN_RATIO[output_bits]
+        least, floor = output_scale.astype(np.float64), MIN_RATIO[output_bits]
     clamped = (xs * scales).astype(np.float64) / least < floor
     # The original derives the scale of widened weights first, so that float32 rounding enters twice.
     widened = np.where(clamped, floor * least / np.float64(xs), scales).astype(np.float32)
@@ -119,6 +119,32 @@ def convolution_integers(
         accumulator_scale=accumulator,
         requantization=split,
     )
+
+
+def fold_input_scales(
+    weights: Array, thresholds: Float32, input_scale: Float32, group: int
+) -> tuple[Array, Float32, Float32]:
+    """Weights that take over the differences between the input channels' scales.
+
+    A convolution has one input scale; where calibration gave every channel its own, their ratio to the largest is a
+    factor of the weights, whose thresholds follow.
+
+    Args:
+        weights: float32, shape (O, I / group, kh, kw).
+        thresholds: float32, shape (O,).
+        input_scale: float32, shape (1,) or (I,).
+        group: convolution groups.
+
+    Returns:
+        Weights, thresholds, and the input scale of shape (1,).
+    """
+    if input_scale.size == 1:
+        return weights, thresholds, input_scale
+    largest = input_scale.max(keepdims=True)
+    factors = (input_scale / largest).reshape(group, 1, -1, 1, 1)
+    folded = (weights.reshape(group, -1, *weights.shape[1:]) * factors).reshape(weights.shape).astype(np.float32)
+    magnitudes = np.abs(folded).reshape(len(folded), -1).max(axis=1)
+    return folded, np.where(magnitudes == 0, thresholds, magnitudes).astype(np.float32), largest
 
 
 def fused_sum(operand_scale: Float32, accumulator_scale: Float32, march: March) -> dict[str, list[int]]:

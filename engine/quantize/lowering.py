@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,9 +93,14 @@ class IntegerGraph:
         simplify_layouts(model.graph)
         return model
 
-    def integer(self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None) -> Quantized:
-        """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``."""
+    def integer(
+        self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None, per_channel: bool = False
+    ) -> Quantized:
+        """The integer form of an activation input; see :meth:`engine.ops.base.Lowering.integer`."""
         wanted = like or calibration_of(value)
+        if wanted is not None and wanted.scales.size > 1 and not per_channel:
+            largest = {"thresholds": wanted.thresholds.max(keepdims=True), "scales": wanted.scales.max(keepdims=True)}
+            wanted = replace(wanted, **largest)
         tensor = before_calibration(value)
         name = str(tensor.name)
         forms = self._integers.get(name)
@@ -286,7 +292,7 @@ class IntegerGraph:
         if key not in self._integers:
             layout, form = next(iter(forms.items()))
             split = requantization(form.scale.astype(np.float64) / wanted.scales.astype(np.float64), wanted.bits)
-            channels = shape_of(form.value)[-1] if layout == "NHWC" else 1
+            channels = shape_of(form.value)[-1] if layout == "NHWC" and split.scale.size == 1 else 1
             value = self._append(
                 "HzRequantize",
                 f"{name}_calibrated_Requantize",
