@@ -546,12 +546,13 @@ def _mark_thresholds(model: ir.Model) -> None:
             case Tie.INPUTS_TAKE_OUTPUT if rule.int16_ties or not _is_int16(calibrations.get(output)):
                 for name in names:
                     _tie(ties, name, output)
+    for node in model.graph:
+        _fix_thresholds(node, calibrations, ties)
     for name in ties:
         root = _root(ties, name)
         if name in calibrations and root in calibrations:
             mark(calibrations[name], MARK_TIE, root)
-    for node in model.graph:
-        _fix_thresholds(node, calibrations, ties)
+            mark(calibrations[name], MARK_FIXED, calibrations[root].metadata_props.get(MARK_FIXED))
 
 
 def _is_int16(calibration: ir.Node | None) -> bool:
