@@ -120,6 +120,7 @@ _LOCK = threading.Lock()
 
 
 def note(bench: Bench, text: str) -> None:
+    bench.workdir.mkdir(parents=True, exist_ok=True)
     with _LOCK, (bench.workdir / "notes").open("a") as file:
         file.write(text + "\n")
 

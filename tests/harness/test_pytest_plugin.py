@@ -1,0 +1,160 @@
+"""The gate as pytest users meet it: a suite, a baseline, verdicts per trial. Stages are fakes; the rest is real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import gating
+from harness.gates import save_baseline, updated_baseline
+from harness.pipeline import Bench
+from harness.strict_yaml import parse
+from harness.suites import Suite
+from harness.trials import Outcome
+from tests.harness import fakes
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = """
+import pytest
+from harness import execution, gating, sweep
+from tests.harness import fakes
+
+def plan_trials(suite):
+    specs = [fakes.spec("net", settings) for settings in suite.sweep.settings()]
+    return specs + [fakes.spec(trial.models[0]) for trial in suite.trials]
+
+gating.plan_trials = plan_trials
+execution.prepare, execution.run_trial = fakes.prepare, fakes.run_trial
+"""
+SUITE = "{name: mine, version: 1, models: net, sweep: {calibration_type: [max, kl]}}"
+
+
+@pytest.fixture
+def gate(pytester: pytest.Pytester) -> Any:
+    """Runs pytest in a process of its own on suite ``mine``; arguments are added."""
+    pytester.makefile(".yaml", mine=SUITE)
+    pytester.mkpydir("plugin")
+    (pytester.path / "fake_stages.py").write_text(CONFTEST)
+    root = Path(gating.__file__).parents[1]
+
+    def run(*arguments: str, suite: bool = True) -> pytest.RunResult:
+        given = ["--ptqlab-suite", "mine.yaml", "--ptqlab-baseline", "base.json"] if suite else []
+        options = [*given, "--ptqlab-workdir", "work", "--ptqlab-executor", "serial"] if suite else []
+        return pytester.run(
+            sys.executable, "-c", f"import sys; sys.path[:0] = [{str(root)!r}]; import pytest; sys.exit(pytest.main())",
+            "-p", "fake_stages", "-p", "no:cacheprovider", *options, *arguments,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def accepted(pytester: pytest.Pytester) -> dict[str, Any]:
+    """The baseline of suite ``mine`` as JSON, written to ``base.json``."""
+    specs = [fakes.spec("net", settings) for settings in (fakes.Settings(), fakes.KL)]
+    store = Bench(pytester.path / "results").store
+    for spec in specs:
+        store.put(Outcome(fakes.result(spec), (), {"per_sample": fakes.hits(36)}))
+    suite = parse(yaml.safe_load(SUITE), Suite, "mine.yaml")
+    baseline = updated_baseline(None, suite, [fakes.result(spec) for spec in specs], store)
+    save_baseline(baseline, pytester.path / "base.json")
+    content: dict[str, Any] = json.loads((pytester.path / "base.json").read_text())
+    return content
+
+
+def test_a_baseline_is_made_then_kept(gate: Any, pytester: pytest.Pytester) -> None:
+    missing = gate()
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    missing.stderr.fnmatch_lines(["ERROR: base.json: no baseline*make one with --ptqlab-update-baseline"])
+    gate("--ptqlab-update-baseline").assert_outcomes(passed=2)
+    again = gate("-v")
+    again.assert_outcomes(passed=2)
+    again.stdout.fnmatch_lines(["*mine.yaml::net/bayes-e/max PASSED*", "*mine.yaml::net/bayes-e/kl PASSED*"])
+    again.stdout.fnmatch_lines(["suite mine: 2 trials, 0 failed, 2 reused*"])
+
+
+def test_a_planted_loss_is_a_regression_in_words(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+    trial = accepted["trials"]["net/bayes-e/kl"]
+    trial["figures"]["cosine.output"]["value"] = 0.995
+    (pytester.path / "base.json").write_text(json.dumps(accepted))
+    result = gate("--junitxml", "junit.xml")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["REGRESSION: net/bayes-e/kl", "cosine.output: REGRESSION: 0.99, baseline 0.995 *"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    junit = (pytester.path / "junit.xml").read_text()
+    assert '<property name="verdict" value="REGRESSION"' in junit
+    assert '<property name="cosine.output" value="0.99"' in junit
+
+
+def test_entries_without_trial_and_trials_without_entry_are_missing(
+    gate: Any, pytester: pytest.Pytester, accepted: Any
+) -> None:
+    accepted["trials"]["net/bayes-e/mix"] = accepted["trials"].pop("net/bayes-e/kl")
+    (pytester.path / "base.json").write_text(json.dumps(accepted))
+    result = gate()
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["MISSING: net/bayes-e/kl", "MISSING: net/bayes-e/mix"])
+
+
+def test_a_failed_trial_is_an_error_and_no_baseline(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+    pytester.makefile(".yaml", mine=SUITE.replace("}}", "}, trials: [{models: refused}]}"))
+    result = gate()
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["ERROR: refused/bayes-e/max", "trial: ERROR: stage quantize: refused: *"])
+    update = gate("--ptqlab-update-baseline")
+    assert update.ret == pytest.ExitCode.USAGE_ERROR
+    update.stderr.fnmatch_lines(["ERROR: trial refused/bayes-e/max failed in stage quantize*"])
+
+
+def test_selected_trials_only_are_run(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+    gate("-k", "kl").assert_outcomes(passed=1, deselected=1)
+    assert fakes.notes(pytester.path / "work") == ["prepare net", "run net/bayes-e/kl"]
+    assert gate("-k", "kl", "--ptqlab-update-baseline").ret == pytest.ExitCode.USAGE_ERROR
+    assert gate("-k", "nothing_of_the_kind").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_the_suite_alone_is_collected_unless_arguments_ask_for_more(
+    gate: Any, pytester: pytest.Pytester, accepted: Any
+) -> None:
+    pytester.makepyfile(test_more="def test_more(): pass")
+    gate("test_more.py").assert_outcomes(passed=3)
+    gate("test_more.py", suite=False).assert_outcomes(passed=1)
+
+
+def test_collecting_runs_nothing(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+    gate("--collect-only", "-q").stdout.fnmatch_lines(["*net/bayes-e/max", "*net/bayes-e/kl"])
+    assert fakes.notes(pytester.path / "work") == []
+
+
+def test_xdist_workers_use_the_results_of_their_controller(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+    gate("-n", "2").assert_outcomes(passed=2)
+    assert sorted(fakes.notes(pytester.path / "work")) == ["prepare net", "run net/bayes-e/kl", "run net/bayes-e/max"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ptqlab-suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?"),
+        (["--ptqlab-update-baseline"], "--ptqlab-update-baseline needs --ptqlab-suite"),
+    ],
+)
+def test_wrong_options_are_usage_errors(gate: Any, arguments: list[str], message: str) -> None:
+    result = gate(*arguments, suite=False)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message.replace('?', '[?]')}*"])
+
+
+def test_ordinary_runs_import_nothing_of_the_harness() -> None:
+    code = (
+        "import sys, harness.pytest_plugin;"
+        "print([m for m in sys.modules if m.startswith(('harness.', 'engine.'))], 'numpy' in sys.modules)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "['engine.errors', 'harness.pytest_plugin'] False"
