@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.lab import COMMANDS
 from engine.errors import PtqlabError
 from harness import workdir as workdirs
 
@@ -344,3 +345,7 @@ def _console() -> Console:
 
     console = Console()
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=100)
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)

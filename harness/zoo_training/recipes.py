@@ -97,7 +97,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             ("logits",),
             "Encoder and decoder with skips: max pooling, transposed convolutions, concatenation.",
             ("scenes", "conv_transpose", "concat"),
-            8,
+            10,
             16,
             6e-3,
             (100, 300),
