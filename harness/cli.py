@@ -18,6 +18,7 @@ import typer
 from engine.cli.lab import COMMANDS
 from engine.errors import PtqlabError
 from harness import workdir as workdirs
+from harness.bench_command import bench
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -347,5 +348,5 @@ def _console() -> Console:
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=100)
 
 
-for _name, _command in COMMANDS.items():
+for _name, _command in {"bench": bench, **COMMANDS}.items():
     app.command(_name)(_command)
