@@ -142,6 +142,7 @@ def test_sigint_ends_a_sweep_on_processes_without_a_word_of_theirs(tmp_path: Pat
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job's children ignore it
     )
     wait_for(lambda: any(line.startswith("run") for line in fakes.notes(tmp_path)))
     if to_group:
