@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from pathlib import Path
 
@@ -211,11 +212,15 @@ def test_memory_does_not_grow_with_the_number_of_samples() -> None:
     model, options = identity((1, 8, 32, 32)), StatisticsOptions(percentiles=(0.999,), per_channel=True)
 
     def peak(count: int) -> int:
-        tracemalloc.start()
-        collect(model, ["x", "t"], Endless(count), options)
-        size = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return size
+        """Least of three runs: what else is collected meanwhile comes on top."""
+        sizes = []
+        for _ in range(3):
+            gc.collect()
+            tracemalloc.start()
+            collect(model, ["x", "t"], Endless(count), options)
+            sizes.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        return min(sizes)
 
     peak(8)
     assert peak(2400) < 1.05 * peak(600)  # from 500 samples on, 0.999 asks for half a sample of largest values
