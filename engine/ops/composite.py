@@ -15,10 +15,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedOpsetsPass
-from scipy import special
 
 from engine.errors import ModelError
 from engine.ir import HORIZON_DOMAIN, attribute, shape_of
+from engine.ops.special import error_function, sigmoid
 
 Array = NDArray[Any]
 Function = Callable[[Array, Mapping[str, Any]], Array]
@@ -108,7 +108,7 @@ def function_of(op_type: str) -> Function:
 
 def swish(x: Array, _: Mapping[str, Any]) -> Array:
     """``x * sigmoid(x)``."""
-    return np.asarray(x * special.expit(x))
+    return np.asarray(x * sigmoid(x))
 
 
 def hard_swish(x: Array, _: Mapping[str, Any]) -> Array:
@@ -123,7 +123,7 @@ def mish(x: Array, _: Mapping[str, Any]) -> Array:
 
 def gelu(x: Array, _: Mapping[str, Any]) -> Array:
     """``0.5 * x * (1 + erf(x / sqrt(2)))``."""
-    return np.asarray(0.5 * x * (1 + special.erf(x * math.sqrt(0.5))), x.dtype)
+    return np.asarray(0.5 * x * (1 + error_function(x * math.sqrt(0.5))), x.dtype)
 
 
 def rsqrt(x: Array, attributes: Mapping[str, Any]) -> Array:

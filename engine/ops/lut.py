@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
-from scipy import special
 
 from engine.ir import Calibration, attribute, before_calibration, constant_of
 from engine.march import March
@@ -21,6 +20,7 @@ from engine.ops.float_nodes import clip_limits, given, is_saturation, required
 from engine.ops.lut2_layer import interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
 from engine.ops.schema import DATA_FORMAT, Schema
+from engine.ops.special import error_function, sigmoid
 
 
 class Lut(QuantizedOperator):
@@ -84,12 +84,12 @@ STANDARD: Mapping[str, Function] = MappingProxyType(
         "Elu": _elu,
         "Selu": _selu,
         "LeakyRelu": _leaky,
-        "Sigmoid": _plain(special.expit),
+        "Sigmoid": _plain(sigmoid),
         "HardSigmoid": _hard_sigmoid,
         "Tanh": _plain(np.tanh),
         "Softplus": _plain(lambda x: np.logaddexp(x, 0)),
         "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
-        "Erf": _plain(special.erf),
+        "Erf": _plain(error_function),
         "Exp": _plain(np.exp),
         "Log": _plain(np.log),
         "Sqrt": _plain(np.sqrt),
