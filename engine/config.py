@@ -679,7 +679,7 @@ def check_implemented(config: Config, calibration_types: Collection[str]) -> Non
 
 _OPTIMIZATION = re.compile(r"asymmetric|bias_correction|run_fast|set_model_output_int(8|16)|set_\w+_(in|out)put_int16")
 
-_OPTIMIZATIONS_TO_COME = ("asymmetric", "bias_correction", "run_fast")
+_OPTIMIZATIONS_TO_COME = ("run_fast",)
 
 _NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
     "model_parameters.caffe_model": lambda config: config.model_parameters.caffe_model is not None,

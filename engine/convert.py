@@ -15,15 +15,13 @@ import onnx_ir as ir
 
 from engine.calibrate import (
     METHODS,
+    SEARCHES,
     CalibrationOptions,
     FolderData,
-    Kernels,
-    StatisticsOptions,
     apply_thresholds,
-    calibrate,
-    calibration_tensors,
-    collect,
     open_folders,
+    run_calibration,
+    to_signed,
 )
 from engine.calibrate.compare import Comparison, Distance, compare
 from engine.compile import CompiledModel, CompileMode, CompileOptions, InputSource, OptimizeLevel, compile_model
@@ -128,8 +126,8 @@ def convert(config: Config) -> ConversionResult:
         ModelError: the model file cannot be read.
         CalibrationDataError: calibration data are missing or do not fit.
     """
-    check_implemented(config, [method.value for method in METHODS])
-    model, calibration = config.model_parameters, config.calibration_parameters
+    check_implemented(config, [method.value for method in (*METHODS, *SEARCHES)])
+    model = config.model_parameters
     work = _Workspace(model.working_dir, model.output_model_file_prefix)
     march = config.march.value
 
@@ -145,15 +143,10 @@ def convert(config: Config) -> ConversionResult:
         _log_placement(placement)
     work.save(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):
-        options = CalibrationOptions(
-            calibration_type=calibration.calibration_type,
-            max_percentile=calibration.max_percentile,
-            per_channel=calibration.per_channel,
-        )
-        calibrated = _calibrate(optimized, placement.model, data, options)
+        calibrated = run_calibration(optimized, placement.model, data, calibration_options(config))
     work.save(calibrated, "calibrated")
     with work.stage(Stage.QUANTIZE, "quantize the model"):
-        quantized = quantize(calibrated, march)
+        quantized = quantize(to_signed(calibrated), march)
     work.save(quantized, "quantized")
     with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
         compiled = compile_model(quantized, march, compile_options(config), model.output_model_file_prefix)
@@ -235,6 +228,18 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
         run_on_cpu=frozenset(config.calibration_parameters.run_on_cpu),
         run_on_bpu=frozenset(config.calibration_parameters.run_on_bpu),
         output_type=output_types[0] if output_types else None,
+    )
+
+
+def calibration_options(config: Config) -> CalibrationOptions:
+    """How ``config`` wants thresholds to be chosen."""
+    given = config.calibration_parameters
+    return CalibrationOptions(
+        calibration_type=given.calibration_type,
+        max_percentile=given.max_percentile,
+        per_channel=given.per_channel,
+        asymmetric="asymmetric" in given.optimization,
+        bias_correction="bias_correction" in given.optimization,
     )
 
 
@@ -357,18 +362,6 @@ def _open_data(config: Config, source: ir.Model, specs: tuple[InputSpec, ...]) -
     for file, md5 in data.first_files().items():
         logger.info("md5 of the first calibration file %s: %s", file, md5)
     return data
-
-
-def _calibrate(optimized: ir.Model, placed: ir.Model, data: FolderData | None, options: CalibrationOptions) -> ir.Model:
-    logger.info("Run calibration model with %s method.", options.log_name)
-    if options.per_channel:
-        logger.info("Perchannel quantization is enabled.")
-    method = METHODS[options.calibration_type]
-    if data is None or not method.needs_data:
-        return apply_thresholds(placed, None)
-    # Plain kernels: float sums in the original's order, so that thresholds and similarities are the original's.
-    wanted = StatisticsOptions.covering([options], kernels=Kernels.PLAIN)
-    return calibrate(placed, collect(optimized, calibration_tensors(placed), data, wanted), options)
 
 
 def _log_placement(placement: Placement) -> None:

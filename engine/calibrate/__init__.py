@@ -1,14 +1,18 @@
 """Calibration: statistics of activations, thresholds, calibration data, forwards of the float stages."""
 
+from engine.calibrate.asymmetric import to_signed
 from engine.calibrate.collection import HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data import ArrayData, CalibrationData, FolderData, open_folders
 from engine.calibrate.forward import FloatSession, Kernels, to_standard
 from engine.calibrate.methods import METHODS, CalibrationOptions
+from engine.calibrate.run import run_calibration
+from engine.calibrate.search import SEARCHES
 from engine.calibrate.statistics import Statistics
 from engine.calibrate.thresholds import apply_thresholds, calibrate, calibration_tensors
 
 __all__ = [
     "METHODS",
+    "SEARCHES",
     "ArrayData",
     "CalibrationData",
     "CalibrationOptions",
@@ -23,5 +27,7 @@ __all__ = [
     "calibration_tensors",
     "collect",
     "open_folders",
+    "run_calibration",
+    "to_signed",
     "to_standard",
 ]

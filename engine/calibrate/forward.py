@@ -7,6 +7,7 @@ number of samples and fetches any tensor of the graph.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -19,7 +20,18 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from engine.calibrate.batching import computes_samples_apart, with_symbolic_batch
 from engine.errors import InferenceError, ModelError
-from engine.ir import QMAX, Calibration, calibration_nodes, constant_of, read_calibration, shape_of, to_bytes
+from engine.ir import (
+    QMAX,
+    Calibration,
+    attribute,
+    before_calibration,
+    calibration_nodes,
+    calibration_of,
+    constant_of,
+    read_calibration,
+    shape_of,
+    to_bytes,
+)
 from engine.ops.composite import Expansion, expand_composites
 
 Array = NDArray[Any]
@@ -64,13 +76,16 @@ def to_standard(model: ir.Model) -> ir.Model:
 
     Composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``, so
     that the graph is that of the optimised model again; otherwise what :func:`fake_quantize` does, in standard nodes.
-    Constant inputs are quantised here and now. Every tensor that is left keeps its name.
+    Constant inputs are quantised here and now; the weight of a convolution whose input has a scale per channel with
+    those scales folded into it, as its integers have them. Every tensor that is left keeps its name.
 
     Raises:
         ModelError: an ``HzCalibration`` that is ``ON`` has no thresholds yet.
     """
     model = expand_composites(model)
     opset = model.opset_imports.get("", 0)
+    for node in model.graph:
+        _fold_input_scales(model.graph, node)
     for node in tuple(calibration_nodes(model)):
         _replace_calibration(model.graph, node, opset)
     RemoveUnusedNodesPass()(model)
@@ -93,6 +108,28 @@ def fake_quantize(array: Array, calibration: Calibration) -> NDArray[np.float32]
     scales = spread(calibration.scales, array.shape, calibration)
     integers = np.clip(np.rint(np.asarray(array, np.float32) / scales), low, high)
     return np.asarray(integers * scales, np.float32)
+
+
+def _fold_input_scales(graph: ir.Graph, node: ir.Node) -> None:
+    """Give the convolution ``node`` the weight that its integers stand for if its input has a scale per channel."""
+    if node.op_type != "Conv" or attribute(node, "group", 1) != 1:
+        return
+    source = node.inputs[1]
+    activation, calibration = calibration_of(node.inputs[0]), calibration_of(source)
+    if source is None or activation is None or calibration is None or calibration.switch == "OFF":
+        return
+    weight = constant_of(before_calibration(source))
+    if weight is None or not activation.scales.size or np.ptp(activation.scales) == 0:
+        return
+    factors = (activation.scales / activation.scales.max()).reshape(1, -1, *(1,) * (weight.ndim - 2))
+    folded = np.asarray(weight, np.float32) * factors
+    largest = np.abs(folded).max(axis=tuple(range(1, folded.ndim)))
+    scales = np.maximum(largest, np.finfo(np.float32).tiny) / np.float32(QMAX["int8"])
+    quantized = fake_quantize(folded, replace(calibration, thresholds=largest, scales=scales)) / factors
+    expansion = Expansion(node)
+    value = _constant(expansion, quantized)
+    graph.insert_before(node, expansion.nodes)
+    node.replace_input_with(1, value)
 
 
 def integer_range(qtype: str) -> tuple[float, float]:

@@ -27,6 +27,8 @@ class CalibrationOptions(BaseModel):
         calibration_type: the method.
         max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
         per_channel: one threshold per channel for the tensors that :func:`engine.calibrate.channels.equalizable` names.
+        asymmetric: unsigned integers for the tensors that :func:`engine.calibrate.asymmetric.unsigned_tensors` names.
+        bias_correction: take mean errors out of biases (:func:`engine.calibrate.bias.correct_biases`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,6 +36,8 @@ class CalibrationOptions(BaseModel):
     calibration_type: CalibrationType = CalibrationType.MAX
     max_percentile: float = 1.0
     per_channel: bool = False
+    asymmetric: bool = False
+    bias_correction: bool = False
 
     @field_validator("max_percentile")
     @classmethod
@@ -47,7 +51,9 @@ class CalibrationOptions(BaseModel):
     @property
     def log_name(self) -> str:
         """The method as the log names it, e.g. ``max-percentile:percentile=0.9999,per_channel``."""
-        return METHODS[self.calibration_type].log_name(self)
+        name = METHODS[self.calibration_type].log_name(self)
+        flags = [flag for flag in ("per_channel", "asymmetric") if getattr(self, flag)]
+        return f"{name}{',' if ':' in name else ':'}{','.join(flags)}" if flags else name
 
 
 class Method(ABC):
@@ -66,7 +72,7 @@ class Method(ABC):
 
     @abstractmethod
     def log_name(self, options: CalibrationOptions) -> str:
-        """What follows "Run calibration model with" in the log."""
+        """What follows "Run calibration model with" in the log, without flags."""
 
 
 class Max(Method):
@@ -83,9 +89,8 @@ class Max(Method):
     def log_name(self, options: CalibrationOptions) -> str:
         """``max`` or ``max-percentile:percentile=...``."""
         if options.max_percentile == 1.0:
-            return "max:per_channel" if options.per_channel else "max"
-        name = f"max-percentile:percentile={clamp_percentile(options.max_percentile)}"
-        return f"{name},per_channel" if options.per_channel else name
+            return "max"
+        return f"max-percentile:percentile={clamp_percentile(options.max_percentile)}"
 
 
 class Kl(Method):
@@ -105,8 +110,7 @@ class Kl(Method):
 
     def log_name(self, options: CalibrationOptions) -> str:
         """``kl:num_bin=...``."""
-        name = "kl:num_bin=1024,max_num_bin=16384"
-        return f"{name},per_channel" if options.per_channel else name
+        return "kl:num_bin=1024,max_num_bin=16384"
 
 
 class Fixed(Method):

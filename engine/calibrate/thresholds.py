@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.calibrate.asymmetric import UNSIGNED, unsigned_tensors
 from engine.calibrate.distribution import FLOAT32_MAX
 from engine.calibrate.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
 from engine.calibrate.statistics import Statistics
@@ -58,10 +59,18 @@ def calibrate(placed: ir.Model, statistics: Statistics, options: CalibrationOpti
         ModelError: the statistics lack a tensor.
     """
     thresholds = statistics.thresholds(options) if method_of(options).needs_data else None
-    return apply_thresholds(placed, thresholds, keep=options.calibration_type is CalibrationType.LOAD)
+    keep = options.calibration_type is CalibrationType.LOAD
+    return apply_thresholds(placed, thresholds, keep, unsigned_of(placed, options))
 
 
-def apply_thresholds(placed: ir.Model, thresholds: Thresholds | None, keep: bool = False) -> ir.Model:
+def unsigned_of(placed: ir.Model, options: CalibrationOptions) -> frozenset[str]:
+    """The tensors of unsigned type under ``options``."""
+    return unsigned_tensors(placed) if options.asymmetric else frozenset()
+
+
+def apply_thresholds(
+    placed: ir.Model, thresholds: Thresholds | None, keep: bool = False, unsigned: Collection[str] = ()
+) -> ir.Model:
     """A copy of ``placed`` whose activations have the given thresholds.
 
     Args:
@@ -69,6 +78,7 @@ def apply_thresholds(placed: ir.Model, thresholds: Thresholds | None, keep: bool
         thresholds: one, or one per channel of axis 1, by name of the float tensor; ties and fixed thresholds are
             applied here. None: 1.0 everywhere.
         keep: leave the thresholds that a node already has.
+        unsigned: tensors of type ``uint8``.
 
     Raises:
         ModelError: a tensor is missing in ``thresholds``.
@@ -80,6 +90,8 @@ def apply_thresholds(placed: ir.Model, thresholds: Thresholds | None, keep: bool
         if _is_weight(node):
             _set(node, _weight_thresholds(node))
             continue
+        if before_calibration(node.outputs[0]).name in unsigned:
+            node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
         values = _activation_thresholds(node, thresholds)
         _set(node, np.asarray(values, np.float32))
         if len(values) > 1:

@@ -1,0 +1,198 @@
+"""Methods that try others: ``default`` picks one for the whole model, ``mix`` one per node (CALIBRATION.md 2)."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.data import CalibrationData
+from engine.calibrate.forward import FloatSession
+from engine.calibrate.methods import CalibrationOptions
+from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
+from engine.calibrate.statistics import Statistics
+from engine.calibrate.thresholds import apply_thresholds, calibrate, unsigned_of
+from engine.config import CalibrationType
+from engine.ir import before_calibration, calibration_nodes
+
+logger = logging.getLogger(__name__)
+
+PERCENTILE = 0.99995
+"""The ``max_percentile`` that searches try, besides 1.0."""
+
+MAX_SAMPLES = 16
+"""Samples, evenly spread, on which the search for one method compares the candidates."""
+
+SENSITIVE = 0.999
+"""Nodes of less similarity take the best of several methods."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a search works on.
+
+    Attributes:
+        optimized: float model.
+        placed: model with ``HzCalibration`` nodes without thresholds.
+        statistics: of its tensors, for all candidates.
+        data: calibration data.
+        threads: CPU threads; None for all.
+    """
+
+    optimized: ir.Model
+    placed: ir.Model
+    statistics: Statistics
+    data: CalibrationData
+    threads: int | None = None
+
+
+class Search(ABC):
+    """One way to choose among methods; stateless."""
+
+    log_name: str
+    about_per_channel: str
+
+    @abstractmethod
+    def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+        """The methods to try; of equally good ones the first is taken."""
+
+    @abstractmethod
+    def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
+        """The calibrated model; what was chosen goes to the log."""
+
+
+class ModelwiseSearch(Search):
+    """``default``: the method whose outputs are most similar to the float ones, in the mean over samples.
+
+    The original's choice depends on the first sample, by a rule that does not always hold (CALIBRATION.md 2); a mean is
+    the steadier estimate of what is seen on other data. ``per_channel`` is searched, so it need not be set.
+    """
+
+    log_name = "modelwise search"
+    about_per_channel = "it tries both"
+
+    def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+        """``max``, the percentile and ``kl``, per tensor and per channel."""
+        methods = _elementary(options)
+        return tuple(
+            method.model_copy(update={"per_channel": flag})
+            for method, flag in itertools.product(methods, (False, True))
+        )
+
+    def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
+        """See :meth:`Search.run`."""
+        expected = FloatSession(subject.optimized, threads=subject.threads)
+        models = {
+            candidate: calibrate(subject.placed, subject.statistics, candidate)
+            for candidate in self.candidates(options)
+        }
+        sessions = {candidate: FloatSession(model, threads=subject.threads) for candidate, model in models.items()}
+        scores = dict.fromkeys(models, 0.0)
+        total = len(subject.data)
+        indices = sorted({round(index) for index in np.linspace(0, total - 1, min(total, MAX_SAMPLES))})
+        for index in indices:
+            feed = subject.data.read(index, index + 1)
+            wanted = expected.run(feed)
+            for candidate, session in sessions.items():
+                scores[candidate] += similarity(session.run(feed), wanted) / len(indices)
+        best = max(scores, key=lambda candidate: scores[candidate])
+        for candidate, score in scores.items():
+            logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, score)
+        logger.info("Select %s method.", best.log_name)
+        if best.per_channel:
+            logger.info("Perchannel quantization is enabled.")
+        return models[best]
+
+
+class LayerwiseSearch(Search):
+    """``mix``: ``max``, and the best of all for every node that it makes less similar than :data:`SENSITIVE`.
+
+    A node's similarity is that of its own result on the last sample, all before it being float; the tensors that it
+    reads take the method. Tensors of several sensitive nodes take that of the last one. ``per_channel`` has no effect.
+    """
+
+    log_name = "layerwise search"
+    about_per_channel = "it mixes thresholds per tensor"
+
+    def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+        """``max``, the percentile and ``kl``."""
+        return _elementary(options)
+
+    def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
+        """See :meth:`Search.run`."""
+        base, *others = self.candidates(options)
+        last = subject.data.read(len(subject.data) - 1, len(subject.data))
+        logger.info(
+            "Calculate all sensitivity nodes with %s calibration method using cosine-similarity metric.", base.log_name
+        )
+        found = {base: self._similarities(subject, base, last)}
+        sensitive = [name for name, value in found[base].items() if value < SENSITIVE]
+        for other in others:
+            logger.info(
+                "Calculate top%d sensitivity nodes with %s calibration method using cosine-similarity metric.",
+                len(sensitive),
+                other.log_name,
+            )
+            if sensitive:
+                found[other] = self._similarities(subject, other, last)
+        logger.info(
+            "Topk is not set by the user, select top-%d nodes with cosine-similarity less than %s to merge multi "
+            "calibration methods.",
+            len(sensitive),
+            SENSITIVE,
+        )
+        logger.info("Merge_Info(cosine-similarity)")
+        chosen = {name: max(found, key=lambda option: found[option][name]) for name in sensitive}
+        for name, option in chosen.items():
+            logger.info(
+                "%s: %s -> %s", name, {key.log_name: f"{found[key][name]:.6f}" for key in found}, option.log_name
+            )
+        return self._merged(subject, base, chosen)
+
+    def _similarities(
+        self, subject: Subject, method: CalibrationOptions, feed: Mapping[str, NDArray[Any]]
+    ) -> dict[str, float]:
+        model = calibrate(subject.placed, subject.statistics, method)
+        return local_similarities(model, feed, threads=subject.threads)
+
+    def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
+        """The model with the thresholds of ``base``, and of the ``chosen`` methods on what those nodes read."""
+        thresholds = dict(subject.statistics.thresholds(base))
+        calibrations = {str(node.name): node for node in calibration_nodes(subject.placed)}
+        read = calibrations_by_node(subject.placed)
+        for name, option in chosen.items():
+            of_method = subject.statistics.thresholds(option)
+            for calibration in read[name]:
+                tensor = str(before_calibration(calibrations[calibration].outputs[0]).name)
+                if tensor in of_method:
+                    thresholds[tensor] = of_method[tensor]
+        return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, base))
+
+
+SEARCHES: Mapping[CalibrationType, Search] = MappingProxyType(
+    {CalibrationType.DEFAULT: ModelwiseSearch(), CalibrationType.MIX: LayerwiseSearch()}
+)
+
+
+def candidates_of(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+    """The methods that statistics must serve for ``options``: what a search tries, or ``options`` itself."""
+    search = SEARCHES.get(options.calibration_type)
+    return (options,) if search is None else search.candidates(options)
+
+
+def _elementary(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+    """``max``, the percentile and ``kl`` with the flags of ``options``, per tensor."""
+    plain = CalibrationOptions(asymmetric=options.asymmetric)
+    return (
+        plain,
+        plain.model_copy(update={"max_percentile": PERCENTILE}),
+        plain.model_copy(update={"calibration_type": CalibrationType.KL}),
+    )
