@@ -57,8 +57,8 @@ def _main(contender: str, model: str, batch: str, threads: str) -> None:
 
 def _run_fast(model: str, batch: int, threads: int) -> None:
     from engine.ir import load_model
-    from engine.simulate.bench import random_feed
     from engine.simulate.fast import FastSimulator
+    from engine.simulate.tensors import random_feed
 
     simulator = FastSimulator(load_model(Path(model)), threads)
     feed = random_feed(simulator.inputs, batch)

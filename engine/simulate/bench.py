@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from engine.simulate.fast import FastSimulator, available_cpus
 from engine.simulate.floats import standard_model
 from engine.simulate.reference import ReferenceSimulator
 from engine.simulate.session import is_quantized
-from engine.simulate.tensors import TensorInfo, describe, graph_inputs
+from engine.simulate.tensors import describe, graph_inputs, random_feed
 
 Array = NDArray[Any]
 Contender = Callable[[], object]
@@ -161,20 +160,6 @@ def _row(
     return BenchRow(
         batch, threads, statistics.median(rates["fast"]), _median(rates["float"]), _median(rates["reference"])
     )
-
-
-def random_feed(inputs: Sequence[TensorInfo], batch: int) -> dict[str, Array]:
-    """``batch`` samples of noise: integers over their whole range, normally distributed floats."""
-    rng = np.random.default_rng(0)
-    feed: dict[str, Array] = {}
-    for info in inputs:
-        shape = (info.shape[0] * batch, *info.shape[1:]) if info.shape else ()
-        if np.issubdtype(info.dtype, np.integer):
-            limits = np.iinfo(info.dtype)
-            feed[info.name] = rng.integers(limits.min, limits.max, shape, info.dtype, endpoint=True)
-        else:
-            feed[info.name] = rng.standard_normal(shape).astype(info.dtype)
-    return feed
 
 
 def _calls_per_second(call: Contender, seconds: float, warm: bool = True) -> float:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN, constant_of
 from engine.ops.registry import operator, read_attributes
-from engine.simulate.standard import StandardNode
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs, join_samples, split_samples
 
 Array = NDArray[Any]
@@ -71,6 +70,8 @@ def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
     if node.domain == HORIZON_DOMAIN:
         function: NodeFunction = partial(operator(node.op_type).reference, attributes=read_attributes(node))
     elif node.domain in ("", "ai.onnx"):
+        from engine.simulate.standard import StandardNode  # needs ONNX Runtime, which most quantised graphs do not
+
         function = StandardNode(node, dict(model.opset_imports))
     else:
         raise UnsupportedError(f"node {node.name}: operator {node.domain}::{node.op_type} is not known")

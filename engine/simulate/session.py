@@ -16,7 +16,6 @@ from engine.errors import ConfigError, InferenceError
 from engine.ir import CALIBRATION_OP, HORIZON_DOMAIN
 from engine.ops.registry import OPERATORS
 from engine.simulate.fast import FastSimulator
-from engine.simulate.floats import FloatSimulator
 from engine.simulate.loaders import open_model
 from engine.simulate.reference import ReferenceSimulator
 from engine.simulate.tensors import TensorInfo, graph_inputs
@@ -200,6 +199,8 @@ def _is_preprocessed(value: ir.Value) -> bool:
 
 def _simulator(model: ir.Model, mode: Mode, threads: int | None) -> Simulator:
     if not is_quantized(model):
+        from engine.simulate.floats import FloatSimulator  # needs ONNX Runtime, which quantised models do not
+
         return FloatSimulator(model, threads)
     return ReferenceSimulator(model) if mode is Mode.REFERENCE else FastSimulator(model, threads)
 

@@ -115,3 +115,17 @@ def join_samples(results: Sequence[Mapping[str, Array]], names: Sequence[str]) -
     if len(results) == 1:
         return {name: results[0][name] for name in names}
     return {name: np.concatenate([np.atleast_1d(result[name]) for result in results]) for name in names}
+
+
+def random_feed(inputs: Sequence[TensorInfo], batch: int) -> dict[str, Array]:
+    """``batch`` samples of noise: integers over their whole range, normally distributed floats."""
+    rng = np.random.default_rng(0)
+    feed: dict[str, Array] = {}
+    for info in inputs:
+        shape = (info.shape[0] * batch, *info.shape[1:]) if info.shape else ()
+        if np.issubdtype(info.dtype, np.integer):
+            limits = np.iinfo(info.dtype)
+            feed[info.name] = rng.integers(limits.min, limits.max, shape, info.dtype, endpoint=True)
+        else:
+            feed[info.name] = rng.standard_normal(shape).astype(info.dtype)
+    return feed
