@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from engine.calibrate import (
     collect,
 )
 from engine.calibrate.compare import compare
+from engine.calibrate.search import SEARCHES, Subject
 from engine.config import InputSpec, InputType, Layout, NormType, load_config
 from engine.frontend import preprocess
 from engine.frontend.onnx import load
@@ -111,11 +113,11 @@ def measured(reference_dir: Path, name: str) -> dict[str, Any]:
 
 
 def activation_thresholds(model: ir.Model) -> dict[str, NDArray[np.float32]]:
-    return {
-        str(node.inputs[0].name): read_calibration(node).thresholds
-        for node in calibration_nodes(model)
-        if attribute(node, "quant_attrs") == ACTIVATION_QUANT_ATTRS and node.inputs[0] is not None
-    }
+    return {str(node.inputs[0].name): read_calibration(node).thresholds for node in activation_nodes(model)}
+
+
+def activation_nodes(model: ir.Model) -> list[ir.Node]:
+    return [node for node in calibration_nodes(model) if attribute(node, "quant_attrs") == ACTIVATION_QUANT_ATTRS]
 
 
 @pytest.mark.parametrize("name", PER_TENSOR)
@@ -148,6 +150,39 @@ def test_similarity_figures_equal_the_printed_ones(reference_dir: Path, efficien
     # The original adds up in float32: it prints cosines up to 1.000012.
     printed = {row["node"]: float(row["cosine"]) for row in theirs["nodes"]}
     assert {name: ours.nodes[name] for name in printed} == pytest.approx(printed, abs=2e-5)
+
+
+@pytest.mark.parametrize("name", ["opt_asym", "opt_both"])
+def test_asymmetric_changes_the_same_types(reference_dir: Path, efficientnet: EfficientNet, name: str) -> None:
+    model = calibrate(efficientnet.placed, efficientnet.statistics, CalibrationOptions(asymmetric=True))
+    theirs = measured(reference_dir, name)["activation_thresholds"]
+    ours = activation_thresholds(model)
+    types = {str(node.inputs[0].name): read_calibration(node).qtype for node in activation_nodes(model)}
+    assert types == {key: value["qtype"] for key, value in theirs.items()}
+    assert ours == {key: pytest.approx(value["thresholds"], rel=FLOAT32) for key, value in theirs.items()}
+
+
+def test_asymmetric_similarity_figures_equal_the_printed_ones(reference_dir: Path, efficientnet: EfficientNet) -> None:
+    model = calibrate(efficientnet.placed, efficientnet.statistics, CalibrationOptions(asymmetric=True))
+    (output,) = compare(efficientnet.optimized, model, efficientnet.data.read(0, 1)).outputs.values()
+    printed = measured(reference_dir, "opt_asym")["output"]
+    for key in ("cosine", "l1", "l2", "chebyshev"):
+        assert getattr(output, key) == pytest.approx(printed[key], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mix", "default", "default_pc"])
+def test_searches_choose_the_same_methods(
+    reference_dir: Path, efficientnet: EfficientNet, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = CalibrationOptions(calibration_type=name.removesuffix("_pc"), per_channel=name.endswith("_pc"))
+    subject = Subject(efficientnet.optimized, efficientnet.placed, efficientnet.statistics, efficientnet.data)
+    with caplog.at_level(logging.INFO, logger="engine"):
+        ours = activation_thresholds(SEARCHES[options.calibration_type].run(subject, options))
+    theirs = measured(reference_dir, name)
+    values = {key: value["thresholds"] for key, value in theirs["activation_thresholds"].items()}
+    different = {key for key in ours if not np.allclose(ours[key], values[key], rtol=2 * FLOAT32, atol=0)}
+    assert different <= WITHOUT_CHANNELS
+    assert [line for line in theirs["log"][1:] if line not in caplog.text] == []
 
 
 def test_golden_thresholds_are_maxima_of_their_tensors(reference_dir: Path) -> None:

@@ -1,0 +1,132 @@
+"""Methods that choose among others, sensitivities, bias correction, and the log of a calibration."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
+from engine.calibrate.bias import correct_biases, mean_errors
+from engine.calibrate.search import SENSITIVE, candidates_of
+from engine.calibrate.sensitivity import GatedSession, calibrations_by_node, local_similarities, sensitivities
+from engine.config import CalibrationType
+from engine.ir import calibration_nodes, read_calibration, to_bytes
+from engine.place import PlacementOptions, place
+from tests.engine.calibrate.models import residual
+
+DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
+
+
+def run(**options: object) -> ir.Model:
+    model = residual()
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    return run_calibration(model, placed, ArrayData(DATA), CalibrationOptions.model_validate(options))
+
+
+def thresholds(model: ir.Model) -> dict[str, list[float]]:
+    return {str(node.name): read_calibration(node).thresholds.tolist() for node in calibration_nodes(model)}
+
+
+def test_default_is_no_worse_than_any_candidate() -> None:
+    expected = FloatSession(residual()).run(DATA)["y"]
+
+    def similarity(model: ir.Model) -> float:
+        found = FloatSession(model).run(DATA)["y"]
+        norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
+        return float(((found * expected).sum(axis=1) / norms).mean())
+
+    candidates = candidates_of(CalibrationOptions(calibration_type=CalibrationType.DEFAULT))
+    best = max(similarity(run(**candidate.model_dump())) for candidate in candidates)
+    assert similarity(run(calibration_type="default")) >= best - 1e-6
+
+
+def test_mix_is_max_where_no_node_is_sensitive(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="engine"):
+        mixed = run(calibration_type="mix")
+    worst = min(local_similarities(run(), {"x": DATA["x"][-1:]}).values())
+    assert ("select top-0 nodes" in caplog.text) == (worst >= SENSITIVE)
+    if worst >= SENSITIVE:
+        assert thresholds(mixed) == thresholds(run())
+
+
+def test_mix_takes_the_best_method_for_sensitive_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.calibrate.search.SENSITIVE", 1.1)
+    feed = {"x": DATA["x"][-1:]}
+    mixed = local_similarities(run(calibration_type="mix"), feed)
+    assert (
+        mixed["conv0"]
+        == max(
+            local_similarities(run(**option.model_dump()), feed)["conv0"]
+            for option in candidates_of(CalibrationOptions())
+        )
+        or mixed["conv0"] >= local_similarities(run(), feed)["conv0"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ({}, ["Run calibration model with max method."]),
+        (
+            {"asymmetric": True, "bias_correction": True},
+            [
+                "Run calibration model with max:asymmetric method.",
+                "Asymmetric quantization is enabled.",
+                "Run calibration model with bias correction method with bias samples: 8.",
+            ],
+        ),
+        (
+            {"per_channel": True},
+            ["Run calibration model with max:per_channel method.", "Perchannel quantization is enabled."],
+        ),
+        (
+            {"max_percentile": 0.9999, "per_channel": True},
+            ["Run calibration model with max-percentile:percentile=0.9999,per_channel method."],
+        ),
+        ({"calibration_type": "default"}, ["Run calibration model with modelwise search method.", "Select "]),
+        (
+            {"calibration_type": "mix", "per_channel": True},
+            ["Run calibration model with layerwise search method.", "per_channel has no effect", "Merge_Info"],
+        ),
+    ],
+)
+def test_the_log_says_what_was_done(
+    caplog: pytest.LogCaptureFixture, options: dict[str, object], lines: list[str]
+) -> None:
+    with caplog.at_level(logging.INFO, logger="engine"):
+        run(**options)
+    assert [line for line in lines if line not in caplog.text] == []
+
+
+def test_bias_correction_brings_the_means_back() -> None:
+    plain = run()
+    before = to_bytes(plain)
+    corrected = correct_biases(plain, ArrayData(DATA), 10)
+    errors = {name: np.abs(error).max() for name, error in mean_errors(plain, ArrayData(DATA), 10).items()}
+    # The other runs of the corrected model start from the same float tensors, so the mean error is gone but for
+    # what the correction itself, being in the float path too, cannot change: quantised less plain stays as it is.
+    found, wanted = FloatSession(corrected).run(DATA)["y"], FloatSession(residual()).run(DATA)["y"]
+    old = FloatSession(plain).run(DATA)["y"]
+    assert errors.keys() == {"conv0", "conv1"}
+    assert to_bytes(plain) == before
+    assert np.abs((found - wanted).mean(axis=0)).max() < np.abs((old - wanted).mean(axis=0)).max()
+
+
+def test_gates_switch_single_nodes() -> None:
+    calibrated = run()
+    session = GatedSession(calibrated)
+    names = {str(node.name) for node in calibration_nodes(calibrated)}
+    np.testing.assert_allclose(session.run(DATA, ())["y"], FloatSession(residual()).run(DATA)["y"], rtol=1e-5)
+    np.testing.assert_allclose(
+        session.run(DATA, names)["y"], FloatSession(calibrated).run(DATA)["y"], rtol=1e-3, atol=1e-3
+    )
+
+
+def test_sensitivities_cover_every_node_that_reads_calibrated_tensors() -> None:
+    calibrated = run()
+    found = sensitivities(calibrated, {"x": DATA["x"][:2]})
+    assert found.keys() == calibrations_by_node(calibrated).keys()
+    assert all(0.9 < value <= 1.0 + 1e-9 for value in found.values())
