@@ -26,7 +26,7 @@ from engine.calibrate import (
 from engine.calibrate.compare import Comparison, Distance, compare
 from engine.compile import CompiledModel, CompileMode, CompileOptions, InputSource, OptimizeLevel, compile_model
 from engine.compile.partition import CPU_OPS, Device, is_border_copy
-from engine.config import Config, InputSpec, check_implemented
+from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_implemented
 from engine.errors import ConfigError, ModelError
 from engine.frontend import preprocess
 from engine.frontend.onnx import input_names, load
@@ -159,40 +159,87 @@ def convert(config: Config) -> ConversionResult:
     return work.result(compiled, placement, nodes, outputs)
 
 
-def check(model: Path, march: str, input_shapes: Mapping[str, tuple[int, ...]]) -> ConversionResult:
-    """Convert with fixed thresholds and without data, to see where nodes run and how fast the model will be.
+@dataclass(frozen=True)
+class Draft:
+    """What a conversion without data is asked for.
 
-    The models are left in ``.hb_check``.
+    Attributes:
+        march: BPU architecture.
+        input_shapes: shapes by input name, over those of the file.
+        input_type: run-time format of all image inputs (four dimensions, as many channels as the format has); others,
+            and all with ``featuremap``, are fed as they are.
+        node_info: device and data types by node name.
+        compile: compiler parameters.
+    """
+
+    march: str
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    input_type: InputType = InputType.FEATUREMAP
+    node_info: Mapping[str, NodeInfo] = field(default_factory=dict)
+    compile: CompileOptions = field(default_factory=CompileOptions)
+
+
+def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionResult:
+    """Convert with fixed thresholds and without data, to see where nodes run and how fast the model will be.
 
     Args:
         model: an ONNX file.
-        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
-        input_shapes: shapes by input name, over those of the file.
+        wanted: march, inputs and options.
+        folder: where the calibrated and quantised models are left; ``None`` to write nothing.
 
     Raises:
-        UnsupportedError: an operator or version that cannot be converted.
+        UnsupportedError: an operator, version or option that cannot be converted.
         ModelError: the file cannot be read or is not valid.
-        ConfigError: ``input_shapes`` does not fit the model.
+        ConfigError: ``wanted`` does not fit the model.
     """
-    work = _Workspace(CHECK_FOLDER, model.stem)
+    work = _Workspace(folder, model.stem)
     with work.stage(Stage.PREPARE, "prepare the onnx model"):
-        source = load(model, input_shapes)
-        original = preprocess.insert(source, [InputSpec(name=str(value.name)) for value in source.graph.inputs])
+        source = load(model, wanted.input_shapes)
+        original = preprocess.insert(source, [_drafted_input(value, wanted) for value in source.graph.inputs])
     work.keep(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
-        optimized = optimize(original, march)
-        placement = place(optimized, march)
+        optimized = optimize(original, wanted.march)
+        placement = place(optimized, wanted.march, PlacementOptions(node_info=node_requests(wanted.node_info)))
         _log_placement(placement)
     work.keep(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):
         calibrated = apply_thresholds(placement.model, None)
     work.save(calibrated, "calibrated")
     with work.stage(Stage.QUANTIZE, "quantize the model"):
-        quantized = quantize(calibrated, march)
+        quantized = quantize(calibrated, wanted.march)
     work.save(quantized, "quantized")
-    with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
-        compiled = compile_model(quantized, march, CompileOptions(), model.stem)
+    with work.stage(Stage.COMPILE, f"compile the model with march {wanted.march}"):
+        compiled = compile_model(quantized, wanted.march, wanted.compile, model.stem)
     return work.result(compiled, placement, node_rows(compiled, calibrated, {}), ())
+
+
+def _drafted_input(value: ir.Value, wanted: Draft) -> InputSpec:
+    """An image input of ``wanted.input_type`` where ``value`` can be one, else a feature map."""
+    name, shape = str(value.name), shape_of(value)
+    channels = 1 if wanted.input_type is InputType.GRAY else 3
+    layout = next((layout for layout, axis in _CHANNEL_AXIS.items() if len(shape) == 4 and shape[axis] == channels), None)
+    if wanted.input_type is InputType.FEATUREMAP or layout is None:
+        return InputSpec(name=name)
+    train = _TRAINED_ON.get(wanted.input_type, InputType.RGB)
+    return InputSpec(name=name, type_train=train, layout_train=layout, type_rt=wanted.input_type)
+
+
+_CHANNEL_AXIS = {Layout.NCHW: 1, Layout.NHWC: 3}
+_TRAINED_ON = {InputType.GRAY: InputType.GRAY, InputType.BGR: InputType.BGR, InputType.YUV444: InputType.YUV444}
+"""``input_type_train`` of a draft per run-time format, where it is not rgb."""
+
+
+def node_requests(node_info: Mapping[str, NodeInfo]) -> dict[str, NodeTypes]:
+    """``node_info`` as the placement takes it."""
+    return {
+        name: NodeTypes(
+            on=info.on and info.on.value,
+            input_type=info.input_type and info.input_type.value,
+            input_types={index: kind.value for index, kind in info.input_types.items()},
+            output_type=info.output_type and info.output_type.value,
+        )
+        for name, info in node_info.items()
+    }
 
 
 def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
@@ -201,15 +248,7 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     Raises:
         ConfigError: both output types are asked for.
     """
-    requests = {
-        name: NodeTypes(
-            on=info.on and info.on.value,
-            input_type=info.input_type and info.input_type.value,
-            input_types={index: kind.value for index, kind in info.input_types.items()},
-            output_type=info.output_type and info.output_type.value,
-        )
-        for name, info in config.model_parameters.node_info.items()
-    }
+    requests = node_requests(config.model_parameters.node_info)
     for name, kind in config.model_parameters.set_node_data_type.items():
         requests.setdefault(name, NodeTypes(output_type=kind.value))
     options = config.calibration_parameters.optimization
@@ -298,9 +337,9 @@ def float_name(value: ir.Value) -> str:
 
 @dataclass(frozen=True)
 class _Workspace:
-    """The folder of a conversion, what has been made so far, and how long that took."""
+    """The folder of a conversion (``None``: nothing is written), what has been made so far, and how long that took."""
 
-    folder: Path
+    folder: Path | None
     prefix: str
     models: dict[str, ir.Model] = field(default_factory=dict)
     timings: dict[Stage, float] = field(default_factory=dict)
@@ -322,11 +361,15 @@ class _Workspace:
     def save(self, model: ir.Model, stage: str) -> None:
         """Remember the model of a stage and write it."""
         self.keep(model, stage)
+        if self.folder is None:
+            return
         self.files[stage] = save_model(model, self.folder / f"{self.prefix}_{stage}_model.onnx")
         logger.info("Saving model: %s.", self.files[stage].name)
 
     def write(self, content: bytes, kind: str, suffix: str) -> None:
         """Write another file of the conversion."""
+        if self.folder is None:
+            return
         self.files[kind] = write_atomically(self.folder / f"{self.prefix}{suffix}", content)
         logger.info("Saving: %s.", self.files[kind].name)
 
@@ -359,6 +402,8 @@ def _open_data(config: Config, source: ir.Model, specs: tuple[InputSpec, ...]) -
         source, specs, calibration.cal_data_dir, calibration.cal_data_type, preprocess_on=calibration.preprocess_on
     )
     logger.info("There are %d samples in the calibration data set.", len(data))
+    for doubt in data.doubts():
+        logger.warning("%s.", doubt)
     for file, md5 in data.first_files().items():
         logger.info("md5 of the first calibration file %s: %s", file, md5)
     return data

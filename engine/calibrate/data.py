@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ Shape = tuple[int, ...]
 
 RAW_TYPES: Mapping[str, type[np.generic]] = {"float32": np.float32, "uint8": np.uint8}
 """``cal_data_type``: what raw binary files hold."""
+
+ADVISED_SAMPLES = 20
+"""Fewer calibration samples than this raise a warning."""
 
 FLOAT_SUFFIX = "_f32"
 """Folders of images whose name ends so hold float32 where ``cal_data_type`` does not say otherwise."""
@@ -167,6 +170,22 @@ class FolderData(CalibrationData):
                 sha.update(f"{file.name} {_md5(file)}\n".encode())
         return sha.hexdigest()
 
+    def doubts(self) -> Iterator[str]:
+        """What is legal and hardly meant: too few samples, files that hold NaN, infinity or nothing but zeros.
+
+        Reads every file once; images (``preprocess_on``) only count.
+
+        Raises:
+            CalibrationDataError: a file cannot be read as the input that it is for.
+        """
+        if len(self) < ADVISED_SAMPLES:
+            yield f"{len(self)} calibration samples are few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
+        for folder in self._folders:
+            for index in range(0 if folder.images else len(folder.files)):
+                problem = _doubt(folder.read(index))
+                if problem is not None:
+                    yield f"{folder.files[index]}: {problem}"
+
     def first_files(self) -> dict[str, str]:
         """The first file of every input and its MD5 sum, as the log of a conversion shows them."""
         return {str(folder.files[0]): _md5(folder.files[0]) for folder in self._folders}
@@ -296,6 +315,16 @@ def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
     if spec.type_train is InputType.BGR:
         pixels = pixels[..., ::-1]
     return np.ascontiguousarray((pixels.transpose(2, 0, 1) if nchw else pixels)[np.newaxis])
+
+
+def _doubt(array: Array) -> str | None:
+    """What is doubtful about one sample."""
+    if array.dtype.kind == "f":
+        if np.isnan(array).any():
+            return "holds NaN, which is left out of the statistics; is cal_data_type right?"
+        if np.isinf(array).any():
+            return "holds infinity, which becomes a threshold of 3.4028235e38; is cal_data_type right?"
+    return None if array.any() else "holds nothing but zeros"
 
 
 def _md5(file: Path) -> str:
