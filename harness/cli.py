@@ -78,10 +78,16 @@ def run(
     suite: Annotated[str, typer.Argument(help="Name of a bundled suite, or a YAML file.")],
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
-        str, typer.Option(help="serial, processes, or package.module:factory (a function of the worker count).")
+        str,
+        typer.Option(
+            help="serial, processes, dask://host:port or package.module:factory (of a worker count)."
+        ),
     ] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; default: one per CPU.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run trials again that have a result.")] = False,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds that a trial may take; default: an hour.")
+    ] = None,
     retry: Annotated[Retry, typer.Option(help="Run trials again that failed.")] = Retry.NONE,
     tracking_uri: Annotated[
         str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
@@ -93,7 +99,7 @@ def run(
 ) -> None:
     """Sweep a suite: convert, simulate and score every trial; finished trials are not run again."""
     from engine.simulate.fast import available_cpus
-    from harness.execution import Plan, executor_factory
+    from harness.execution import DEFAULT_TIME_LIMIT, Plan, executor_factory
     from harness.pipeline import Bench
     from harness.suites import open_suite
     from harness.sweep import find_baseline, run_suite
@@ -106,6 +112,7 @@ def run(
         workers=workers,
         fresh=fresh,
         retry_failed=retry is Retry.FAILED,
+        time_limit=time_limit or DEFAULT_TIME_LIMIT,
     )
     with _progress() as progress:
         try:

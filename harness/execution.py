@@ -1,86 +1,83 @@
 """Sweeps: trials on any ``concurrent.futures.Executor``, one typed result each, whatever happens to a worker.
 
-The coordinator hands out one preparation per (model, march, data), then its trials. A task that a worker does not
-survive is tried once more, alone; if it kills its worker again it is recorded as failed, and only it.
+The coordinator hands out one preparation per (model, march, data), then its trials. Workers compute each task in a
+child process (:mod:`harness.isolation`), so that a trial can take down nothing but itself. Should an executor lose
+workers all the same, what they were at is tried once more, one task alone at a time.
 """
 
 from __future__ import annotations
 
 import importlib
-import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
+    CancelledError,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from engine.errors import ConfigError
-from harness.pipeline import Bench, Preparation, Prepared, prepare, run_trial
+from harness.isolation import Reply, Task, children, run_task
+from harness.pipeline import Bench, Preparation, Prepared
 from harness.trials import Failure, Outcome, Symptom, TrialResult, TrialSpec
-
-T = TypeVar("T")
 
 ExecutorFactory = Callable[[int], Executor]
 """Makes an executor with so many workers."""
 
 DEFAULT_EXECUTOR = "processes"
 
-TRIALS_PER_WORKER = 100
-"""A worker is replaced after so many tasks: what leaks in a library stays bounded."""
+
+def processes(workers: int) -> Executor:
+    """So many tasks at a time, each in a child process of its own."""
+    return _LocalExecutor(workers, "trial")
 
 
 def serial(workers: int) -> Executor:
-    """Everything in this process, one task after the other, whatever ``workers`` says."""
+    """One task after the other, in a child process too, whatever ``workers`` says."""
     del workers
-    return ThreadPoolExecutor(1, "trial")
+    return _LocalExecutor(1, "trial")
 
 
-def processes(workers: int) -> Executor:
-    """Fresh processes: nothing is inherited from threads or libraries of this one."""
-    context = multiprocessing.get_context("spawn")
-    return _QuietPool(workers, mp_context=context, initializer=_start_worker, max_tasks_per_child=TRIALS_PER_WORKER)
+class _LocalExecutor(ThreadPoolExecutor):
+    """Threads that wait for children."""
 
-
-class _QuietPool(ProcessPoolExecutor):
-    """Its workers end silently on Ctrl-C, from their first moment on; the coordinator says what there is to say."""
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """As that of the base class, which starts workers here: they inherit that SIGINT has to wait."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return super().submit(fn, *args, **kwargs)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As that of the base class; what is still computing, which is so after an interrupt only, ends at once."""
+        super().shutdown(wait=False, cancel_futures=cancel_futures)
+        children().kill()
+        super().shutdown(wait=wait)
 
 
 EXECUTORS: dict[str, ExecutorFactory] = {"serial": serial, DEFAULT_EXECUTOR: processes}
 
+DASK = "dask://"
+"""What the name of an executor on a Dask cluster begins with; the address of its scheduler follows."""
+
 
 def executor_factory(name: str) -> ExecutorFactory:
-    """The factory behind ``--executor``: a key of :data:`EXECUTORS`, or ``package.module:factory``.
+    """The factory behind ``--executor``: a key of :data:`EXECUTORS`, ``dask://host:port``, ``package.module:factory``.
 
     Raises:
         ConfigError: there is no such executor.
     """
     if name in EXECUTORS:
         return EXECUTORS[name]
+    if name.startswith(DASK):
+        from harness.dask_executor import DaskExecutor  # an extra
+
+        return lambda workers: DaskExecutor(name.removeprefix(DASK))
     module, _, attribute = name.partition(":")
     if not module or not attribute:
-        raise ConfigError(f"--executor {name!r}: allowed are {', '.join(sorted(EXECUTORS))} and package.module:factory")
+        raise ConfigError(
+            f"--executor {name!r}: allowed are {', '.join(sorted(EXECUTORS))}, dask://host:port and "
+            "package.module:factory"
+        )
     try:
         factory = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
@@ -104,6 +101,10 @@ class Observer(Protocol):
         """A trial has a result; ``reused``: from an earlier sweep."""
 
 
+DEFAULT_TIME_LIMIT = 3600.0
+"""Seconds after which a task counts as hung."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a sweep runs.
@@ -111,9 +112,11 @@ class Plan:
     Attributes:
         bench: where.
         executor: makes the executor.
-        workers: trials at a time.
+        workers: trials at a time, where the executor does not know better (attribute ``capacity``).
         fresh: run trials that have a result again.
         retry_failed: run trials that failed again.
+        time_limit: seconds that a trial or preparation may take; None for no limit.
+        stages: module that offers ``prepare`` and ``run_trial``.
     """
 
     bench: Bench
@@ -121,6 +124,19 @@ class Plan:
     workers: int = 2
     fresh: bool = False
     retry_failed: bool = False
+    time_limit: float | None = DEFAULT_TIME_LIMIT
+    stages: str = "harness.pipeline"
+
+    def task(self, key: str, **what: Any) -> Task:
+        """A task of this plan."""
+        return Task(
+            key=key,
+            workdir=str(self.bench.workdir),
+            stages=self.stages,
+            threads=self.bench.threads,
+            time_limit=self.time_limit,
+            **what,
+        )
 
 
 def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observer] = ()) -> list[TrialResult]:
@@ -155,24 +171,16 @@ class _TrialTask:
     spec: TrialSpec
     statistics: str
 
-    @property
-    def key(self) -> str:
-        return self.spec.key
-
-    def submit(self, executor: Executor, bench: Bench) -> Future[TrialResult]:
-        return executor.submit(run_trial, self.spec, self.statistics, bench)
+    def to_run(self, plan: Plan) -> Task:
+        return plan.task(self.spec.key, spec=self.spec, statistics=self.statistics)
 
 
 @dataclass(frozen=True)
 class _PreparationTask:
     preparation: Preparation
 
-    @property
-    def key(self) -> str:
-        return self.preparation.key
-
-    def submit(self, executor: Executor, bench: Bench) -> Future[Prepared]:
-        return executor.submit(prepare, self.preparation, bench)
+    def to_run(self, plan: Plan) -> Task:
+        return plan.task(self.preparation.key, preparation=self.preparation)
 
 
 _Task = _TrialTask | _PreparationTask
@@ -192,7 +200,7 @@ class _Coordinator:
     missing: Sequence[TrialSpec]
     _queue: deque[_Task] = field(default_factory=deque)
     _suspects: deque[_Task] = field(default_factory=deque)
-    _running: dict[Future[Any], _Task] = field(default_factory=dict)
+    _running: dict[Future[str], _Task] = field(default_factory=dict)
 
     def run(self) -> Iterator[_Event]:
         """Results and preparations as they come; ends the executor, also when the caller is interrupted."""
@@ -206,7 +214,7 @@ class _Coordinator:
                 done, _ = wait(self._running, return_when=FIRST_COMPLETED)
                 broken = False
                 for future in done:
-                    error = future.exception()
+                    error = _error_of(future)
                     broken |= isinstance(error, BrokenExecutor)
                     yield from self._settle(self._running.pop(future), future, error)
                 if broken:
@@ -222,12 +230,13 @@ class _Coordinator:
             if not self._running:
                 self._submit(executor, self._suspects[0])
             return
-        while self._queue and len(self._running) <= self.plan.workers:
+        capacity: int = getattr(executor, "capacity", self.plan.workers)
+        while self._queue and len(self._running) <= capacity:
             self._submit(executor, self._queue.popleft())
 
     def _submit(self, executor: Executor, task: _Task) -> None:
         try:
-            future: Future[Any] = task.submit(executor, self.plan.bench)
+            future = executor.submit(run_task, task.to_run(self.plan).model_dump_json())
         except BrokenExecutor as error:  # a worker died since the last look; the task was not there yet
             future = Future()
             future.set_exception(error)
@@ -236,10 +245,10 @@ class _Coordinator:
     def _drain(self) -> Iterator[_Event]:
         """Settle the tasks that a broken executor takes down with it."""
         for future, task in list(self._running.items()):
-            yield from self._settle(task, future, future.exception())
+            yield from self._settle(task, future, _error_of(future))
         self._running.clear()
 
-    def _settle(self, task: _Task, future: Future[Any], error: BaseException | None) -> Iterator[_Event]:
+    def _settle(self, task: _Task, future: Future[str], error: BaseException | None) -> Iterator[_Event]:
         """Events of a task that is done."""
         alone = bool(self._suspects) and self._suspects[0] is task
         if isinstance(error, BrokenExecutor) and not alone:
@@ -248,13 +257,15 @@ class _Coordinator:
         if alone:
             self._suspects.popleft()
         if error is not None:
-            yield from self._failed(task, self._failure(task, error))
+            yield from self._failed(task, Failure(stage="start", symptom=_symptom(error), message=_describe(error)))
             return
-        result = future.result()
-        if isinstance(task, _PreparationTask) and isinstance(result, Prepared):
-            yield from self._prepared(task.preparation, result)
-        elif isinstance(result, TrialResult):
-            yield result
+        reply = Reply.model_validate_json(future.result())
+        if reply.failure is not None:
+            yield from self._failed(task, reply.failure)
+        elif reply.prepared is not None and isinstance(task, _PreparationTask):
+            yield from self._prepared(task.preparation, reply.prepared)
+        elif reply.result is not None:
+            yield reply.result
 
     def _prepared(self, preparation: Preparation, prepared: Prepared) -> Iterator[_Event]:
         """The trials of ``preparation`` may run now: before other preparations, so that results come early."""
@@ -279,16 +290,6 @@ class _Coordinator:
             self.plan.bench.store.put(Outcome(result))
             yield result
 
-    def _failure(self, task: _Task, error: BaseException) -> Failure:
-        """What a task died of, in the stage that its journal names."""
-        journal = self.plan.bench.journal(task.key)
-        try:
-            stage = journal.read_text(encoding="utf-8")
-            journal.unlink()
-        except OSError:
-            stage = "start"
-        return Failure(stage=stage, symptom=_symptom(error), message=_describe(error))
-
 
 def group(specs: Iterable[TrialSpec]) -> list[Preparation]:
     """One preparation per model, march and data, in the order of the trials."""
@@ -299,13 +300,22 @@ def group(specs: Iterable[TrialSpec]) -> list[Preparation]:
     return [Preparation(specs=tuple(members)) for members in groups.values()]
 
 
+def _error_of(future: Future[str]) -> BaseException | None:
+    try:
+        return future.exception()
+    except CancelledError as error:  # the cluster is gone
+        return error
+
+
+def _lost_worker(error: BaseException) -> bool:
+    return isinstance(error, BrokenExecutor | CancelledError) or type(error).__name__ == "KilledWorker"
+
+
 def _symptom(error: BaseException) -> Symptom:
-    if isinstance(error, BrokenExecutor):
-        return Symptom.WORKER_DIED
-    return Symptom.OUT_OF_MEMORY if isinstance(error, MemoryError) else Symptom.DEFECT
+    return Symptom.WORKER_DIED if _lost_worker(error) else Symptom.DEFECT
 
 
 def _describe(error: BaseException) -> str:
-    if isinstance(error, BrokenExecutor):
-        return "the worker process ended abruptly; out of memory, killed, or crashed in native code"
+    if _lost_worker(error):
+        return f"the executor lost the worker ({type(error).__name__})"
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -78,12 +78,14 @@ class Symptom(StrEnum):
         REFUSED: the engine or harness refused, with a message for the user.
         DEFECT: an exception that nobody foresaw.
         OUT_OF_MEMORY: Python could not allocate.
+        TIMED_OUT: it took longer than the time limit.
         WORKER_DIED: the process that computed it went away.
     """
 
     REFUSED = "refused"
     DEFECT = "defect"
     OUT_OF_MEMORY = "out of memory"
+    TIMED_OUT = "timed out"
     WORKER_DIED = "worker died"
 
 

@@ -105,6 +105,12 @@ def run_trial(trial: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
         case "killer_once" if not (bench.workdir / "killed").exists():
             (bench.workdir / "killed").touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        case "crasher":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "quitter":
+            os._exit(3)
+        case "hanging":
+            time.sleep(3600)
         case "refused":
             outcome = Outcome(failed(trial))
             bench.store.put(outcome)

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,25 +22,34 @@ from harness.pipeline import Bench
 from harness.trials import Symptom, TrialResult, TrialSpec
 from tests.harness import fakes
 
-IN_PROCESS = ("serial", "tests.harness.fakes:two_threads")
-ALL = (*IN_PROCESS, "processes")
+ALL = ("serial", "processes", "tests.harness.fakes:two_threads", "dask")
 
 
-@pytest.fixture(autouse=True)
-def _fake_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "prepare", fakes.prepare)
-    monkeypatch.setattr(execution, "run_trial", fakes.run_trial)
+@pytest.fixture(scope="session")
+def dask_cluster() -> Iterator[str]:
+    """Address of a real cluster on loopback: a scheduler and two worker processes."""
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        yield cluster.scheduler_address.removeprefix("tcp://")
 
 
-def plan(folder: Path, executor: str, **options: bool) -> Plan:
-    return Plan(bench=Bench(folder), executor=executor_factory(executor), workers=2, **options)
+@pytest.fixture(params=ALL)
+def executor(request: pytest.FixtureRequest) -> str:
+    """Every executor by the name that a user gives it."""
+    return f"dask://{request.getfixturevalue('dask_cluster')}" if request.param == "dask" else request.param
+
+
+def plan(folder: Path, executor: str, **options: Any) -> Plan:
+    factory = executor_factory(executor)
+    return Plan(bench=Bench(folder), executor=factory, workers=2, stages="tests.harness.fakes", **options)
 
 
 def by_model(results: list[TrialResult]) -> dict[str, TrialResult]:
     return {result.spec.model: result for result in results}
 
 
-@pytest.mark.parametrize("executor", ALL)
 def test_results_come_in_order_and_preparation_once_per_model(tmp_path: Path, executor: str) -> None:
     specs = [fakes.spec(model, settings) for model in ("a", "b") for settings in (fakes.Settings(), fakes.KL)]
     log = fakes.Log()
@@ -51,7 +62,6 @@ def test_results_come_in_order_and_preparation_once_per_model(tmp_path: Path, ex
     assert {result.spec.key for result, reused in log.results if not reused} == {spec.key for spec in specs}
 
 
-@pytest.mark.parametrize("executor", ALL)
 def test_a_failure_costs_its_own_trial_only(tmp_path: Path, executor: str) -> None:
     specs = [fakes.spec(model) for model in ("a", "defect", "refused", "unprepared", "hungry", "b")]
     results = by_model(run_sweep(specs, plan(tmp_path, executor)))
@@ -68,17 +78,31 @@ def test_a_failure_costs_its_own_trial_only(tmp_path: Path, executor: str) -> No
     assert list((tmp_path / "running").iterdir()) == []
 
 
-def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path: Path) -> None:
-    specs = [fakes.spec(model) for model in ("a", "killer", "b", "killer_once", "c")]
-    results = by_model(run_sweep(specs, plan(tmp_path, "processes")))
-    assert {model for model, result in results.items() if not result.ok} == {"killer"}
-    failure = results["killer"].failure
-    assert failure is not None
-    assert (failure.stage, failure.symptom) == ("simulate", Symptom.WORKER_DIED)
-    assert results["killer_once"].ok
+def test_a_worker_that_dies_or_hangs_costs_its_own_trial_only(tmp_path: Path, executor: str) -> None:
+    specs = [fakes.spec(model) for model in ("a", "killer", "b", "hanging", "crasher", "c", "quitter", "d")]
+    results = by_model(run_sweep(specs, plan(tmp_path, executor, time_limit=2.0)))
+    failures = {model: result.failure for model, result in results.items() if result.failure}
+    assert {model: (f.stage, f.symptom) for model, f in failures.items()} == {
+        "killer": ("simulate", Symptom.WORKER_DIED),
+        "hanging": ("simulate", Symptom.TIMED_OUT),
+        "crasher": ("simulate", Symptom.WORKER_DIED),
+        "quitter": ("simulate", Symptom.WORKER_DIED),
+    }
+    assert "SIGKILL" in failures["killer"].message
+    assert "longer than 2 s" in failures["hanging"].message
+    assert "SIGSEGV" in failures["crasher"].message
+    assert "exit code 3" in failures["quitter"].message
+    assert fakes.notes(tmp_path).count(f"run {specs[1].id}") == 1
 
 
-@pytest.mark.parametrize("executor", IN_PROCESS)
+def test_what_failed_is_retried_on_demand(tmp_path: Path, executor: str) -> None:
+    specs = [fakes.spec(model) for model in ("a", "killer_once")]
+    assert [result.ok for result in run_sweep(specs, plan(tmp_path, executor))] == [True, False]
+    assert [result.ok for result in run_sweep(specs, plan(tmp_path, executor))] == [True, False]
+    assert [result.ok for result in run_sweep(specs, plan(tmp_path, executor, retry_failed=True))] == [True, True]
+    assert fakes.notes(tmp_path).count(f"run {specs[0].id}") == 1
+
+
 def test_finished_trials_are_reused(tmp_path: Path, executor: str) -> None:
     specs = [fakes.spec(model) for model in ("a", "refused")]
     first = run_sweep(specs, plan(tmp_path, executor))
@@ -127,7 +151,7 @@ def test_an_interrupt_ends_the_sweep_and_keeps_finished_trials(tmp_path: Path) -
 def test_sigint_ends_a_sweep_on_processes_without_a_word_of_theirs(tmp_path: Path, to_group: bool) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.harness import fakes, test_execution as t;"
-        "from harness import execution; execution.prepare, execution.run_trial = fakes.prepare, fakes.run_trial;"
+        "from harness import execution;"
         "specs = [fakes.spec('slow', evaluation_samples=n) for n in range(1, 9)]\n"
         "if __name__ == '__main__':\n"
         "    try: execution.run_sweep(specs, t.plan(Path(sys.argv[1]), 'processes'))\n"
@@ -153,6 +177,18 @@ def test_sigint_ends_a_sweep_on_processes_without_a_word_of_theirs(tmp_path: Pat
     assert process.returncode == 130
     assert errors == ""
     assert len(fakes.notes(tmp_path)) < 8
+    wait_for(lambda: not descendants(process.pid))
+
+
+def descendants(session: int) -> list[int]:
+    """Processes of a session; it was opened for the sweep alone."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -165,7 +201,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("threads", "allowed are processes, serial and package.module:factory"),
+        ("threads", "allowed are processes, serial, dask://host:port and package.module:factory"),
         ("no.such.module:x", "cannot be imported"),
         ("tests.harness.fakes:nothing", "cannot be imported"),
         ("tests.harness.fakes:SAMPLES", "is int, expected a function"),

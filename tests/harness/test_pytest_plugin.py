@@ -22,8 +22,8 @@ from tests.harness import fakes
 pytest_plugins = ["pytester"]
 
 CONFTEST = """
-import pytest
-from harness import execution, gating, sweep
+from functools import partial
+from harness import gating
 from tests.harness import fakes
 
 def plan_trials(suite):
@@ -31,7 +31,7 @@ def plan_trials(suite):
     return specs + [fakes.spec(trial.models[0]) for trial in suite.trials]
 
 gating.plan_trials = plan_trials
-execution.prepare, execution.run_trial = fakes.prepare, fakes.run_trial
+gating.Plan = partial(gating.Plan, stages="tests.harness.fakes")
 """
 SUITE = "{name: mine, version: 1, models: net, sweep: {calibration_type: [max, kl]}}"
 

@@ -1,0 +1,51 @@
+"""Trials on a Dask cluster (extra ``dask``). Its workers need ptqlab and, at the same path, the working directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+from engine.errors import ConfigError
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 20
+
+
+class DaskExecutor(Executor):
+    """The executor of a Dask client of its own.
+
+    Args:
+        address: of the scheduler, ``host:port``.
+
+    Raises:
+        ConfigError: the extra is not installed, or there is no cluster with workers at ``address``.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise ConfigError("--executor dask://… needs the extra: pip install 'ptqlab[dask]'") from error
+        try:
+            self._client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ConfigError(f"--executor dask://{address}: no cluster with workers there: {error}") from error
+        self._executor = self._client.get_executor(pure=False)
+
+    @property
+    def capacity(self) -> int:
+        """Threads of all workers."""
+        return sum(self._client.nthreads().values())
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run ``fn`` on a worker."""
+        future: Future[T] = self._executor.submit(fn, *args, **kwargs)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster, which goes on; what it has not begun is cancelled, as nobody waits for it any more."""
+        self._executor.shutdown(wait=wait and not cancel_futures)
+        self._client.close()
