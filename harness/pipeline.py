@@ -50,6 +50,7 @@ from harness.comparison import FidelityMeter
 from harness.datasets import Dataset
 from harness.float_baseline import float_outputs
 from harness.metrics import Score
+from harness.peak_memory import current_peak, reset_peak
 from harness.strict_yaml import StrictModel, unknown
 from harness.suites import Int16Kind, Int16Policy, Settings
 from harness.trials import (
@@ -191,6 +192,7 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
         Figures, or the failure of a stage that refused.
     """
     clock = StageClock(bench.journal(spec.key))
+    reset_peak()
     try:
         outcome = _outcome(spec, statistics, Network(spec, bench, clock))
     except PtqlabError as error:
@@ -211,6 +213,7 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
         footprint=evaluation.footprint,
         unmet=tuple(UnmetRequest(node=r.node, request=r.request, reason=r.reason) for r in placement.refusals),
         seconds=network.clock.seconds,
+        peak_memory_mb=current_peak() / 1e6,
     )
     return Outcome(result, evaluation.nodes, predictions)
 

@@ -189,6 +189,7 @@ class TrialResult(StrictModel):
         accuracy, fidelity, footprint: figures.
         unmet: requested settings that could not be honoured.
         seconds: wall time by stage; stages that another trial had computed are missing.
+        peak_memory_mb: greatest resident memory while it was computed, in 10^6 bytes; None where it failed.
         finished_at: local time, ISO 8601.
     """
 
@@ -200,6 +201,7 @@ class TrialResult(StrictModel):
     footprint: Footprint | None = None
     unmet: tuple[UnmetRequest, ...] = ()
     seconds: Mapping[str, float] = Field(default_factory=dict)
+    peak_memory_mb: float | None = None
     finished_at: str = Field(default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
 
     @property
@@ -233,6 +235,7 @@ class TrialResult(StrictModel):
                 "cpu_nodes": self.footprint.cpu_nodes,
                 "subgraphs": self.footprint.subgraphs,
             }
+        found["peak_memory.mb"] = self.peak_memory_mb
         return {name: float(value) for name, value in found.items() if value is not None}
 
 
