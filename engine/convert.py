@@ -30,7 +30,15 @@ from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_
 from engine.errors import ConfigError, ModelError
 from engine.frontend import preprocess
 from engine.frontend.onnx import input_names, load
-from engine.ir import before_calibration, calibration_nodes, read_calibration, save_model, write_atomically
+from engine.ir import (
+    MARK_REASON,
+    before_calibration,
+    calibration_nodes,
+    read_calibration,
+    save_model,
+    shape_of,
+    write_atomically,
+)
 from engine.optimize import optimize
 from engine.perf import Performance, estimate
 from engine.place import NodeTypes, Placement, PlacementOptions, Refusal, place
@@ -39,7 +47,7 @@ from engine.quantize import quantize
 logger = logging.getLogger(__name__)
 
 CHECK_FOLDER = Path(".hb_check")
-"""Where :func:`check` leaves its models."""
+"""Where the checker leaves its models."""
 
 
 class Stage(StrEnum):
@@ -66,6 +74,7 @@ class NodeRow:
             ``None`` where there are no data or no such tensor.
         threshold: largest calibration threshold of its first input; ``None`` on the CPU.
         data_type: type of its first input: ``int8``, ``int16`` or ``float``.
+        reason: why it runs on the CPU; empty on the BPU.
     """
 
     node: str
@@ -75,6 +84,7 @@ class NodeRow:
     cosine: float | None
     threshold: float | None
     data_type: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +145,7 @@ def convert(config: Config) -> ConversionResult:
         specs = config.input_specs(input_names(config.onnx_model))
         source = load(config.onnx_model, {spec.name: spec.shape for spec in specs if spec.shape is not None})
         original = preprocess.insert(source, specs)
-        data = _open_data(config, source, specs)
+        data = open_data(config, source, specs)
     work.save(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
         optimized = optimize(original, march)
@@ -217,7 +227,9 @@ def _drafted_input(value: ir.Value, wanted: Draft) -> InputSpec:
     """An image input of ``wanted.input_type`` where ``value`` can be one, else a feature map."""
     name, shape = str(value.name), shape_of(value)
     channels = 1 if wanted.input_type is InputType.GRAY else 3
-    layout = next((layout for layout, axis in _CHANNEL_AXIS.items() if len(shape) == 4 and shape[axis] == channels), None)
+    layout = next(
+        (layout for layout, axis in _CHANNEL_AXIS.items() if len(shape) == 4 and shape[axis] == channels), None
+    )
     if wanted.input_type is InputType.FEATUREMAP or layout is None:
         return InputSpec(name=name)
     train = _TRAINED_ON.get(wanted.input_type, InputType.RGB)
@@ -308,6 +320,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
         before_calibration(node.outputs[0]).name: float(read_calibration(node).thresholds.max(initial=0))
         for node in calibration_nodes(calibrated)
     }
+    reasons = {str(node.name): node.metadata_props.get(MARK_REASON, "") for node in calibrated.graph}
     rows = []
     subgraph = -1
     for segment in compiled.segments:
@@ -325,6 +338,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
                     threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
                     data_type=_data_type(node) if on_bpu else "float",
+                    reason="" if on_bpu else reasons.get(str(node.name), ""),
                 )
             )
     return tuple(rows)
@@ -394,7 +408,8 @@ class _Workspace:
         )
 
 
-def _open_data(config: Config, source: ir.Model, specs: tuple[InputSpec, ...]) -> FolderData | None:
+def open_data(config: Config, source: ir.Model, specs: tuple[InputSpec, ...]) -> FolderData | None:
+    """The calibration data of ``config``; ``None`` where its method needs none and none are given."""
     calibration = config.calibration_parameters
     if not calibration.calibration_type.needs_data and not calibration.cal_data_dir:
         return None

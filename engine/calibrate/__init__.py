@@ -5,7 +5,7 @@ from engine.calibrate.collection import HistogramRule, StatisticsOptions, collec
 from engine.calibrate.data import ArrayData, CalibrationData, FolderData, open_folders
 from engine.calibrate.forward import FloatSession, Kernels, to_standard
 from engine.calibrate.methods import METHODS, CalibrationOptions
-from engine.calibrate.run import run_calibration
+from engine.calibrate.run import collect_for, needs_data, run_calibration
 from engine.calibrate.search import SEARCHES
 from engine.calibrate.statistics import Statistics
 from engine.calibrate.thresholds import apply_thresholds, calibrate, calibration_tensors
@@ -26,6 +26,8 @@ __all__ = [
     "calibrate",
     "calibration_tensors",
     "collect",
+    "collect_for",
+    "needs_data",
     "open_folders",
     "run_calibration",
     "to_signed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import Kernels
 from engine.calibrate.methods import CalibrationOptions, method_of
 from engine.calibrate.search import SEARCHES, Subject, candidates_of
+from engine.calibrate.statistics import Statistics
 from engine.calibrate.thresholds import apply_thresholds, calibrate, calibration_tensors
 from engine.config import CalibrationType
 
@@ -24,6 +26,7 @@ def run_calibration(
     data: CalibrationData | None,
     options: CalibrationOptions,
     *,
+    statistics: Statistics | None = None,
     threads: int | None = None,
 ) -> ir.Model:
     """The calibrated model for ``options``, searches and corrections included.
@@ -35,6 +38,7 @@ def run_calibration(
         placed: the same with ``HzCalibration`` nodes.
         data: calibration data; None where the method needs none (:func:`needs_data`).
         options: what to do.
+        statistics: of the data, from :func:`collect_for`, where they are there already; None to collect them.
         threads: CPU threads; None for all.
 
     Raises:
@@ -43,8 +47,8 @@ def run_calibration(
     _log_method(options)
     if data is None or not needs_data(options):
         return apply_thresholds(placed, None, keep=options.calibration_type is CalibrationType.LOAD)
-    wanted = StatisticsOptions.covering(candidates_of(options), kernels=Kernels.PLAIN, threads=threads)
-    statistics = collect(optimized, calibration_tensors(placed), data, wanted)
+    if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
+        statistics = collect_for(optimized, [placed], data, options, threads=threads)
     search = SEARCHES.get(options.calibration_type)
     if search is None:
         calibrated = calibrate(placed, statistics, options)
@@ -55,6 +59,20 @@ def run_calibration(
         logger.info("Run calibration model with bias correction method with bias samples: %d.", samples)
         calibrated = correct_biases(calibrated, data, samples, threads=threads)
     return calibrated
+
+
+def collect_for(
+    optimized: ir.Model,
+    placements: Sequence[ir.Model],
+    data: CalibrationData,
+    options: CalibrationOptions,
+    *,
+    threads: int | None = None,
+) -> Statistics:
+    """Statistics that serve ``options`` on every one of the placed models ``placements``."""
+    wanted = StatisticsOptions.covering(candidates_of(options), kernels=Kernels.PLAIN, threads=threads)
+    tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
+    return collect(optimized, tensors, data, wanted)
 
 
 def needs_data(options: CalibrationOptions) -> bool:

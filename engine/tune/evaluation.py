@@ -1,0 +1,91 @@
+"""How close an integer model's outputs are to the float model's, on calibration data: no labels are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate import CalibrationData, FloatSession
+from engine.calibrate.compare import cosine
+from engine.simulate import Session, TensorInfo
+
+Array = NDArray[Any]
+
+DEFAULT_SAMPLES = 16
+"""Samples that scores are taken on where nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Similarity to the float model.
+
+    Attributes:
+        cosine: mean over samples and outputs.
+        worst_cosine: least over samples of the mean over outputs.
+        agreement: share of samples with the same largest element; ``None`` where no output is a vector of classes.
+    """
+
+    cosine: float
+    worst_cosine: float
+    agreement: float | None
+
+
+class Evaluator:
+    """Scores models against one float model on evenly spread samples.
+
+    Args:
+        optimized: float model.
+        data: calibration data.
+        samples: how many to use at most.
+        threads: CPU threads; None for all.
+    """
+
+    def __init__(
+        self, optimized: ir.Model, data: CalibrationData, samples: int = DEFAULT_SAMPLES, threads: int | None = None
+    ) -> None:
+        self._threads = threads
+        indices = sorted({round(index) for index in np.linspace(0, len(data) - 1, min(samples, len(data)))})
+        self._feeds = [data.read(index, index + 1) for index in indices]
+        session = FloatSession(optimized, threads=threads)
+        self._expected = [session.run(feed) for feed in self._feeds]
+
+    def integer(self, quantized: ir.Model) -> Score:
+        """Score of a quantised model, on the simulator."""
+        session = Session(quantized, threads=self._threads)
+        return self._score([session.run(as_integers(feed, session.inputs)) for feed in self._feeds])
+
+    def floating(self, model: ir.Model) -> Score:
+        """Score of a float-stage model, calibrated or not."""
+        session = FloatSession(model, threads=self._threads)
+        return self._score([session.run(feed) for feed in self._feeds])
+
+    def _score(self, results: list[Mapping[str, Array]]) -> Score:
+        cosines, agreements = [], []
+        for found, expected in zip(results, self._expected, strict=True):
+            pairs = [(found[name], wanted) for name, wanted in expected.items()]
+            cosines.append(np.mean([cosine(actual, wanted) for actual, wanted in pairs]))
+            agreements += [actual.argmax() == wanted.argmax() for actual, wanted in pairs if _is_classes(wanted)]
+        return Score(
+            float(np.mean(cosines)), float(np.min(cosines)), float(np.mean(agreements)) if agreements else None
+        )
+
+
+def as_integers(feed: Mapping[str, Array], inputs: tuple[TensorInfo, ...]) -> dict[str, Array]:
+    """Samples of the float model as the quantised model takes them: int8 pixels, channels last where it wants them."""
+    found = {}
+    for tensor in inputs:
+        array = feed[tensor.name]
+        if array.shape[1:] != tuple(tensor.shape[1:]):
+            array = array.transpose(0, 2, 3, 1)
+        found[tensor.name] = np.clip(np.rint(array), -128, 127).astype(np.int8) if "int8" in tensor.type else array
+    return found
+
+
+def _is_classes(output: Array) -> bool:
+    """Whether ``output`` is one vector for one sample."""
+    return output.size > 1 and max(output.shape) == output.size
