@@ -46,6 +46,8 @@ from engine.quantize import quantize
 
 logger = logging.getLogger(__name__)
 
+ADDED_NODE = "added by the conversion where a float tensor changes its layout or rank"
+"""Reason of CPU nodes that the float network does not have."""
 CHECK_FOLDER = Path(".hb_check")
 """Where the checker leaves its models."""
 
@@ -175,7 +177,8 @@ class Draft:
 
     Attributes:
         march: BPU architecture.
-        input_shapes: shapes by input name, over those of the file.
+        input_shapes: shapes by input name.
+        resize: whether ``input_shapes`` may contradict the file.
         input_type: run-time format of all image inputs (four dimensions, as many channels as the format has); others,
             and all with ``featuremap``, are fed as they are.
         node_info: device and data types by node name.
@@ -184,6 +187,7 @@ class Draft:
 
     march: str
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    resize: bool = False
     input_type: InputType = InputType.FEATUREMAP
     node_info: Mapping[str, NodeInfo] = field(default_factory=dict)
     compile: CompileOptions = field(default_factory=CompileOptions)
@@ -204,7 +208,7 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     """
     work = _Workspace(folder, model.stem)
     with work.stage(Stage.PREPARE, "prepare the onnx model"):
-        source = load(model, wanted.input_shapes)
+        source = load(model, wanted.input_shapes, resize=wanted.resize)
         original = preprocess.insert(source, [_drafted_input(value, wanted) for value in source.graph.inputs])
     work.keep(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
@@ -338,7 +342,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
                     threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
                     data_type=_data_type(node) if on_bpu else "float",
-                    reason="" if on_bpu else reasons.get(str(node.name), ""),
+                    reason="" if on_bpu else reasons.get(str(node.name)) or ADDED_NODE,
                 )
             )
     return tuple(rows)

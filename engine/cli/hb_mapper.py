@@ -145,10 +145,10 @@ def checker(
 
 
 def _check(model: Path, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger) -> None:
-    from engine.convert import check
+    from engine.convert import CHECK_FOLDER, Draft, check
 
     logger.info("Start model checking....")
-    result = check(model, march, shapes)
+    result = check(model, Draft(march, shapes), CHECK_FOLDER)
     logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
     _log_performance(result, logger)
     logger.info("ONNX model output num : %d", len(result.compiled.model.graph.outputs))

@@ -32,7 +32,9 @@ _SHAPE_FOLDING_LIMIT = 1 << 20
 """Largest constant, in elements, that is computed merely to learn a shape."""
 
 
-def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None) -> ir.Model:
+def load(
+    path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None, *, resize: bool = False
+) -> ir.Model:
     """Read an ONNX file as a source model.
 
     External data must lie in the model's folder. Functions local to the model are inlined.
@@ -40,6 +42,7 @@ def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]
     Args:
         path: the ``.onnx`` file.
         input_shapes: shape per input name, for inputs that the file leaves dynamic.
+        resize: whether ``input_shapes`` may also replace other dimensions than the file's dynamic ones, its rank kept.
 
     Returns:
         A model that the full ONNX checker accepts, with static inferred shapes on every tensor whose shape follows from
@@ -57,7 +60,7 @@ def load(path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]
     check_domains(model, path)
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
-    fix_input_shapes(model, input_shapes or {}, path)
+    fix_input_shapes(model, input_shapes or {}, path, resize=resize)
     model = infer_shapes(model, path)
     name_nodes(model)
     return model
@@ -115,7 +118,9 @@ def check_domains(model: ir.Model, path: Path) -> None:
             )
 
 
-def fix_input_shapes(model: ir.Model, input_shapes: Mapping[str, Sequence[int]], path: Path) -> None:
+def fix_input_shapes(
+    model: ir.Model, input_shapes: Mapping[str, Sequence[int]], path: Path, *, resize: bool = False
+) -> None:
     """Give every input its static shape, from the file or from ``input_shapes``."""
     names = [str(value.name) for value in model.graph.inputs]
     for name in input_shapes:
@@ -127,12 +132,12 @@ def fix_input_shapes(model: ir.Model, input_shapes: Mapping[str, Sequence[int]],
     for value in model.graph.inputs:
         if not isinstance(value.type, ir.TensorType):
             raise UnsupportedError(f"{path}: input {value.name!r} is of type {value.type}; only tensors are supported")
-        changed |= _fix_input_shape(value, input_shapes.get(str(value.name)), path)
+        changed |= _fix_input_shape(value, input_shapes.get(str(value.name)), path, resize=resize)
     if changed:
         _forget_inferred_shapes(model.graph)
 
 
-def _fix_input_shape(value: ir.Value, wanted: Sequence[int] | None, path: Path) -> bool:
+def _fix_input_shape(value: ir.Value, wanted: Sequence[int] | None, path: Path, *, resize: bool) -> bool:
     """Apply ``wanted`` to the input ``value``; whether its shape changed."""
     own = (
         [dim if isinstance(dim, int) and dim > 0 else None for dim in value.shape] if value.shape is not None else None
@@ -148,15 +153,15 @@ def _fix_input_shape(value: ir.Value, wanted: Sequence[int] | None, path: Path) 
         raise ConfigError(
             f"{path}: input_shape {_readable(wanted)} of {value.name!r}: every dimension must be positive"
         )
-    if own is not None and not (
-        len(own) == len(wanted) and all(a in (None, b) for a, b in zip(own, wanted, strict=True))
-    ):
+    same_rank = own is None or len(own) == len(wanted)
+    fits = same_rank and (own is None or all(a in (None, b) for a, b in zip(own, wanted, strict=True)))
+    if not (fits or (resize and same_rank)):
         raise ConfigError(
             f"{path}: input_shape {_readable(wanted)} of {value.name!r} contradicts the model, whose shape is "
             f"{_readable(own)}"
         )
     value.shape = ir.Shape(wanted)
-    return own is None or None in own
+    return own is None or list(wanted) != own
 
 
 def _readable(shape: Sequence[int | None] | None) -> str:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from engine.cli.lab.check import check
 from engine.cli.lab.diff import diff
+from engine.cli.lab.predict import predict
 
 COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
     {
+        "check": check,
+        "predict": predict,
         "diff": diff,
     }
 )

@@ -1,0 +1,68 @@
+"""``ptqlab check``: where each operator of a model will run, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
+
+if TYPE_CHECKING:
+    from engine.convert import ConversionResult
+
+
+def check(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
+    march: Annotated[str, typer.Option(help="BPU architecture.")] = "bayes-e",
+    input_shape: InputShapes = None,
+    node_info: NodeInfoText = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print nodes and operators of the quantised graph.")] = False,
+) -> None:
+    """Say where each operator of a float model will run and why; needs no data, writes nothing."""
+    import json
+
+    from engine.convert import Draft
+    from engine.convert import check as convert
+
+    result = convert(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
+    if as_json:
+        typer.echo(json.dumps(as_dict(result), indent=2))
+    else:
+        _show(result)
+
+
+def as_dict(result: ConversionResult) -> dict[str, object]:
+    """``{nodes: [{node, on, subgraph, type, dtype, reason}], quantized_graph: [operator types in order]}``."""
+    rows = [
+        {
+            "node": row.node,
+            "on": row.on,
+            "subgraph": row.subgraph,
+            "type": row.type,
+            "dtype": row.data_type,
+            "reason": row.reason,
+        }
+        for row in result.nodes
+    ]
+    return {"nodes": rows, "quantized_graph": [node.op_type for node in result.models["quantized"].graph]}
+
+
+def _show(result: ConversionResult) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("node", "on", "subgraph", "type", "dtype", "reason", box=None, header_style="bold", pad_edge=False)
+    for row in result.nodes:
+        subgraph = "" if row.subgraph is None else str(row.subgraph)
+        style = "yellow" if row.on == "CPU" else None
+        table.add_row(row.node, row.on, subgraph, row.type, row.data_type, row.reason, style=style)
+    console = Console()
+    console.print(table)
+    found = result.performance
+    console.print(
+        f"{len(result.nodes)} nodes, {len(found.subgraphs)} BPU subgraphs, {len(found.cpu_nodes)} CPU nodes; "
+        f"{found.latency_us:.1f} us and {found.ddr_bytes} bytes of DDR traffic per frame on {found.march}",
+        highlight=False,
+    )

@@ -1,0 +1,106 @@
+"""``ptqlab predict``: latency and DDR traffic of a model, without calibration data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info, read_shapes
+
+if TYPE_CHECKING:
+    from engine.convert import ConversionResult
+
+
+class Level(StrEnum):
+    """``optimize_level``."""
+
+    O0 = "O0"
+    O1 = "O1"
+    O2 = "O2"
+    O3 = "O3"
+
+
+class Mode(StrEnum):
+    """``compile_mode``."""
+
+    LATENCY = "latency"
+    BANDWIDTH = "bandwidth"
+
+
+class Image(StrEnum):
+    """Run-time format of the inputs."""
+
+    FEATUREMAP = "featuremap"
+    RGB = "rgb"
+    BGR = "bgr"
+    YUV444 = "yuv444"
+    NV12 = "nv12"
+    GRAY = "gray"
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
+    march: Annotated[str, typer.Option(help="BPU architectures, joined by commas.")] = "bayes-e",
+    optimize_level: Annotated[Level, typer.Option(help="As in YAML.")] = Level.O2,
+    compile_mode: Annotated[Mode, typer.Option(help="As in YAML.")] = Mode.LATENCY,
+    core_num: Annotated[int, typer.Option(min=1, max=2, help="Cores that share one frame.")] = 1,
+    input_type: Annotated[Image, typer.Option(help="Run-time format of image inputs.")] = Image.FEATUREMAP,
+    input_shape: InputShapes = None,
+    node_info: NodeInfoText = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march.")] = False,
+) -> None:
+    """Predict latency and DDR traffic per frame; needs no calibration data, writes nothing."""
+    import json
+
+    from engine.compile import CompileMode, CompileOptions, OptimizeLevel
+    from engine.config import InputType
+    from engine.convert import Draft, check
+
+    options = CompileOptions(
+        optimize_level=OptimizeLevel(optimize_level), compile_mode=CompileMode(compile_mode), core_num=core_num
+    )
+    shapes, requests = read_shapes(input_shape), read_node_info(node_info)
+    image = InputType(input_type)
+    results = {name: check(model, Draft(name, shapes, True, image, requests, options)) for name in read_marches(march)}
+    if as_json:
+        typer.echo(json.dumps({name: as_dict(result) for name, result in results.items()}, indent=2))
+    else:
+        _show(results)
+
+
+def as_dict(result: ConversionResult) -> dict[str, object]:
+    """``latency_us``, ``ddr_bytes``, ``loaded_bytes``, ``stored_bytes``, ``subgraphs``, ``cpu_nodes``."""
+    found = result.performance
+    return {
+        "latency_us": found.latency_us,
+        "ddr_bytes": found.ddr_bytes,
+        "loaded_bytes": found.loaded_bytes,
+        "stored_bytes": found.stored_bytes,
+        "fps": found.fps,
+        "subgraphs": len(found.subgraphs),
+        "cpu_nodes": [list(node) for node in found.cpu_nodes],
+        "not_honoured": [f"{refusal.node}: {refusal.request}: {refusal.reason}" for refusal in result.refusals],
+    }
+
+
+def _show(results: dict[str, ConversionResult]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("march", box=None, header_style="bold", pad_edge=False)
+    for heading in ("latency us", "FPS", "DDR bytes", "loaded", "stored", "subgraphs", "CPU nodes"):
+        table.add_column(heading, justify="right")
+    for name, result in results.items():
+        found = result.performance
+        figures = (found.ddr_bytes, found.loaded_bytes, found.stored_bytes, len(found.subgraphs), len(found.cpu_nodes))
+        table.add_row(name, f"{found.latency_us:.1f}", f"{found.fps:.1f}", *map(str, figures))
+    console = Console()
+    console.print(table)
+    for name, result in results.items():
+        for node, kind in result.performance.cpu_nodes:
+            console.print(f"{name}: {node} ({kind}) runs on the CPU and is not in the latency", highlight=False)
+        for refusal in result.refusals:
+            console.print(f"{name}: {refusal.node}: {refusal.request} not honoured: {refusal.reason}", highlight=False)

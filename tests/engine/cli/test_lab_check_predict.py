@@ -1,0 +1,103 @@
+"""``ptqlab check`` and ``ptqlab predict``: what they print, what they refuse, and that they write nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.errors import ConfigError, ModelError, PtqlabError
+from harness.cards import load_card
+from harness.cli import app
+
+MARCHES = ("bernoulli2", "bayes", "bayes-e")
+
+
+def model(name: str = "scene_yolo") -> str:
+    return str(load_card(name).model_path())
+
+
+def printed(*arguments: str) -> Any:
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("march", MARCHES)
+def test_check_lists_nodes_and_operators(march: str, tmp_path: Path) -> None:
+    found = printed("check", model("mnist_lenet"), "--march", march)
+    assert set(found) == {"nodes", "quantized_graph"}
+    assert all(set(node) == {"node", "on", "subgraph", "type", "dtype", "reason"} for node in found["nodes"])
+    for node in found["nodes"]:
+        assert (node["on"] == "CPU") == bool(node["reason"]) == (node["subgraph"] is None)
+    kinds = [node["type"] for node in found["nodes"]]
+    assert kinds.count("HzSQuantizedConv") >= 2
+    assert [kind for kind in found["quantized_graph"] if kind in kinds] == kinds
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_with_int16_and_as_a_table() -> None:
+    nodes = printed("check", model("mnist_resnet8"))["nodes"]
+    name = next(node["node"] for node in nodes if node["type"] == "HzSQuantizedConv")
+    request = json.dumps({name: {"InputType": "int16", "OutputType": "int16"}})
+    changed = printed("check", model("mnist_resnet8"), "--node-info", request)["nodes"]
+    assert {node["node"]: node["dtype"] for node in changed}[name] == "int16"
+    result = CliRunner().invoke(app, ["check", model("mnist_resnet8")])
+    assert "BPU subgraphs" in result.stdout
+    assert name in result.stdout
+
+
+def test_predict_gives_figures_by_march(tmp_path: Path) -> None:
+    found = printed("predict", model(), "--march", ",".join(MARCHES), "--input-type", "nv12")
+    assert tuple(found) == MARCHES
+    for figures in found.values():
+        assert figures["latency_us"] > 0
+        assert figures["ddr_bytes"] == figures["loaded_bytes"] + figures["stored_bytes"]
+        assert figures["subgraphs"] >= 1
+        assert isinstance(figures["cpu_nodes"], list)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_if() -> None:
+    base = printed("predict", model())["bayes-e"]
+    node = next(node["node"] for node in printed("check", model())["nodes"] if node["type"] == "HzSQuantizedConv")
+    wide = printed("predict", model(), "--node-info", json.dumps({node: {"InputType": "int16"}}))["bayes-e"]
+    assert wide["latency_us"] != base["latency_us"]
+    smaller = printed("predict", model(), "--input-shape", "image=1x3x64x64")["bayes-e"]
+    assert smaller["latency_us"] < base["latency_us"]
+    image = printed("predict", model(), "--input-type", "rgb")["bayes-e"]
+    assert image["loaded_bytes"] != base["loaded_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["--march", "nano"], ConfigError, "expected one of bernoulli2, bayes, bayes-e"),
+        (["--node-info", "{"], ConfigError, "is no JSON"),
+        (["--node-info", "[]"], ConfigError, "expected an object"),
+        (["--node-info", '{"a": {"In": "int16"}}'], ConfigError, "keys are"),
+        (["--input-shape", "image"], ConfigError, "give NAME=SHAPE"),
+        (["--input-shape", "picture=1x3x8x8"], ConfigError, "picture"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "predict"])
+def test_mistakes_are_named(command: str, arguments: list[str], error: type[PtqlabError], message: str) -> None:
+    result = CliRunner().invoke(app, [command, model(), *arguments])
+    assert isinstance(result.exception, error)
+    assert message in str(result.exception)
+
+
+def test_no_model(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"nothing")
+    assert isinstance(CliRunner().invoke(app, ["check", str(broken)]).exception, ModelError)
+    several = CliRunner().invoke(app, ["check", model(), "--march", "bayes,bayes-e"])
+    assert "expected one architecture" in str(several.exception)
