@@ -11,12 +11,14 @@ from types import MappingProxyType
 from engine.cli.lab.check import check
 from engine.cli.lab.diff import diff
 from engine.cli.lab.predict import predict
+from engine.cli.lab.tune import tune
 
 COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
     {
         "check": check,
         "predict": predict,
         "diff": diff,
+        "tune": tune,
     }
 )
 """Command functions (typer) by name."""
