@@ -147,8 +147,7 @@ def transposed_convolutions(draw: Draw) -> NodeCase:
 
 
 @st.composite
-def elementwise(draw: Draw) -> NodeCase:
-    op_type = draw(st.sampled_from(["HzSElementwiseAdd", "HzSElementwiseSub", "HzSElementwiseMul"]))
+def elementwise(draw: Draw, op_type: str) -> NodeCase:
     rank = draw(st.integers(1, 5))
     shape = [1, *(draw(st.integers(1, 9)) for _ in range(rank - 1))]
     count = draw(st.integers(1, 3))
@@ -181,8 +180,7 @@ def elementwise(draw: Draw) -> NodeCase:
 
 
 @st.composite
-def pools(draw: Draw) -> NodeCase:
-    op_type = draw(st.sampled_from(["HzQuantizedMaxPool", "HzQuantizedAveragePool"]))
+def pools(draw: Draw, op_type: str) -> NodeCase:
     kernel = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
     pads = [draw(st.integers(0, k - 1)) for k in (*kernel, *kernel)]
     height, width = (draw(st.integers(max(1, kernel[a] - pads[a] - pads[a + 2]), 15)) for a in range(2))
@@ -214,10 +212,9 @@ def global_averages(draw: Draw) -> NodeCase:
 
 
 @st.composite
-def tables(draw: Draw) -> NodeCase:
+def tables(draw: Draw, op_type: str) -> NodeCase:
     """Operators that are a function of one value per channel."""
-    kinds = ["HzLut", "HzLut2Layer", "HzSPRelu", "HzPRelu", "HzLeakyRelu", "HzRequantize"]
-    op_type, channels = draw(st.sampled_from(kinds)), draw(st.integers(1, 40))
+    channels = draw(st.integers(1, 40))
     shape = (draw(st.integers(1, 3)), 1, draw(st.integers(1, 9)), draw(st.integers(1, 300)), channels)
     dtype = draw(st.sampled_from([np.int8, np.int16]))
     dtype = dtype if op_type in ("HzRequantize", "HzLut2Layer") else np.int8
@@ -269,17 +266,14 @@ def _segments(draw: Draw) -> dict[str, Any]:
 
 
 @st.composite
-def movements(draw: Draw) -> NodeCase:
-    op_type = draw(
-        st.sampled_from(["HzQuantizedResizeUpsample", "HzDepthToSpace", "HzSpaceToDepth", "HzChannelShuffle"])
-    )
+def movements(draw: Draw, op_type: str) -> NodeCase:
     dtype = draw(st.sampled_from([np.int8, np.int16]))
     block = draw(st.integers(1, 3))
     height, width, channels = (block * block * draw(st.integers(1, 4)) for _ in range(3))
     attributes: dict[str, Any] = {
         "HzQuantizedResizeUpsample": {"scale": draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))},
         "HzDepthToSpace": {"blocksize": block, "mode": draw(st.sampled_from(["DCR", "CRD"]))},
-        "HzSpaceToDepth": {"block_height": block, "block_width": block},
+        "HzSpaceToDepth": {"block_height": block, "block_width": draw(st.sampled_from([1, block]))},
         "HzChannelShuffle": {"group": block},
     }[op_type]
     shape = (draw(st.integers(1, 3)), 1, height, width, channels)
@@ -301,10 +295,11 @@ def resizes(draw: Draw) -> NodeCase:
 
 
 @st.composite
-def reductions(draw: Draw) -> NodeCase:
-    kinds = ["HzSQuantizedReduceMean", "HzSQuantizedReduceSum", "HzQuantizedReduceMax", "HzQuantizedArgMax"]
-    op_type = draw(st.sampled_from([*kinds, "HzQuantizedGlobalMaxPool"]))
-    attributes: dict[str, Any] = {} if op_type == "HzQuantizedGlobalMaxPool" else {"axis": draw(st.integers(0, 3))}
+def reductions(draw: Draw, op_type: str) -> NodeCase:
+    """Reductions of maps, and of tensors of other ranks; a negative axis counts from the end."""
+    rank = 4 if op_type == "HzQuantizedGlobalMaxPool" else draw(st.integers(2, 4))
+    axis = draw(st.integers(-rank, rank - 1))
+    attributes: dict[str, Any] = {} if op_type == "HzQuantizedGlobalMaxPool" else {"axis": axis}
     if "ReduceMean" in op_type or "ReduceSum" in op_type:
         attributes |= {
             "accu_right_shift": numbers(draw, 2, 0, 4),
@@ -312,18 +307,39 @@ def reductions(draw: Draw) -> NodeCase:
             "out_shift": numbers(draw, 2, 0, 24),
             "output_bit": draw(st.sampled_from([8, 16])),
         }
-    shape = (draw(st.integers(1, 3)), 1, *(draw(st.integers(1, 9)) for _ in range(3)))
+    sizes = [draw(st.integers(1, 9)) for _ in range(rank - 1)]
+    if axis in (-1, rank - 1) and rank > 1:
+        sizes[-1] = draw(st.sampled_from([sizes[-1], 130, 300]))
+    shape = (draw(st.integers(1, 3)), 1, *sizes)
     return NodeCase(op_type, {0: integers_of(draw, shape, draw(st.sampled_from([np.int8, np.int16])))}, attributes)
 
 
 @st.composite
+def border_pads(draw: Draw) -> NodeCase:
+    rank = draw(st.integers(2, 4))
+    dtype = draw(st.sampled_from([np.int8, np.int16]))
+    widths = draw(st.lists(st.integers(0, 3), min_size=2 * rank, max_size=2 * rank))
+    widths[0] = widths[rank] = 0
+    attributes = {
+        "pads": widths,
+        "mode": draw(st.sampled_from(["constant", "edge"])),
+        "value": draw(st.integers(np.iinfo(dtype).min, np.iinfo(dtype).max)),
+    }
+    shape = (draw(st.integers(1, 3)), 1, *(draw(st.integers(1, 9)) for _ in range(rank - 1)))
+    return NodeCase("HzPad", {0: integers_of(draw, shape, dtype)}, attributes)
+
+
+@st.composite
 def matmuls(draw: Draw) -> NodeCase:
+    """Products of stacks of matrices; long ones wrap in int32, the stack of either operand may be broadcast."""
     lead = [1, *draw(st.sampled_from([[], [2], [3]]))]
-    rows, inner, columns = (draw(st.integers(1, 12)) for _ in range(3))
-    count, dtype = draw(st.integers(1, 3)), draw(st.sampled_from([np.int8, np.int16]))
+    rows, columns = draw(st.integers(1, 12)), draw(st.integers(1, 12))
+    inner = draw(st.one_of(st.integers(1, 12), st.sampled_from([1030, 4200])))
+    count, types = draw(st.integers(1, 3)), st.sampled_from([np.int8, np.int16])
+    other = [draw(st.sampled_from([dim, 1])) for dim in lead]
     samples = {
-        0: integers_of(draw, (count, *lead, rows, inner), dtype),
-        1: integers_of(draw, (count, *lead, inner, columns), dtype),
+        0: integers_of(draw, (count, *lead, rows, inner), draw(types)),
+        1: integers_of(draw, (count, *other, inner, columns), draw(types)),
     }
     attributes = {
         "output_bit": draw(st.sampled_from([8, 16, 32])),
@@ -335,15 +351,14 @@ def matmuls(draw: Draw) -> NodeCase:
 
 
 @st.composite
-def conversions(draw: Draw) -> NodeCase:
-    """HzQuantize and HzDequantize."""
+def conversions(draw: Draw, op_type: str) -> NodeCase:
     channels, count = draw(st.integers(1, 9)), draw(st.integers(1, 3))
     axis = draw(st.sampled_from([1, 3]))
     dims = [draw(st.integers(1, 9)) for _ in range(3)]
     dims[axis - 1] = channels
     scale = np.abs(np.random.default_rng(draw(st.integers(0, 99))).normal(size=draw(st.sampled_from([1, channels]))))
     constants = {1: (scale + 1e-6).astype(np.float32)}
-    if draw(st.booleans()):
+    if op_type == "HzDequantize":
         x = integers_of(draw, (count, 1, *dims), draw(st.sampled_from([np.int8, np.int16, np.int32])))
         return NodeCase("HzDequantize", {0: x}, {"axis": axis}, constants)
     rng = np.random.default_rng(draw(st.integers(0, 99)))
@@ -403,3 +418,31 @@ def inputs_of_sample(case: NodeCase, sample: int) -> list[Array | None]:
     """One sample of every activation input, None at the positions of constants."""
     positions = {**case.samples, **case.constants}
     return [case.samples[k][sample] if k in case.samples else None for k in range(max(positions) + 1)]
+
+
+def quantised_operators() -> dict[str, st.SearchStrategy[NodeCase]]:
+    """A strategy per operator of domain ``horizon``."""
+    grouped = {
+        elementwise: ["HzSElementwiseAdd", "HzSElementwiseSub", "HzSElementwiseMul"],
+        pools: ["HzQuantizedMaxPool", "HzQuantizedAveragePool"],
+        tables: ["HzLut", "HzLut2Layer", "HzSPRelu", "HzPRelu", "HzLeakyRelu", "HzRequantize"],
+        movements: ["HzQuantizedResizeUpsample", "HzDepthToSpace", "HzSpaceToDepth", "HzChannelShuffle"],
+        reductions: [
+            "HzSQuantizedReduceMean",
+            "HzSQuantizedReduceSum",
+            "HzQuantizedReduceMax",
+            "HzQuantizedArgMax",
+            "HzQuantizedGlobalMaxPool",
+        ],
+        conversions: ["HzQuantize", "HzDequantize"],
+    }
+    return {
+        "HzSQuantizedConv": convolutions(),
+        "HzSQuantizedPreprocess": preprocesses(),
+        "HzSQuantizedConvTranspose": transposed_convolutions(),
+        "HzSQuantizedGlobalAveragePool": global_averages(),
+        "HzQuantizedRoiResize": resizes(),
+        "HzSQuantizedMatmul": matmuls(),
+        "HzPad": border_pads(),
+        **{op_type: strategy(op_type) for strategy, kinds in grouped.items() for op_type in kinds},
+    }

@@ -1,64 +1,29 @@
-"""The fast simulator gives the reference's bits: every operator, random attributes, extreme values, any batch."""
+"""The fast simulator gives the reference's bits: standard operators, networks, any batch, any number of threads.
+
+``tests/properties/test_operators.py`` has the quantised operators.
+"""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ir import load_model
 from engine.simulate import Session
 from engine.simulate.fast import FastSimulator
-from engine.simulate.reference import ReferenceSimulator
 from tests.engine.simulate import strategies as cases
+from tests.engine.simulate.equality import check
 from tests.engine.simulate.models import node_model
 from tests.engine.simulate.strategies import NodeCase
 from tests.golden_cases import BUNDLED, conversion_cases
 
-OPERATORS = {
-    "convolution": cases.convolutions(),
-    "preprocess": cases.preprocesses(),
-    "transposed_convolution": cases.transposed_convolutions(),
-    "elementwise": cases.elementwise(),
-    "pool": cases.pools(),
-    "global_average": cases.global_averages(),
-    "table": cases.tables(),
-    "movement": cases.movements(),
-    "resize": cases.resizes(),
-    "reduction": cases.reductions(),
-    "matmul": cases.matmuls(),
-    "conversion": cases.conversions(),
-    "standard": cases.standard_nodes(),
-}
 
-
-@pytest.mark.parametrize("name", OPERATORS)
-@given(data=st.data())
-def test_operator(name: str, data: st.DataObject) -> None:
-    check(data.draw(OPERATORS[name]))
-
-
-def check(case: NodeCase) -> None:
-    """All samples at once, one by one, with one thread and with several: always the reference's bits."""
-    one = cases.result_of_one_sample(case)
-    model = node_model(
-        case.op_type,
-        cases.inputs_of_sample(case, 0),
-        case.attributes,
-        case.constants,
-        domain=case.domain,
-        output=(one.dtype, one.shape),
-    )
-    feed = {f"x{k}": x.reshape(-1, *x.shape[2:]) for k, x in case.samples.items()}
-    expected = ReferenceSimulator(model).run(feed)["y"]
-    np.testing.assert_array_equal(expected[: len(one)], one)
-    for threads in (1, 3):
-        actual = FastSimulator(model, threads).run(feed)["y"]
-        assert actual.dtype == expected.dtype
-        np.testing.assert_array_equal(actual, expected)
+@given(case=cases.standard_nodes())
+def test_standard_operator(case: NodeCase) -> None:
+    check(case)
 
 
 @given(split=st.integers(0, 7), threads=st.integers(1, 4), seed=st.integers(0, 99))
