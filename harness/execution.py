@@ -8,6 +8,7 @@ workers all the same, what they were at is tried once more, one task alone at a 
 from __future__ import annotations
 
 import importlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import (
@@ -23,8 +24,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.errors import ConfigError
+from harness.cache import content_key
 from harness.isolation import Reply, Task, children, run_task
-from harness.pipeline import Bench, Preparation, Prepared
+from harness.pipeline import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials import Failure, Outcome, Symptom, TrialResult, TrialSpec
 
 ExecutorFactory = Callable[[int], Executor]
@@ -117,6 +119,8 @@ class Plan:
         retry_failed: run trials that failed again.
         time_limit: seconds that a trial or preparation may take; None for no limit.
         stages: module that offers ``prepare`` and ``run_trial``.
+        most_trials: so many are computed, others are left for the next run; None for all.
+        seconds: after so many, no task is begun any more; None for no limit.
     """
 
     bench: Bench
@@ -126,6 +130,8 @@ class Plan:
     retry_failed: bool = False
     time_limit: float | None = DEFAULT_TIME_LIMIT
     stages: str = "harness.pipeline"
+    most_trials: int | None = None
+    seconds: float | None = None
 
     def task(self, key: str, **what: Any) -> Task:
         """A task of this plan."""
@@ -140,7 +146,7 @@ class Plan:
 
 
 def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observer] = ()) -> list[TrialResult]:
-    """Results of all trials, in the order of ``specs``.
+    """Results of all trials, in the order of ``specs``, but for those that the plan's budget leaves out.
 
     Every finished trial is kept in the store at once: an interrupted sweep, started again, goes on where it was.
     """
@@ -154,7 +160,7 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
             results[spec.key] = found
             for observer in observers:
                 observer.finished(found, reused=True)
-    missing = [spec for spec in specs if spec.key not in results]
+    missing = [spec for spec in specs if spec.key not in results][: plan.most_trials]
     for event in _Coordinator(plan, missing).run():
         for observer in observers:
             if isinstance(event, TrialResult):
@@ -163,7 +169,7 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
                 observer.prepared(*event)
         if isinstance(event, TrialResult):
             results[event.spec.key] = event
-    return [results[spec.key] for spec in specs]
+    return [results[spec.key] for spec in specs if spec.key in results]
 
 
 @dataclass(frozen=True)
@@ -198,6 +204,7 @@ class _Coordinator:
 
     plan: Plan
     missing: Sequence[TrialSpec]
+    _begun: float = field(default_factory=time.monotonic)
     _queue: deque[_Task] = field(default_factory=deque)
     _suspects: deque[_Task] = field(default_factory=deque)
     _running: dict[Future[str], _Task] = field(default_factory=dict)
@@ -211,6 +218,8 @@ class _Coordinator:
         try:
             while self._queue or self._suspects or self._running:
                 self._fill(executor)
+                if not self._running:
+                    return
                 done, _ = wait(self._running, return_when=FIRST_COMPLETED)
                 broken = False
                 for future in done:
@@ -226,6 +235,8 @@ class _Coordinator:
 
     def _fill(self, executor: Executor) -> None:
         """Hand out tasks: one suspect alone, else one more than there are workers, so that none waits for us."""
+        if self.plan.seconds is not None and time.monotonic() > self._begun + self.plan.seconds:
+            self._queue.clear()
         if self._suspects:
             if not self._running:
                 self._submit(executor, self._suspects[0])
@@ -292,10 +303,14 @@ class _Coordinator:
 
 
 def group(specs: Iterable[TrialSpec]) -> list[Preparation]:
-    """One preparation per model, march and data, in the order of the trials."""
+    """One preparation per model, march, input type and data, in the order of the trials."""
     groups: dict[str, list[TrialSpec]] = {}
     for spec in specs:
-        shared = spec.model_dump_json(exclude={"settings"})
+        settings = spec.settings
+        shared = content_key(
+            spec.model_dump(mode="json", exclude={"settings"}),
+            settings.model_dump(mode="json", include=set(SHARED_SETTINGS)),
+        )
         groups.setdefault(shared, []).append(spec)
     return [Preparation(specs=tuple(members)) for members in groups.values()]
 

@@ -281,12 +281,21 @@ def _tolerance(name: str, value: float, tolerances: Tolerances) -> float:
 
 
 def judge_sweep(
-    results: Sequence[TrialResult], baseline: Baseline | None, gates: Gates, store: TrialStore
+    results: Sequence[TrialResult],
+    baseline: Baseline | None,
+    gates: Gates,
+    store: TrialStore,
+    planned: Sequence[TrialSpec] = (),
 ) -> list[TrialVerdict]:
-    """Verdicts of all trials of a suite, and of baseline entries that it has no trial for."""
+    """Verdicts of all trials of a suite, those ``planned`` without a result included, and of other baseline entries."""
     verdicts = [judge(result, store.predictions(result.spec.key), baseline, gates) for result in results]
+    have = {result.spec.id for result in results}
+    for spec in planned:
+        if spec.id not in have:
+            text = "not computed: the suite's budget was used up; run it again"
+            verdicts.append(TrialVerdict(spec.id, (Check("trial", Verdict.MISSING, text),)))
+            have.add(spec.id)
     if baseline is not None:
-        have = {result.spec.id for result in results}
         verdicts += [missing_trial(name) for name in baseline.trials if name not in have]
     return verdicts
 

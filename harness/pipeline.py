@@ -26,14 +26,17 @@ from engine.calibrate import (
     CalibrationOptions,
     Statistics,
     StatisticsOptions,
-    calibrate,
     calibration_tensors,
     collect,
+    needs_data,
+    run_calibration,
 )
 from engine.calibrate.compare import compare
 from engine.calibrate.data import as_fed
+from engine.calibrate.search import candidates_of
+from engine.calibrate.sensitivity import sensitivities
 from engine.compile import CompiledModel, compile_model
-from engine.config import DataType, InputSpec
+from engine.config import DataType, InputSpec, InputType
 from engine.convert import node_rows
 from engine.errors import ConfigError, PtqlabError
 from engine.frontend import preprocess
@@ -79,6 +82,13 @@ STATISTICS = Codec(".npz", lambda statistics, path: statistics.save(path), Stati
 ARRAYS = Codec(".npz", save_arrays, load_arrays)
 
 
+SHARED_SETTINGS = ("input_type_rt", "calibration_seed")
+"""Settings in which the trials of a preparation must not differ."""
+
+SENSITIVITY_SAMPLES = 8
+"""Calibration samples that nodes are ranked on for ``int16: {top_k: …}``."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """Where a worker works.
@@ -110,7 +120,7 @@ class Preparation(StrictModel):
     """What all trials of one model, march and data share.
 
     Attributes:
-        specs: the trials; they differ in their settings only.
+        specs: the trials; they differ in their settings only, and not in :data:`SHARED_SETTINGS`.
     """
 
     specs: tuple[TrialSpec, ...]
@@ -203,7 +213,7 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
 
 
 def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
-    placement = network.place(spec.settings)
+    placement = network.place(network.resolved(spec.settings, statistics))
     calibrated = network.calibrate(placement.model, spec.settings, statistics)
     evaluation, predictions = network.evaluate(calibrated)
     result = TrialResult(
@@ -256,7 +266,7 @@ class Network:
     """One model on one march with its data, and the engine's stages on it.
 
     Attributes:
-        spec: a trial of it; its settings are not looked at.
+        spec: a trial of it; of its settings, only :data:`SHARED_SETTINGS` are looked at.
         bench: where to work.
         clock: told of every stage that is computed.
     """
@@ -278,18 +288,29 @@ class Network:
         return card
 
     @cached_property
+    def input_spec(self) -> InputSpec:
+        """The card's input, with the colour format at run time that the trial asks for."""
+        spec, wanted = self.card.input_spec, self.spec.settings.input_type_rt
+        if wanted is None or wanted is spec.type_rt:
+            return spec
+        layout = None if wanted is InputType.NV12 else spec.layout_rt or spec.layout_train
+        return spec.model_copy(update={"type_rt": wanted, "layout_rt": layout})
+
+    @cached_property
     def optimized(self) -> ir.Model:
         """The optimised float graph."""
 
         def compute() -> ir.Model:
             with self.clock.stage("load"):
-                spec = self.card.input_spec
+                spec = self.input_spec
                 shapes = {spec.name: spec.shape} if spec.shape is not None else None
                 original = preprocess.insert(load(self.card.model_path(), shapes), [spec])
             with self.clock.stage("optimize"):
                 return optimize(original, self.spec.march.value)
 
-        return self.bench.cache.get("optimized", self._key("optimized", self.spec.march), MODEL, compute)
+        return self.bench.cache.get(
+            "optimized", self._key("optimized", self.spec.march, self.input_spec), MODEL, compute
+        )
 
     def place(self, settings: Settings) -> Placement:
         """The optimised graph with placement and calibration nodes.
@@ -304,17 +325,19 @@ class Network:
     def collect_statistics(self, settings: Sequence[Settings]) -> str:
         """One pass over the calibration data that serves all ``settings``; the key of its result."""
         tensors: dict[str, None] = {}
-        servable = []
+        servable: list[CalibrationOptions] = []
         for setting in settings:
             try:
-                tensors.update(dict.fromkeys(calibration_tensors(self.place(setting).model)))
-                StatisticsOptions.covering([calibration_options(setting)])
+                placed = self.place(_without_ranking(setting)).model
+                candidates = candidates_of(calibration_options(setting))
+                StatisticsOptions.covering(candidates)
             except PtqlabError:
                 continue  # its own trial meets the same refusal and reports it
-            servable.append(calibration_options(setting))
+            tensors.update(dict.fromkeys(calibration_tensors(placed)))
+            servable += candidates
         options = StatisticsOptions.covering(servable, threads=self.bench.threads)
         wanted = options.model_dump(mode="json", exclude={"batch", "threads"})
-        key = self._key("statistics", self.spec.march, self.spec.calibration_samples, sorted(tensors), wanted)
+        key = self._key("statistics", *self._calibration_key, sorted(tensors), wanted)
 
         def compute() -> Statistics:
             with self.clock.stage("statistics"):
@@ -325,9 +348,36 @@ class Network:
 
     def calibrate(self, placed: ir.Model, settings: Settings, statistics: str) -> ir.Model:
         """``placed`` with thresholds."""
+        options = calibration_options(settings)
         with self.clock.stage("calibrate"):
             found = STATISTICS.load(self.bench.cache.path("statistics", statistics, STATISTICS.suffix))
-            return calibrate(placed, found, calibration_options(settings))
+            return run_calibration(
+                self.optimized,
+                placed,
+                self._calibration_data() if needs_data(options) or options.bias_correction else None,
+                options,
+                statistics=found,
+                threads=self.bench.threads,
+            )
+
+    def resolved(self, settings: Settings, statistics: str) -> Settings:
+        """``settings`` with the nodes that an int16 policy by sensitivity chooses."""
+        if settings.int16.kind is not Int16Kind.TOP_K:
+            return settings
+        plain = _without_ranking(settings)
+
+        def compute() -> dict[str, Array]:
+            calibrated = self.calibrate(self.place(plain).model, plain, statistics)
+            with self.clock.stage("sensitivity"):
+                data = self._calibration_data()
+                feed = data.read(0, min(SENSITIVITY_SAMPLES, len(data)))
+                cosines = sensitivities(calibrated, feed, threads=self.bench.threads)
+                return {"nodes": np.array(sorted(cosines, key=lambda name: cosines[name]), np.str_)}
+
+        key = self._key("sensitivity", *self._calibration_key, plain)
+        ranked = self.bench.cache.get("sensitivity", key, ARRAYS, compute)["nodes"]
+        chosen = Int16Policy(kind=Int16Kind.NODES, names=tuple(str(name) for name in ranked[: settings.int16.count]))
+        return settings.model_copy(update={"int16": chosen})
 
     def float_outputs(self) -> list[Array]:
         """Outputs of the float model on the evaluation images, one array per output."""
@@ -383,7 +433,7 @@ class Network:
         for start in range(0, self.spec.evaluation_samples, IMAGES_AT_ONCE):
             stop = min(start + IMAGES_AT_ONCE, self.spec.evaluation_samples)
             images = self.card.training_images(split.images(start, stop))
-            outputs = list(session.run(integer_feed(session, images, self.card.input_spec)).values())
+            outputs = list(session.run(integer_feed(session, images, self.input_spec)).values())
             meter.update(outputs, [output[start:stop] for output in floats])
             collected.append(outputs)
         return [np.concatenate(parts) for parts in zip(*collected, strict=True)], meter
@@ -411,8 +461,20 @@ class Network:
 
     def _calibration_data(self) -> ArrayData:
         split = self._split(self.card.dataset.calibration.split)
-        images = self.card.training_images(split.images(0, self.spec.calibration_samples))
-        return ArrayData({self.card.input_spec.name: images}, [self.card.input_spec])
+        count, seed = self.spec.calibration_samples, self.spec.settings.calibration_seed
+        if seed is None:
+            images = split.images(0, count)
+        else:
+            available = self.card.dataset.calibration.count
+            drawn = np.sort(np.random.RandomState(seed).choice(available, count, replace=False))
+            images = np.concatenate([split.images(index, index + 1) for index in drawn.tolist()])
+        return ArrayData({self.input_spec.name: self.card.training_images(images)}, [self.input_spec])
+
+    @property
+    def _calibration_key(self) -> tuple[object, ...]:
+        """What determines the calibration data and the graph that they run through."""
+        spec = self.spec
+        return (spec.march, self.input_spec, spec.calibration_samples, spec.settings.calibration_seed)
 
     def _split(self, name: str) -> Any:
         return _open_dataset(self.card.name, self.spec.data).split(name)
@@ -440,7 +502,16 @@ def calibration_options(settings: Settings) -> CalibrationOptions:
         calibration_type=settings.calibration_type,
         max_percentile=settings.max_percentile,
         per_channel=settings.per_channel,
+        asymmetric=settings.asymmetric,
+        bias_correction=settings.bias_correction,
     )
+
+
+def _without_ranking(settings: Settings) -> Settings:
+    """``settings``, with no int16 where the nodes are yet to be chosen by their sensitivity."""
+    if settings.int16.kind is not Int16Kind.TOP_K:
+        return settings
+    return settings.model_copy(update={"int16": Int16Policy()})
 
 
 def int16_requests(optimized: ir.Model, policy: Int16Policy) -> dict[str, NodeTypes]:
@@ -462,6 +533,8 @@ def int16_requests(optimized: ir.Model, policy: Int16Policy) -> dict[str, NodeTy
         case Int16Kind.TYPES:
             _check_known("int16 operator type", policy.names, set(types.values()))
             chosen = [name for name in names if types[name] in policy.names]
+        case Int16Kind.TOP_K:
+            raise ConfigError(f"int16 policy {policy.label}: its nodes have not been chosen")
     int16 = DataType.INT16.value
     return {name: NodeTypes(input_type=int16, output_type=int16) for name in chosen}
 

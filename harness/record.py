@@ -246,7 +246,11 @@ def _params(spec: TrialSpec) -> dict[str, str]:
         "calibration_type": settings.calibration_type.value,
         "max_percentile": repr(settings.max_percentile),
         "per_channel": str(settings.per_channel).lower(),
+        "asymmetric": str(settings.asymmetric).lower(),
+        "bias_correction": str(settings.bias_correction).lower(),
         "int16": settings.int16.label.removeprefix("int16.") or "none",
+        "input_type_rt": settings.input_type_rt.value if settings.input_type_rt else "card",
+        "calibration_seed": "first" if settings.calibration_seed is None else str(settings.calibration_seed),
         "calibration_samples": str(spec.calibration_samples),
         "evaluation_samples": str(spec.evaluation_samples),
     }

@@ -29,13 +29,27 @@ def load(path: Path, model: type[M]) -> M:
     Raises:
         ConfigError: the file is missing, no YAML mapping, or holds a wrong key or value.
     """
+    return parse(_read(path), model, str(path))
+
+
+def read_mapping(path: Path, model: type[BaseModel]) -> dict[str, Any]:
+    """The content of ``path``, to become a ``model``, before its keys are looked at; raises as :func:`load`."""
+    return dict(_mapping(_read(path), model, str(path)))
+
+
+def _read(path: Path) -> object:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: is no valid YAML: {' '.join(str(error).split())}") from error
-    return parse(content, model, str(path))
+
+
+def _mapping(content: object, model: type[BaseModel], where: str) -> Mapping[str, Any]:
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{where}: holds {type(content).__name__}, expected a mapping with {', '.join(_keys(model))}")
+    return content
 
 
 def parse(content: object, model: type[M], where: str) -> M:
@@ -44,10 +58,8 @@ def parse(content: object, model: type[M], where: str) -> M:
     Raises:
         ConfigError: naming ``where`` and every wrong key or value.
     """
-    if not isinstance(content, Mapping):
-        raise ConfigError(f"{where}: holds {type(content).__name__}, expected a mapping with {', '.join(_keys(model))}")
     try:
-        return model.model_validate(content)
+        return model.model_validate(_mapping(content, model, where))
     except ValidationError as error:
         raise ConfigError(f"{where}: " + "; ".join(_explain(e, model) for e in error.errors())) from error
 

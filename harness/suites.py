@@ -11,19 +11,19 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from engine.config import CalibrationType, March
+from engine.config import CalibrationType, InputType, March
 from engine.errors import ConfigError
 from engine.march import load as load_march
 from harness import paths
 from harness.cache import content_key
-from harness.strict_yaml import StrictModel, load, unknown
+from harness.strict_yaml import StrictModel, parse, read_mapping, unknown
 
-TAG_PREFIX = "tag:"
-"""What a selection of models by tag begins with."""
+SELECTORS = ("tag", "task", "dataset")
+"""What models can be selected by besides their name, as in ``task:detection``; the name of a tag goes without."""
 
 _SHORT_LIST = 2
 """So many names of an int16 policy are spelled out in an id."""
@@ -36,24 +36,31 @@ class Int16Kind(StrEnum):
     ALL = "all"
     NODES = "nodes"
     TYPES = "types"
+    TOP_K = "top_k"
 
 
 class Int16Policy(StrictModel):
-    """Which nodes are asked to take and give int16; written ``none``, ``all``, ``{nodes: […]}`` or ``{types: […]}``.
+    """Which nodes are asked to take and give int16.
+
+    Written ``none``, ``all``, ``{nodes: […]}``, ``{types: […]}`` or ``{top_k: 5}``.
 
     Attributes:
         kind: how nodes are chosen.
         names: of nodes, or operator types, of the optimised graph.
+        count: of the nodes whose quantisation alone harms the outputs most.
     """
 
     kind: Int16Kind = Int16Kind.NONE
     names: tuple[str, ...] = ()
+    count: int = 0
 
     @property
     def label(self) -> str:
         """Short form for ids: ``int16.all``, ``int16.types(Conv)``; empty for ``none``."""
         if self.kind is Int16Kind.NONE:
             return ""
+        if self.kind is Int16Kind.TOP_K:
+            return f"int16.top_{self.count}"
         if len(self.names) > _SHORT_LIST:
             return f"int16.{self.kind}({len(self.names)}:{content_key(self.names)[:6]})"
         return f"int16.{self.kind}({'+'.join(self.names)})" if self.names else f"int16.{self.kind}"
@@ -69,10 +76,14 @@ def _read_policy(value: Any) -> Any:
         ((kind, names),) = value.items()
         if kind in (Int16Kind.NODES, Int16Kind.TYPES) and _is_list_of_names(names):
             return Int16Policy(kind=Int16Kind(kind), names=tuple(names))
-    raise ValueError("allowed are none, all, {nodes: [name, ...]} and {types: [operator type, ...]}")
+        if kind == Int16Kind.TOP_K and isinstance(names, int) and names > 0:
+            return Int16Policy(kind=Int16Kind.TOP_K, count=names)
+    raise ValueError("allowed are none, all, {nodes: [name, ...]}, {types: [operator type, ...]} and {top_k: count}")
 
 
-def _write_policy(policy: Int16Policy) -> str | dict[str, list[str]]:
+def _write_policy(policy: Int16Policy) -> str | dict[str, Any]:
+    if policy.kind is Int16Kind.TOP_K:
+        return {policy.kind.value: policy.count}
     return {policy.kind.value: list(policy.names)} if policy.names else policy.kind.value
 
 
@@ -91,13 +102,23 @@ class Settings(StrictModel):
         calibration_type: how thresholds are chosen.
         max_percentile: of ``max`` only: share of ``|x|`` that the threshold covers, above 0 to 1.
         per_channel: one threshold per channel where that is possible.
+        asymmetric: unsigned integers where activations are never negative.
+        bias_correction: take mean errors out of biases.
         int16: nodes with 16-bit activations.
+        input_type_rt: colour format at run time; None for the card's.
+        calibration_samples: so many; None for the suite's number.
+        calibration_seed: draw them at random from the card's calibration samples; None for the first ones.
     """
 
     calibration_type: CalibrationType = CalibrationType.MAX
     max_percentile: float = Field(default=1.0, gt=0, le=1)
     per_channel: bool = False
+    asymmetric: bool = False
+    bias_correction: bool = False
     int16: Int16 = Int16Policy()
+    input_type_rt: InputType | None = None
+    calibration_samples: int | None = Field(default=None, ge=1)
+    calibration_seed: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _percentile_belongs_to_max(self) -> Self:
@@ -117,7 +138,19 @@ class Settings(StrictModel):
     @property
     def label(self) -> str:
         """Short form for ids: ``max-0.9999-per_channel-int16.all``."""
-        parts = [self.method, "per_channel" if self.per_channel else "", self.int16.label]
+        return "-".join(part for part in (self.variant, self.per_channel and "per_channel", self.int16.label) if part)
+
+    @property
+    def variant(self) -> str:
+        """All but granularity and int16: ``max-0.9999-asymmetric-nv12``."""
+        parts = [
+            self.method,
+            "asymmetric" if self.asymmetric else "",
+            "bias_correction" if self.bias_correction else "",
+            self.input_type_rt.value if self.input_type_rt else "",
+            f"n{self.calibration_samples}" if self.calibration_samples else "",
+            "" if self.calibration_seed is None else f"seed{self.calibration_seed}",
+        ]
         return "-".join(part for part in parts if part)
 
 
@@ -126,26 +159,33 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-class Grid(StrictModel):
-    """Values per axis; every combination that means something is a trial."""
+E = TypeVar("E")
+Values = Annotated[tuple[E, ...], BeforeValidator(_as_list), Field(min_length=1)]
+"""One value, or a list of values."""
 
-    calibration_type: Annotated[tuple[CalibrationType, ...], BeforeValidator(_as_list), Field(min_length=1)] = (
-        CalibrationType.MAX,
-    )
-    max_percentile: Annotated[
-        tuple[Annotated[float, Field(gt=0, le=1)], ...], BeforeValidator(_as_list), Field(min_length=1)
-    ] = (1.0,)
-    per_channel: Annotated[tuple[bool, ...], BeforeValidator(_as_list), Field(min_length=1)] = (False,)
-    int16: Annotated[tuple[Int16, ...], BeforeValidator(_as_list), Field(min_length=1)] = (Int16Policy(),)
+
+class Grid(StrictModel):
+    """Values per axis; every combination that means something is a trial. Axes are those of :class:`Settings`."""
+
+    calibration_type: Values[CalibrationType] = (CalibrationType.MAX,)
+    max_percentile: Values[Annotated[float, Field(gt=0, le=1)]] = (1.0,)
+    per_channel: Values[bool] = (False,)
+    asymmetric: Values[bool] = (False,)
+    bias_correction: Values[bool] = (False,)
+    int16: Values[Int16] = (Int16Policy(),)
+    input_type_rt: Values[InputType | None] = (None,)
+    calibration_samples: Values[Annotated[int, Field(ge=1)] | None] = (None,)
+    calibration_seed: Values[Annotated[int, Field(ge=0)] | None] = (None,)
 
     def settings(self) -> list[Settings]:
-        """All combinations in the order of the axes, each once."""
+        """All combinations in the order of the axes, each once; ``max_percentile`` varies with ``max`` only."""
+        axes = list(Grid.model_fields)
         found = []
-        for kind, percentile, per_channel, int16 in itertools.product(
-            self.calibration_type, self.max_percentile, self.per_channel, self.int16
-        ):
-            relevant = percentile if kind is CalibrationType.MAX else 1.0
-            found.append(Settings(calibration_type=kind, max_percentile=relevant, per_channel=per_channel, int16=int16))
+        for values in itertools.product(*(getattr(self, axis) for axis in axes)):
+            combination = dict(zip(axes, values, strict=True))
+            if combination["calibration_type"] is not CalibrationType.MAX:
+                combination["max_percentile"] = 1.0
+            found.append(Settings(**combination))
         return list(dict.fromkeys(found))
 
 
@@ -157,8 +197,8 @@ class ExplicitTrial(Settings):
         march: None for all of the suite's.
     """
 
-    models: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)] | None = None
-    march: Annotated[tuple[March, ...], BeforeValidator(_as_list), Field(min_length=1)] | None = None
+    models: Values[str] | None = None
+    march: Values[March] | None = None
 
     @property
     def settings(self) -> Settings:
@@ -202,6 +242,20 @@ class Gates(StrictModel):
     tolerances: Tolerances = Tolerances()
 
 
+class Budget(StrictModel):
+    """Where one run of the suite stops; the same command goes on from there.
+
+    Attributes:
+        trials: so many are computed; None for all.
+        minutes: after so many, none is begun; None for no limit.
+        minutes_per_trial: that a trial may take before it counts as hung; None for the command's limit.
+    """
+
+    trials: int | None = Field(default=None, ge=1)
+    minutes: float | None = Field(default=None, gt=0)
+    minutes_per_trial: float | None = Field(default=None, gt=0)
+
+
 class Suite(StrictModel):
     """A sweep definition.
 
@@ -209,25 +263,30 @@ class Suite(StrictModel):
         name: of the suite; names the MLflow experiment and the baseline.
         version: raised whenever the meaning changes.
         description: one sentence.
-        models: names, globs (``mnist_*``) or tags (``tag:classification``).
+        include: other suites, by file beside this one or by name, whose keys count where this one does not have them;
+            lists of explicit trials add up.
+        models: names, globs (``mnist_*``), ``tag:…``, ``task:…`` or ``dataset:…``, globs there too.
         march: BPU architectures.
         calibration_samples: first so many samples of each model's calibration split; None for all.
         evaluation_samples: likewise of the evaluation split.
         sweep: the grid; None for explicit trials only.
         trials: beside the grid.
         gates: when results count as good.
+        budget: where one run stops.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
     version: int = Field(ge=1)
     description: str = ""
-    models: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
-    march: Annotated[tuple[March, ...], BeforeValidator(_as_list), Field(min_length=1)] = (March.BAYES_E,)
+    include: Values[str] | None = None
+    models: Values[str]
+    march: Values[March] = (March.BAYES_E,)
     calibration_samples: int | None = Field(default=None, ge=1)
     evaluation_samples: int | None = Field(default=None, ge=1)
     sweep: Grid | None = None
     trials: tuple[ExplicitTrial, ...] = ()
     gates: Gates = Gates()
+    budget: Budget = Budget()
 
     @model_validator(mode="after")
     def _has_trials(self) -> Self:
@@ -256,10 +315,35 @@ def open_suite(name: str) -> Suite:
         ConfigError: there is none, or the file is wrong.
     """
     path = suite_path(name)
-    suite = load(path, Suite)
+    suite = parse(_with_included(path, ()), Suite, str(path))
     if path.parent == paths.suites() and suite.name != path.stem:
         raise ConfigError(f"{path}: name: {suite.name!r}: must be the file's name, {path.stem!r}")
     return suite
+
+
+def _with_included(path: Path, including: tuple[Path, ...]) -> dict[str, Any]:
+    """The content of ``path`` over that of the files it includes, later ones over earlier ones."""
+    if path in including:
+        raise ConfigError(f"{path}: include: the file includes itself, by way of {including[-1]}")
+    content = read_mapping(path, Suite)
+    names = _as_list(content.get("include") or ())
+    merged: dict[str, Any] = {}
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(f"{path}: include: {name!r}: expected the name or file of a suite")
+        beside = path.parent / name
+        included = _with_included(beside if beside.is_file() else suite_path(name), (*including, path))
+        merged = _over(included, merged)
+    return _over(content, merged)
+
+
+def _over(content: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """``content`` with the keys of ``base`` that it lacks, and all ``trials``."""
+    merged = {**base, **content}
+    trials = [mapping.get("trials") for mapping in (base, content)]
+    if all(isinstance(part, list) for part in trials):
+        merged["trials"] = [trial for part in trials if part for trial in part]
+    return merged
 
 
 def suite_path(name: str) -> Path:
@@ -289,7 +373,7 @@ def expand(suite: Suite, tags_of: Mapping[str, Iterable[str]]) -> list[Point]:
 
     Args:
         suite: the suite.
-        tags_of: tags by name of every model that there is.
+        tags_of: by name of every model that there is, its tags, ``task:…`` and ``dataset:…``.
 
     Raises:
         ConfigError: a selection matches no model, int16 is asked of a march without it, or nothing is left.
@@ -320,17 +404,25 @@ def select(patterns: Sequence[str], tags_of: Mapping[str, Iterable[str]]) -> lis
     """
     selected: list[str] = []
     for pattern in patterns:
-        if pattern.startswith(TAG_PREFIX):
-            found = [name for name, tags in sorted(tags_of.items()) if pattern.removeprefix(TAG_PREFIX) in tags]
+        kind, _, value = pattern.partition(":")
+        if kind in SELECTORS:
+            labels = {name: _labels(kind, tags) for name, tags in tags_of.items()}
+            found = [name for name in sorted(labels) if fnmatch.filter(labels[name], value)]
             if not found:
-                tags = {tag for tags in tags_of.values() for tag in tags}
-                raise unknown("tag", pattern.removeprefix(TAG_PREFIX), tags)
+                raise unknown(kind, value, {label for own in labels.values() for label in own})
         else:
             found = sorted(fnmatch.filter(tags_of, pattern))
             if not found:
                 raise unknown("model", pattern, tags_of)
         selected += found
     return list(dict.fromkeys(selected))
+
+
+def _labels(kind: str, tags: Iterable[str]) -> list[str]:
+    """Of ``tags``, those of ``kind`` (written ``kind:value``), without it; tags proper have no kind."""
+    if kind == "tag":
+        return [tag for tag in tags if ":" not in tag]
+    return [tag.removeprefix(f"{kind}:") for tag in tags if tag.startswith(f"{kind}:")]
 
 
 def _has_int16(march: March) -> bool:

@@ -6,7 +6,7 @@ import csv
 import io
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from harness.gates import Baseline, TrialVerdict, Verdict, baseline_path, judge_
 from harness.pipeline import Preparation, Prepared
 from harness.record import Recorder, RunStatus
 from harness.strict_yaml import StrictModel
-from harness.suites import Point, Suite, bundled_suites, expand, open_suite
+from harness.suites import Budget, Point, Suite, bundled_suites, expand, open_suite
 from harness.trials import TrialResult, TrialSpec, TrialStore, resolve
 from harness.version import engine_version, git_commit
 
@@ -49,6 +49,7 @@ class SweepSummary(StrictModel):
         started_at: local time, ISO 8601.
         seconds: wall time.
         reused: trials whose result an earlier sweep had left.
+        left: trials that the budget left for the next run.
         shared: stages that several trials share.
         engine: version.
         commit: of the checkout.
@@ -61,6 +62,7 @@ class SweepSummary(StrictModel):
     started_at: str
     seconds: float
     reused: int
+    left: int = 0
     shared: tuple[SharedSeconds, ...] = ()
     engine: str
     commit: str | None = None
@@ -112,7 +114,10 @@ def plan_trials(suite: Suite) -> list[TrialSpec]:
 
 def points_of(suite: Suite) -> list[Point]:
     """The expanded suite, with the models that there are."""
-    return expand(suite, {card.name: tags_of(card) for card in list_cards()})
+    labels = {
+        card.name: (*tags_of(card), f"task:{card.task.value}", f"dataset:{card.dataset.name}") for card in list_cards()
+    }
+    return expand(suite, labels)
 
 
 def tags_of(card: ModelCard) -> tuple[str, ...]:
@@ -164,7 +169,7 @@ def run_suite(
     tally = _Tally()
     started = time.perf_counter()
     try:
-        results = run_sweep(specs, plan, [tally, *([recorder] if recorder else []), *observers])
+        results = run_sweep(specs, _within(suite.budget, plan), [tally, *([recorder] if recorder else []), *observers])
     except BaseException:
         if recorder:
             recorder.close(RunStatus.KILLED, {}, {}, [])
@@ -175,6 +180,7 @@ def run_suite(
         started_at=tally.started_at,
         seconds=time.perf_counter() - started,
         reused=tally.reused,
+        left=len(specs) - len(results),
         shared=tuple(tally.shared),
         engine=engine_version(),
         commit=git_commit(),
@@ -185,6 +191,13 @@ def run_suite(
     files = write_sweep(sweep, workdir)
     problem = _close(recorder, sweep, files) if recorder else None
     return Sweep(sweep.summary, sweep.results, sweep.verdicts, baseline, problem)
+
+
+def _within(budget: Budget, plan: Plan) -> Plan:
+    """``plan`` with the limits of a suite."""
+    per_trial = plan.time_limit if budget.minutes_per_trial is None else 60 * budget.minutes_per_trial
+    total = None if budget.minutes is None else 60 * budget.minutes
+    return replace(plan, most_trials=budget.trials, seconds=total, time_limit=per_trial)
 
 
 def load_sweep(workdir: Path, suite: str) -> Sweep:
@@ -202,7 +215,7 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
         raise ConfigError(f"{path}: written by another version of ptqlab; run the suite again") from error
     store = TrialStore(workdir / "trials")
     results = [result for spec in summary.trials if (result := store.get(spec)) is not None]
-    if len(results) < len(summary.trials):
+    if len(results) < len(summary.trials) - summary.left:
         raise ConfigError(
             f"{store.root}: {len(summary.trials) - len(results)} results of the sweep are gone; run the suite again"
         )
@@ -295,7 +308,7 @@ def _judged(
     baseline: Path | None,
     store: TrialStore,
 ) -> Sweep:
-    verdicts = judge_sweep(results, accepted, summary.suite.gates, store)
+    verdicts = judge_sweep(results, accepted, summary.suite.gates, store, summary.trials)
     return Sweep(summary, tuple(results), tuple(verdicts), baseline)
 
 

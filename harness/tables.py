@@ -39,8 +39,8 @@ def _table(sweep: Sweep, results: Sequence[TrialResult], best: set[str]) -> Tabl
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for name in ("method", "per ch."):
-        table.add_column(name, no_wrap=True)
+    table.add_column("method", overflow="fold")
+    table.add_column("per ch.", no_wrap=True)
     table.add_column("int16", ratio=1, min_width=6, overflow="fold")
     for name in ("accuracy", "Δ pt", "agree", "cosine", "SQNR", "ms", "CPU"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -49,7 +49,7 @@ def _table(sweep: Sweep, results: Sequence[TrialResult], best: set[str]) -> Tabl
         verdict = sweep.verdict_of(result.spec.id)
         settings = result.spec.settings
         table.add_row(
-            ("★ " if result.spec.key in best else "  ") + settings.method,
+            ("★ " if result.spec.key in best else "  ") + settings.variant,
             "yes" if settings.per_channel else "",
             settings.int16.label.removeprefix("int16."),
             *_figures(result),

@@ -368,12 +368,13 @@ def resolve(suite: Suite, points: Iterable[Point]) -> list[TrialSpec]:
         if point.model not in identities:
             identities[point.model] = _identify(load_card(point.model), suite)
         identity = identities[point.model]
+        wanted = point.settings.calibration_samples or suite.calibration_samples or identity.calibration_samples
         specs.append(
             TrialSpec(
                 model=point.model,
                 march=point.march,
                 settings=point.settings,
-                calibration_samples=identity.calibration_samples,
+                calibration_samples=min(wanted, identity.calibration_samples),
                 evaluation_samples=identity.evaluation_samples,
                 card=identity.card,
                 data=identity.data,
@@ -396,7 +397,7 @@ def _identify(card: ModelCard, suite: Suite) -> _Identity:
     return _Identity(
         card=card_key(card),
         data=card.open_dataset().digest,
-        calibration_samples=min(suite.calibration_samples or use.calibration.count, use.calibration.count),
+        calibration_samples=use.calibration.count,
         evaluation_samples=min(suite.evaluation_samples or use.evaluation.count, use.evaluation.count),
     )
 

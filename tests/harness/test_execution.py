@@ -218,3 +218,11 @@ def test_no_trials_start_no_executor(tmp_path: Path) -> None:
 
     specs: list[TrialSpec] = []
     assert run_sweep(specs, Plan(bench=Bench(tmp_path), executor=factory)) == []
+
+
+def test_a_budget_leaves_trials_for_the_next_run(tmp_path: Path) -> None:
+    specs = [fakes.spec(model) for model in ("a", "b", "c")]
+    first = run_sweep(specs, plan(tmp_path, "serial", most_trials=2))
+    assert [result.spec.model for result in first] == ["a", "b"]
+    assert len(run_sweep(specs, plan(tmp_path, "serial", most_trials=2))) == 3
+    assert run_sweep([fakes.spec("d")], plan(tmp_path, "serial", seconds=0.0)) == []

@@ -80,7 +80,11 @@ def test_a_trial_is_a_child_run_with_all_its_figures(recorded: tuple[Any, Record
         "calibration_type": "max",
         "max_percentile": "1.0",
         "per_channel": "false",
+        "asymmetric": "false",
+        "bias_correction": "false",
         "int16": "none",
+        "input_type_rt": "card",
+        "calibration_seed": "first",
         "calibration_samples": "10",
         "evaluation_samples": "40",
     }

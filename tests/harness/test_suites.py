@@ -24,7 +24,11 @@ from harness.suites import (
 )
 from harness.sweep import points_of
 
-TAGS = {"mnist_a": ["small"], "mnist_b": ["small", "residual"], "scene": ["detection"]}
+TAGS = {
+    "mnist_a": ["small", "dataset:mnist"],
+    "mnist_b": ["small", "residual"],
+    "scene": ["detection", "task:detection"],
+}
 
 
 def suite(**changes: Any) -> Suite:
@@ -86,6 +90,9 @@ def test_a_grid_that_leaves_nothing_is_an_error() -> None:
         (["scene", "mnist_*"], ["scene", "mnist_a", "mnist_b"]),
         (["tag:small"], ["mnist_a", "mnist_b"]),
         (["mnist_b", "tag:small"], ["mnist_b", "mnist_a"]),
+        (["tag:s*"], ["mnist_a", "mnist_b"]),
+        (["task:detection"], ["scene"]),
+        (["dataset:mn*"], ["mnist_a"]),
     ],
 )
 def test_selection_keeps_the_order_of_the_patterns(patterns: list[str], expected: list[str]) -> None:
@@ -170,3 +177,44 @@ def test_a_suite_is_found_by_name_or_path(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("{name: other, version: 1, models: x, sweep: {}}")
     assert open_suite(str(file)).name == "other"
+
+
+def test_every_axis_shows_in_the_id() -> None:
+    axes = {
+        "asymmetric": True,
+        "bias_correction": True,
+        "int16": {"top_k": 3},
+        "input_type_rt": "nv12",
+        "calibration_samples": 20,
+        "calibration_seed": 7,
+    }
+    assert ids(suite(sweep=axes)) == ["mnist_a/bayes-e/max-asymmetric-bias_correction-nv12-n20-seed7-int16.top_3"]
+
+
+def test_int16_by_sensitivity_survives_json() -> None:
+    settings = Settings(int16=Int16Policy(kind=Int16Kind.TOP_K, count=3))
+    assert settings.model_dump(mode="json")["int16"] == {"top_k": 3}
+    assert Settings.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_an_included_suite_gives_what_is_not_said(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "{name: base, version: 3, models: mnist_a, march: bayes, trials: [{calibration_type: kl}], gates: {stderrs: 4}}"
+    )
+    (tmp_path / "mine.yaml").write_text(
+        "{include: base.yaml, name: mine, version: 1, models: scene, trials: [{per_channel: true}]}"
+    )
+    found = open_suite(str(tmp_path / "mine.yaml"))
+    assert ids(found) == ["scene/bayes/kl", "scene/bayes/max-per_channel"]
+    assert (found.name, found.version, found.gates.stderrs) == ("mine", 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("include", "message"),
+    [("mine.yaml", "includes itself"), ("smok", "did you mean 'smoke'"), ("[1]", "expected the name or file")],
+)
+def test_an_include_that_cannot_be_is_an_error(tmp_path: Path, include: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{{include: {include}, name: mine, version: 1, models: scene, sweep: {{}}}}")
+    with pytest.raises(ConfigError, match=message):
+        open_suite(str(path))
