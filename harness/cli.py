@@ -79,9 +79,7 @@ def run(
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
         str,
-        typer.Option(
-            help="serial, processes, dask://host:port or package.module:factory (of a worker count)."
-        ),
+        typer.Option(help="serial, processes, dask://host:port or package.module:factory (of a worker count)."),
     ] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; default: one per CPU.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run trials again that have a result.")] = False,
