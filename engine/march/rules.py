@@ -28,6 +28,7 @@ class Limits(BaseModel):
         nearest_scales: whole factors of nearest-neighbour resizing; 1 where one side may keep its size.
         linear_scale: largest factor of linear resizing, either way.
         reduce_length: largest number of values that a mean, sum or maximum over one axis takes.
+        argmax_channels: largest number of channels of an ArgMax.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,6 +44,7 @@ class Limits(BaseModel):
     nearest_scales: tuple[int, ...]
     linear_scale: int
     reduce_length: int
+    argmax_channels: int
 
 
 class March(BaseModel):

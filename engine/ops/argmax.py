@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import attribute, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, Quantized, QuantizedOperator
+from engine.ops.float_nodes import given
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
+
+UNSCALED = np.ones(1, np.float32)
+"""Scale of positions."""
 
 
 class ArgMax(QuantizedOperator):
@@ -27,3 +34,57 @@ class ArgMax(QuantizedOperator):
         x = np.asarray(inputs[0])
         index = np.argmax(x, axis=attributes["axis"], keepdims=bool(attributes["keepdims"]))
         return (index.astype(np.int8),)
+
+
+class ArgMaxRule(FloatRule):
+    """ArgMax over the channels of a map; a Cast on the CPU follows."""
+
+    op_types: ClassVar[tuple[str, ...]] = ("ArgMax",)
+    int16_outputs = False
+    index_outputs = (0,)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        shape = shape_of(given(node, 0))
+        if len(shape) != 4 or attribute(node, "axis", 0) % len(shape) != 1 or not attribute(node, "keepdims", 1):
+            return f"the BPU computes {node.op_type} only over the channels of a rank-4 tensor that keeps them"
+        if attribute(node, "select_last_index", 0):
+            return f"the BPU finds the first index of {node.op_type}, not the last"
+        if shape[1] > march.limits.argmax_channels:
+            return f"{shape[1]} channels are searched, {march.limits.argmax_channels} may be"
+        return None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        emit_argmax(chain[0], lowering.integer(given(chain[0], 0)), lowering)
+
+
+class ArgMinRule(ArgMaxRule):
+    """ArgMin: the ArgMax of what an HzSElementwiseAdd turns around."""
+
+    op_types = ("ArgMin",)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        """``-(x + 1)`` is strictly decreasing on the whole range of x; ``-x`` would saturate at the least integer."""
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        source = given(node, 0)
+        negated = ir.Value(name=f"{node.name}_negated", type=source.type, shape=source.shape)
+        one = lowering.initializer(f"{node.name}_one", np.ones((1, 1, 1, 1), np.int8))
+        attributes: dict[str, Any] = {"output_scale": [-1], "output_bit": x.bits, "data_format": "NHWC"}
+        lowering.emit(
+            "HzSElementwiseAdd",
+            node,
+            [x.value, one],
+            {"x_shift": [0], "e_scale": [1], "e_shift": [0], "accu_right_shift": [0], "output_right_shift": [0]}
+            | attributes,
+            negated,
+            bits=x.bits,
+            scale=x.scale,
+            name=f"{node.name}_negate",
+        )
+        emit_argmax(node, lowering.integer(negated), lowering)
+
+
+def emit_argmax(node: ir.Node, x: Quantized, lowering: Lowering) -> None:
+    """HzQuantizedArgMax over the channels of ``x``."""
+    attributes = {"axis": 3, "keepdims": 1, "output_bit": 8, "data_format": "NHWC"}
+    lowering.emit("HzQuantizedArgMax", node, [x.value], attributes, node.outputs[0], bits=8, scale=UNSCALED)

@@ -156,6 +156,8 @@ class FloatRule(ABC):
     """Whether a result that only float consumers read stays in int32."""
     on_request: ClassVar[bool] = False
     """Whether the operator runs on the BPU only where the configuration asks for it."""
+    index_outputs: ClassVar[tuple[int, ...]] = ()
+    """Outputs that are positions, not quantised numbers; the CPU casts them to the float node's type."""
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""

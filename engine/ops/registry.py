@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ops.add import Add, AddRule
-from engine.ops.argmax import ArgMax
+from engine.ops.argmax import ArgMax, ArgMaxRule, ArgMinRule
 from engine.ops.average_pool import AveragePool, AveragePoolRule
 from engine.ops.base import Attribute, Attributes, FloatRule, QuantizedOperator
 from engine.ops.channel_shuffle import ChannelShuffle, ChannelShuffleRule
@@ -111,6 +111,8 @@ RULES: tuple[FloatRule, ...] = (
     ReduceMeanRule(),
     ReduceSumRule(),
     ReduceMaxRule(),
+    ArgMaxRule(),
+    ArgMinRule(),
     GlobalMaxPoolRule(),
     DepthToSpaceRule(),
     SpaceToDepthRule(),

@@ -73,10 +73,10 @@ class SinkReshape(ir.passes.InPlacePass):
 class KeepReducedAxis(NodePass):
     """Operators that drop one axis keep it, and a ``Reshape`` drops it: BPU operators keep the number of dimensions.
 
-    Reductions over one axis, ``ArgMax`` over the channels, ``Gather`` of one element.
+    Reductions over one axis, ``ArgMax`` and ``ArgMin`` over the channels, ``Gather`` of one element.
     """
 
-    op_types = frozenset({"ReduceMean", "ReduceSum", "ReduceMax", "ArgMax", "Gather"})
+    op_types = frozenset({"ReduceMean", "ReduceSum", "ReduceMax", "ArgMax", "ArgMin", "Gather"})
 
     def __init__(self, rules: GraphRules) -> None:
         self.rules = rules
@@ -123,7 +123,7 @@ class KeepReducedAxis(NodePass):
             return int(attribute(node, "axis", 0)) % rank if indices is not None and indices.ndim == 0 else None
         if attribute(node, "keepdims", 1):
             return None
-        if node.op_type == "ArgMax":
+        if node.op_type in ("ArgMax", "ArgMin"):
             axis = int(attribute(node, "axis", 0)) % rank
             return axis if axis == 1 and self.rules.argmax_keeps_axis else None
         axes = axes_of(node, rank)

@@ -176,7 +176,8 @@ def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_r
         return f"{march.name} has no operator for {node.op_type}"
     if march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs):
         return f"{march.name} computes tensors of rank 4"
-    if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in node.outputs):
+    numbers = [value for index, value in enumerate(node.outputs) if index not in rule.index_outputs]
+    if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers):
         return "only float32 tensors are quantised"
     if rule.on_request and not on_request:
         return f"{node.op_type} runs on the BPU only if node_info or run_on_bpu asks for it"
@@ -487,6 +488,8 @@ def _calibrate_result(
     """Calibrate a result that only float consumers read, unless it is the int32 accumulator of a convolution."""
     result = chain[-1].outputs[0]
     if any(is_calibration(usage.node) for usage in result.uses()):
+        return
+    if result.type is not None and result.dtype != ir.DataType.FLOAT:
         return
     rule = rule_for(chain[0])
     clipped = chain[-1].op_type == "Clip"

@@ -333,6 +333,8 @@ class IntegerGraph:
         first = next(iter(forms.values()))
         before = len(shape) == 4 and not self.march.layout_outside
         form = self._in_layout(tensor, forms, "NCHW") if before else first
+        if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
+            return self._cast(tensor, self._in_layout(tensor, forms, "NCHW"), name)
         outside = "NHWC" in forms and not before
         scale_name = self._scale_names.get(first.value, f"{tensor.name}_HzCalibration_y_scale")
         value = self._append(
@@ -345,6 +347,13 @@ class IntegerGraph:
             shape_of(form.value),
         )
         return self._to_nchw(value, first.value, name) if outside else value
+
+    def _cast(self, tensor: ir.Value, form: Quantized, name: str) -> ir.Value:
+        """Positions in the type of the float graph."""
+        node = f"{name}_Cast"
+        return self._append(
+            "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
+        )
 
     def _to_nhwc(self, source: ir.Value, value: ir.Value) -> ir.Value:
         """``source``, a form of the current chain's input ``value``, in NHWC."""
