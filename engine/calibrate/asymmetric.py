@@ -144,22 +144,22 @@ def _add_to_bias(graph: ir.Graph, node: ir.Node, amount: NDArray[np.float64]) ->
     value = node.inputs[2] if len(node.inputs) > 2 else None
     found = constant_of(value)
     bias = (0.0 if found is None else found.astype(np.float64)) + amount
-    set_bias(graph, node, bias.astype(np.float32))
+    set_constant(graph, node, 2, bias.astype(np.float32))
 
 
-def set_bias(graph: ir.Graph, node: ir.Node, bias: NDArray[np.float32]) -> None:
-    """Give the convolution ``node`` the bias ``bias``, float32 of shape (output channels,), under a name of its own."""
-    old = node.inputs[2] if len(node.inputs) > 2 else None
-    name = f"{node.name}_bias" if old is None else str(old.name)
+def set_constant(graph: ir.Graph, node: ir.Node, index: int, array: NDArray[np.float32]) -> None:
+    """Let input ``index`` of ``node`` be the constant ``array`` under a name of its own; an unused old one goes."""
+    old = node.inputs[index] if len(node.inputs) > index else None
+    name = f"{node.name}_input_{index}" if old is None else str(old.name)
     while name in graph.initializers:
-        name = f"{name}_corrected"
-    tensor = ir.tensor(bias, name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(bias.shape), const_value=tensor)
+        name = f"{name}_changed"
+    tensor = ir.tensor(np.asarray(array, np.float32), name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
     graph.register_initializer(value)
-    node.resize_inputs(3)
-    node.replace_input_with(2, value)
-    if old is not None and old.is_initializer() and not old.uses() and old.name in graph.initializers:
-        graph.initializers.pop(str(old.name))
+    node.resize_inputs(max(index + 1, len(node.inputs)))
+    node.replace_input_with(index, value)
+    if old is not None and old.is_initializer() and not old.uses():
+        graph.initializers.pop(str(old.name), None)
 
 
 def _take_over_output(graph: ir.Graph, producer: ir.Node, activation: ir.Node) -> None:

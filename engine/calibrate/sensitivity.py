@@ -135,11 +135,16 @@ def local_similarities(
     return {name: cosine(found[quantized], found[plain]) for name, (plain, quantized) in pairs.items()}
 
 
+def alone(name: str) -> str:
+    """Name of the copy of node ``name`` that :func:`double` makes."""
+    return f"{name}_alone"
+
+
 def double(graph: ir.Graph, node: ir.Node) -> tuple[str, str]:
     """Let ``node`` read float tensors, beside a copy of it that reads quantised ones; names of both results."""
     outputs = [ir.Value(name=f"{value.name}_alone", type=value.type, shape=value.shape) for value in node.outputs]
     copy = ir.Node(
-        node.domain, node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=f"{node.name}_alone"
+        node.domain, node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=alone(str(node.name))
     )
     graph.insert_after(node, copy)
     graph.outputs.extend(outputs)
