@@ -192,6 +192,24 @@ def compare(
     _console().print(comparison_table(trials[0], trials[1], TrialStore(workdir / "trials")))
 
 
+@app.command()
+def sync(
+    workdir: Workdir = workdirs.DEFAULT,
+    tracking_uri: Annotated[
+        str | None, typer.Option(help="MLflow tracking URI; default: the one that each sweep was meant for.")
+    ] = None,
+) -> None:
+    """Write the records of sweeps that MLflow was away for; what it has already is not written again."""
+    from harness.sync import pending, replay
+
+    folders = pending(workdir)
+    for folder in folders:
+        record = replay(folder, workdir, tracking_uri)
+        typer.echo(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
+    if not folders:
+        typer.echo("nothing to sync")
+
+
 def find_trial(workdir: Path, name: str) -> TrialResult:
     """The trial with this key, or with this id in the last sweep of any suite.
 
@@ -294,7 +312,12 @@ def _show_sweep(sweep: Sweep, workdir: Path) -> None:
     report = (sweep_folder(workdir, summary.suite.name) / REPORT_FILE).resolve()
     console.print(f"report  {report.as_uri()}", soft_wrap=True, highlight=False)
     if sweep.record_problem:
-        console.print(f"MLflow record incomplete: {sweep.record_problem}", style="yellow", soft_wrap=True, markup=False)
+        console.print(
+            f"MLflow record incomplete: {sweep.record_problem}; later: ptqlab sync",
+            style="yellow",
+            soft_wrap=True,
+            markup=False,
+        )
     elif summary.tracking_uri:
         console.print(f"MLflow  mlflow ui --backend-store-uri {summary.tracking_uri}", soft_wrap=True, highlight=False)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,10 +20,12 @@ from harness.cache import save_json
 from harness.cards import ModelCard, list_cards
 from harness.execution import Observer, Plan, run_sweep
 from harness.gates import Baseline, TrialVerdict, Verdict, baseline_path, judge_sweep, load_baseline, worst
+from harness.mlflow_store import Closing, RunStatus
 from harness.pipeline import Preparation, Prepared
-from harness.record import Recorder, RunStatus
+from harness.record import Recorder
 from harness.strict_yaml import StrictModel
 from harness.suites import Budget, Point, Suite, bundled_suites, expand, open_suite
+from harness.sync import PendingRecord, SharedSeconds, keep
 from harness.trials import TrialResult, TrialSpec, TrialStore, resolve
 from harness.version import engine_version, git_commit
 
@@ -31,19 +34,12 @@ REPORT_FILE = "report.html"
 TABLE_FILE = "trials.csv"
 
 
-class SharedSeconds(StrictModel):
-    """Wall time of the stages that the trials of one model and march share."""
-
-    model: str
-    march: str
-    seconds: Mapping[str, float]
-
-
 class SweepSummary(StrictModel):
     """What is kept of a sweep beside its trials.
 
     Attributes:
         format: version of this structure.
+        id: of the sweep, unique for ever.
         suite: as it was run.
         trials: specs, in order.
         started_at: local time, ISO 8601.
@@ -57,6 +53,7 @@ class SweepSummary(StrictModel):
     """
 
     format: Literal[1] = 1
+    id: str = ""
     suite: Suite
     trials: tuple[TrialSpec, ...]
     started_at: str
@@ -165,21 +162,23 @@ def run_suite(
     accepted = load_baseline(baseline, suite) if baseline else None
     specs = plan_trials(suite) if specs is None else list(specs)
     store, workdir = plan.bench.store, plan.bench.workdir
-    recorder = Recorder(suite, workdir, store, tracking_uri) if record else None
+    sweep_id = uuid.uuid4().hex[:16]
+    recorder = Recorder(suite, sweep_id, workdir, store, tracking_uri) if record else None
     tally = _Tally()
     started = time.perf_counter()
     try:
         results = run_sweep(specs, _within(suite.budget, plan), [tally, *([recorder] if recorder else []), *observers])
     except BaseException:
         if recorder:
-            recorder.close(RunStatus.KILLED, {}, {}, [])
+            recorder.close(Closing(status=RunStatus.KILLED))
         raise
     summary = SweepSummary(
+        id=sweep_id,
         suite=suite,
         trials=tuple(specs),
         started_at=tally.started_at,
         seconds=time.perf_counter() - started,
-        reused=tally.reused,
+        reused=len(tally.reused),
         left=len(specs) - len(results),
         shared=tuple(tally.shared),
         engine=engine_version(),
@@ -189,7 +188,7 @@ def run_suite(
     )
     sweep = _judged(summary, results, accepted, baseline, store)
     files = write_sweep(sweep, workdir)
-    problem = _close(recorder, sweep, files) if recorder else None
+    problem = _close(recorder, sweep, files, workdir, tally.reused) if recorder else None
     return Sweep(sweep.summary, sweep.results, sweep.verdicts, baseline, problem)
 
 
@@ -287,7 +286,7 @@ class _Tally:
     """Counts what happens in a sweep."""
 
     started_at: str = ""
-    reused: int = 0
+    reused: set[str] = field(default_factory=set)
     shared: list[SharedSeconds] = field(default_factory=list)
 
     def planned(self, specs: Sequence[TrialSpec]) -> None:
@@ -295,10 +294,11 @@ class _Tally:
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         spec = preparation.specs[0]
-        self.shared.append(SharedSeconds(model=spec.model, march=spec.march.value, seconds=prepared.seconds))
+        self.shared.append(SharedSeconds(model=spec.model, march=spec.march.value, seconds=dict(prepared.seconds)))
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
-        self.reused += reused
+        if reused:
+            self.reused.add(result.spec.key)
 
 
 def _judged(
@@ -312,15 +312,32 @@ def _judged(
     return Sweep(summary, tuple(results), tuple(verdicts), baseline)
 
 
-def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path]) -> str | None:
-    """Finish the MLflow record of ``sweep``."""
+def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir: Path, reused: set[str]) -> str | None:
+    """Finish the MLflow record of ``sweep``, or keep what it is to be for ``ptqlab sync``."""
+    summary = sweep.summary
     verdicts = {result.spec.key: sweep.verdict_of(result.spec.id).value for result in sweep.results}
-    summary = {
-        "trials": len(sweep.results),
-        "trials.failed": len(sweep.failed),
-        "trials.reused": sweep.summary.reused,
-        "trials.pareto": len(pareto(sweep.results)),
-        "seconds.sweep": sweep.summary.seconds,
-    }
-    status = RunStatus.FAILED if sweep.failed else RunStatus.FINISHED
-    return recorder.close(status, summary, verdicts | {"": sweep.verdict.value}, artifacts)
+    closing = Closing(
+        status=RunStatus.FAILED if sweep.failed else RunStatus.FINISHED,
+        metrics={
+            "trials": len(sweep.results),
+            "trials.failed": len(sweep.failed),
+            "trials.reused": summary.reused,
+            "trials.pareto": len(pareto(sweep.results)),
+            "seconds.sweep": summary.seconds,
+        },
+        verdicts=verdicts | {"": sweep.verdict.value},
+    )
+    problem = recorder.close(closing, artifacts)
+    if problem is not None:
+        record = PendingRecord(
+            sweep=summary.id,
+            suite=summary.suite,
+            trials=tuple(result.spec for result in sweep.results),
+            reused=frozenset(reused),
+            shared=summary.shared,
+            started_at=summary.started_at,
+            tracking_uri=recorder.tracking_uri,
+            closing=closing,
+        )
+        keep(record, artifacts, workdir)
+    return problem

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.mlflow_store import Closing, RunStatus, default_tracking_uri
 from harness.pipeline import Preparation, Prepared
-from harness.record import Recorder, RunStatus, default_tracking_uri
+from harness.record import Recorder
 from harness.strict_yaml import parse
 from harness.suites import Suite
 from harness.trials import Outcome, TrialStore
@@ -38,14 +39,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Recorder, P
     store.put(Outcome(bad))
     report = workdir / "report.html"
     report.write_text("<html></html>")
-    recorder = Recorder(SUITE, workdir, store)
+    recorder = Recorder(SUITE, "sweep-1", workdir, store)
     specs = [good.spec, bad.spec]
     recorder.planned(specs)
     recorder.prepared(Preparation(specs=tuple(specs)), Prepared(statistics="x", seconds={"statistics": 1.5}))
     recorder.finished(good, reused=False)
     recorder.finished(bad, reused=True)
     verdicts = {good.spec.key: "PASS", bad.spec.key: "ERROR", "": "ERROR"}
-    assert recorder.close(RunStatus.FAILED, {"trials": 2}, verdicts, [report]) is None
+    assert recorder.close(Closing(status=RunStatus.FAILED, metrics={"trials": 2}, verdicts=verdicts), [report]) is None
     from mlflow import MlflowClient
 
     return MlflowClient(default_tracking_uri(workdir)), recorder, workdir
@@ -123,9 +124,9 @@ def test_nothing_lies_outside_the_working_directory(recorded: tuple[Any, Recorde
 
 def test_a_store_that_is_away_costs_the_record_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    recorder = Recorder(SUITE, tmp_path, TrialStore(tmp_path / "trials"), "http://127.0.0.1:9")
+    recorder = Recorder(SUITE, "sweep-1", tmp_path, TrialStore(tmp_path / "trials"), "http://127.0.0.1:9")
     recorder.planned([fakes.spec()])
     recorder.finished(fakes.result(fakes.spec()), reused=False)
-    problem = recorder.close(RunStatus.FINISHED, {}, {}, [])
+    problem = recorder.close(Closing(status=RunStatus.FINISHED))
     assert problem is not None
     assert problem.startswith("http://127.0.0.1:9: ")

@@ -16,7 +16,8 @@ from harness.gates import judge_sweep
 from harness.report import render
 from harness.strict_yaml import parse
 from harness.suites import Suite
-from harness.sweep import SharedSeconds, Sweep, SweepSummary, pareto, trials_csv
+from harness.sweep import Sweep, SweepSummary, pareto, trials_csv
+from harness.sync import SharedSeconds
 from harness.tables import comparison_table, node_table, sweep_tables, trial_table
 from harness.trials import Outcome, TrialStore, UnmetRequest
 from tests.harness import fakes

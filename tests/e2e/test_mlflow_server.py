@@ -1,0 +1,164 @@
+"""The record on a real tracking server: complete, readable, and completed later where the server was away."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.execution import Plan, processes
+from harness.pipeline import Bench
+from harness.strict_yaml import parse
+from harness.suites import Suite
+from harness.sweep import Sweep, run_suite
+from harness.sync import pending, replay
+from tests.harness import fakes
+
+SUITE = parse(
+    {"name": "served", "version": 1, "models": "net", "sweep": {"calibration_type": ["max", "kl"]}}, Suite, "x"
+)
+SPECS = [fakes.spec("mnist_lenet"), fakes.spec("mnist_lenet", fakes.KL), fakes.spec("refused")]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+
+
+@contextmanager
+def server(folder: Path, port: int) -> Iterator[str]:
+    """``mlflow server`` on loopback with a SQLite store in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+        *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--artifacts-destination", str(folder / "files")),
+    ]
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
+    )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/health")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        process.wait()
+
+
+def wait_for(url: str) -> None:
+    end = time.monotonic() + 120
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            assert time.monotonic() < end, f"{url} does not answer"
+            time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def sweep(workdir: Path, uri: str) -> Sweep:
+    plan = Plan(bench=Bench(workdir), executor=processes, stages="tests.harness.fakes")
+    return run_suite(SUITE, plan, specs=SPECS, tracking_uri=uri)
+
+
+def snapshot(uri: str) -> dict[str, Any]:
+    """All that the record of the only sweep holds, without ids that the server draws."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("served")
+    found = {}
+    for run in client.search_runs([experiment.experiment_id]):
+        tags = {name: value for name, value in run.data.tags.items() if name.startswith("lab.")}
+        name = tags.get("lab.trial", "sweep")
+        assert name not in found, "a run is there twice"
+        found[name] = {
+            "status": run.info.status,
+            "metrics": run.data.metrics,
+            "histories": {key: len(client.get_metric_history(run.info.run_id, key)) for key in run.data.metrics},
+            "params": run.data.params,
+            "tags": tags,
+            "files": sorted(item.path for item in client.list_artifacts(run.info.run_id)),
+            "datasets": sorted((data.dataset.name, data.tags[0].value) for data in run.inputs.dataset_inputs),
+            "models": len(client.get_run(run.info.run_id).inputs.model_inputs),
+        }
+    return found
+
+
+def test_a_server_that_is_away_loses_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    uri = f"http://127.0.0.1:{port}"
+    away = sweep(tmp_path / "work", uri)
+    assert away.record_problem is not None
+    assert [result.ok for result in away.results] == [True, True, False]
+    (folder,) = pending(tmp_path / "work")
+
+    with server(tmp_path / "server", port):
+        replay(folder, tmp_path / "work")
+        assert pending(tmp_path / "work") == []
+        record = snapshot(uri)
+        assert set(record) == {"sweep", *(spec.id for spec in SPECS)}
+        good = record[SPECS[0].id]
+        assert good["status"] == "FINISHED"
+        assert good["metrics"]["accuracy.quantized"] == 0.9
+        assert good["files"] == ["nodes.csv", "result.json"]
+        assert good["datasets"] == [("mnist/calibration", "calibration"), ("mnist/evaluation", "evaluation")]
+        assert good["models"] == 1
+        assert set(good["histories"].values()) == {1}
+        assert record[SPECS[2].id]["tags"]["lab.failed_stage"] == "quantize"
+        assert {"report.html", "suite.yaml", "trials.csv"} <= set(record["sweep"]["files"])
+        assert record["sweep"]["tags"]["lab.verdict"] == "ERROR"
+
+
+def test_a_record_cut_off_half_way_is_completed_and_not_doubled(tmp_path: Path) -> None:
+    port = free_port()
+    with server(tmp_path / "server", port) as uri:
+        from harness import mlflow_store
+
+        first = sweep(tmp_path / "work", uri)
+        assert first.record_problem is None
+        complete = snapshot(uri)
+
+        # The same sweep once more, whose connection broke after its first trial.
+        from harness.mlflow_store import Closing, RunStatus, SweepRecord
+        from harness.sync import PendingRecord, keep
+
+        store = Bench(tmp_path / "work").store
+        record = PendingRecord(
+            sweep="broken",
+            suite=SUITE.model_copy(update={"name": "broken"}),
+            trials=tuple(SPECS),
+            reused=frozenset(),
+            shared=(),
+            started_at=first.summary.started_at,
+            tracking_uri=uri,
+            closing=Closing(status=RunStatus.FINISHED),
+        )
+        begun = SweepRecord(record.suite, "broken", tmp_path / "work", store, uri, time.time(), 3)
+        begun.trial(first.results[0], reused=False)
+        for _ in range(2):
+            replay(keep(record, [], tmp_path / "work"), tmp_path / "work")
+        client = mlflow_store.connect(uri)
+        experiment = client.get_experiment_by_name("broken")
+        runs = client.search_runs([experiment.experiment_id])
+        assert len(runs) == 1 + len(SPECS)
+        assert {run.info.status for run in runs} == {"FINISHED", "FAILED"}
+        assert snapshot(uri) == complete
