@@ -1,0 +1,84 @@
+"""Cross-layer equalisation (Nagel et al., 2019): channels of like range, without a change of the function.
+
+Where nothing but a Relu or LeakyRelu stands between two convolutions, a channel can be divided by any positive number
+in the first if it is multiplied by it in the second. An option of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.asymmetric import set_constant
+from engine.ir import attribute, constant_of
+
+Array = NDArray[np.float32]
+
+_HOMOGENEOUS = ("Relu", "LeakyRelu")
+_ROUNDS = 4
+"""A convolution between two others belongs to two pairs: several rounds bring them together."""
+_LIMIT = 32.0
+"""A channel is never scaled by more: what is almost empty would need it."""
+
+
+def equalize(optimized: ir.Model) -> tuple[ir.Model, int]:
+    """A copy of ``optimized`` with channels equalised between pairs of convolutions, and the number of pairs.
+
+    Channel c of a pair is divided by ``sqrt(r1 / r2)``: r1 the largest weight that gives it, r2 that reads it.
+    """
+    model = optimized.clone()
+    pairs = list(_pairs(model))
+    for _ in range(_ROUNDS):
+        for first, second in pairs:
+            _equalize(model.graph, first, second)
+    return model, len(pairs)
+
+
+def _pairs(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Node]]:
+    for node in model.graph:
+        if not _is_scalable(node):
+            continue
+        reader = _only_reader(node.outputs[0])
+        if reader is not None and reader.op_type in _HOMOGENEOUS and reader.domain == "":
+            reader = _only_reader(reader.outputs[0])
+        if (
+            reader is not None
+            and _is_scalable(reader)
+            and attribute(reader, "group", 1) in (1, _weight(reader).shape[0])
+        ):
+            yield node, reader
+
+
+def _is_scalable(node: ir.Node) -> bool:
+    if node.op_type != "Conv" or node.domain:
+        return False
+    return all(constant_of(value) is not None for value in node.inputs[1:] if value is not None)
+
+
+def _only_reader(value: ir.Value) -> ir.Node | None:
+    uses = tuple(value.uses())
+    return uses[0].node if len(uses) == 1 and uses[0].idx == 0 and not value.is_graph_output() else None
+
+
+def _weight(node: ir.Node) -> Array:
+    return np.asarray(constant_of(node.inputs[1]), np.float32)
+
+
+def _equalize(graph: ir.Graph, first: ir.Node, second: ir.Node) -> None:
+    given, read = _weight(first), _weight(second)
+    depthwise = attribute(second, "group", 1) > 1
+    by_channel = read if depthwise else read.swapaxes(0, 1)
+    ranges = [np.abs(array).reshape(len(array), -1).max(axis=1) for array in (given, by_channel)]
+    usable = (ranges[0] > 0) & (ranges[1] > 0)
+    ratio = np.divide(ranges[0], ranges[1], out=np.ones_like(ranges[0]), where=usable)
+    divisor = np.clip(np.sqrt(ratio), 1 / _LIMIT, _LIMIT)
+    ones = (1,) * (given.ndim - 1)
+    set_constant(graph, first, 1, given / divisor.reshape(-1, *ones))
+    bias = constant_of(first.inputs[2]) if len(first.inputs) > 2 else None
+    if bias is not None:
+        set_constant(graph, first, 2, bias / divisor)
+    factors = divisor.reshape(-1, *ones) if depthwise else divisor.reshape(1, -1, *ones[1:])
+    set_constant(graph, second, 1, read * factors)

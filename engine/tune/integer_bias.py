@@ -1,0 +1,159 @@
+"""Empirical bias correction on the integer simulator.
+
+Where :mod:`engine.calibrate.bias` looks at every convolution by itself, this follows the network from its inputs to
+its outputs: what is left of the mean error of a tensor once all before it are corrected, requantisation and saturation
+included, goes into the bias of the convolution that gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from engine.calibrate import CalibrationData, FloatSession, to_signed
+from engine.calibrate.asymmetric import OFFSET, UNSIGNED, set_constant
+from engine.ir import (
+    before_calibration,
+    calibration_of,
+    constant_of,
+    is_calibration,
+    node_by_name,
+    read_calibration,
+)
+from engine.quantize import quantize
+from engine.simulate import Session
+from engine.tune.evaluation import as_integers
+
+Vector = NDArray[np.float64]
+
+SAMPLES = 32
+"""Samples that means are taken over."""
+
+_FUSED = ("Relu", "Clip", "Add")
+"""Operators that a convolution computes along with itself."""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A convolution and the tensor by which its bias is judged.
+
+    Attributes:
+        convolution: name of the node.
+        tensor: name of the float tensor.
+        integer: name of its integer form in the quantised model.
+        scale: of an integer.
+        offset: of the tensor over its integer form.
+    """
+
+    convolution: str
+    tensor: str
+    integer: str
+    scale: float
+    offset: float
+
+
+def correct_integer_biases(
+    calibrated: ir.Model,
+    optimized: ir.Model,
+    march: str,
+    data: CalibrationData,
+    samples: int = SAMPLES,
+    *,
+    threads: int | None = None,
+) -> ir.Model:
+    """A copy of ``calibrated`` the integers of which have the float tensors' means per channel, as far as biases can.
+
+    Convolutions that are judged have a calibrated result, behind ``Relu``, ``Clip`` or ``Add`` where those follow, of
+    one scale.
+
+    Args:
+        calibrated: model with thresholds; not changed.
+        optimized: float model.
+        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        data: calibration data; the first ``samples`` samples are used.
+        samples: at least 1.
+        threads: CPU threads; None for all.
+    """
+    feeds = [data.read(index, index + 1) for index in range(min(samples, len(data)))]
+    there = {value.name for node in optimized.graph for value in node.outputs}
+    targets = [target for target in _targets(calibrated) if target.tensor in there]
+    wanted = _float_means(optimized, [target.tensor for target in targets], feeds, threads)
+    model = calibrated.clone()
+    for target in targets:
+        quantized = quantize(to_signed(model), march)
+        found = _integer_mean(quantized, target, feeds, threads)
+        if found is None:
+            continue
+        node = node_by_name(model, [target.convolution])[target.convolution]
+        bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+        corrected = (0.0 if bias is None else bias) + wanted[target.tensor] - found
+        set_constant(model.graph, node, 2, corrected.astype(np.float32))
+    return model
+
+
+def _targets(calibrated: ir.Model) -> Iterator[_Target]:
+    for node in calibrated.graph:
+        if node.op_type not in ("Conv", "ConvTranspose") or calibration_of(node.inputs[0]) is None:
+            continue
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        calibration = _calibration_behind(node.outputs[0])
+        if calibration is None or (bias is not None and constant_of(bias) is None):
+            continue
+        found = read_calibration(calibration)
+        if found.scales.size != 1:
+            continue
+        tensor, scale = str(before_calibration(calibration.outputs[0]).name), float(found.scales[0])
+        offset = OFFSET * scale if found.qtype == UNSIGNED else 0.0
+        yield _Target(str(node.name), tensor, f"{tensor}_quantized", scale, offset)
+
+
+def _calibration_behind(value: ir.Value) -> ir.Node | None:
+    """The ``HzCalibration`` of ``value``, or of what fused operators make of it."""
+    readers = value.consumers()
+    calibrations = [node for node in readers if is_calibration(node)]
+    if calibrations:
+        return calibrations[0]
+    if len(readers) == 1 and readers[0].op_type in _FUSED and not value.is_graph_output():
+        return _calibration_behind(readers[0].outputs[0])
+    return None
+
+
+def _float_means(
+    optimized: ir.Model, tensors: Sequence[str], feeds: Sequence[dict[str, NDArray[np.float32]]], threads: int | None
+) -> dict[str, Vector]:
+    session = FloatSession(optimized, list(dict.fromkeys(tensors)), threads=threads)
+    sums: dict[str, Vector] = {}
+    for feed in feeds:
+        for name, array in session.run(feed).items():
+            axes = tuple(axis for axis in range(array.ndim) if axis != 1)
+            sums[name] = sums.get(name, 0.0) + array.astype(np.float64).mean(axis=axes)
+    return {name: total / len(feeds) for name, total in sums.items()}
+
+
+def _integer_mean(
+    quantized: ir.Model, target: _Target, feeds: Sequence[dict[str, NDArray[np.float32]]], threads: int | None
+) -> Vector | None:
+    """Mean per channel of the target's tensor in the integer model; ``None`` where it has no such tensor."""
+    values = {str(value.name): value for node in quantized.graph for value in node.outputs}
+    value = values.get(target.integer)
+    if value is None or value.shape is None:
+        return None
+    quantized.graph.outputs[:] = [value]
+    session = Session(_without_rest(quantized), threads=threads)
+    total = np.zeros(1)
+    for feed in feeds:
+        array = session.run(as_integers(feed, session.inputs))[target.integer]
+        axis = array.ndim - 1 if array.ndim == 4 else 1
+        total = total + array.mean(axis=tuple(other for other in range(array.ndim) if other != axis), dtype=np.float64)
+    return np.asarray(total / len(feeds) * target.scale + target.offset)
+
+
+def _without_rest(model: ir.Model) -> ir.Model:
+    """``model`` without nodes that its outputs do not need."""
+    RemoveUnusedNodesPass()(model)
+    return model
