@@ -37,7 +37,8 @@ def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
 
     Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds.
     """
-    names = (_source(node) for node in calibration_nodes(placed) if not _is_weight(node))
+    outputs = _outputs_before(placed)
+    names = (_source(node, outputs) for node in calibration_nodes(placed) if not _is_weight(node))
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -84,6 +85,7 @@ def apply_thresholds(
         ModelError: a tensor is missing in ``thresholds``.
     """
     model = placed.clone()
+    outputs = _outputs_before(model)
     for node in calibration_nodes(model):
         if keep and read_calibration(node).thresholds.size:
             continue
@@ -92,20 +94,20 @@ def apply_thresholds(
             continue
         if before_calibration(node.outputs[0]).name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
-        values = _activation_thresholds(node, thresholds)
+        values = _activation_thresholds(node, thresholds, outputs)
         _set(node, np.asarray(values, np.float32))
         if len(values) > 1:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
     return model
 
 
-def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None) -> Sequence[float]:
+def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs: Mapping[str, str]) -> Sequence[float]:
     fixed = node.metadata_props.get(MARK_FIXED)
     if fixed is not None:
         return [float(fixed)]
     if thresholds is None:
         return [FIXED_THRESHOLD]
-    name = _source(node)
+    name = _source(node, outputs)
     if name is None or name not in thresholds:
         raise ModelError(f"node {node.name!r}: the statistics hold nothing on tensor {name!r}")
     return thresholds[name]
@@ -133,17 +135,24 @@ def _set(node: ir.Node, thresholds: NDArray[np.float32]) -> None:
     node.attributes["scales"] = ir.AttrFloat32s("scales", scales.tolist())
 
 
-def _source(node: ir.Node) -> str | None:
+def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
     """The float tensor whose values give the threshold of ``node``; ``None`` where it does not depend on data."""
     if MARK_FIXED in node.metadata_props:
         return None
-    tie = node.metadata_props.get(MARK_TIE)
-    if tie is not None:
-        return tie
     value = node.inputs[0]
     if value is None:
         raise ModelError(f"node {node.name!r}: HzCalibration has no input")
-    return before_calibration(value).name
+    name = str(node.metadata_props.get(MARK_TIE, before_calibration(value).name))
+    return outputs.get(name, name)
+
+
+def _outputs_before(placed: ir.Model) -> Mapping[str, str]:
+    """Names that the optimised model gives to tensors whose calibrated form has taken their name: graph outputs."""
+    return {
+        str(node.inputs[0].name): str(node.outputs[0].name)
+        for node in calibration_nodes(placed)
+        if node.inputs[0] is not None and node.outputs[0].is_graph_output()
+    }
 
 
 def _is_weight(node: ir.Node) -> bool:

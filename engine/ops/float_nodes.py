@@ -70,13 +70,19 @@ def is_relu(node: ir.Node) -> bool:
     return node.op_type == "Clip" and clip_limits(node) in ((0.0, 6.0), (0.0, 1.0))
 
 
+def is_constant(value: ir.Value) -> bool:
+    """Whether ``value``, seen through its calibration node, is a constant."""
+    return constant_of(before_calibration(value)) is not None
+
+
 def refused_broadcast(node: ir.Node, march: March) -> str | None:
-    """Why an element-wise operator on two tensors runs on the CPU."""
+    """Why an element-wise operator on two tensors runs on the CPU; the lower rank of a constant is no reason."""
     a, b = (given(node, index) for index in (0, 1))
-    if any(constant_of(before_calibration(value)) is not None for value in (a, b)):
+    constants = [is_constant(value) for value in (a, b)]
+    if any(constants) and march.add_as_conv:
         return "a constant operand that could not be folded into a convolution"
     first, second, out = (shape_of(value) for value in (a, b, node.outputs[0]))
-    if not 1 <= len(out) <= 4 or len(first) != len(second):
+    if not 1 <= len(out) <= 4 or (len(first) != len(second) and not any(constants)):
         return "operands of different rank"
     if march.add_as_conv and first != out and second != out:
         return "both operands are broadcast"

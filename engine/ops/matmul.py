@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import before_calibration, constant_of, shape_of
+from engine.ir import shape_of
 from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.fixed_point import requantization, rescale, wrap_int32
@@ -51,9 +51,6 @@ class MatmulRule(FloatRule):
         return (0, 1)
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
-        operands = [given(node, index) for index in (0, 1)]
-        if any(constant_of(before_calibration(value)) is not None for value in operands):
-            return "a constant operand that could not be turned into a convolution"
         if not 2 <= len(shape_of(node.outputs[0])) <= 4:
             return "only matrices and stacks of matrices of rank 2 to 4 are multiplied on the BPU"
         return None

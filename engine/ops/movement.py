@@ -11,7 +11,7 @@ import onnx_ir as ir
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.base import Array, FloatRule, Lowering, Quantized, Tie
-from engine.ops.float_nodes import given, nhwc_axis, required, stated
+from engine.ops.float_nodes import given, is_constant, nhwc_axis, required, stated
 
 
 class MovementRule(FloatRule):
@@ -182,10 +182,9 @@ class MaxRule(FloatRule):
         return tuple(range(len(node.inputs)))
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
-        if len(shape_of(node.outputs[0])) != 4 or len({len(shape_of(v)) for v in node.inputs if v is not None}) > 1:
+        maps = [value for value in node.inputs if value is not None and not is_constant(value)]
+        if any(len(shape_of(value)) != 4 for value in (*maps, node.outputs[0])):
             return "only rank-4 tensors are compared on the BPU"
-        if any(constant_of(value) is not None for value in node.inputs):
-            return "an operand is a constant"
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ConfigError
@@ -21,6 +22,7 @@ from engine.ir import (
     WEIGHT_QUANT_ATTRS,
     attribute,
     before_calibration,
+    constant_of,
     is_calibration,
     mark,
     shape_of,
@@ -420,7 +422,15 @@ def _calibrate_input(
         qtype = decided or types.get(value, INT8)
         attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1}
         inserted[value] = _insert(node, value, f"{value.name}_calibrated", {**attributes, "switch": "ON"})
+        _fix_constant(value, inserted[value])
     node.replace_input_with(index, inserted[value])
+
+
+def _fix_constant(value: ir.Value, calibrated: ir.Value) -> None:
+    """The threshold of a constant operand is its largest magnitude; that of zeros is 1."""
+    array, calibration = constant_of(value), calibrated.producer()
+    if array is not None and calibration is not None:
+        mark(calibration, MARK_FIXED, repr(float(np.max(np.abs(array), initial=0.0)) or 1.0))
 
 
 def _decided_type(value: ir.Value) -> str | None:

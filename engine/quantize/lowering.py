@@ -102,6 +102,8 @@ class IntegerGraph:
             largest = {"thresholds": wanted.thresholds.max(keepdims=True), "scales": wanted.scales.max(keepdims=True)}
             wanted = replace(wanted, **largest)
         tensor = before_calibration(value)
+        if wanted is not None and (array := self.constant(tensor)) is not None:
+            return self._constant_operand(value, array, wanted, layout)
         name = str(tensor.name)
         forms = self._integers.get(name)
         if forms is None:
@@ -285,6 +287,20 @@ class IntegerGraph:
         forms = {layout: Quantized(quantized, wanted.scales, wanted.bits)}
         self._integers[name] = forms
         return forms
+
+    def _constant_operand(self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str) -> Quantized:
+        """The integers of a constant that an operator reads as an activation, of the rank of the operator's result."""
+        rank = max(array.ndim, *(len(shape_of(node.outputs[0])) for node in self._chain if value in node.inputs), 1)
+        aligned = array.reshape((1,) * (rank - array.ndim) + array.shape)
+        if rank == 4 and layout == "NHWC":
+            aligned = aligned.transpose(TO_NHWC)
+        info = np.iinfo(np.int8 if wanted.bits == 8 else np.int16)
+        integers = np.clip(np.rint(aligned.astype(np.float32) / wanted.scales), info.min, info.max).astype(info.dtype)
+        key = f"{before_calibration(value).name}@{wanted.bits}@{wanted.scales.tobytes().hex()}@{layout}@{rank}"
+        if key not in self._integers:
+            name = self._unique(f"{before_calibration(value).name}_quantized")
+            self._integers[key] = {layout: Quantized(self.initializer(name, integers), wanted.scales, wanted.bits)}
+        return self._integers[key][layout]
 
     def _requantize(self, name: str, forms: Mapping[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
         """HzRequantize to other scale or width; remembered beside the first form."""
