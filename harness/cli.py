@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from harness.execution import Plan
     from harness.pipeline import Preparation, Prepared
     from harness.suites import Suite
     from harness.sweep import Sweep
@@ -92,7 +93,8 @@ def run(
     ] = None,
     record: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Whether to record the sweep in MLflow.")] = True,
     baseline: Annotated[
-        Path | None, typer.Option(help="Baseline to compare with; default: the bundled suite's own.")
+        str | None,
+        typer.Option(help="Baseline to compare with: a file, or @last-good; default: the bundled suite's own."),
     ] = None,
 ) -> None:
     """Sweep a suite: convert, simulate and score every trial; finished trials are not run again."""
@@ -100,7 +102,7 @@ def run(
     from harness.execution import DEFAULT_TIME_LIMIT, Plan, executor_factory
     from harness.pipeline import Bench
     from harness.suites import open_suite
-    from harness.sweep import find_baseline, run_suite
+    from harness.sweep import find_baseline, resolve_baseline
 
     definition = open_suite(suite)
     workers = workers or available_cpus()
@@ -112,22 +114,59 @@ def run(
         retry_failed=retry is Retry.FAILED,
         time_limit=time_limit or DEFAULT_TIME_LIMIT,
     )
+    accepted = find_baseline(suite, definition)
+    if baseline is not None:
+        accepted = resolve_baseline(baseline, definition, workdir, tracking_uri)
+    sweep = _run(definition, plan, baseline=accepted, record=record, tracking_uri=tracking_uri)
+    _show_sweep(sweep, workdir)
+    if sweep.failed:
+        sys.exit(EXIT_FAILED_TRIALS)
+
+
+@app.command()
+def nightly(
+    suite: Annotated[str, typer.Argument(help="Name of a bundled suite, or a YAML file.")] = "nightly",
+    workdir: Workdir = workdirs.DEFAULT,
+    executor: Annotated[str, typer.Option(help="As of ptqlab run.")] = "processes",
+    tracking_uri: Annotated[
+        str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Promote the sweep although it differs, unless a trial failed.")
+    ] = False,
+) -> None:
+    """Run, gate against @last-good, report; promote to @last-good if all pass.
+
+    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 MLflow was away.
+    """
+    from engine.simulate.fast import available_cpus
+    from harness.execution import Plan, executor_factory
+    from harness.nightly import exit_code, last_good, promote_if_good
+    from harness.pipeline import Bench
+    from harness.suites import open_suite
+
+    definition = open_suite(suite)
+    plan = Plan(bench=Bench(workdir.resolve()), executor=executor_factory(executor), workers=available_cpus())
+    baseline = last_good(suite, definition, workdir, tracking_uri)
+    sweep = _run(definition, plan, baseline=baseline, record=True, tracking_uri=tracking_uri)
+    _show_sweep(sweep, workdir)
+    if promote_if_good(sweep, accept=accept):
+        typer.echo(f"promoted: this sweep is @last-good of {definition.name} now")
+    sys.exit(exit_code(sweep, accept=accept))
+
+
+def _run(suite: Suite, plan: Plan, *, baseline: Path | None, record: bool, tracking_uri: str | None) -> Sweep:
+    """Run ``suite`` under a progress bar; ends the program where the user interrupts it."""
+    from harness.sweep import run_suite
+
     with _progress() as progress:
         try:
-            sweep = run_suite(
-                definition,
-                plan,
-                baseline=baseline or find_baseline(suite, definition),
-                record=record,
-                tracking_uri=tracking_uri,
-                observers=[progress],
+            return run_suite(
+                suite, plan, baseline=baseline, record=record, tracking_uri=tracking_uri, observers=[progress]
             )
         except KeyboardInterrupt:
             typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command goes on from there.")
             sys.exit(EXIT_INTERRUPTED)
-    _show_sweep(sweep, workdir)
-    if sweep.failed:
-        sys.exit(EXIT_FAILED_TRIALS)
 
 
 @app.command("ls")

@@ -25,7 +25,7 @@ from harness.gates import (
 )
 from harness.pipeline import Bench
 from harness.suites import Suite, open_suite, suite_path
-from harness.sweep import Sweep, plan_trials, run_suite
+from harness.sweep import Sweep, plan_trials, resolve_baseline, run_suite
 from harness.trials import TrialResult, TrialSpec
 from harness.workdir import default_workdir
 
@@ -36,10 +36,11 @@ class GateOptions:
 
     Attributes:
         suite: name of a bundled suite, or a YAML file.
-        baseline: its accepted baseline; None for the bundled one.
+        baseline: its accepted baseline, a file or ``@alias``; None for the bundled one.
         update: write the results to the baseline.
         workdir: of results and cache; None for the default.
         executor: as ``--executor`` of ``ptqlab run``.
+        tracking_uri: where an alias is looked up; None for the working directory's store.
     """
 
     suite: str
@@ -47,6 +48,7 @@ class GateOptions:
     update: bool = False
     workdir: str | None = None
     executor: str = "processes"
+    tracking_uri: str | None = None
 
 
 class SuiteGate:
@@ -69,10 +71,15 @@ class SuiteGate:
         self.path: Path = suite_path(options.suite).resolve()
         self.suite: Suite = open_suite(options.suite)
         self.specs: list[TrialSpec] = plan_trials(self.suite)
-        self.baseline_path = Path(options.baseline) if options.baseline else baseline_path(self.suite.name)
+        workdir = Path(options.workdir or default_workdir()).resolve()
+        self.baseline_path = baseline_path(self.suite.name)
+        if options.baseline:
+            self.baseline_path = resolve_baseline(options.baseline, self.suite, workdir, options.tracking_uri)
+        if options.update and options.baseline and options.baseline.startswith("@"):
+            raise ConfigError("--ptqlab-update-baseline writes files; ptqlab nightly --accept moves an alias")
         workers = available_cpus()
         self._plan = Plan(
-            bench=Bench(Path(options.workdir or default_workdir()).resolve()),
+            bench=Bench(workdir),
             executor=executor_factory(options.executor),
             workers=workers,
         )

@@ -30,6 +30,8 @@ from harness.version import engine_version, git_commit
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+logger = logging.getLogger(__name__)
+
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 
@@ -299,14 +301,14 @@ class SweepRecord:
         }
 
 
-def promote(tracking_uri: str, suite: str, run: str) -> None:
-    """Let :data:`LAST_GOOD` of ``suite`` mean ``run``."""
+def promote(tracking_uri: str, run: str) -> None:
+    """Let :data:`LAST_GOOD` of the suite of sweep ``run`` mean that run."""
     client = connect(tracking_uri)
     client.set_experiment_tag(client.get_run(run).info.experiment_id, f"lab.alias.{LAST_GOOD}", run)
 
 
 def fetch_baseline(tracking_uri: str, suite: str, alias: str, folder: Path) -> Path:
-    """The baseline that the sweep with this alias left, as a file in ``folder``.
+    """The baseline that the sweep with this alias left, as a file in ``folder``, which serves where the store is away.
 
     Raises:
         ConfigError: the store, the alias or the file is missing.
@@ -325,6 +327,9 @@ def fetch_baseline(tracking_uri: str, suite: str, alias: str, folder: Path) -> P
         folder.mkdir(parents=True, exist_ok=True)
         return Path(client.download_artifacts(run, BASELINE_FILE, str(folder)))
     except (MlflowException, OSError) as error:
+        if (folder / BASELINE_FILE).is_file():
+            logger.warning("baseline @%s: %s is away; the copy of last time serves", alias, tracking_uri)
+            return folder / BASELINE_FILE
         raise ConfigError(f"baseline @{alias}: {tracking_uri}: {' '.join(str(error).split())[:300]}") from error
 
 

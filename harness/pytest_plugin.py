@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GATE: pytest.StashKey[SuiteGate] = pytest.StashKey()
 REPORT: pytest.StashKey[str] = pytest.StashKey()
 
-_NEEDS_SUITE = ("--ptqlab-baseline", "--ptqlab-update-baseline", "--ptqlab-workdir")
+_NEEDS_SUITE = ("--ptqlab-baseline", "--ptqlab-update-baseline", "--ptqlab-workdir", "--ptqlab-tracking-uri")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,12 +31,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ptqlab", "accuracy gate")
     group.addoption("--ptqlab-suite", metavar="SUITE", help="bundled suite or YAML file whose trials to gate")
     group.addoption(
-        "--ptqlab-baseline", metavar="FILE", help="accepted baseline (default: reports/baselines/SUITE.json)"
+        "--ptqlab-baseline",
+        metavar="FILE",
+        help="accepted baseline, or @last-good (default: reports/baselines/SUITE.json)",
     )
     group.addoption(
         "--ptqlab-update-baseline", action="store_true", help="accept the results: write them to the baseline"
     )
     group.addoption("--ptqlab-workdir", metavar="DIR", help="folder of results and cache (default: that of ptqlab run)")
+    group.addoption("--ptqlab-tracking-uri", metavar="URI", help="MLflow store that @last-good is looked up in")
     group.addoption("--ptqlab-executor", metavar="NAME", default="processes", help="as --executor of ptqlab run")
 
 
@@ -54,8 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
         suite=name,
         baseline=config.getoption("--ptqlab-baseline"),
         update=config.getoption("--ptqlab-update-baseline"),
-        workdir=config.getoption("--ptqlab-workdir"),
+        workdir=config.getoption("--ptqlab-workdir", "--ptqlab-tracking-uri"),
         executor=config.getoption("--ptqlab-executor"),
+        tracking_uri=config.getoption("--ptqlab-tracking-uri"),
     )
     try:
         gate = config.stash[GATE] = SuiteGate(options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class Recorder:
 
     @property
     def parent(self) -> str:
-        """Id of the sweep's run; empty as long as there is none."""
+        """Id of the sweep's run, once it is open; empty if there is none."""
+        wait(self._writes[:1])
         return self._opened.parent if self._opened else ""
 
     def planned(self, specs: Sequence[TrialSpec]) -> None:

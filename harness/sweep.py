@@ -19,8 +19,18 @@ from engine.ir import write_atomically
 from harness.cache import save_json
 from harness.cards import ModelCard, list_cards
 from harness.execution import Observer, Plan, run_sweep
-from harness.gates import Baseline, TrialVerdict, Verdict, baseline_path, judge_sweep, load_baseline, worst
-from harness.mlflow_store import Closing, RunStatus
+from harness.gates import (
+    Baseline,
+    TrialVerdict,
+    Verdict,
+    baseline_path,
+    judge_sweep,
+    load_baseline,
+    save_baseline,
+    updated_baseline,
+    worst,
+)
+from harness.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
 from harness.pipeline import Preparation, Prepared
 from harness.record import Recorder
 from harness.strict_yaml import StrictModel
@@ -129,6 +139,18 @@ def find_baseline(name: str, suite: Suite) -> Path | None:
     return path if name in bundled_suites() and path.is_file() else None
 
 
+def resolve_baseline(text: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> Path:
+    """The file behind ``--baseline``: a path, or ``@alias`` for what the sweep with this alias left in MLflow.
+
+    Raises:
+        ConfigError: there is no such alias, or its store is away.
+    """
+    if not text.startswith("@"):
+        return Path(text)
+    folder = sweep_folder(workdir, suite.name) / "baselines" / text.removeprefix("@")
+    return fetch_baseline(tracking_uri or default_tracking_uri(workdir), suite.name, text.removeprefix("@"), folder)
+
+
 def sweep_folder(workdir: Path, suite: str) -> Path:
     """Where the summary, table and report of the last sweep of ``suite`` are."""
     return workdir / "sweeps" / suite
@@ -187,7 +209,7 @@ def run_suite(
         run=recorder.parent if recorder else "",
     )
     sweep = _judged(summary, results, accepted, baseline, store)
-    files = write_sweep(sweep, workdir)
+    files = [*write_sweep(sweep, workdir), *_write_baseline(sweep, accepted, store, workdir)]
     problem = _close(recorder, sweep, files, workdir, tally.reused) if recorder else None
     return Sweep(sweep.summary, sweep.results, sweep.verdicts, baseline, problem)
 
@@ -234,6 +256,20 @@ def write_sweep(sweep: Sweep, workdir: Path) -> list[Path]:
     write_atomically(folder / TABLE_FILE, trials_csv(sweep).encode())
     write_atomically(folder / REPORT_FILE, render(sweep, workdir).encode())
     return [folder / REPORT_FILE, folder / TABLE_FILE, folder / SWEEP_FILE]
+
+
+def _write_baseline(sweep: Sweep, old: Baseline | None, store: TrialStore, workdir: Path) -> list[Path]:
+    """Write what this sweep would be as a baseline; no file where a trial failed or is left."""
+    path = sweep_folder(workdir, sweep.summary.suite.name) / BASELINE_FILE
+    path.unlink(missing_ok=True)
+    if sweep.summary.left:
+        return []
+    try:
+        new = updated_baseline(old, sweep.summary.suite, sweep.results, store)
+    except ConfigError:  # a trial failed that must not: no baseline for anybody
+        return []
+    save_baseline(new, path)
+    return [path]
 
 
 def trials_csv(sweep: Sweep) -> str:

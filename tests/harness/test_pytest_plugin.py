@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -134,7 +135,11 @@ def test_collecting_runs_nothing(gate: Any, pytester: pytest.Pytester, accepted:
 
 
 def test_xdist_workers_use_the_results_of_their_controller(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
-    gate("-n", "2").assert_outcomes(passed=2)
+    gate("-n", "2", "--junitxml=junit.xml").assert_outcomes(passed=2)
+    cases = ElementTree.parse(pytester.path / "junit.xml").findall(".//testcase")
+    properties = [{p.get("name"): p.get("value") for p in case.iter("property")} for case in cases]
+    assert [found["verdict"] for found in properties] == ["PASS", "PASS"]
+    assert [float(str(found["accuracy.quantized"])) for found in properties] == [0.9, 0.9]
     assert sorted(fakes.notes(pytester.path / "work")) == ["prepare net", "run net/bayes-e/kl", "run net/bayes-e/max"]
 
 
