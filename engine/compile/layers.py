@@ -59,6 +59,7 @@ _KINDS = {
     "HzSQuantizedReduceSum": LayerKind.REDUCE,
     "HzQuantizedReduceMax": LayerKind.REDUCE,
     "HzQuantizedArgMax": LayerKind.REDUCE,
+    "HzQuantizedTopK": LayerKind.REDUCE,
     "HzQuantizedRoiResize": LayerKind.RESIZE,
     "HzQuantizedResizeUpsample": LayerKind.RESIZE,
 }

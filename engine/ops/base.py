@@ -129,13 +129,16 @@ class Lowering(Protocol):
         inputs: Sequence[ir.Value],
         attributes: Mapping[str, Any],
         *results: ir.Value,
-        bits: int,
+        bits: int | Sequence[int],
         scale: NDArray[np.float32],
         layout: str = "NHWC",
         domain: str = HORIZON_DOMAIN,
         name: str | None = None,
     ) -> None:
-        """Append a quantised node called like the float ``node``; its outputs are the integer forms of ``results``."""
+        """Append a quantised node called like the float ``node``; its outputs are the integer forms of ``results``.
+
+        ``bits`` is the width of all of them, or that of each.
+        """
 
 
 class FloatRule(ABC):

@@ -12,6 +12,8 @@ from engine.march import March
 
 T = TypeVar("T")
 
+TO_NHWC = (0, 2, 3, 1)
+"""Axes of an NCHW tensor in the order of NHWC."""
 NHWC_AXIS = (0, 3, 1, 2)
 """Position of each NCHW axis in NHWC."""
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.base import Array, FloatRule, Lowering, Quantized, Tie
-from engine.ops.float_nodes import given, is_constant, nhwc_axis, required, stated
+from engine.ops.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
 
 
 class MovementRule(FloatRule):
@@ -144,6 +144,27 @@ class GatherRule(MovementRule):
         node = chain[0]
         x = lowering.integer(given(node, 0))
         indices = lowering.initializer(str(given(node, 1).name), required(lowering.constant(given(node, 1))))
+        attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), 4)}
+        _emit_unchanged(node, x, [indices], attributes, lowering, layout="NHWC")
+
+
+class GatherElementsRule(MovementRule):
+    """GatherElements at constant positions."""
+
+    op_types = ("GatherElements",)
+    passive = False
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if not is_constant(given(node, 1)):
+            return "BPU does not support int64 featuremap indices"
+        rank = len(shape_of(given(node, 0)))
+        return None if rank == 4 else "only elements of a rank-4 tensor are gathered on the BPU"
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        positions = required(lowering.constant(given(node, 1))).transpose(TO_NHWC)
+        indices = lowering.initializer(f"{node.name}_indices", positions)
         attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), 4)}
         _emit_unchanged(node, x, [indices], attributes, lowering, layout="NHWC")
 

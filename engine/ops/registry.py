@@ -29,6 +29,7 @@ from engine.ops.matmul import Matmul, MatmulRule
 from engine.ops.max_pool import MaxPool, MaxPoolRule
 from engine.ops.movement import (
     ConcatRule,
+    GatherElementsRule,
     GatherRule,
     MaxRule,
     ReshapeRule,
@@ -52,6 +53,7 @@ from engine.ops.softmax import SoftmaxRule
 from engine.ops.space_to_depth import SpaceToDepth, SpaceToDepthRule
 from engine.ops.sprelu import PReluRule, SPRelu
 from engine.ops.sub import Sub, SubRule
+from engine.ops.topk import TopK, TopKRule
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ OPERATORS: Mapping[str, QuantizedOperator] = MappingProxyType(
             ReduceSum(),
             ReduceMax(),
             ArgMax(),
+            TopK(),
             Lut(),
             Lut2Layer(),
             SPRelu(),
@@ -113,6 +116,7 @@ RULES: tuple[FloatRule, ...] = (
     ReduceMaxRule(),
     ArgMaxRule(),
     ArgMinRule(),
+    TopKRule(),
     GlobalMaxPoolRule(),
     DepthToSpaceRule(),
     SpaceToDepthRule(),
@@ -122,6 +126,7 @@ RULES: tuple[FloatRule, ...] = (
     PadRule(),
     SliceRule(),
     GatherRule(),
+    GatherElementsRule(),
     TileRule(),
     ReshapeRule(),
     TransposeRule(),

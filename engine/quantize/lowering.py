@@ -29,12 +29,12 @@ from engine.ir import (
 from engine.march import March, load
 from engine.ops.base import Quantized
 from engine.ops.fixed_point import requantization
+from engine.ops.float_nodes import TO_NHWC
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, on_bpu
 from engine.place.placement import mark_placement
 from engine.quantize.layouts import simplify_layouts
 
-TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)
 
 DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
@@ -146,19 +146,20 @@ class IntegerGraph:
         inputs: Sequence[ir.Value],
         attributes: Mapping[str, Any],
         *results: ir.Value,
-        bits: int,
+        bits: int | Sequence[int],
         scale: NDArray[np.float32],
         layout: str = "NHWC",
         domain: str = HORIZON_DOMAIN,
         name: str | None = None,
     ) -> None:
         """Append a quantised node; its outputs are the integer forms of ``results``."""
-        values = [self._integer_value(result, bits, layout) for result in results]
+        widths = [bits] * len(results) if isinstance(bits, int) else bits
+        values = [self._integer_value(result, width, layout) for result, width in zip(results, widths, strict=True)]
         self._add_node(op_type, str(name or node.name), inputs, attributes, values, domain)
-        for result, value in zip(results, values, strict=True):
-            form = Quantized(value, np.asarray(scale, np.float32), bits)
+        for result, value, width in zip(results, values, widths, strict=True):
+            form = Quantized(value, np.asarray(scale, np.float32), width)
             self._integers[str(result.name)] = {layout if len(shape_of(result)) == 4 else "flat": form}
-            self._scale_names[value] = self._scale_name(node, inputs[0], result, bits)
+            self._scale_names[value] = self._scale_name(node, inputs[0], result, width)
 
     def _integer_value(self, result: ir.Value, bits: int, layout: str) -> ir.Value:
         shape = shape_of(result)

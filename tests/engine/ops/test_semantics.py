@@ -131,3 +131,11 @@ def test_pad_modes() -> None:
 def test_global_maximum() -> None:
     x = np.array([[1, -5], [3, -9]], np.int8).reshape(1, 2, 1, 2)
     assert evaluate("HzQuantizedGlobalMaxPool", [x]).ravel().tolist() == [3, -5]
+
+
+def test_topk_of_equal_values_takes_the_first() -> None:
+    x = np.array([[3, -128, 3, 127, -128]], np.int8)
+    node = node_model("HzQuantizedTopK", [x], {"k": 3, "largest": 0}).graph[0]
+    values, positions = operator("HzQuantizedTopK").reference([x], read_attributes(node))
+    assert values.tolist() == [[-128, -128, 3]]
+    assert positions.tolist() == [[1, 4, 0]]

@@ -315,6 +315,20 @@ def reductions(draw: Draw, op_type: str) -> NodeCase:
 
 
 @st.composite
+def selections(draw: Draw) -> NodeCase:
+    rank = draw(st.integers(2, 4))
+    axis = draw(st.integers(1, rank - 1))
+    sizes = [1, *(draw(st.integers(1, 9)) for _ in range(rank - 1))]
+    attributes = {
+        "axis": axis if draw(st.booleans()) else axis - rank,
+        "k": draw(st.integers(1, sizes[axis])),
+        "largest": draw(st.sampled_from([0, 1])),
+    }
+    x = integers_of(draw, (draw(st.integers(1, 3)), *sizes), draw(st.sampled_from([np.int8, np.int16])))
+    return NodeCase("HzQuantizedTopK", {0: x}, attributes)
+
+
+@st.composite
 def border_pads(draw: Draw) -> NodeCase:
     rank = draw(st.integers(2, 4))
     dtype = draw(st.sampled_from([np.int8, np.int16]))
@@ -444,5 +458,6 @@ def quantised_operators() -> dict[str, st.SearchStrategy[NodeCase]]:
         "HzQuantizedRoiResize": resizes(),
         "HzSQuantizedMatmul": matmuls(),
         "HzPad": border_pads(),
+        "HzQuantizedTopK": selections(),
         **{op_type: strategy(op_type) for strategy, kinds in grouped.items() for op_type in kinds},
     }

@@ -1,0 +1,77 @@
+"""HzQuantizedTopK: the largest integers along an axis, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute, before_calibration, constant_of, shape_of
+from engine.march import March
+from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.float_nodes import given, nhwc_axis, required
+from engine.ops.schema import DATA_FORMAT, Schema
+
+MAX_LENGTH = 32768
+"""Positions are int16."""
+
+
+class TopK(QuantizedOperator):
+    """The ``k`` largest (or smallest) of an axis in order; of equal ones the first comes first, as in ONNX.
+
+    The original has this operator (OPERATORS.md, Placement); its attributes and the type of its positions were not
+    measured. It only moves integers, so nothing but those is free.
+    """
+
+    op_type = "HzQuantizedTopK"
+    attributes: ClassVar[Schema] = {
+        "axis": Attribute("int", -1, "axis that is searched"),
+        "k": Attribute("int", doc="how many are kept"),
+        "largest": Attribute("int", 1, "1: the largest, 0: the smallest"),
+        "sorted": Attribute("int", 1, "a record: the result is always in order"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 or int16. Outputs: values of the type of x; positions int16."""
+        x, axis = np.asarray(inputs[0]), attributes["axis"]
+        order = x.astype(np.int64) * (-1 if attributes["largest"] else 1)
+        positions = np.argsort(order, axis=axis, kind="stable").take(range(attributes["k"]), axis=axis)
+        return np.take_along_axis(x, positions, axis=axis), positions.astype(np.int16)
+
+
+class TopKRule(FloatRule):
+    """TopK of a constant number of values along any axis; a Cast of the positions follows on the CPU."""
+
+    op_types = ("TopK",)
+    index_outputs = (1,)
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.OUTPUT_TAKES_INPUT
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        shape = shape_of(given(node, 0))
+        if not 2 <= len(shape) <= 4:
+            return "only tensors of rank 2 to 4 are searched on the BPU"
+        axis = attribute(node, "axis", -1) % len(shape)
+        if axis == 0:
+            return "the batch is not searched on the BPU"
+        if constant_of(before_calibration(given(node, 1))) is None:
+            return "the number of values is not a constant"
+        return f"{shape[axis]} values are searched, {MAX_LENGTH} may be" if shape[axis] > MAX_LENGTH else None
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node = chain[0]
+        x = lowering.integer(given(node, 0))
+        attributes = {
+            "axis": nhwc_axis(attribute(node, "axis", -1), len(shape_of(given(node, 0)))),
+            "k": int(required(lowering.constant(given(node, 1))).item()),
+            "largest": attribute(node, "largest", 1),
+            "sorted": attribute(node, "sorted", 1),
+            "data_format": "NHWC",
+        }
+        values, positions = node.outputs
+        widths = [x.bits, 16]
+        lowering.emit("HzQuantizedTopK", node, [x.value], attributes, values, positions, bits=widths, scale=x.scale)
