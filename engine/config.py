@@ -677,7 +677,19 @@ def check_implemented(config: Config, calibration_types: Collection[str]) -> Non
         )
 
 
-_OPTIMIZATION = re.compile(r"asymmetric|bias_correction|run_fast|set_model_output_int(8|16)|set_\w+_(in|out)put_int16")
+OWN_OPTIMIZATIONS = (
+    "mse_thresholds",
+    "nodewise_methods",
+    "adaptive_rounding",
+    "cross_layer_equalization",
+    "integer_bias_correction",
+)
+"""Options of ours, which the original does not have."""
+
+_OPTIMIZATION = re.compile(
+    r"asymmetric|bias_correction|run_fast|set_model_output_int(8|16)|set_\w+_(in|out)put_int16|"
+    + "|".join(OWN_OPTIMIZATIONS)
+)
 
 _OPTIMIZATIONS_TO_COME = ("run_fast",)
 
@@ -686,8 +698,6 @@ _NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
     "model_parameters.prototxt": lambda config: config.model_parameters.prototxt is not None,
     "model_parameters.layer_out_dump": lambda config: config.model_parameters.layer_out_dump,
     "model_parameters.output_nodes": lambda config: bool(config.model_parameters.output_nodes),
-    "model_parameters.remove_node_type": lambda config: bool(config.model_parameters.remove_node_type),
-    "model_parameters.remove_node_name": lambda config: bool(config.model_parameters.remove_node_name),
     "model_parameters.debug_mode": lambda config: config.model_parameters.debug_mode is not None,
     "input_parameters.input_batch above 1": lambda config: config.input_parameters.input_batch > 1,
     "custom_op": lambda config: config.custom_op is not None,

@@ -7,11 +7,12 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 import onnx_ir as ir
+from pydantic import BaseModel, ValidationError
 
 from engine.calibrate import (
     METHODS,
@@ -24,8 +25,10 @@ from engine.calibrate import (
     to_signed,
 )
 from engine.calibrate.compare import Comparison, Distance, compare
+from engine.calibrate.equalize import equalize
 from engine.compile import CompiledModel, CompileMode, CompileOptions, InputSource, OptimizeLevel, compile_model
 from engine.compile.partition import CPU_OPS, Device, is_border_copy
+from engine.compile.removal import remove_nodes
 from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_implemented
 from engine.errors import ConfigError, ModelError
 from engine.frontend import preprocess
@@ -43,11 +46,15 @@ from engine.optimize import optimize
 from engine.perf import Performance, estimate
 from engine.place import NodeTypes, Placement, PlacementOptions, Refusal, place
 from engine.quantize import quantize
+from engine.tune.integer_bias import correct_integer_biases
 
 logger = logging.getLogger(__name__)
 
 ADDED_NODE = "added by the conversion where a float tensor changes its layout or rank"
 """Reason of CPU nodes that the float network does not have."""
+CALIBRATION_SWITCHES = ("asymmetric", "bias_correction", "mse_thresholds", "nodewise_methods", "adaptive_rounding")
+"""Options of ``optimization`` that are fields of :class:`CalibrationOptions`."""
+
 CHECK_FOLDER = Path(".hb_check")
 """Where the checker leaves its models."""
 
@@ -151,17 +158,24 @@ def convert(config: Config) -> ConversionResult:
     work.save(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
         optimized = optimize(original, march)
+        if "cross_layer_equalization" in config.calibration_parameters.optimization:
+            optimized, pairs = equalize(optimized)
+            logger.info("Equalize channels of %d pairs of convolutions: cross_layer_equalization.", pairs)
         placement = place(optimized, march, placement_options(config, optimized))
         _log_placement(placement)
     work.save(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):
         calibrated = run_calibration(optimized, placement.model, data, calibration_options(config))
+        if data is not None and "integer_bias_correction" in config.calibration_parameters.optimization:
+            logger.info("Correct biases on the integer simulator: integer_bias_correction.")
+            calibrated = correct_integer_biases(calibrated, optimized, march, data)
     work.save(calibrated, "calibrated")
     with work.stage(Stage.QUANTIZE, "quantize the model"):
         quantized = quantize(to_signed(calibrated), march)
     work.save(quantized, "quantized")
     with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
         compiled = compile_model(quantized, march, compile_options(config), model.output_model_file_prefix)
+        compiled = _without_ends(replace(compiled, parameters=parameters_as_text(config)), config)
         work.write(compiled.to_bytes(), "bin", ".bin")
     with work.stage(Stage.COMPARE, "compare the calibrated with the float model"):
         comparison = Comparison({}, {}) if data is None else compare(optimized, calibrated, data.read(0, 1))
@@ -227,6 +241,38 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     return work.result(compiled, placement, node_rows(compiled, calibrated, {}), ())
 
 
+def parameters_as_text(config: Config) -> dict[str, dict[str, str]]:
+    """The parameters that ``config`` gives, by group, as a ``.bin`` keeps them."""
+    return {
+        group: {key: _as_text(getattr(parameters, key)) for key in sorted(parameters.model_fields_set)}
+        for group in type(config).model_fields
+        if isinstance(parameters := getattr(config, group), BaseModel)
+    }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple) and value and all(isinstance(item, int) for item in value):
+        return "x".join(map(str, value))
+    if isinstance(value, tuple):
+        return ";".join(_as_text(item) for item in value)
+    if isinstance(value, Mapping):
+        return json.dumps({str(key): _as_text(item) for key, item in value.items()})
+    return str(value.resolve() if isinstance(value, Path) else value)
+
+
+def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:
+    """``compiled`` without the nodes that ``remove_node_type`` and ``remove_node_name`` name."""
+    wanted = config.model_parameters
+    if not wanted.remove_node_name and not wanted.remove_node_type:
+        return compiled
+    removal = remove_nodes(compiled, wanted.remove_node_name, wanted.remove_node_type)
+    for node in removal.removed:
+        logger.info("Node %s (%s) is removed from the .bin; scale: %s", node.name, node.type, list(node.scales))
+    for name in removal.skipped:
+        logger.warning("Node %s is not adjacent to input or output. It can not be removed! Skipped!", name)
+    return removal.model
+
+
 def _drafted_input(value: ir.Value, wanted: Draft) -> InputSpec:
     """An image input of ``wanted.input_type`` where ``value`` can be one, else a feature map."""
     name, shape = str(value.name), shape_of(value)
@@ -287,15 +333,22 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
 
 
 def calibration_options(config: Config) -> CalibrationOptions:
-    """How ``config`` wants thresholds to be chosen."""
+    """How ``config`` wants thresholds to be chosen.
+
+    Raises:
+        ConfigError: options exclude each other.
+    """
     given = config.calibration_parameters
-    return CalibrationOptions(
-        calibration_type=given.calibration_type,
-        max_percentile=given.max_percentile,
-        per_channel=given.per_channel,
-        asymmetric="asymmetric" in given.optimization,
-        bias_correction="bias_correction" in given.optimization,
-    )
+    try:
+        return CalibrationOptions(
+            calibration_type=given.calibration_type,
+            max_percentile=given.max_percentile,
+            per_channel=given.per_channel,
+            **{name: name in given.optimization for name in CALIBRATION_SWITCHES},
+        )
+    except ValidationError as error:
+        reasons = "; ".join(str(detail["msg"]) for detail in error.errors())
+        raise ConfigError(f"calibration_parameters.optimization: {reasons}") from error
 
 
 def compile_options(config: Config) -> CompileOptions:

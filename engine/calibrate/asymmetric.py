@@ -154,7 +154,7 @@ def set_constant(graph: ir.Graph, node: ir.Node, index: int, array: NDArray[np.f
     while name in graph.initializers:
         name = f"{name}_changed"
     tensor = ir.tensor(np.asarray(array, np.float32), name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
     graph.register_initializer(value)
     node.resize_inputs(max(index + 1, len(node.inputs)))
     node.replace_input_with(index, value)

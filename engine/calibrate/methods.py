@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from engine.calibrate.distribution import Distribution, clamp_percentile
 from engine.calibrate.kl import kl_threshold
+from engine.calibrate.mse import mse_threshold
 from engine.config import CalibrationType
 from engine.errors import ConfigError, UnsupportedError
 
@@ -28,6 +30,9 @@ class CalibrationOptions(BaseModel):
         max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
         per_channel: one threshold per channel for the tensors that :func:`engine.calibrate.channels.equalizable` names.
         asymmetric: unsigned integers for the tensors that :func:`engine.calibrate.asymmetric.unsigned_tensors` names.
+        mse_thresholds: of ours: thresholds of least square error in place of the method's.
+        nodewise_methods: of ours: a method per tensor (:func:`engine.calibrate.nodewise.choose_per_tensor`).
+        adaptive_rounding: of ours: weights rounded by :func:`engine.calibrate.rounding.round_weights`.
         bias_correction: take mean errors out of biases (:func:`engine.calibrate.bias.correct_biases`).
     """
 
@@ -37,6 +42,9 @@ class CalibrationOptions(BaseModel):
     max_percentile: float = 1.0
     per_channel: bool = False
     asymmetric: bool = False
+    mse_thresholds: bool = False
+    nodewise_methods: bool = False
+    adaptive_rounding: bool = False
     bias_correction: bool = False
 
     @field_validator("max_percentile")
@@ -48,10 +56,18 @@ class CalibrationOptions(BaseModel):
             raise ValueError(str(error)) from error
         return value
 
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        chosen = [name for name in ("mse_thresholds", "nodewise_methods") if getattr(self, name)]
+        if chosen and self.calibration_type not in (CalibrationType.MAX, CalibrationType.KL):
+            kind = self.calibration_type.value
+            raise ValueError(f"{' and '.join(chosen)} need calibration_type max or kl; it is {kind!r}")
+        return self
+
     @property
     def log_name(self) -> str:
         """The method as the log names it, e.g. ``max-percentile:percentile=0.9999,per_channel``."""
-        name = METHODS[self.calibration_type].log_name(self)
+        name = method_of(self).log_name(self)
         flags = [flag for flag in ("per_channel", "asymmetric") if getattr(self, flag)]
         return f"{name}{',' if ':' in name else ':'}{','.join(flags)}" if flags else name
 
@@ -113,6 +129,26 @@ class Kl(Method):
         return "kl:num_bin=1024,max_num_bin=16384"
 
 
+class LeastSquares(Method):
+    """Least square error of clipping and rounding: an option of ours."""
+
+    needs_histogram = True
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """See :func:`engine.calibrate.mse.mse_threshold`.
+
+        Raises:
+            ConfigError: the statistics hold no histogram.
+        """
+        if distribution.histogram is None:
+            raise ConfigError("mse_thresholds needs histograms, which the statistics were collected without")
+        return mse_threshold(distribution.histogram, distribution.maximum)
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``mse``."""
+        return "mse"
+
+
 class Fixed(Method):
     """Every activation threshold 1.0, whatever the data: ``skip``, and ``load`` where the model brings no threshold."""
 
@@ -135,6 +171,9 @@ METHODS: Mapping[CalibrationType, Method] = {
 }
 
 
+LEAST_SQUARES = LeastSquares()
+
+
 def method_of(options: CalibrationOptions) -> Method:
     """The method that ``options`` ask for.
 
@@ -142,6 +181,8 @@ def method_of(options: CalibrationOptions) -> Method:
         UnsupportedError: there is none for this ``calibration_type``.
     """
     method = METHODS.get(options.calibration_type)
+    if method is not None and method.needs_data and options.mse_thresholds:
+        return LEAST_SQUARES
     if method is None:
         raise UnsupportedError(
             f"calibration_type {options.calibration_type.value!r} is not supported yet; allowed are "

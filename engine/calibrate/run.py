@@ -12,10 +12,13 @@ from engine.calibrate.collection import StatisticsOptions, collect
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import Kernels
 from engine.calibrate.methods import CalibrationOptions, method_of
+from engine.calibrate.nodewise import choose_per_tensor
+from engine.calibrate.rounding import round_weights
 from engine.calibrate.search import SEARCHES, Subject, candidates_of
 from engine.calibrate.statistics import Statistics
-from engine.calibrate.thresholds import apply_thresholds, calibrate, calibration_tensors
+from engine.calibrate.thresholds import apply_thresholds, calibration_tensors, unsigned_of
 from engine.config import CalibrationType
+from engine.ir import attribute, before_calibration, calibration_nodes
 
 logger = logging.getLogger(__name__)
 
@@ -49,15 +52,44 @@ def run_calibration(
         return apply_thresholds(placed, None, keep=options.calibration_type is CalibrationType.LOAD)
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads)
+    calibrated = _choose_thresholds(Subject(optimized, placed, statistics, data, threads), options)
+    return _correct(calibrated, data, options, threads)
+
+
+def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Model:
     search = SEARCHES.get(options.calibration_type)
-    if search is None:
-        calibrated = calibrate(placed, statistics, options)
-    else:
-        calibrated = search.run(Subject(optimized, placed, statistics, data, threads), options)
+    if search is not None:
+        return search.run(subject, options)
+    if options.nodewise_methods:
+        base, *others = candidates_of(options)
+        logger.info("Choose a calibration method per tensor: nodewise_methods.")
+        return choose_per_tensor(subject, base, others)
+    thresholds = dict(subject.statistics.thresholds(options))
+    if options.mse_thresholds:
+        # The square error is that of 8 bits; in 16 bits clipping is never worth it.
+        wide = [
+            str(before_calibration(node.outputs[0]).name)
+            for node in calibration_nodes(subject.placed)
+            if _is_wide(node)
+        ]
+        thresholds |= {name: (subject.statistics.tensors[name].pooled.maximum,) for name in wide if name in thresholds}
+    return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, options))
+
+
+def _is_wide(node: ir.Node) -> bool:
+    return bool(attribute(node, "qtype") == "int16")
+
+
+def _correct(calibrated: ir.Model, data: CalibrationData, options: CalibrationOptions, threads: int | None) -> ir.Model:
+    """What changes weights and biases once thresholds stand."""
+    origin = calibrated
+    if options.adaptive_rounding:
+        logger.info("Round weights by the error of their results: adaptive_rounding.")
+        calibrated = round_weights(calibrated, data, threads=threads)
     if options.bias_correction:
         samples = min(BIAS_SAMPLES, len(data))
         logger.info("Run calibration model with bias correction method with bias samples: %d.", samples)
-        calibrated = correct_biases(calibrated, data, samples, threads=threads)
+        calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
     return calibrated
 
 

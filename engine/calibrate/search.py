@@ -183,9 +183,22 @@ SEARCHES: Mapping[CalibrationType, Search] = MappingProxyType(
 
 
 def candidates_of(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
-    """The methods that statistics must serve for ``options``: what a search tries, or ``options`` itself."""
+    """The methods that statistics must serve for ``options``: what a search tries, or ``options`` and more."""
     search = SEARCHES.get(options.calibration_type)
-    return (options,) if search is None else search.candidates(options)
+    if search is not None:
+        return search.candidates(options)
+    if options.nodewise_methods:
+        return (options, *(other for other in _alternatives(options) if other.log_name != options.log_name))
+    return (options,)
+
+
+def _alternatives(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+    """Methods that single tensors may take, with the granularity of ``options``."""
+    mse = options.model_copy(update={"mse_thresholds": True})
+    return (
+        mse,
+        *(method.model_copy(update={"per_channel": options.per_channel}) for method in _elementary(options)),
+    )
 
 
 def _elementary(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
