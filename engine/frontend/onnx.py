@@ -61,6 +61,20 @@ def load(
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
     fix_input_shapes(model, input_shapes or {}, path, resize=resize)
+    return finish(model, path)
+
+
+def finish(model: ir.Model, path: Path) -> ir.Model:
+    """The last steps of every frontend: shapes inferred, the result checked, nodes named.
+
+    Args:
+        model: of static input shapes.
+        path: what messages name.
+
+    Raises:
+        ModelError: see :func:`infer_shapes`.
+        UnsupportedError: likewise.
+    """
     model = infer_shapes(model, path)
     name_nodes(model)
     return model
