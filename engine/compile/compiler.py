@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
@@ -18,7 +19,7 @@ from engine.compile.container import ContainerReader, Section, SectionKind, enco
 from engine.compile.memory import Memory
 from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Device, Segment, is_border_copy, partition
-from engine.compile.records import GraphRecord, Record, decode_record, encode_record
+from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
 from engine.config import InputType
 from engine.errors import ConfigError, ContainerError, UnsupportedError
@@ -75,6 +76,10 @@ class CompileOptions(BaseModel):
     jobs: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude=True)
 
 
+Parameters = dict[Name, dict[Name, Name]]
+"""Parameters of the conversion as text, by group: what ``hb_model_info`` shows."""
+
+
 class Metadata(Record):
     """The META section: where a ``.bin`` comes from."""
 
@@ -82,6 +87,8 @@ class Metadata(Record):
     march: str
     options: CompileOptions
     producer: str = "ptqlab"
+    parameters: Parameters = Field(default={})
+    removed: tuple[RemovedNode, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,8 @@ class CompiledModel:
         model: the quantised model; running it is running the ``.bin``.
         segments: its partition, in running order.
         schedules: one per BPU segment.
+        parameters: of the conversion, by group, as text; empty where it was compiled without one.
+        removed: nodes that were removed from its ends.
     """
 
     name: str
@@ -103,6 +112,8 @@ class CompiledModel:
     model: ir.Model
     segments: tuple[Segment, ...]
     schedules: tuple[Schedule, ...]
+    parameters: Mapping[str, dict[str, str]] = field(default_factory=dict)
+    removed: tuple[RemovedNode, ...] = ()
 
     @property
     def cpu_nodes(self) -> tuple[ir.Node, ...]:
@@ -114,7 +125,13 @@ class CompiledModel:
         """The bytes of the ``.bin``; equal models give equal bytes."""
         block = _weight_block(self.march)
         record, data, cpu_models = encode_graph(self.model, self.segments, _segment_names(self), block)
-        metadata = Metadata(name=self.name, march=self.march, options=self.options)
+        metadata = Metadata(
+            name=self.name,
+            march=self.march,
+            options=self.options,
+            parameters=dict(self.parameters),
+            removed=self.removed,
+        )
         return encode(
             [
                 Section(SectionKind.METADATA, 0, encode_record(metadata)),
@@ -221,6 +238,8 @@ def from_bytes(data: bytes, where: str = "model") -> CompiledModel:
         ContainerError: see :func:`load`.
     """
     reader = ContainerReader(BytesIO(data), where)
+    if reader.count(SectionKind.MODEL):
+        raise ContainerError(f"{where}: pack model is not supported.")
     metadata = decode_record(Metadata, reader.read(SectionKind.METADATA), f"{where}: META")
     record = decode_record(GraphRecord, reader.read(SectionKind.GRAPH), f"{where}: GRPH")
     cpu_models = [reader.read(SectionKind.CPU_MODEL, k) for k in range(reader.count(SectionKind.CPU_MODEL))]
@@ -231,7 +250,16 @@ def from_bytes(data: bytes, where: str = "model") -> CompiledModel:
     if len(schedules) != sum(segment.device is Device.BPU for segment in record.segments):
         raise ContainerError(f"{where}: {len(schedules)} schedules do not match the BPU subgraphs")
     model, segments = decode_graph(record, reader.read(SectionKind.DATA), cpu_models)
-    return CompiledModel(metadata.name, metadata.march, metadata.options, model, segments, schedules)
+    return CompiledModel(
+        metadata.name,
+        metadata.march,
+        metadata.options,
+        model,
+        segments,
+        schedules,
+        metadata.parameters,
+        metadata.removed,
+    )
 
 
 def load_quantized(path: Path) -> ir.Model:

@@ -43,6 +43,7 @@ class SectionKind(Enum):
     DATA = b"DATA"
     SCHEDULE = b"SCHD"
     CPU_MODEL = b"CPUM"
+    MODEL = b"MODL"
 
 
 @dataclass(frozen=True)

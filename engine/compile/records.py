@@ -120,6 +120,27 @@ class GraphRecord(Record):
     metadata: dict[Name, Name] = {}
 
 
+class RemovedNode(Record):
+    """What a ``.bin`` remembers of a node that was removed from it.
+
+    Attributes:
+        name: of the node.
+        type: ``Quantize``, ``Dequantize``, ``Transpose``, …
+        input_shape, output_shape: of the tensor that it read and gave.
+        input_name: tensor that it read: an output now, where it stood at one.
+        scales: of a Quantize or Dequantize node, one value or one per channel.
+        axis: channel axis of ``scales``.
+    """
+
+    name: Name
+    type: Name
+    input_shape: Shape
+    output_shape: Shape
+    input_name: Name = ""
+    scales: tuple[float, ...] = ()
+    axis: Annotated[int, Field(ge=0, le=16)] = 1
+
+
 R = TypeVar("R", bound=BaseModel)
 
 

@@ -21,7 +21,8 @@ class LayerPerformance:
         output_shape: NHWC.
         aligned_shape: as the hardware computes it.
         compute_us: computing time.
-        transfer_us: time to load its weights and inputs from DDR and store its output there.
+        load_us: time to load its weights and inputs from DDR.
+        store_us: time to store its output there.
         loaded_bytes: bytes loaded from DDR.
         stored_bytes: bytes stored to DDR.
     """
@@ -32,9 +33,15 @@ class LayerPerformance:
     output_shape: tuple[int, ...]
     aligned_shape: tuple[int, ...]
     compute_us: float
-    transfer_us: float
+    load_us: float
+    store_us: float
     loaded_bytes: int
     stored_bytes: int
+
+    @property
+    def transfer_us(self) -> float:
+        """Time to load and store."""
+        return self.load_us + self.store_us
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,8 @@ def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency) -> Laye
         output_shape=layer.output_shape,
         aligned_shape=aligned_shape(layer.output_shape, latency.alignment),
         compute_us=cost.compute_us,
-        transfer_us=load_us(cost.traffic, latency.fitted) + store_us(cost.traffic, latency.fitted),
+        load_us=load_us(cost.traffic, latency.fitted),
+        store_us=store_us(cost.traffic, latency.fitted),
         loaded_bytes=cost.traffic.loaded,
         stored_bytes=cost.traffic.stored,
     )

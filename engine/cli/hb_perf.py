@@ -1,0 +1,55 @@
+"""Command ``hb_perf``: pages and JSON files on how fast a ``.bin`` file will run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli.logs import logged
+
+RESULT_FOLDER = Path("hb_perf_result")
+LOG = Path("hb_perf.log")
+
+app = typer.Typer(name="hb_perf", help=__doc__, add_completion=False, rich_markup_mode=None)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command; ``arguments`` default to those of the process."""
+    app(args=None if arguments is None else list(arguments))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hb_perf, version {version('ptqlab')}")
+        raise typer.Exit
+
+
+@app.command()
+def hb_perf(
+    bin_file: Annotated[Path, typer.Argument(metavar="BIN_FILE", exists=True, dir_okay=False, help="A .bin file.")],
+    model: Annotated[str | None, typer.Option("-m", help="Name of one model of a packed file.")] = None,
+    _packed: Annotated[bool, typer.Option("-p", help="The file is packed (found out without it).")] = False,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Analyse the performance of a .bin file; results go to hb_perf_result."""
+    with logged("hb_perf", LOG) as logger:
+        from engine.compile.pack import open_models
+        from engine.perf.report import write_report
+
+        logger.info("Start hb_perf....")
+        logger.info("hb_perf version %s", version("ptqlab"))
+        for compiled in open_models(bin_file, model):
+            if not compiled.options.debug:
+                logger.warning("bpu model don't have per-layer perf info.")
+                logger.warning(
+                    "if you need per-layer perf info please enable[compiler_parameters.debug:True] when use makertbin."
+                )
+            page = write_report(compiled, RESULT_FOLDER)
+            logger.info("get perf info of %s: %s", compiled.name, page)
+        logger.info("End hb_perf....")

@@ -1,0 +1,280 @@
+"""Command ``hrt_model_exec``: the board's program on the simulator - run, measure and describe a ``.bin`` file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.cli.common import Truth, read_inputs, version_option
+from engine.errors import ConfigError, PtqlabError, UnsupportedError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.compile import CompiledModel
+    from engine.simulate import Session
+
+TOP = 5
+"""Classes that the classification post-process prints."""
+DUMP_FOLDER = Path()
+
+app = typer.Typer(
+    name="hrt_model_exec", help=__doc__, add_completion=False, rich_markup_mode=None, no_args_is_help=True
+)
+
+ModelFile = Annotated[Path, typer.Option("--model_file", "--model-file", exists=True, dir_okay=False)]
+ModelName = Annotated[str | None, typer.Option("--model_name", "--model-name", help="Of a packed file.")]
+InputFile = Annotated[
+    str | None, typer.Option("--input_file", "--input-file", help="Files joined by commas; default: random data.")
+]
+CoreId = Annotated[int, typer.Option("--core_id", "--core-id", min=0, max=2, help="0: any core; no effect here.")]
+
+
+class DumpFormat(StrEnum):
+    """Format of dumped tensors."""
+
+    BIN = "bin"
+    TXT = "txt"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command; ``arguments`` default to those of the process."""
+    try:
+        app(args=None if arguments is None else list(arguments))
+    except PtqlabError as error:
+        typer.echo(f"ERROR {error}", err=True)
+        raise SystemExit(error.exit_code) from None
+
+
+@app.callback()
+def hrt_model_exec(_: Annotated[bool, version_option("hrt_model_exec")] = False) -> None:
+    """Run, measure and describe a .bin file on the simulator."""
+
+
+@app.command("model_info")
+def model_info(model_file: ModelFile, model_name: ModelName = None) -> None:
+    """Show inputs and outputs."""
+    from engine.compile.pack import open_models
+
+    for compiled in open_models(model_file, model_name or None):
+        typer.echo(f"[model name]: {compiled.name}\n")
+        graph = compiled.model.graph
+        for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
+            for index, value in enumerate(values):
+                typer.echo(f"{kind}[{index}]:")
+                typer.echo(f"name: {value.name}")
+                typer.echo(f"valid shape: ({','.join(str(dim) for dim in value.shape or ())})")
+                typer.echo(f"tensor type: {'' if value.dtype is None else value.dtype.numpy().name}\n")
+
+
+@app.command()
+def infer(
+    model_file: ModelFile,
+    input_file: InputFile = None,
+    model_name: ModelName = None,
+    core_id: CoreId = 0,
+    roi_infer: Annotated[Truth, typer.Option("--roi_infer", case_sensitive=False)] = Truth.FALSE,
+    roi: Annotated[str | None, typer.Option("--roi")] = None,
+    frame_count: Annotated[int, typer.Option("--frame_count", min=1, help="How often to run.")] = 1,
+    dump_intermediate: Annotated[
+        int, typer.Option("--dump_intermediate", min=0, max=3, help="1: bin; 2, 3: bin and txt, of every node.")
+    ] = 0,
+    enable_dump: Annotated[Truth, typer.Option("--enable_dump", case_sensitive=False)] = Truth.FALSE,
+    dump_precision: Annotated[int, typer.Option("--dump_precision", min=0, max=17)] = 9,
+    hybrid_dequantize_process: Annotated[
+        Truth, typer.Option("--hybrid_dequantize_process", case_sensitive=False, help="Dequantise integer outputs.")
+    ] = Truth.FALSE,
+    dump_format: Annotated[DumpFormat, typer.Option("--dump_format")] = DumpFormat.BIN,
+    dump_txt_axis: Annotated[int, typer.Option("--dump_txt_axis", min=0, help="Axis that lines run along.")] = 4,
+    enable_cls_post_process: Annotated[
+        Truth, typer.Option("--enable_cls_post_process", case_sensitive=False, help="Print the best classes.")
+    ] = Truth.FALSE,
+) -> None:
+    """Run one or more frames."""
+    from engine.simulate import Session
+
+    _refuse_roi(roi_infer, roi)
+    compiled = _single(model_file, model_name)
+    session = Session(compiled.model)
+    feed = read_inputs(session, input_file)
+    results: dict[str, NDArray[Any]] = {}
+    milliseconds = []
+    for _ in range(frame_count):
+        seconds, results = _timed(session, feed)
+        milliseconds.append(seconds * 1e3)
+    typer.echo(f"Infer time: {sum(milliseconds) / len(milliseconds):.3f} ms per frame on the simulator")
+    outputs = _dequantized(compiled, results) if hybrid_dequantize_process else results
+    if enable_dump:
+        for index, (name, array) in enumerate(outputs.items()):
+            stem = f"model_infer_output_{index}_{_file_name(name)}"
+            _dump(stem, array, (dump_format,), dump_precision, dump_txt_axis)
+    if dump_intermediate:
+        formats = (DumpFormat.BIN,) if dump_intermediate == 1 else (DumpFormat.BIN, DumpFormat.TXT)
+        for name, array in {**feed, **_all_values(compiled, feed)}.items():
+            _dump(f"{_file_name(name)}", array, formats, dump_precision, dump_txt_axis)
+    if enable_cls_post_process:
+        _print_classes(next(iter(_dequantized(compiled, results).values())))
+
+
+@app.command()
+def perf(
+    model_file: ModelFile,
+    model_name: ModelName = None,
+    input_file: InputFile = None,
+    core_id: CoreId = 0,
+    frame_count: Annotated[int, typer.Option("--frame_count", min=1)] = 200,
+    perf_time: Annotated[float, typer.Option("--perf_time", min=0, help="Minutes; 0: frame_count counts.")] = 0,
+    thread_num: Annotated[int, typer.Option("--thread_num", min=1, max=8)] = 1,
+    profile_path: Annotated[Path | None, typer.Option("--profile_path", help="Folder of the profile.")] = None,
+) -> None:
+    """Measure the simulator's speed, and show the latency that the model will have on the BPU."""
+    import time
+    from concurrent.futures import ThreadPoolExecutor
+
+    from engine.perf import estimate
+    from engine.simulate import Session
+
+    compiled = _single(model_file, model_name)
+    session = Session(compiled.model, threads=1)
+    feed = read_inputs(session, input_file)
+    session.run(feed)
+    deadline = time.perf_counter() + 60 * perf_time if perf_time else None
+    start = time.perf_counter()
+    with ThreadPoolExecutor(thread_num) as pool:
+        latencies: list[float] = []
+        while (time.perf_counter() < deadline) if deadline else (len(latencies) < frame_count):
+            count = thread_num if deadline else min(thread_num, frame_count - len(latencies))
+            latencies += [seconds * 1e3 for seconds, _ in pool.map(lambda _: _timed(session, feed), range(count))]
+    run_time = (time.perf_counter() - start) * 1e3
+    figures = {
+        "perf_result": {"FPS": 1e3 * len(latencies) / run_time, "average_latency": sum(latencies) / len(latencies)},
+        "running_condition": {
+            "core_id": core_id,
+            "frame_count": len(latencies),
+            "model_name": compiled.name,
+            "run_time": run_time,
+            "thread_num": thread_num,
+        },
+    }
+    predicted = estimate(compiled)
+    typer.echo("Running condition:")
+    typer.echo(f"  Thread number is: {thread_num}")
+    typer.echo(f"  Frame count   is: {len(latencies)}")
+    typer.echo(f"  core number   is: {compiled.options.core_num}")
+    typer.echo(f"  Program run time: {run_time:.6f} ms")
+    typer.echo("Perf result (simulator):")
+    typer.echo(f"  Frame totally latency is: {sum(latencies):.6f} ms")
+    typer.echo(f"  Average    latency    is: {sum(latencies) / len(latencies):.6f} ms")
+    typer.echo(f"  Frame      rate       is: {1e3 * len(latencies) / run_time:.6f} FPS")
+    typer.echo("Estimate (BPU, one core):")
+    typer.echo(f"  latency is: {predicted.latency_us / 1e3:.6f} ms, {predicted.fps:.3f} FPS")
+    if profile_path is not None:
+        _write_profile(profile_path, figures, latencies, compiled)
+
+
+def _single(model_file: Path, model_name: str | None) -> CompiledModel:
+    from engine.compile.pack import open_models
+
+    models = open_models(model_file, model_name or None)
+    if len(models) > 1:
+        names = ", ".join(model.name for model in models)
+        raise ConfigError(f"{model_file} holds several models; name one with --model_name: {names}")
+    return models[0]
+
+
+def _refuse_roi(wanted: Truth, roi: str | None) -> None:
+    if wanted or roi is not None:
+        raise UnsupportedError("--roi_infer, --roi: the simulator has no resizer; give an image of the input's size")
+
+
+def _timed(session: Session, feed: dict[str, NDArray[Any]]) -> tuple[float, dict[str, NDArray[Any]]]:
+    import time
+
+    start = time.perf_counter()
+    results = session.run(feed)
+    return time.perf_counter() - start, results
+
+
+def _dequantized(compiled: CompiledModel, results: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Outputs whose Dequantize node was removed, times its scale; others as they are."""
+    import numpy as np
+
+    scales = {node.input_name: node for node in compiled.removed if node.type == "Dequantize"}
+    found = {}
+    for name, array in results.items():
+        node = scales.get(name)
+        if node is not None:
+            scale = np.asarray(node.scales, np.float32)
+            axis = node.axis if scale.size > 1 else 0
+            shape = [1] * array.ndim
+            shape[axis] = scale.size
+            array = array.astype(np.float32) * (scale.reshape(shape) if scale.size > 1 else scale.reshape(()))
+        found[name] = array
+    return found
+
+
+def _all_values(compiled: CompiledModel, feed: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Every tensor that a node computes."""
+    from engine.simulate import Session
+
+    copy = compiled.model.clone()
+    copy.graph.outputs[:] = [value for node in copy.graph for value in node.outputs]
+    return Session(copy).run(feed)
+
+
+def _dump(stem: str, array: NDArray[Any], formats: Sequence[DumpFormat], precision: int, axis: int) -> None:
+    from engine.ir import write_atomically
+
+    for form in formats:
+        content = array.tobytes() if form is DumpFormat.BIN else _text(array, precision, axis).encode()
+        write_atomically(DUMP_FOLDER / f"{stem}.{form.value}", content)
+        typer.echo(f"dump {stem}.{form.value}")
+
+
+def _text(array: NDArray[Any], precision: int, axis: int) -> str:
+    """Values as text, a line for every index of the axes before ``axis``."""
+    import numpy as np
+
+    rows = array.reshape(int(np.prod(array.shape[: min(axis, array.ndim)])), -1)
+    form = f"{{:.{precision}f}}" if np.issubdtype(array.dtype, np.floating) else "{}"
+    return "\n".join(" ".join(form.format(value) for value in row) for row in rows.tolist()) + "\n"
+
+
+def _print_classes(scores: NDArray[Any]) -> None:
+    flat = scores.reshape(-1)
+    for rank, index in enumerate((-flat).argsort(kind="stable")[:TOP]):
+        typer.echo(f"[{rank}]: class {index}, score {float(flat[index]):.6f}")
+
+
+def _write_profile(folder: Path, figures: dict[str, Any], latencies: Sequence[float], compiled: CompiledModel) -> None:
+    """``profiler.log`` (two JSON documents, ``***`` between them) and ``profiler.csv``."""
+    from engine.ir import write_atomically
+    from engine.perf import estimate
+
+    model = {
+        f"BPU_{part.name}": dict.fromkeys(("avg_time", "max_time", "min_time"), part.latency_us / 1e3)
+        for part in estimate(compiled).subgraphs
+    }
+    task = {"avg_time": sum(latencies) / len(latencies), "max_time": max(latencies), "min_time": min(latencies)}
+    details = {
+        "chip_latency": {"BPU_inference_time_cost": {"model_latency": model}},
+        "model_latency": model,
+        "task_latency": {"TaskRunningTime": task},
+        "note": "model_latency is estimated for the BPU, task_latency is measured on the simulator; ms",
+    }
+    text = json.dumps(figures, indent=2) + "\n***\n" + json.dumps(details, indent=2) + "\n"
+    write_atomically(folder / "profiler.log", text.encode())
+    rows = ["name,avg_time_ms,max_time_ms,min_time_ms"]
+    for name, entry in [*model.items(), ("TaskRunningTime", task)]:
+        rows.append(f"{name},{entry['avg_time']},{entry['max_time']},{entry['min_time']}")
+    write_atomically(folder / "profiler.csv", ("\n".join(rows) + "\n").encode())
+
+
+def _file_name(name: str) -> str:
+    """``name`` without what a file name must not hold."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)

@@ -1,0 +1,127 @@
+"""Removing nodes from the ends of a compiled model: what the board's program does itself instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from engine.compile.compiler import CompiledModel, compile_model
+from engine.compile.records import RemovedNode
+from engine.ir import attribute, constant_of, shape_of
+
+INPUT_TYPES = ("Quantize", "Transpose")
+"""Types that may be removed behind an input."""
+OUTPUT_TYPES = ("Transpose", "Dequantize", "Cast", "Reshape", "Softmax")
+"""Types that may be removed before an output."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Outcome of a removal.
+
+    Attributes:
+        model: the compiled model that is left.
+        removed: in the order of removal.
+        skipped: names that stand at no end, or are none of the model's.
+    """
+
+    model: CompiledModel
+    removed: tuple[RemovedNode, ...]
+    skipped: tuple[str, ...]
+
+
+def removable(compiled: CompiledModel) -> tuple[str, ...]:
+    """Names of the nodes at inputs and outputs that may be removed now."""
+    graph = compiled.model.graph
+    return tuple(str(node.name) for node in graph if _at_input(node) or _at_output(node))
+
+
+def remove_nodes(compiled: CompiledModel, names: Sequence[str] = (), types: Sequence[str] = ()) -> Removal:
+    """Remove nodes one after the other; each must stand at an end when its turn comes.
+
+    Args:
+        compiled: the model; it is left as it is.
+        names: nodes to remove, in this order.
+        types: types of which every node at an end is removed, from the ends inwards, after ``names``.
+
+    Returns:
+        The model without them, compiled anew.
+    """
+    model = compiled.model.clone()
+    removed: list[RemovedNode] = []
+    skipped = []
+    for name in names:
+        node = next((node for node in model.graph if node.name == name), None)
+        if node is None or not (_at_input(node) or _at_output(node)):
+            skipped.append(name)
+        else:
+            removed.append(_remove(model.graph, node))
+    while candidates := [
+        node for node in model.graph if type_of(node) in types and (_at_input(node) or _at_output(node))
+    ]:
+        removed.append(_remove(model.graph, candidates[0]))
+    left = compile_model(model, compiled.march, compiled.options, compiled.name)
+    left = replace(left, parameters=compiled.parameters, removed=(*compiled.removed, *removed))
+    return Removal(left, tuple(removed), tuple(skipped))
+
+
+def type_of(node: ir.Node) -> str:
+    """Operator type as users of these tools write it."""
+    return node.op_type.removeprefix("Hz")
+
+
+def _at_input(node: ir.Node) -> bool:
+    """Whether ``node`` alone reads an input, and may be removed there."""
+    value = node.inputs[0] if node.inputs else None
+    return (
+        type_of(node) in INPUT_TYPES
+        and value is not None
+        and value.is_graph_input()
+        and len(value.uses()) == 1
+        and not value.is_graph_output()
+        and not node.outputs[0].is_graph_output()
+    )
+
+
+def _at_output(node: ir.Node) -> bool:
+    """Whether ``node`` gives an output that nothing else reads, and may be removed there."""
+    source = node.inputs[0] if node.inputs else None
+    return (
+        type_of(node) in OUTPUT_TYPES
+        and source is not None
+        and source.producer() is not None
+        and node.outputs[0].is_graph_output()
+        and not node.outputs[0].uses()
+        and not source.is_graph_output()
+    )
+
+
+def _remove(graph: ir.Graph, node: ir.Node) -> RemovedNode:
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None:
+        raise ValueError(f"node {node.name} reads nothing")
+    record = RemovedNode(
+        name=str(node.name),
+        type=type_of(node),
+        input_shape=shape_of(source),
+        output_shape=shape_of(result),
+        input_name=str(source.name),
+        scales=_scales(node),
+        axis=int(attribute(node, "axis", 1)),
+    )
+    if _at_input(node):
+        stand_in = ir.Value(name=result.name, shape=result.shape, type=result.type)
+        result.replace_all_uses_with(stand_in)
+        graph.inputs[list(graph.inputs).index(source)] = stand_in
+    else:
+        graph.outputs[list(graph.outputs).index(result)] = source
+    graph.remove(node, safe=False)
+    return record
+
+
+def _scales(node: ir.Node) -> tuple[float, ...]:
+    """Scales of a Quantize or Dequantize node: its second input."""
+    array = constant_of(node.inputs[1]) if type_of(node) in ("Quantize", "Dequantize") else None
+    return () if array is None else tuple(float(value) for value in array.reshape(-1))
