@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.calibrate.distribution import Histogram
-from engine.calibrate.jit import compiled
+from engine.jit import entry
 
 LEVELS = 128
 """Levels of the quantised distribution: those of an int8 magnitude."""
@@ -41,7 +41,7 @@ def kl_threshold(histogram: Histogram) -> float:
     return (center + 0.5) * histogram.width
 
 
-@compiled
+@entry
 def _divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:  # pragma: no cover - compiled
     """KL(P || Q) for every cut from 128 bins to one less than all, float64."""
     curve = np.empty(counts.size - LEVELS)
@@ -52,7 +52,7 @@ def _divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:  # pragma:
     return curve
 
 
-@compiled
+@entry
 def _divergence(counts: NDArray[np.float64], bins: int, tail: float) -> float:  # pragma: no cover - compiled
     """KL(P || Q) of the cut after ``bins`` bins, ``tail`` being the sum of the counts behind it.
 
@@ -83,7 +83,7 @@ def _divergence(counts: NDArray[np.float64], bins: int, tail: float) -> float:  
     return _sum(counts, bins, last, taken_from_p, taken_from_q)
 
 
-@compiled
+@entry
 def _sum(
     counts: NDArray[np.float64], bins: int, last: float, taken_from_p: float, taken_from_q: float
 ) -> float:  # pragma: no cover - compiled

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.calibrate.distribution import FLOAT32_MAX, Distribution, Histogram, order_index
-from engine.calibrate.jit import compiled
+from engine.jit import entry
 
 Bits = NDArray[np.int32]
 Values = NDArray[np.float32]
@@ -212,7 +212,7 @@ def _to_float(bits: np.integer[Any]) -> float:
     return min(float(np.int32(bits).view(np.float32)), FLOAT32_MAX)
 
 
-@compiled
+@entry
 def _channel_peaks(bits: Bits, peaks: Bits) -> None:  # pragma: no cover - compiled
     """Largest magnitude that is not NaN per channel of ``bits``, shape (samples, channels, n), into ``peaks``."""
     for sample in range(bits.shape[0]):
@@ -226,7 +226,7 @@ def _channel_peaks(bits: Bits, peaks: Bits) -> None:  # pragma: no cover - compi
             peaks[channel] = max(peaks[channel], peak)
 
 
-@compiled
+@entry
 def _keep_larger(
     bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used: int
 ) -> tuple[int, int]:  # pragma: no cover - compiled
@@ -248,7 +248,7 @@ def _keep_larger(
     return position, used
 
 
-@compiled
+@entry
 def _count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
     """Add ``|values|`` to the lanes of ``counts``, what is above the last bin to the last bin.
 

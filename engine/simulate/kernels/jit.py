@@ -1,4 +1,4 @@
-"""numba's decorators with types, and with a cache that a read-only installation does not break."""
+"""numba's decorators with types, for functions that only compiled functions call."""
 
 from __future__ import annotations
 
@@ -14,25 +14,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile as part of the :func:`entry` that calls it; Python cannot call it."""
+    """Compile as part of the :func:`engine.jit.entry` that calls it; Python cannot call it."""
     options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return cast(Function, numba.njit(**options)(function))
 
 
-def entry(function: Function) -> Function:
-    """Compile on first call, without the GIL; the machine code is kept on disk where a folder for it can be written.
-
-    numba decides by the function's own file and by what its closure holds whether kept code is still valid. What a
-    function calls is neither, so a closure must hold :func:`sources_digest`.
-    """
-    try:
-        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
-    except RuntimeError:  # numba found no writable folder: compile anew in every process
-        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
-
-
 def sources_digest() -> str:
-    """SHA-256 of the sources of all kernels."""
+    """SHA-256 of the sources of all kernels: what the closure of an :func:`engine.jit.entry` must hold."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

@@ -8,12 +8,13 @@ from typing import Any
 
 from numba import types
 
+from engine.jit import entry
 from engine.simulate.kernels import conversion
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import movement as move
 from engine.simulate.kernels.instructions import Kind
-from engine.simulate.kernels.jit import compiled, entry, sources_digest
+from engine.simulate.kernels.jit import compiled, sources_digest
 from engine.simulate.kernels.vector import atomic_increment, atomic_load
 
 CONVOLUTION, DEPTHWISE, PAD = int(Kind.CONVOLUTION), int(Kind.DEPTHWISE), int(Kind.PAD)

@@ -10,8 +10,12 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Function) -> Function:
-    """Compile on first call, without the GIL; the machine code is kept on disk where a folder for it can be written."""
+def entry(function: Function) -> Function:
+    """Compile on first call, without the GIL; the machine code is kept on disk where a folder for it can be written.
+
+    numba decides by the function's own file and by what its closure holds whether kept code is still valid. What a
+    function calls is neither.
+    """
     try:
         return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
     except RuntimeError:  # numba found no writable folder: compile anew in every process
