@@ -110,7 +110,9 @@ def _inputs(network: Network, input_shapes: Mapping[str, Sequence[int]], prototx
         ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=None if shape is None else ir.Shape(shape))
         for name, shape in network.inputs.items()
     ]
-    fix_input_shapes(ir.Model(ir.Graph(values, [], nodes=[]), ir_version=IR_VERSION), input_shapes, prototxt)
+    graph = ir.Graph(values, [], nodes=[])
+    fix_input_shapes(ir.Model(graph, ir_version=IR_VERSION), input_shapes, prototxt)
+    graph.inputs.clear()
     return dict(zip(network.inputs, values, strict=True))
 
 

@@ -60,7 +60,7 @@ class Graph:
     def constant(self, array: NDArray[Any], name: str) -> ir.Value:
         """Add an initializer."""
         name = self.unique(name)
-        tensor = ir.tensor(np.ascontiguousarray(array), name=name)
+        tensor = ir.tensor(np.asarray(array, order="C"), name=name)
         value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
         self.initializers.append(value)
         return value
