@@ -213,7 +213,8 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
 
 
 def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
-    placement = network.place(network.resolved(spec.settings, statistics))
+    settings = network.resolved(spec.settings, statistics)
+    placement = network.place(settings)
     calibrated = network.calibrate(placement.model, spec.settings, statistics)
     evaluation, predictions = network.evaluate(calibrated)
     result = TrialResult(
@@ -221,6 +222,7 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
         accuracy=evaluation.accuracy,
         fidelity=evaluation.fidelity,
         footprint=evaluation.footprint,
+        int16_nodes=tuple(int16_requests(network.optimized, settings.int16)),
         unmet=tuple(UnmetRequest(node=r.node, request=r.request, reason=r.reason) for r in placement.refusals),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,15 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from harness import paths
-from harness.gates import Verdict
+from harness.fragments import as_yaml
+from harness.gates import Verdict, read_baseline
 from harness.sweep import Sweep, pareto, sweep_folder
-from harness.trials import TrialResult, TrialStore
+from harness.trials import NODES_FILE, TrialResult, TrialStore, read_nodes
 
 TEMPLATE = "sweep.html.j2"
+
+NO_CHANGE = 1e-9
+"""Figures of a baseline are kept with nine digits: less is no difference."""
 
 _PALETTE = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#a16207", "#be185d")
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
@@ -78,24 +83,31 @@ def render(sweep: Sweep, workdir: Path) -> str:
         lstrip_blocks=True,
     )
     best = pareto(sweep.results)
+    links = {result.spec.key: _link(sweep, result, workdir) for result in sweep.results}
+    profiles = _profiles(sweep.results, workdir)
     return environment.get_template(TEMPLATE).render(
         sweep=sweep,
         summary=sweep.summary,
         counts=_counts(sweep),
-        rows=[_row(sweep, result, best, workdir) for result in sweep.results],
+        rows=[_row(sweep, result, best, links) for result in sweep.results],
+        fragments=[(result, as_yaml(result)) for result in sweep.results if result.spec.key in best],
+        changes=_changes(sweep),
+        profiled=[(index, profile["trial"]) for index, profile in enumerate(profiles)],
+        profiles=_script_json(json.dumps(profiles)),
         notes=[verdict for verdict in sweep.verdicts if verdict.verdict is not Verdict.PASS],
         plotly=get_plotlyjs(),
-        scatter=_json(pareto_figure(sweep.results, best)),
+        scatter=_json(pareto_figure(sweep.results, best, links)),
         heat=_json(heat_figure(sweep.results)),
     )
 
 
-def pareto_figure(results: Sequence[TrialResult], best: set[str]) -> go.Figure:
+def pareto_figure(results: Sequence[TrialResult], best: set[str], links: Mapping[str, str]) -> go.Figure:
     """Quality against latency; a colour per model, a symbol per march, lines through the Pareto points.
 
     Args:
         results: of the sweep.
         best: keys of the Pareto points.
+        links: to the trials' folders by key; a click on a point follows them.
     """
     usable = [result for result in results if LATENCY.of(result) is not None]
     models = list(dict.fromkeys(result.spec.model for result in usable))
@@ -114,7 +126,7 @@ def pareto_figure(results: Sequence[TrialResult], best: set[str]) -> go.Figure:
             name = model if len(marches) == 1 else f"{model}, {march}"
             front = sorted((r for r in group if r.spec.key in best), key=_latency)
             figure.add_trace(_front(front, name, style["color"]))
-            figure.add_trace(_points(group, best, name, style))
+            figure.add_trace(_points(group, best, links, name, style))
             drawn += [front, group]
     figure.update_layout(
         **_LAYOUT,
@@ -159,7 +171,9 @@ def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
     return figure
 
 
-def _points(group: Sequence[TrialResult], best: set[str], name: str, style: dict[str, str]) -> go.Scatter:
+def _points(
+    group: Sequence[TrialResult], best: set[str], links: Mapping[str, str], name: str, style: dict[str, str]
+) -> go.Scatter:
     return go.Scatter(
         x=[LATENCY.of(result) for result in group],
         y=[QUALITIES[0].of(result) for result in group],
@@ -173,6 +187,7 @@ def _points(group: Sequence[TrialResult], best: set[str], name: str, style: dict
             "line": {"width": 1, "color": "white"},
         },
         text=[_hover(result) for result in group],
+        customdata=[links[result.spec.key] for result in group],
         hovertemplate="%{text}<extra></extra>",
     )
 
@@ -244,8 +259,52 @@ def _latency(result: TrialResult) -> float:
 
 
 def _json(figure: go.Figure) -> str:
-    """The figure as JSON that may stand in a script element: no text of it can end the element."""
-    return str(figure.to_json()).replace("<", "\\u003c")
+    return _script_json(str(figure.to_json()))
+
+
+def _script_json(text: str) -> str:
+    """JSON that may stand in a script element: no text of it can end the element."""
+    return text.replace("<", "\\u003c")
+
+
+def _profiles(results: Sequence[TrialResult], workdir: Path) -> list[dict[str, Any]]:
+    """Per trial: its nodes in the order of the graph, with types and cosines."""
+    store, found = TrialStore(workdir / "trials"), []
+    for result in results:
+        nodes = [row for row in read_nodes(store.folder(result.spec.key) / NODES_FILE) if row.cosine is not None]
+        if nodes:
+            found.append(
+                {
+                    "trial": result.spec.id,
+                    "nodes": [row.node for row in nodes],
+                    "cosines": [row.cosine for row in nodes],
+                    "types": [f"{row.type}, {row.on}, {row.data_type}" for row in nodes],
+                }
+            )
+    return found
+
+
+def _changes(sweep: Sweep) -> list[dict[str, Any]]:
+    """Figures that differ from the baseline, within tolerance or not, the greatest share of tolerance first."""
+    if sweep.baseline is None:
+        return []
+    accepted = read_baseline(sweep.baseline).trials
+    found = []
+    for result in sweep.results:
+        for name, value in result.metrics().items():
+            reference = accepted[result.spec.id].figures.get(name) if result.spec.id in accepted else None
+            if reference is not None and abs(value - reference.value) > NO_CHANGE:
+                found.append(
+                    {
+                        "trial": result.spec.id,
+                        "figure": name,
+                        "before": reference.value,
+                        "now": value,
+                        "change": value - reference.value,
+                        "tolerance": reference.tolerance,
+                    }
+                )
+    return sorted(found, key=lambda row: -abs(row["change"]) / (row["tolerance"] or NO_CHANGE))
 
 
 def _counts(sweep: Sweep) -> dict[str, int]:
@@ -254,9 +313,13 @@ def _counts(sweep: Sweep) -> dict[str, int]:
     return {verdict.value: found.count(verdict) for verdict in reversed(Verdict) if verdict in found}
 
 
-def _row(sweep: Sweep, result: TrialResult, best: set[str], workdir: Path) -> dict[str, Any]:
-    """What the trial table shows of a trial."""
+def _link(sweep: Sweep, result: TrialResult, workdir: Path) -> str:
     folder = TrialStore(workdir / "trials").folder(result.spec.key)
+    return os.path.relpath(folder, sweep_folder(workdir, sweep.summary.suite.name))
+
+
+def _row(sweep: Sweep, result: TrialResult, best: set[str], links: Mapping[str, str]) -> dict[str, Any]:
+    """What the trial table shows of a trial."""
     return {
         "result": result,
         "spec": result.spec,
@@ -264,5 +327,5 @@ def _row(sweep: Sweep, result: TrialResult, best: set[str], workdir: Path) -> di
         "best": result.spec.key in best,
         "verdict": sweep.verdict_of(result.spec.id).value,
         "seconds": sum(result.seconds.values()),
-        "link": os.path.relpath(folder, sweep_folder(workdir, sweep.summary.suite.name)),
+        "link": links[result.spec.key],
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -19,6 +19,7 @@ from engine.ir import write_atomically
 from harness.cache import save_json
 from harness.cards import ModelCard, list_cards
 from harness.execution import Observer, Plan, run_sweep
+from harness.fragments import as_yaml
 from harness.gates import (
     Baseline,
     TrialVerdict,
@@ -42,6 +43,8 @@ from harness.version import engine_version, git_commit
 SWEEP_FILE = "sweep.json"
 REPORT_FILE = "report.html"
 TABLE_FILE = "trials.csv"
+PARQUET_FILE = "trials.parquet"
+PARETO_FILE = "pareto.yaml"
 
 
 class SweepSummary(StrictModel):
@@ -248,14 +251,16 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
 
 
 def write_sweep(sweep: Sweep, workdir: Path) -> list[Path]:
-    """Write summary, table and report of ``sweep``; the files, readable for people first."""
+    """Write summary, tables and report of ``sweep``; the files, readable for people first."""
     from harness.report import render  # plotly is slow to import
 
     folder = sweep_folder(workdir, sweep.summary.suite.name)
     save_json(sweep.summary, folder / SWEEP_FILE)
     write_atomically(folder / TABLE_FILE, trials_csv(sweep).encode())
+    write_atomically(folder / PARQUET_FILE, trials_parquet(sweep))
+    write_atomically(folder / PARETO_FILE, pareto_yaml(sweep.results).encode())
     write_atomically(folder / REPORT_FILE, render(sweep, workdir).encode())
-    return [folder / REPORT_FILE, folder / TABLE_FILE, folder / SWEEP_FILE]
+    return [folder / name for name in (REPORT_FILE, TABLE_FILE, PARQUET_FILE, PARETO_FILE, SWEEP_FILE)]
 
 
 def _write_baseline(sweep: Sweep, old: Baseline | None, store: TrialStore, workdir: Path) -> list[Path]:
@@ -274,26 +279,55 @@ def _write_baseline(sweep: Sweep, old: Baseline | None, store: TrialStore, workd
 
 def trials_csv(sweep: Sweep) -> str:
     """All trials with all figures, one line each."""
-    names = list(dict.fromkeys(name for result in sweep.results for name in result.metrics()))
+    rows = trial_rows(sweep)
     text = io.StringIO()
-    columns = ["trial", "key", "model", "march", "settings", "verdict", *names, "failed_stage", "symptom", "message"]
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    for result in sweep.results:
-        spec, failure = result.spec, result.failure
-        row: dict[str, object] = {
-            "trial": spec.id,
-            "key": spec.key,
-            "model": spec.model,
-            "march": spec.march.value,
-            "settings": spec.settings.label,
-            "verdict": sweep.verdict_of(spec.id).value,
-            **result.metrics(),
-        }
-        if failure is not None:
-            row |= {"failed_stage": failure.stage, "symptom": failure.symptom.value, "message": failure.message}
-        writer.writerow(row)
+    writer.writerows(rows)
     return text.getvalue()
+
+
+def trials_parquet(sweep: Sweep) -> bytes:
+    """The table of :func:`trials_csv` as a Parquet file."""
+    import pyarrow as pa  # with MLflow, and as slow to import
+    from pyarrow import parquet
+
+    sink = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(trial_rows(sweep)), sink)
+    return sink.getvalue()
+
+
+def trial_rows(sweep: Sweep) -> list[dict[str, Any]]:
+    """A row per trial, all with the same columns: identity, settings, verdict, figures, failure; None where unknown."""
+    names = list(dict.fromkeys(name for result in sweep.results for name in result.metrics()))
+    return [_trial_row(sweep, result, names) for result in sweep.results]
+
+
+def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[str, Any]:
+    spec, failure, figures = result.spec, result.failure, result.metrics()
+    settings = spec.settings.model_dump(mode="json", exclude={"int16", "calibration_samples"})
+    return {
+        "trial": spec.id,
+        "key": spec.key,
+        "model": spec.model,
+        "march": spec.march.value,
+        "settings": spec.settings.label,
+        **settings,
+        "int16": spec.settings.int16.label.removeprefix("int16.") or "none",
+        "calibration_samples": spec.calibration_samples,
+        "evaluation_samples": spec.evaluation_samples,
+        "verdict": sweep.verdict_of(spec.id).value,
+        **{name: figures.get(name) for name in names},
+        "failed_stage": failure.stage if failure else None,
+        "symptom": failure.symptom.value if failure else None,
+        "message": failure.message if failure else None,
+    }
+
+
+def pareto_yaml(results: Sequence[TrialResult]) -> str:
+    """What to paste into a converter's YAML file for each Pareto point, one YAML document each."""
+    best = pareto(results)
+    return "---\n".join(as_yaml(result) for result in results if result.spec.key in best)
 
 
 def pareto(results: Iterable[TrialResult]) -> set[str]:

@@ -187,6 +187,7 @@ class TrialResult(StrictModel):
         spec: the trial.
         failure: None where it succeeded; then all figures are there.
         accuracy, fidelity, footprint: figures.
+        int16_nodes: nodes that the int16 policy asked for.
         unmet: requested settings that could not be honoured.
         seconds: wall time by stage; stages that another trial had computed are missing.
         peak_memory_mb: greatest resident memory while it was computed, in 10^6 bytes; None where it failed.
@@ -199,6 +200,7 @@ class TrialResult(StrictModel):
     accuracy: Accuracy | None = None
     fidelity: Fidelity | None = None
     footprint: Footprint | None = None
+    int16_nodes: tuple[str, ...] = ()
     unmet: tuple[UnmetRequest, ...] = ()
     seconds: Mapping[str, float] = Field(default_factory=dict)
     peak_memory_mb: float | None = None

@@ -6,17 +6,23 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
+from pyarrow import parquet
 from rich.console import Console
 
-from harness.gates import judge_sweep
+from engine.config import CalibrationParameters, InputParameters, ModelParameters
+from harness.fragments import fragment
+from harness.gates import judge_sweep, save_baseline, updated_baseline
 from harness.report import render
 from harness.strict_yaml import parse
 from harness.suites import Suite
-from harness.sweep import Sweep, SweepSummary, pareto, trials_csv
+from harness.sweep import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
 from harness.sync import SharedSeconds
 from harness.tables import comparison_table, node_table, sweep_tables, trial_table
 from harness.trials import Outcome, TrialStore, UnmetRequest
@@ -141,3 +147,66 @@ def test_two_trials_are_compared_sample_by_sample(tmp_path: Path) -> None:
     text = console.export_text()
     assert "0 / 6" in text
     assert "p = 0.0156" in text
+
+
+def test_parquet_and_csv_hold_the_same(sweep: Sweep) -> None:
+    rows = parquet.read_table(io.BytesIO(trials_parquet(sweep))).to_pylist()
+    lines = list(csv.DictReader(io.StringIO(trials_csv(sweep))))
+    assert [{key: "" if value is None else str(value) for key, value in row.items()} for row in rows] == lines
+    assert rows[4]["int16"] == "all"
+    assert rows[1]["calibration_type"] == "kl"
+
+
+def test_every_pareto_point_has_a_fragment_that_the_converter_takes(sweep: Sweep) -> None:
+    fragments = list(yaml.safe_load_all(pareto_yaml(sweep.results)))
+    assert len(fragments) == len(pareto(sweep.results))
+    settings = fakes.Settings(
+        max_percentile=0.999, per_channel=True, asymmetric=True, bias_correction=True, input_type_rt="nv12"
+    )
+    asked = fragment(fakes.result(fakes.spec(settings=settings)).model_copy(update={"int16_nodes": ("conv",)}))
+    ModelParameters.model_validate({**asked["model_parameters"], "output_model_file_prefix": "x", "onnx_model": None})
+    InputParameters.model_validate(
+        {**asked["input_parameters"], "input_type_train": "rgb", "input_layout_train": "NCHW"}
+    )
+    CalibrationParameters.model_validate(asked["calibration_parameters"])
+    assert asked["calibration_parameters"] == {
+        "calibration_type": "max",
+        "max_percentile": 0.999,
+        "per_channel": True,
+        "optimization": "asymmetric;bias_correction",
+    }
+    assert asked["model_parameters"]["node_info"] == {"conv": {"InputType": "int16", "OutputType": "int16"}}
+
+
+def compared(sweep: Sweep, tmp_path: Path) -> Sweep:
+    """``sweep`` against a baseline in which one figure lies half its tolerance away; its trials have node tables."""
+    store = TrialStore(tmp_path / "trials")
+    for result in sweep.results:
+        store.put(Outcome(result, fakes.NODES if result.ok else (), {"per_sample": fakes.hits(36)}))
+    good = [result for result in sweep.results if result.ok]
+    accepted = updated_baseline(None, sweep.summary.suite, good, store)
+    first = good[0].spec.id
+    figures = dict(accepted.trials[first].figures)
+    figures["latency.ms"] = figures["latency.ms"].model_copy(update={"value": 1.005})
+    trial = accepted.trials[first].model_copy(update={"figures": figures})
+    path = tmp_path / "baseline.json"
+    save_baseline(accepted.model_copy(update={"trials": {**accepted.trials, first: trial}}), path)
+    return Sweep(sweep.summary, sweep.results, sweep.verdicts, path)
+
+
+def test_the_page_says_what_changed_since_the_baseline(sweep: Sweep, tmp_path: Path) -> None:
+    text = render(compared(sweep, tmp_path), tmp_path)
+    assert "1 figures differ" in text
+    assert "-0.005" in text
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_the_page_works_in_a_browser(sweep: Sweep, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(render(compared(sweep, tmp_path), tmp_path))
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000", "--dump-dom"]
+    finished = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    drawn = finished.stdout
+    for plot in ("scatter", "heat", "profile"):
+        assert re.search(rf'id="{plot}" class="[^"]*js-plotly-plot', drawn), f"{plot} was not drawn"
+    assert drawn.count("<option") == 2 * 4

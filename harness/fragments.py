@@ -1,0 +1,40 @@
+"""The settings of a trial as the part of a converter's YAML file that asks for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from engine.config import DataType
+from harness.trials import TrialResult
+
+
+def fragment(result: TrialResult) -> dict[str, Any]:
+    """What to write into a converter's YAML file to convert as the trial did, by parameter group."""
+    settings = result.spec.settings
+    model: dict[str, Any] = {"march": result.spec.march.value}
+    if result.int16_nodes:
+        int16 = DataType.INT16.value
+        model["node_info"] = {name: {"InputType": int16, "OutputType": int16} for name in result.int16_nodes}
+    calibration: dict[str, Any] = {"calibration_type": settings.calibration_type.value}
+    if settings.max_percentile != 1.0:
+        calibration["max_percentile"] = settings.max_percentile
+    if settings.per_channel:
+        calibration["per_channel"] = True
+    switches = [name for name in ("asymmetric", "bias_correction") if getattr(settings, name)]
+    if switches:
+        calibration["optimization"] = ";".join(switches)
+    groups: dict[str, Any] = {"model_parameters": model}
+    if settings.input_type_rt is not None:
+        groups["input_parameters"] = {"input_type_rt": settings.input_type_rt.value}
+    return groups | {"calibration_parameters": calibration}
+
+
+def as_yaml(result: TrialResult) -> str:
+    """:func:`fragment` as text, with the trial it stands for in a comment."""
+    spec = result.spec
+    head = f"# {spec.id}: calibrated on {spec.calibration_samples} samples"
+    if result.accuracy is not None and result.footprint is not None:
+        head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.latency_ms:.3f} ms"
+    return f"{head}\n{yaml.safe_dump(fragment(result), sort_keys=False)}"
