@@ -57,16 +57,20 @@ def copy_bytes(source: int, target: int, size: int) -> None:
 
 @compiled
 def widen(address: int, item_bytes: int, stride: int, target: Any) -> None:
-    """Every ``stride``-th int8 or int16 at ``address`` into the int32 array ``target``."""
+    """Every ``stride``-th int8, int16 or int32 at ``address`` into the int32 array ``target``."""
     size = len(target)
     if item_bytes == 1:
         narrow = int8_at(address, (size - 1) * stride + 1)
         for k in range(size):
             target[k] = narrow[k * stride]
-    else:
+    elif item_bytes == 2:
         wide = int16_at(address, (size - 1) * stride + 1)
         for k in range(size):
             target[k] = wide[k * stride]
+    else:
+        widest = int32_at(address, (size - 1) * stride + 1)
+        for k in range(size):
+            target[k] = widest[k * stride]
 
 
 @compiled

@@ -16,8 +16,24 @@ from engine.simulate.lowering.convolution import (
     lower_transposed_convolution,
 )
 from engine.simulate.lowering.elementwise import lower_dequantize, lower_elementwise, lower_quantize
-from engine.simulate.lowering.movement import concat, extract, lower_resize, lower_upsample, transpose
-from engine.simulate.lowering.pooling import lower_average_pool, lower_global_average, lower_max_pool
+from engine.simulate.lowering.matmul import lower_matmul
+from engine.simulate.lowering.movement import (
+    concat,
+    extract,
+    lower_depth_to_space,
+    lower_pad,
+    lower_resize,
+    lower_shuffle,
+    lower_space_to_depth,
+    lower_upsample,
+    transpose,
+)
+from engine.simulate.lowering.pooling import (
+    lower_average_pool,
+    lower_global_average,
+    lower_global_max_pool,
+    lower_max_pool,
+)
 from engine.simulate.lowering.tables import lower_requantize, lower_table_of_ramp
 
 __all__ = ["LOWERINGS", "Call", "concat", "extract", "transpose"]
@@ -33,10 +49,16 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
         "HzSElementwiseAdd": lower_elementwise,
         "HzSElementwiseSub": lower_elementwise,
         "HzSElementwiseMul": lower_elementwise,
+        "HzSQuantizedMatmul": lower_matmul,
         "HzQuantizedMaxPool": lower_max_pool,
+        "HzQuantizedGlobalMaxPool": lower_global_max_pool,
         "HzQuantizedAveragePool": lower_average_pool,
         "HzSQuantizedGlobalAveragePool": lower_global_average,
         "HzQuantizedResizeUpsample": lower_upsample,
+        "HzDepthToSpace": lower_depth_to_space,
+        "HzSpaceToDepth": lower_space_to_depth,
+        "HzChannelShuffle": lower_shuffle,
+        "HzPad": lower_pad,
         "HzLut": lower_table_of_ramp,
         "HzLut2Layer": lower_table_of_ramp,
         "HzSPRelu": lower_table_of_ramp,

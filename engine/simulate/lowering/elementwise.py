@@ -34,12 +34,15 @@ def lower_elementwise(call: Call, program: Assembler) -> Tensor | None:
     result = np.dtype(f"int{call.attributes['output_bit']}")
     if any(kind not in ACTIVATION_TYPES for kind in (x.dtype, e.dtype, result)):
         return None
+    params = elementwise_parameters(call, np.broadcast_shapes(x.shape, e.shape)[-1])
+    return None if params is None else emit_elementwise(call, x, e, params, program)
+
+
+def emit_elementwise(call: Call, x: Tensor, e: Tensor, params: NDArray[np.int64], program: Assembler) -> Tensor:
+    """The instruction on two tensors of up to four dimensions, int8 or int16; ``x`` may be int32."""
     shape = np.broadcast_shapes(x.shape, e.shape)
     full = (1,) * (4 - len(shape)) + shape
-    params = elementwise_parameters(call, full[3])
-    if params is None:
-        return None
-    y = program.tensor(shape, result)
+    y = program.tensor(shape, f"int{call.attributes['output_bit']}")
     dims = np.array([full, _broadcast_strides(x, full), _broadcast_strides(e, full)], np.int64)
     program.emit(
         Kind.ELEMENTWISE,

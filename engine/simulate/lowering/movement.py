@@ -63,6 +63,55 @@ def lower_upsample(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
+def lower_depth_to_space(call: Call, program: Assembler) -> Tensor | None:
+    """HzDepthToSpace of mode DCR, in which the columns of a block are neighbours; numpy is faster on CRD."""
+    x, block = call.image(), int(call.attributes["blocksize"])
+    if x is None or block < 1 or x.shape[3] % (block * block) or call.attributes["mode"] == "CRD":
+        return None
+    _, height, width, channels = x.shape
+    inside = channels // (block * block)
+    y = program.tensor((1, height * block, width * block, inside), x.dtype)
+    row, pitch = width * channels, width * block * inside
+    dims, run = (height, block, width, block * inside), block * inside
+    strided_copy(x, y, dims, (row, run, channels, 1), (block * pitch, pitch, run, 1), program)
+    return y
+
+
+def lower_space_to_depth(call: Call, program: Assembler) -> Tensor | None:
+    """HzSpaceToDepth."""
+    x, (rows, columns) = call.image(), (int(call.attributes[f"block_{side}"]) for side in ("height", "width"))
+    if x is None or min(rows, columns) < 1 or x.shape[1] % rows or x.shape[2] % columns:
+        return None
+    height, width, run = x.shape[1] // rows, x.shape[2] // columns, columns * x.shape[3]
+    y = program.tensor((1, height, width, rows * run), x.dtype)
+    dims, pitch = (height, rows, width, run), width * run
+    strided_copy(x, y, dims, (rows * pitch, pitch, run, 1), (width * rows * run, run, rows * run, 1), program)
+    return y
+
+
+def lower_shuffle(call: Call, program: Assembler) -> Tensor | None:
+    """HzChannelShuffle."""
+    x, group = call.image(), int(call.attributes["group"])
+    if x is None or group < 1 or x.shape[3] % group:
+        return None
+    _, height, width, channels = x.shape
+    y, size = program.tensor(x.shape, x.dtype), channels // group
+    row = width * channels
+    strided_copy(x, y, (height, width, size, group), (row, channels, 1, size), (row, channels, group, 1), program)
+    return y
+
+
+def lower_pad(call: Call, program: Assembler) -> Tensor | None:
+    """HzPad of height and width with a constant."""
+    x, widths = call.image(), np.asarray(call.attributes["pads"])
+    if x is None or call.attributes["mode"] != "constant" or len(widths) != 8 or np.any(widths < 0):
+        return None
+    if np.any(widths[[0, 3, 4, 7]]):
+        return None
+    borders = Geometry(np.zeros(2, np.int64), widths[[1, 2, 5, 6]], np.ones(2, np.int64))
+    return pad(x, borders, int(call.attributes["value"]), program)
+
+
 def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
     """``x`` with a border, or ``x`` itself where none is needed."""
     top, left, bottom, right = (int(p) for p in windows.pads)

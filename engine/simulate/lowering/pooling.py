@@ -39,6 +39,16 @@ def lower_max_pool(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
+def lower_global_max_pool(call: Call, program: Assembler) -> Tensor | None:
+    """HzQuantizedGlobalMaxPool: one window over the whole map."""
+    x = call.image()
+    if x is None:
+        return None
+    window = {"kernel_shape": x.shape[1:3], "pads": (0, 0, 0, 0), "strides": (1, 1), "ceil_mode": 0}
+    attributes = {name: np.asarray(value, np.int64) for name, value in window.items()}
+    return lower_max_pool(Call(call.operator, attributes, call.inputs), program)
+
+
 def lower_average_pool(call: Call, program: Assembler) -> Tensor | None:
     """HzQuantizedAveragePool."""
     x = call.image()
