@@ -45,8 +45,8 @@ class _Target:
     Attributes:
         convolution: name of the node.
         tensor: name of the float tensor.
-        integer: name of its integer form in the quantised model.
-        scale: of an integer.
+        integer: name of its integer form in the quantised model, or of itself where it is dequantised there.
+        scale: of an integer; 1 for a dequantised tensor.
         offset: of the tensor over its integer form.
     """
 
@@ -68,8 +68,8 @@ def correct_integer_biases(
 ) -> ir.Model:
     """A copy of ``calibrated`` the integers of which have the float tensors' means per channel, as far as biases can.
 
-    Convolutions that are judged have a calibrated result, behind ``Relu``, ``Clip`` or ``Add`` where those follow, of
-    one scale.
+    A convolution is judged by its result, behind ``Relu``, ``Clip`` or ``Add`` where those follow, if that has one scale
+    or is dequantised.
 
     Args:
         calibrated: model with thresholds; not changed.
@@ -101,8 +101,12 @@ def _targets(calibrated: ir.Model) -> Iterator[_Target]:
         if node.op_type not in ("Conv", "ConvTranspose") or calibration_of(node.inputs[0]) is None:
             continue
         bias = node.inputs[2] if len(node.inputs) > 2 else None
+        if bias is not None and constant_of(bias) is None:
+            continue
         calibration = _calibration_behind(node.outputs[0])
-        if calibration is None or (bias is not None and constant_of(bias) is None):
+        if calibration is None:
+            # Nothing but float operators read it: its integers are dequantised under its own name.
+            yield _Target(str(node.name), str(node.outputs[0].name), str(node.outputs[0].name), 1.0, 0.0)
             continue
         found = read_calibration(calibration)
         if found.scales.size != 1:
@@ -141,14 +145,15 @@ def _integer_mean(
     """Mean per channel of the target's tensor in the integer model; ``None`` where it has no such tensor."""
     values = {str(value.name): value for node in quantized.graph for value in node.outputs}
     value = values.get(target.integer)
-    if value is None or value.shape is None:
+    if value is None:
         return None
+    is_float = value.dtype == ir.DataType.FLOAT
     quantized.graph.outputs[:] = [value]
     session = Session(_without_rest(quantized), threads=threads)
     total = np.zeros(1)
     for feed in feeds:
         array = session.run(as_integers(feed, session.inputs))[target.integer]
-        axis = array.ndim - 1 if array.ndim == 4 else 1
+        axis = array.ndim - 1 if array.ndim == 4 and not is_float else 1
         total = total + array.mean(axis=tuple(other for other in range(array.ndim) if other != axis), dtype=np.float64)
     return np.asarray(total / len(feeds) * target.scale + target.offset)
 

@@ -1,0 +1,52 @@
+"""Bias correction on the integer simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.calibrate import (
+    ArrayData,
+    CalibrationOptions,
+    FloatSession,
+    calibrate,
+    calibration_tensors,
+    collect,
+    to_signed,
+)
+from engine.calibrate.asymmetric import set_constant
+from engine.ir import calibration_nodes, constant_of, read_calibration, to_bytes
+from engine.place import PlacementOptions, place
+from engine.quantize import quantize
+from engine.simulate import Session
+from engine.tune.integer_bias import correct_integer_biases
+from tests.engine.calibrate.models import residual
+from tests.engine.calibrate.test_asymmetric import chain
+
+DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("network", [chain, residual])
+def test_the_mean_error_of_the_outputs_falls(network, asymmetric: bool) -> None:
+    model = network()
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    options = CalibrationOptions(asymmetric=asymmetric)
+    calibrated = calibrate(placed, collect(model, calibration_tensors(placed), DATA), options)
+    # Weights of few bits make errors that a bias can do something about.
+    for node in tuple(calibration_nodes(calibrated)):
+        weight = constant_of(node.inputs[0])
+        if weight is not None:
+            steps = read_calibration(node).scales.reshape(-1, 1, 1, 1) * 32
+            set_constant(calibrated.graph, node, 0, np.rint(weight / steps) * steps)
+    before = to_bytes(calibrated)
+    corrected = correct_integer_biases(calibrated, model, "bayes-e", ArrayData(DATA), 10)
+    assert to_bytes(calibrated) == before
+    wanted = FloatSession(model).run(DATA)["y"]
+
+    def mean_error(candidate) -> float:
+        found = Session(quantize(to_signed(candidate), "bayes-e")).run(DATA)["y"]
+        axes = tuple(axis for axis in range(found.ndim) if axis != 1)
+        return float(np.abs((found - wanted).mean(axis=axes)).max())
+
+    assert mean_error(corrected) < mean_error(calibrated)
