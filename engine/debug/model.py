@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from engine.calibrate.forward import to_standard
 from engine.calibrate.sensitivity import calibrations_by_node
-from engine.debug.variants import FLOAT, Variant, switch
+from engine.debug.variants import FLOAT, Variant, dynamic_values, switch
 from engine.errors import ConfigError, ModelError
 from engine.frontend.onnx import infer_shapes
 from engine.ir import calibration_nodes, constant_of, is_calibration, load_model, read_calibration
@@ -61,6 +61,11 @@ class DebugModel:
     def nodes(self) -> dict[str, ir.Node]:
         """Regular nodes by name."""
         return {str(node.name): node for node in self.model.graph if not is_calibration(node)}
+
+    @cached_property
+    def dynamic(self) -> set[ir.Value | None]:
+        """The tensors that depend on the inputs of the model."""
+        return dynamic_values(self.model.graph)
 
     @cached_property
     def groups(self) -> dict[str, Variant]:

@@ -189,7 +189,7 @@ def switch(model: ir.Model, working: Collection[str]) -> None:
 
 def _cut(model: ir.Model, fetch: Collection[str]) -> Iterator[Segment]:
     """The segments of ``model`` that the tensors ``fetch`` need, in running order."""
-    dynamic = _dynamic_values(model.graph)
+    dynamic = dynamic_values(model.graph)
     chains: list[list[ir.Node]] = []
     chain_of: dict[ir.Value, list[ir.Node]] = {}
     for node in model.graph:
@@ -214,7 +214,7 @@ def _cut(model: ir.Model, fetch: Collection[str]) -> Iterator[Segment]:
     return reversed(segments)
 
 
-def _dynamic_values(graph: ir.Graph) -> set[ir.Value | None]:
+def dynamic_values(graph: ir.Graph) -> set[ir.Value | None]:
     """The values that depend on the inputs of the graph."""
     found: set[ir.Value | None] = set(graph.inputs)
     for node in graph:

@@ -1,0 +1,151 @@
+"""Accumulated error: how far every node's result is off when some nodes are quantised, or all but some."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.debug.data import Array, Samples, read_samples
+from engine.debug.metrics import Metric, parse_metrics
+from engine.debug.model import DebugModel, ModelOrFile
+from engine.debug.sensitivity import Tally, require_data
+from engine.debug.variants import Variant, VariantRunner
+from engine.errors import ConfigError
+
+NodeLists = str | Sequence[str] | Sequence[Sequence[str]]
+"""One name; names, each tried alone; or lists of names, each tried together."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The error of every regular node's result in one variant.
+
+    Attributes:
+        label: what is quantised, or is not.
+        values: the metric by node, in graph order.
+    """
+
+    label: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves over the same nodes.
+
+    Attributes:
+        nodes: names of the regular nodes, in graph order.
+        metric: what the curves show.
+        curves: one per variant.
+    """
+
+    nodes: tuple[str, ...]
+    metric: Metric
+    curves: tuple[Curve, ...]
+
+
+def plot_acc_error(
+    save_dir: str | os.PathLike[str] = ".",
+    calibrated_data: Samples | None = None,
+    model_or_file: ModelOrFile | None = None,
+    quantize_node: NodeLists | None = None,
+    non_quantize_node: NodeLists | None = None,
+    metric: str = "cosine-similarity",
+    average_mode: bool = False,
+) -> Curves:
+    """Draw the accumulated error of partly quantised models over their nodes: a PNG and an interactive page.
+
+    Args:
+        save_dir: folder of ``accumulated_error.png`` and ``.html``.
+        calibrated_data: folder of samples, or arrays by input name.
+        model_or_file: calibrated model.
+        quantize_node: what to quantise: names, each alone, or nested lists, each together. ``weight`` and
+            ``activation`` stand for all calibration nodes of that kind.
+        non_quantize_node: what not to quantise, everything else being quantised; in the same forms.
+        metric: see :class:`~engine.debug.metrics.Metric`.
+        average_mode: the n-th value is the mean over the first n nodes.
+
+    Returns:
+        What was drawn.
+
+    Raises:
+        ConfigError: neither or both node lists are given, or a name is not allowed.
+        CalibrationDataError: there are no such data.
+    """
+    from engine.debug.plots import draw_curves  # matplotlib and plotly are slow to import
+
+    if model_or_file is None:
+        raise ConfigError("model_or_file is required: a calibrated model")
+    model = DebugModel(model_or_file)
+    feed = read_samples(model.model, require_data(calibrated_data))
+    (chosen,) = parse_metrics(metric)
+    found = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), chosen)
+    found = averaged(found) if average_mode else found
+    draw_curves(found, save_dir)
+    return found
+
+
+def requested_variants(
+    model: DebugModel, quantize_node: NodeLists | None, non_quantize_node: NodeLists | None
+) -> dict[str, Variant]:
+    """The variants that ``quantize_node`` or ``non_quantize_node`` ask for, by label.
+
+    Raises:
+        ConfigError: neither or both are given, or a name is not in the model.
+    """
+    if (quantize_node is None) == (non_quantize_node is None):
+        raise ConfigError("give one of quantize_node and non_quantize_node")
+    lists, nested = _as_lists(quantize_node if non_quantize_node is None else non_quantize_node)
+    found = {}
+    for index, names in enumerate(lists):
+        variant = model.variant(names)
+        text = f"partial_qmodel_{index}: {_shortened(names)}" if nested else names[0]
+        if non_quantize_node is None:
+            found[text] = variant
+        else:
+            found[text if nested else f"all but {text}"] = model.all - variant
+    return found
+
+
+def accumulated_error(
+    model: DebugModel, feed: Mapping[str, Array], variants: Mapping[str, Variant], metric: Metric
+) -> Curves:
+    """The error of every regular node's first output in each variant: the mean over the samples."""
+    tensors = {name: str(node.outputs[0].name) for name, node in model.nodes.items() if _is_computed(model, node)}
+    tally = Tally((metric,), len(variants))
+    VariantRunner(model.model, tuple(tensors.values())).run(feed, tuple(variants.values()), tally.add)
+    curves = tuple(
+        Curve(label, tuple(tally.of_tensor(index, tensor)[metric] for tensor in tensors.values()))
+        for index, label in enumerate(variants)
+    )
+    return Curves(tuple(tensors), metric, curves)
+
+
+def averaged(curves: Curves) -> Curves:
+    """Every value replaced by the mean of the values up to it."""
+    counts = np.arange(1, len(curves.nodes) + 1)
+    means = (Curve(curve.label, tuple((np.cumsum(curve.values) / counts).tolist())) for curve in curves.curves)
+    return Curves(curves.nodes, curves.metric, tuple(means))
+
+
+def _is_computed(model: DebugModel, node: ir.Node) -> bool:
+    """Whether the result of ``node`` is made of floats that depend on the inputs."""
+    result = node.outputs[0]
+    return result.dtype in (None, ir.DataType.FLOAT) and result in model.dynamic
+
+
+def _as_lists(given: NodeLists | None) -> tuple[list[list[str]], bool]:
+    """Lists of names to take together, and whether they were given as such."""
+    items = [given] if isinstance(given, str) else list(given or ())
+    if not items:
+        raise ConfigError("the list of nodes is empty")
+    nested = any(not isinstance(item, str) for item in items)
+    return [[item] if isinstance(item, str) else [str(name) for name in item] for item in items], nested
+
+
+def _shortened(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
