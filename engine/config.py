@@ -350,6 +350,12 @@ class ModelParameters(_Group):
             )
         return value
 
+    @model_validator(mode="after")
+    def _one_model(self) -> Self:
+        if self.onnx_model is not None and (self.caffe_model is not None or self.prototxt is not None):
+            raise ValueError("give either onnx_model, or prototxt and caffe_model, not both")
+        return self
+
     @field_validator("output_model_file_prefix")
     @classmethod
     def _is_a_file_name(cls, value: str) -> str:
@@ -572,6 +578,26 @@ class Config(_Group):
             raise ConfigError("can not find onnx_model in config yaml: model_parameters.onnx_model is missing")
         return self.model_parameters.onnx_model
 
+    @property
+    def caffe_model(self) -> Path:
+        """The weights of the Caffe model, whose structure is ``model_parameters.prototxt``.
+
+        Raises:
+            ConfigError: one of the two is not given.
+        """
+        given = self.model_parameters
+        if given.caffe_model is None or given.prototxt is None:
+            missing = [key for key in ("caffe_model", "prototxt") if getattr(given, key) is None]
+            keys = f"keys: {', '.join(map(repr, missing))}" if len(missing) > 1 else f"key: {missing[0]!r}"
+            raise ConfigError(f"Key 'model_parameters' error: Missing {keys}")
+        return given.caffe_model
+
+    @property
+    def float_model(self) -> Path:
+        """The model to convert: :attr:`caffe_model` where any file of one is given, else :attr:`onnx_model`."""
+        given = self.model_parameters
+        return self.onnx_model if given.caffe_model is None and given.prototxt is None else self.caffe_model
+
     def input_specs(self, names: Sequence[str]) -> tuple[InputSpec, ...]:
         """The inputs, in the order of the YAML.
 
@@ -694,8 +720,6 @@ _OPTIMIZATION = re.compile(
 _OPTIMIZATIONS_TO_COME = ("run_fast",)
 
 _NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
-    "model_parameters.caffe_model": lambda config: config.model_parameters.caffe_model is not None,
-    "model_parameters.prototxt": lambda config: config.model_parameters.prototxt is not None,
     "model_parameters.layer_out_dump": lambda config: config.model_parameters.layer_out_dump,
     "model_parameters.output_nodes": lambda config: bool(config.model_parameters.output_nodes),
     "model_parameters.debug_mode": lambda config: config.model_parameters.debug_mode is not None,

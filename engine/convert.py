@@ -31,8 +31,7 @@ from engine.compile.partition import CPU_OPS, Device, is_border_copy
 from engine.compile.removal import remove_nodes
 from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_implemented
 from engine.errors import ConfigError, ModelError
-from engine.frontend import preprocess
-from engine.frontend.onnx import input_names, load
+from engine.frontend import load, parse, preprocess
 from engine.ir import (
     MARK_REASON,
     before_calibration,
@@ -151,8 +150,7 @@ def convert(config: Config) -> ConversionResult:
     march = config.march.value
 
     with work.stage(Stage.PREPARE, "prepare the onnx model"):
-        specs = config.input_specs(input_names(config.onnx_model))
-        source = load(config.onnx_model, {spec.name: spec.shape for spec in specs if spec.shape is not None})
+        source, specs = parse(config)
         original = preprocess.insert(source, specs)
         data = open_data(config, source, specs)
     work.save(original, "original_float")
@@ -197,6 +195,7 @@ class Draft:
             and all with ``featuremap``, are fed as they are.
         node_info: device and data types by node name.
         compile: compiler parameters.
+        prototxt: structure of the model where it is a Caffe model.
     """
 
     march: str
@@ -205,13 +204,14 @@ class Draft:
     input_type: InputType = InputType.FEATUREMAP
     node_info: Mapping[str, NodeInfo] = field(default_factory=dict)
     compile: CompileOptions = field(default_factory=CompileOptions)
+    prototxt: Path | None = None
 
 
 def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionResult:
     """Convert with fixed thresholds and without data, to see where nodes run and how fast the model will be.
 
     Args:
-        model: an ONNX file.
+        model: an ONNX file, or a ``.caffemodel``.
         wanted: march, inputs and options.
         folder: where the calibrated and quantised models are left; ``None`` to write nothing.
 
@@ -222,7 +222,7 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     """
     work = _Workspace(folder, model.stem)
     with work.stage(Stage.PREPARE, "prepare the onnx model"):
-        source = load(model, wanted.input_shapes, resize=wanted.resize)
+        source = load(model, wanted.input_shapes, prototxt=wanted.prototxt, resize=wanted.resize)
         original = preprocess.insert(source, [_drafted_input(value, wanted) for value in source.graph.inputs])
     work.keep(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):

@@ -96,9 +96,8 @@ def makertbin(
         _log_start(logger)
         if fast_perf:
             raise UnsupportedError("--fast-perf is not supported yet; give a configuration with --config")
-        if config is None or model_type is not ModelType.ONNX:
-            raise UnsupportedError("--model-type caffe is not supported yet; convert the model to ONNX first")
-        _convert(config, logger)
+        if config is not None:
+            _convert(config, model_type, logger)
 
 
 def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) -> None:
@@ -109,11 +108,14 @@ def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) ->
             raise typer.BadParameter("goes with --fast-perf only", param_hint=name)
 
 
-def _convert(config: Path, logger: logging.Logger) -> None:
+def _convert(path: Path, model_type: ModelType, logger: logging.Logger) -> None:
     from engine.config import load_config
     from engine.convert import convert
 
-    result = convert(load_config(config))
+    config = load_config(path)
+    wanted = config.caffe_model if model_type is ModelType.CAFFE else config.onnx_model
+    logger.info("Model: %s", wanted)
+    result = convert(config)
     logger.info("The converted model node information:\n%s", node_table(result.nodes))
     if result.outputs:
         logger.info("The quantized model output:\n%s", output_table(result.outputs))
@@ -139,16 +141,25 @@ def checker(
         _log_start(logger)
         if output is not None:
             logger.warning("--output has no effect; the log is in %s", CHECKER_LOG)
-        if model_type is not ModelType.ONNX or proto is not None:
-            raise UnsupportedError("--model-type caffe is not supported yet; convert the model to ONNX first")
-        _check(model, march.value, dict(map(parse_shape, input_shape or [])), logger)
+        _require_proto(model_type, proto)
+        shapes = dict(map(parse_shape, input_shape or []))
+        _check(model, proto, march.value, shapes, logger)
 
 
-def _check(model: Path, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger) -> None:
+def _require_proto(model_type: ModelType, proto: Path | None) -> None:
+    """A prototxt belongs to Caffe models, and to them only."""
+    if (model_type is ModelType.CAFFE) != (proto is not None):
+        verb = "is needed with" if proto is None else "does not go with"
+        raise ConfigError(f"--proto {verb} --model-type {model_type.value}")
+
+
+def _check(
+    model: Path, proto: Path | None, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger
+) -> None:
     from engine.convert import CHECK_FOLDER, Draft, check
 
     logger.info("Start model checking....")
-    result = check(model, Draft(march, shapes), CHECK_FOLDER)
+    result = check(model, Draft(march, shapes, prototxt=proto), CHECK_FOLDER)
     logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
     _log_performance(result, logger)
     logger.info("ONNX model output num : %d", len(result.compiled.model.graph.outputs))

@@ -64,6 +64,8 @@ def load(
     prototxt: str | os.PathLike[str],
     caffemodel: str | os.PathLike[str],
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    resize: bool = False,
 ) -> ir.Model:
     """Read a Caffe network as a source model.
 
@@ -74,6 +76,7 @@ def load(
         prototxt: structure of the network; older ``layers`` and ``input_dim`` are read as well.
         caffemodel: its weights.
         input_shapes: shape per input name, for inputs of ``Data`` layers, whose shape is in no file.
+        resize: whether ``input_shapes`` may also replace the shapes of the prototxt.
 
     Returns:
         A model as :func:`engine.frontend.onnx.load` gives it.
@@ -91,7 +94,7 @@ def load(
                 f"{prototxt}: ValueError: Not support {layer}; supported types are Input, Data, {', '.join(CONVERTERS)}"
             )
     blobs = read_blobs(caffemodel)
-    inputs = _inputs(network, input_shapes or {}, prototxt)
+    inputs = _inputs(network, input_shapes or {}, prototxt, resize)
     try:
         model = _convert(network, inputs, blobs)
     except PtqlabError as error:
@@ -104,14 +107,16 @@ def input_names(prototxt: str | os.PathLike[str]) -> tuple[str, ...]:
     return tuple(read_prototxt(prototxt).inputs)
 
 
-def _inputs(network: Network, input_shapes: Mapping[str, Sequence[int]], prototxt: Path) -> dict[str, ir.Value]:
+def _inputs(
+    network: Network, input_shapes: Mapping[str, Sequence[int]], prototxt: Path, resize: bool
+) -> dict[str, ir.Value]:
     """The inputs of static shape."""
     values = [
         ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=None if shape is None else ir.Shape(shape))
         for name, shape in network.inputs.items()
     ]
     graph = ir.Graph(values, [], nodes=[])
-    fix_input_shapes(ir.Model(graph, ir_version=IR_VERSION), input_shapes, prototxt)
+    fix_input_shapes(ir.Model(graph, ir_version=IR_VERSION), input_shapes, prototxt, resize=resize)
     graph.inputs.clear()
     return dict(zip(network.inputs, values, strict=True))
 
