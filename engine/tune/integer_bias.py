@@ -68,8 +68,8 @@ def correct_integer_biases(
 ) -> ir.Model:
     """A copy of ``calibrated`` the integers of which have the float tensors' means per channel, as far as biases can.
 
-    A convolution is judged by its result, behind ``Relu``, ``Clip`` or ``Add`` where those follow, if that has one scale
-    or is dequantised.
+    A convolution is judged by its result, behind ``Relu``, ``Clip`` or ``Add`` where those follow, if that has one
+    scale or is dequantised.
 
     Args:
         calibrated: model with thresholds; not changed.

@@ -1,0 +1,110 @@
+"""The parity table of docs/calibration.md: ``python -m tests.parity.calibration_table REFERENCE MODEL``.
+
+For every measured conversion of EfficientNet-Lite0: how many activation thresholds and types are the original's, the
+printed figures of the calibrated model and ours, and ours for the integer model on all calibration samples.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.calibrate import (
+    ArrayData,
+    CalibrationOptions,
+    HistogramRule,
+    Kernels,
+    StatisticsOptions,
+    calibration_tensors,
+    collect,
+    run_calibration,
+    to_signed,
+)
+from engine.calibrate.compare import compare
+from engine.config import InputSpec, InputType, Layout, NormType
+from engine.frontend import preprocess
+from engine.frontend.onnx import load
+from engine.ir import ACTIVATION_QUANT_ATTRS, attribute, calibration_nodes, read_calibration
+from engine.optimize import optimize
+from engine.place import place
+from engine.quantize import quantize
+from engine.tune import Evaluator
+
+MARCH = "bayes-e"
+PERCENTILES = (0.999, 0.9995, 0.9999, 0.99995, 0.99999)
+HEADER = (
+    "| configuration | thresholds | types | cosine, printed | ours | L1, printed | ours | L2, printed | ours "
+    "| Chebyshev, printed | ours | integer cosine | agreement |"
+)
+
+
+def main(reference: Path, path: Path) -> None:
+    """Write the table to standard output."""
+    spec = InputSpec(
+        name="data",
+        type_train=InputType.RGB,
+        type_rt=InputType.RGB,
+        norm_type=NormType.MEAN_AND_SCALE,
+        mean=(127.0,),
+        scale=(0.0078125,),
+        layout_train=Layout.NCHW,
+    )
+    optimized = optimize(preprocess.insert(load(path), [spec]), MARCH)
+    placed = place(optimized, MARCH).model
+    with np.load(reference / "calibration" / "efficientnet_lite0_calibration_images.npz") as archive:
+        data = ArrayData({"data": archive["images"].transpose(0, 3, 1, 2)}, [spec])
+    wanted = StatisticsOptions(
+        percentiles=PERCENTILES, histogram=HistogramRule.REFERENCE, per_channel=True, kernels=Kernels.PLAIN
+    )
+    statistics = collect(optimized, calibration_tensors(placed), data, wanted)
+    evaluator = Evaluator(optimized, data, len(data))
+    sys.stdout.write(f"{HEADER}\n{'|---' * HEADER.count(' | ')}|---|\n")
+    for file in sorted((reference / "calibration").glob("*.json")):
+        measured = json.loads(file.read_text())
+        calibrated = run_calibration(optimized, placed, data, options_of(measured), statistics=statistics)
+        sys.stdout.write(row(file.stem, measured, calibrated, optimized, data, evaluator) + "\n")
+        sys.stdout.flush()
+
+
+def options_of(measured: dict[str, Any]) -> CalibrationOptions:
+    """The options of a measured conversion."""
+    given = dict(measured["calibration_parameters"])
+    chosen = given.pop("optimization", "").split(";")
+    return CalibrationOptions(**given, asymmetric="asymmetric" in chosen, bias_correction="bias_correction" in chosen)
+
+
+def row(
+    name: str,
+    measured: dict[str, Any],
+    calibrated: ir.Model,
+    optimized: ir.Model,
+    data: ArrayData,
+    evaluator: Evaluator,
+) -> str:
+    """One line of the table."""
+    theirs = measured["activation_thresholds"]
+    ours = {
+        str(node.inputs[0].name): read_calibration(node)
+        for node in calibration_nodes(calibrated)
+        if attribute(node, "quant_attrs") == ACTIVATION_QUANT_ATTRS and node.inputs[0] is not None
+    }
+    equal = [key for key in theirs if np.allclose(ours[key].thresholds, theirs[key]["thresholds"], rtol=4e-6, atol=0)]
+    types = [key for key in theirs if ours[key].qtype == theirs[key]["qtype"]]
+    (found,) = compare(optimized, calibrated, data.read(0, 1)).outputs.values()
+    score = evaluator.integer(quantize(to_signed(calibrated), MARCH))
+    figures = [
+        figure
+        for key in ("cosine", "l1", "l2", "chebyshev")
+        for figure in (f"{measured['output'][key]:.6f}", f"{getattr(found, key):.6f}")
+    ]
+    shares = [f"{len(equal)}/{len(theirs)}", f"{len(types)}/{len(theirs)}"]
+    return f"| {' | '.join([name, *shares, *figures, f'{score.cosine:.6f}', f'{score.agreement:.3f}'])} |"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
