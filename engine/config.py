@@ -692,9 +692,6 @@ def check_implemented(config: Config, calibration_types: Collection[str]) -> Non
     for key, is_used in _NOT_IMPLEMENTED.items():
         if is_used(config):
             raise UnsupportedError(f"{key} is not supported yet; leave it out")
-    options = [item for item in config.calibration_parameters.optimization if item in _OPTIMIZATIONS_TO_COME]
-    if options:
-        raise UnsupportedError(f"calibration_parameters.optimization: {'; '.join(options)} is not supported yet")
     method = config.calibration_parameters.calibration_type.value
     if method not in calibration_types:
         raise UnsupportedError(
@@ -716,8 +713,6 @@ _OPTIMIZATION = re.compile(
     r"asymmetric|bias_correction|run_fast|set_model_output_int(8|16)|set_\w+_(in|out)put_int16|"
     + "|".join(OWN_OPTIMIZATIONS)
 )
-
-_OPTIMIZATIONS_TO_COME = ("run_fast",)
 
 _NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
     "model_parameters.layer_out_dump": lambda config: config.model_parameters.layer_out_dump,

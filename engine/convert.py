@@ -327,9 +327,19 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     return PlacementOptions(
         node_info=requests,
         run_on_cpu=frozenset(config.calibration_parameters.run_on_cpu),
-        run_on_bpu=frozenset(config.calibration_parameters.run_on_bpu),
+        run_on_bpu=frozenset(config.calibration_parameters.run_on_bpu) | _run_fast(config, optimized),
         output_type=output_types[0] if output_types else None,
     )
+
+
+def _run_fast(config: Config, optimized: ir.Model) -> frozenset[str]:
+    """Nodes that option ``run_fast`` sends to the BPU: all that can run there, save those that are asked elsewhere."""
+    if "run_fast" not in config.calibration_parameters.optimization:
+        return frozenset()
+    placed = {name for name, info in config.model_parameters.node_info.items() if info.on is not None}
+    names = {str(node.name) for node in optimized.graph} - placed - set(config.calibration_parameters.run_on_cpu)
+    refused = place(optimized, config.march.value, PlacementOptions(run_on_bpu=frozenset(names))).refusals
+    return frozenset(names - {refusal.node for refusal in refused})
 
 
 def calibration_options(config: Config) -> CalibrationOptions:

@@ -14,7 +14,7 @@ import typer
 
 from engine.cli.logs import logged
 from engine.cli.tables import render
-from engine.errors import ConfigError, UnsupportedError
+from engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult, NodeRow, OutputRow
@@ -90,14 +90,13 @@ def makertbin(
     march: Annotated[MarchName | None, typer.Option("--march", help="BPU architecture, with --fast-perf.")] = None,
 ) -> None:
     """Convert a float model to a .bin file."""
-    if not fast_perf:
+    if fast_perf:
+        _refuse_with_fast_perf(config, {"--model": model, "--march": march})
+    else:
         _refuse_without_fast_perf(config, {"--model": model, "--proto": proto, "--march": march})
     with logged("makertbin", MAKERTBIN_LOG) as logger:
         _log_start(logger)
-        if fast_perf:
-            raise UnsupportedError("--fast-perf is not supported yet; give a configuration with --config")
-        if config is not None:
-            _convert(config, model_type, logger)
+        _convert(config or _fast_perf_config(model_type, model, proto, march), model_type, logger)
 
 
 def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) -> None:
@@ -106,6 +105,24 @@ def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) ->
     for name, value in others.items():
         if value is not None:
             raise typer.BadParameter("goes with --fast-perf only", param_hint=name)
+
+
+def _refuse_with_fast_perf(config: Path | None, others: dict[str, object]) -> None:
+    if config is not None:
+        raise typer.BadParameter("does not go with --fast-perf", param_hint="--config")
+    for name, value in others.items():
+        if value is None:
+            raise typer.BadParameter("is needed with --fast-perf", param_hint=name)
+
+
+def _fast_perf_config(model_type: ModelType, model: Path | None, proto: Path | None, march: MarchName | None) -> Path:
+    """The configuration that ``--fast-perf`` writes."""
+    from engine.cli.fast_perf import write_config
+
+    if model is None or march is None:
+        raise ConfigError("--fast-perf needs --model and --march")
+    _require_proto(model_type, proto)
+    return write_config(model, proto, march.value)
 
 
 def _convert(path: Path, model_type: ModelType, logger: logging.Logger) -> None:

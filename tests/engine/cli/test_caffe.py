@@ -82,3 +82,16 @@ def test_what_is_missing_is_named(folder: Path) -> None:
     assert (result.exit_code, "--proto is needed with --model-type caffe" in result.output) == (255, True)
     result = run("checker", "--model-type", "onnx", "--proto", "a", "--model", "net.caffemodel", "--march", "bayes")
     assert (result.exit_code, "--proto does not go with" in result.output) == (255, True)
+
+
+def test_fast_perf(folder: Path) -> None:
+    files = ["--proto", "net.prototxt", "--model", "net.caffemodel"]
+    result = run("makertbin", "--fast-perf", "--model-type", "caffe", *files, "--march", "bayes-e")
+    assert result.exit_code == 0, result.output
+    written_config = yaml.safe_load((folder / ".fast_perf" / "net_config.yaml").read_text())
+    assert written_config["calibration_parameters"]["calibration_type"] == "skip"
+    assert written_config["input_parameters"]["input_type_rt"] == "nv12"
+    assert written_config["compiler_parameters"] == {"compile_mode": "latency", "debug": True, "optimize_level": "O3"}
+    assert (folder / "model_output" / "net.bin").is_file()
+    wrong = run("makertbin", "--fast-perf", "--model-type", "caffe", "--march", "bayes-e")
+    assert wrong.exit_code == 2
