@@ -1,5 +1,19 @@
 """The accuracy debugger: which nodes of a calibrated model lose accuracy, and why."""
 
+from engine.debug.accumulation import plot_acc_error
+from engine.debug.analysis import (
+    get_channelwise_data_distribution,
+    plot_distribution,
+    runall,
+    sensitivity_analysis,
+)
 from engine.debug.sensitivity import get_sensitivity_of_nodes
 
-__all__ = ["get_sensitivity_of_nodes"]
+__all__ = [
+    "get_channelwise_data_distribution",
+    "get_sensitivity_of_nodes",
+    "plot_acc_error",
+    "plot_distribution",
+    "runall",
+    "sensitivity_analysis",
+]

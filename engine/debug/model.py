@@ -71,7 +71,7 @@ class DebugModel:
     def groups(self) -> dict[str, Variant]:
         """The ``HzCalibration`` nodes that each quantisable regular node reads, in graph order."""
         found = calibrations_by_node(self.model)
-        groups = {name: frozenset(members) & self.calibrations.keys() for name, members in found.items()}
+        groups = {name: frozenset(members).intersection(self.calibrations) for name, members in found.items()}
         return {name: members for name, members in groups.items() if members}
 
     @property

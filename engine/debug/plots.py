@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from matplotlib.ticker import MaxNLocator
 from plotly.subplots import make_subplots
 
 from engine.debug.accumulation import Curves
+from engine.debug.analysis import PartialQuantisation
 from engine.debug.distribution import Channels, Distribution, Histogram
+from engine.debug.metrics import Metric
 from engine.debug.model import NodeType
 from engine.ir import write_atomically
 
@@ -256,3 +259,66 @@ def _short(name: str, length: int = 28) -> str:
 
 def _cycle(count: int) -> list[str]:
     return [COLOURS[index % len(COLOURS)] for index in range(count)]
+
+
+def ranking_png(title: str, metric: Metric, values: Mapping[str, float]) -> Figure:
+    """Sensitivity of nodes, the worst first, as bars: of a cosine its distance to 1, on a logarithmic scale."""
+    figure = Figure(figsize=(max(8.0, min(20.0, 0.12 * len(values) + 4)), 5), layout="constrained")
+    axes = figure.subplots()
+    heights, label = _heights(metric, list(values.values()))
+    axes.bar(range(len(heights)), heights, color=COLOURS[0])
+    if metric is not Metric.SQNR and any(height > 0 for height in heights):
+        axes.set_yscale("log")
+    _name_ticks(axes, list(values))
+    axes.set_ylabel(label)
+    axes.set_title(f"Sensitivity: {title}")
+    axes.grid(axis="y", alpha=0.3)
+    return figure
+
+
+def ranking_page(title: str, metric: Metric, values: Mapping[str, float]) -> Any:
+    """See :func:`ranking_png`."""
+    heights, label = _heights(metric, list(values.values()))
+    figure = go.Figure()
+    figure.add_bar(
+        x=list(range(len(heights))),
+        y=heights,
+        customdata=[[name, value] for name, value in values.items()],
+        hovertemplate="%{customdata[0]}<br>" + metric + " %{customdata[1]:.8g}<extra></extra>",
+        marker={"color": COLOURS[0]},
+    )
+    figure.update_yaxes(type="linear" if metric is Metric.SQNR else "log", exponentformat="power")
+    figure.update_layout(_layout(f"Sensitivity: {title}", "rank", label), height=360)
+    return figure
+
+
+def _heights(metric: Metric, values: Sequence[float]) -> tuple[list[float], str]:
+    """What bars show of a metric, and the name of that; infinity has no bar."""
+    if metric is Metric.COSINE:
+        return [max(1 - value, 0.0) for value in values], f"1 - {metric}"
+    return [value if math.isfinite(value) else 0.0 for value in values], str(metric)
+
+
+def draw_partial_quantisation(found: PartialQuantisation, save_dir: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Baseline, cumulative line, and a cross per sensitive node."""
+    names = list(found.sensitive)
+    png = Figure(figsize=(max(8.0, min(20.0, 0.15 * len(names) + 4)), 5), layout="constrained")
+    axes = png.subplots()
+    axes.axhline(found.baseline, color="#666666", linestyle="--", label="all quantised")
+    axes.plot(found.cumulative, marker=".", color=COLOURS[0], label="first n nodes not quantised")
+    axes.plot(found.single, "x", color=COLOURS[1], label="this node alone not quantised")
+    _name_ticks(axes, names)
+    axes.set_ylabel(found.metric)
+    axes.set_title("Partial quantisation of the sensitive nodes")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    page = go.Figure()
+    x = list(range(len(names)))
+    page.add_hline(found.baseline, line={"dash": "dash", "color": "#666666"}, annotation_text="all quantised")
+    page.add_scatter(x=x, y=found.cumulative, text=names, mode="lines+markers", name="first n nodes not quantised")
+    page.add_scatter(
+        x=x, y=found.single, text=names, mode="markers", marker={"symbol": "x"}, name="this node alone not quantised"
+    )
+    page.update_traces(hovertemplate="%{text}<br>%{y:.6g}")
+    page.update_layout(_layout("Partial quantisation of the sensitive nodes", "sensitive node", found.metric))
+    return save("partial_quantization", png, page, save_dir)
