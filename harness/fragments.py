@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
 from engine.config import DataType
-from harness.trials import TrialResult
+from harness.trials import TrialResult, TrialSpec
 
 
-def fragment(result: TrialResult) -> dict[str, Any]:
-    """What to write into a converter's YAML file to convert as the trial did, by parameter group."""
-    settings = result.spec.settings
-    model: dict[str, Any] = {"march": result.spec.march.value}
-    if result.int16_nodes:
+def fragment(spec: TrialSpec, int16_nodes: Sequence[str]) -> dict[str, Any]:
+    """What to write into a converter's YAML file to convert as a trial does, by parameter group.
+
+    Args:
+        spec: the trial.
+        int16_nodes: that its int16 policy asks for.
+    """
+    settings = spec.settings
+    model: dict[str, Any] = {"march": spec.march.value}
+    if int16_nodes:
         int16 = DataType.INT16.value
-        model["node_info"] = {name: {"InputType": int16, "OutputType": int16} for name in result.int16_nodes}
+        model["node_info"] = {name: {"InputType": int16, "OutputType": int16} for name in int16_nodes}
     calibration: dict[str, Any] = {"calibration_type": settings.calibration_type.value}
     if settings.max_percentile != 1.0:
         calibration["max_percentile"] = settings.max_percentile
@@ -37,4 +43,4 @@ def as_yaml(result: TrialResult) -> str:
     head = f"# {spec.id}: calibrated on {spec.calibration_samples} samples"
     if result.accuracy is not None and result.footprint is not None:
         head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.latency_ms:.3f} ms"
-    return f"{head}\n{yaml.safe_dump(fragment(result), sort_keys=False)}"
+    return f"{head}\n{yaml.safe_dump(fragment(spec, result.int16_nodes), sort_keys=False)}"

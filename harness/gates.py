@@ -252,6 +252,8 @@ def _accepted(
     metrics = result.metrics()
     figures = {}
     for name in (ACCURACY, *_DIRECTIONS):
+        if name not in metrics:  # an engine without a BPU has no latency
+            continue
         old = before.figures.get(name) if before else None
         chosen = old if old is not None and old.reason else None
         value = round(metrics[name], 9)
@@ -338,7 +340,8 @@ def judge(
     checks.append(_judge_accuracy(result, predictions, accepted, gates))
     metrics = result.metrics()
     for name, direction in _DIRECTIONS.items():
-        checks.append(_judge_figure(name, direction, metrics.get(name), accepted.figures.get(name)))
+        if name in metrics or name in accepted.figures:
+            checks.append(_judge_figure(name, direction, metrics.get(name), accepted.figures.get(name)))
     return TrialVerdict(spec.id, tuple(checks))
 
 

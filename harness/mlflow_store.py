@@ -344,6 +344,7 @@ def _params(spec: TrialSpec) -> dict[str, str]:
     return {
         "model": spec.model,
         "march": spec.march.value,
+        "engine": settings.engine.value,
         "calibration_type": settings.calibration_type.value,
         "max_percentile": repr(settings.max_percentile),
         "per_channel": str(settings.per_channel).lower(),

@@ -8,8 +8,10 @@ All they exchange is in the cache, so that either may run anywhere that sees the
 from __future__ import annotations
 
 import hashlib
+import shutil
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache as memoize
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 from engine.calibrate import (
     ArrayData,
     CalibrationOptions,
+    Kernels,
     Statistics,
     StatisticsOptions,
     calibration_tensors,
@@ -51,11 +54,12 @@ from harness.cache import Cache, Codec, content_key, load_arrays, save_arrays
 from harness.cards import ModelCard, load_card
 from harness.comparison import FidelityMeter
 from harness.datasets import Dataset
+from harness.engines import convert_with_hb_mapper, quantize_with_onnxruntime, run_float_file
 from harness.float_baseline import float_outputs
 from harness.metrics import Score
 from harness.peak_memory import current_peak, reset_peak
 from harness.strict_yaml import StrictModel, unknown
-from harness.suites import Int16Kind, Int16Policy, Settings
+from harness.suites import Engine, Int16Kind, Int16Policy, Settings
 from harness.trials import (
     Accuracy,
     Failure,
@@ -155,7 +159,7 @@ class Evaluation(StrictModel):
 
     accuracy: Accuracy
     fidelity: Fidelity
-    footprint: Footprint
+    footprint: Footprint | None
     nodes: tuple[NodeRow, ...]
 
 
@@ -213,19 +217,32 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
 
 
 def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
+    if spec.settings.engine is Engine.ONNXRUNTIME:
+        evaluation, predictions = network.evaluate_onnxruntime()
+        return _finished(spec, network, evaluation, predictions)
     settings = network.resolved(spec.settings, statistics)
     placement = network.place(settings)
+    nodes = tuple(int16_requests(network.optimized, settings.int16))
+    if spec.settings.engine is Engine.HB_MAPPER:
+        evaluation, predictions = network.evaluate_hb_mapper(nodes)
+        return _finished(spec, network, evaluation, predictions, int16_nodes=nodes)
     calibrated = network.calibrate(placement.model, spec.settings, statistics)
     evaluation, predictions = network.evaluate(calibrated)
+    unmet = tuple(UnmetRequest(node=r.node, request=r.request, reason=r.reason) for r in placement.refusals)
+    return _finished(spec, network, evaluation, predictions, int16_nodes=nodes, unmet=unmet)
+
+
+def _finished(
+    spec: TrialSpec, network: Network, evaluation: Evaluation, predictions: Mapping[str, Array], **more: Any
+) -> Outcome:
     result = TrialResult(
         spec=spec,
         accuracy=evaluation.accuracy,
         fidelity=evaluation.fidelity,
         footprint=evaluation.footprint,
-        int16_nodes=tuple(int16_requests(network.optimized, settings.int16)),
-        unmet=tuple(UnmetRequest(node=r.node, request=r.request, reason=r.reason) for r in placement.refusals),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,
+        **more,
     )
     return Outcome(result, evaluation.nodes, predictions)
 
@@ -329,6 +346,8 @@ class Network:
         tensors: dict[str, None] = {}
         servable: list[CalibrationOptions] = []
         for setting in settings:
+            if setting.engine is not Engine.BUNDLED and setting.int16.kind is not Int16Kind.TOP_K:
+                continue  # it calibrates on its own
             try:
                 placed = self.place(_without_ranking(setting)).model
                 candidates = candidates_of(calibration_options(setting))
@@ -337,7 +356,10 @@ class Network:
                 continue  # its own trial meets the same refusal and reports it
             tensors.update(dict.fromkeys(calibration_tensors(placed)))
             servable += candidates
-        options = StatisticsOptions.covering(servable, threads=self.bench.threads)
+        if not servable:
+            return ""
+        # Sums in the converter's order: a trial's thresholds are those of a conversion, bit for bit.
+        options = StatisticsOptions.covering(servable, kernels=Kernels.PLAIN, threads=self.bench.threads)
         wanted = options.model_dump(mode="json", exclude={"batch", "threads"})
         key = self._key("statistics", *self._calibration_key, sorted(tensors), wanted)
 
@@ -408,9 +430,45 @@ class Network:
             footprint = footprint_of(compiled)
         with self.clock.stage("compare"):
             nodes = self._nodes(compiled, calibrated)
+        return self._scored(self._simulator(quantized), footprint, nodes)
+
+    def evaluate_onnxruntime(self) -> tuple[Evaluation, Mapping[str, Array]]:
+        """Figures and predictions of the model that ONNX Runtime quantises; it has no footprint on a BPU."""
+        with tempfile.TemporaryDirectory() as folder:
+            with self.clock.stage("quantize"):
+                images, settings = self._calibration_images(), self.spec.settings
+                path = quantize_with_onnxruntime(self.card, settings, images, Path(folder) / "quantized.onnx")
+            return self._scored(lambda part: run_float_file(path, self.card, part, self.bench.threads), None, ())
+
+    def evaluate_hb_mapper(self, int16_nodes: tuple[str, ...]) -> tuple[Evaluation, Mapping[str, Array]]:
+        """Figures and predictions of the vendor's quantised model on our simulator and compiler."""
+        folder = self.bench.workdir / "hb_mapper" / self.spec.key
+        shutil.rmtree(folder, ignore_errors=True)
+        with self.clock.stage("hb_mapper"):
+            images = self.card.training_images(self._calibration_images())
+            path = convert_with_hb_mapper(self.card, self.spec, int16_nodes, images, folder)
+            quantized = load_model(path)
+        with self.clock.stage("compile"):
+            footprint = footprint_of(compile_model(quantized, self.spec.march.value, name=self.spec.model))
+        return self._scored(self._simulator(quantized), footprint, ())
+
+    def _simulator(self, quantized: ir.Model) -> Callable[[Array], list[Array]]:
+        """Maps images, as the data set gives them, to the outputs of the integer model."""
+        session = Session(quantized, threads=self.bench.threads)
+
+        def run(images: Array) -> list[Array]:
+            feed = integer_feed(session, self.card.training_images(images), self.input_spec)
+            return list(session.run(feed).values())
+
+        return run
+
+    def _scored(
+        self, run: Callable[[Array], list[Array]], footprint: Footprint | None, nodes: tuple[NodeRow, ...]
+    ) -> tuple[Evaluation, Mapping[str, Array]]:
+        """Figures and predictions of a model that ``run`` runs."""
         floats = self.float_outputs()
         with self.clock.stage("simulate"):
-            outputs, meter = self._simulate(quantized, floats)
+            outputs, meter = self._run(run, floats)
         with self.clock.stage("score"):
             targets = self._split(self.card.dataset.evaluation.split).targets(0, self.spec.evaluation_samples)
             metric = self.card.open_metric()
@@ -426,16 +484,14 @@ class Network:
             predictions["classes"] = outputs[0].argmax(axis=1).reshape(-1)
         return evaluation, predictions
 
-    def _simulate(self, quantized: ir.Model, floats: Sequence[Array]) -> tuple[list[Array], FidelityMeter]:
-        """Outputs of the integer model on the evaluation images, compared with the float model's on the way."""
-        session = Session(quantized, threads=self.bench.threads)
+    def _run(self, run: Callable[[Array], list[Array]], floats: Sequence[Array]) -> tuple[list[Array], FidelityMeter]:
+        """Outputs on the evaluation images, compared with the float model's on the way."""
         split = self._split(self.card.dataset.evaluation.split)
         meter = FidelityMeter()
         collected: list[list[Array]] = []
         for start in range(0, self.spec.evaluation_samples, IMAGES_AT_ONCE):
             stop = min(start + IMAGES_AT_ONCE, self.spec.evaluation_samples)
-            images = self.card.training_images(split.images(start, stop))
-            outputs = list(session.run(integer_feed(session, images, self.input_spec)).values())
+            outputs = run(split.images(start, stop))
             meter.update(outputs, [output[start:stop] for output in floats])
             collected.append(outputs)
         return [np.concatenate(parts) for parts in zip(*collected, strict=True)], meter
@@ -462,15 +518,19 @@ class Network:
         )
 
     def _calibration_data(self) -> ArrayData:
+        return ArrayData(
+            {self.input_spec.name: self.card.training_images(self._calibration_images())}, [self.input_spec]
+        )
+
+    def _calibration_images(self) -> Array:
+        """As the data set gives them."""
         split = self._split(self.card.dataset.calibration.split)
         count, seed = self.spec.calibration_samples, self.spec.settings.calibration_seed
         if seed is None:
-            images = split.images(0, count)
-        else:
-            available = self.card.dataset.calibration.count
-            drawn = np.sort(np.random.RandomState(seed).choice(available, count, replace=False))
-            images = np.concatenate([split.images(index, index + 1) for index in drawn.tolist()])
-        return ArrayData({self.input_spec.name: self.card.training_images(images)}, [self.input_spec])
+            images: Array = split.images(0, count)
+            return images
+        drawn = np.sort(np.random.RandomState(seed).choice(self.card.dataset.calibration.count, count, replace=False))
+        return np.concatenate([split.images(index, index + 1) for index in drawn.tolist()])
 
     @property
     def _calibration_key(self) -> tuple[object, ...]:

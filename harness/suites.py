@@ -9,11 +9,12 @@ from __future__ import annotations
 import fnmatch
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from engine.config import CalibrationType, InputType, March
 from engine.errors import ConfigError
@@ -27,6 +28,20 @@ SELECTORS = ("tag", "task", "dataset")
 
 _SHORT_LIST = 2
 """So many names of an int16 policy are spelled out in an id."""
+
+
+class Engine(StrEnum):
+    """What quantises.
+
+    Attributes:
+        BUNDLED: the engine of this project.
+        ONNXRUNTIME: static quantisation of ONNX Runtime; no BPU, no latency.
+        HB_MAPPER: the vendor's command, where there is one (:mod:`harness.engines`).
+    """
+
+    BUNDLED = "bundled"
+    ONNXRUNTIME = "onnxruntime"
+    HB_MAPPER = "hb_mapper"
 
 
 class Int16Kind(StrEnum):
@@ -95,6 +110,14 @@ Int16 = Annotated[Int16Policy, BeforeValidator(_read_policy), PlainSerializer(_w
 """An int16 policy in a YAML or JSON file."""
 
 
+_ONNXRUNTIME_TAKES: Mapping[str, tuple[Any, ...]] = {
+    "calibration_type": (CalibrationType.MAX, CalibrationType.KL),
+    "bias_correction": (False,),
+    "int16": (Int16Kind.NONE, Int16Kind.ALL),
+    "input_type_rt": (None,),
+}
+
+
 class Settings(StrictModel):
     """What a sweep varies: the converter's parameters of the same names.
 
@@ -108,6 +131,7 @@ class Settings(StrictModel):
         input_type_rt: colour format at run time; None for the card's.
         calibration_samples: so many; None for the suite's number.
         calibration_seed: draw them at random from the card's calibration samples; None for the first ones.
+        engine: what quantises.
     """
 
     calibration_type: CalibrationType = CalibrationType.MAX
@@ -119,14 +143,20 @@ class Settings(StrictModel):
     input_type_rt: InputType | None = None
     calibration_samples: int | None = Field(default=None, ge=1)
     calibration_seed: int | None = Field(default=None, ge=0)
+    engine: Engine = Engine.BUNDLED
 
     @model_validator(mode="after")
-    def _percentile_belongs_to_max(self) -> Self:
+    def _means_something(self) -> Self:
         if self.calibration_type is not CalibrationType.MAX and self.max_percentile != 1.0:
             raise ValueError(
                 f"max_percentile {self.max_percentile} has no meaning with calibration_type "
                 f"{self.calibration_type.value!r}; it belongs to 'max'"
             )
+        if self.engine is Engine.ONNXRUNTIME:
+            for name, allowed in _ONNXRUNTIME_TAKES.items():
+                value = self.int16.kind if name == "int16" else getattr(self, name)
+                if value not in allowed:
+                    raise ValueError(f"{name} {value!s} has no meaning with engine onnxruntime; allowed are {allowed}")
         return self
 
     @property
@@ -145,6 +175,7 @@ class Settings(StrictModel):
         """All but granularity and int16: ``max-0.9999-asymmetric-nv12``."""
         parts = [
             self.method,
+            "" if self.engine is Engine.BUNDLED else self.engine.value,
             "asymmetric" if self.asymmetric else "",
             "bias_correction" if self.bias_correction else "",
             self.input_type_rt.value if self.input_type_rt else "",
@@ -176,16 +207,18 @@ class Grid(StrictModel):
     input_type_rt: Values[InputType | None] = (None,)
     calibration_samples: Values[Annotated[int, Field(ge=1)] | None] = (None,)
     calibration_seed: Values[Annotated[int, Field(ge=0)] | None] = (None,)
+    engine: Values[Engine] = (Engine.BUNDLED,)
 
     def settings(self) -> list[Settings]:
-        """All combinations in the order of the axes, each once; ``max_percentile`` varies with ``max`` only."""
+        """All combinations that mean something, in the order of the axes, each once."""
         axes = list(Grid.model_fields)
         found = []
         for values in itertools.product(*(getattr(self, axis) for axis in axes)):
             combination = dict(zip(axes, values, strict=True))
             if combination["calibration_type"] is not CalibrationType.MAX:
                 combination["max_percentile"] = 1.0
-            found.append(Settings(**combination))
+            with suppress(ValidationError):  # a combination without a meaning
+                found.append(Settings(**combination))
         return list(dict.fromkeys(found))
 
 

@@ -68,7 +68,7 @@ def _title(results: Sequence[TrialResult]) -> str:
 
 
 def _figures(result: TrialResult) -> tuple[str, ...]:
-    if result.accuracy is None or result.fidelity is None or result.footprint is None:
+    if result.accuracy is None or result.fidelity is None:
         return ("failed", *6 * ("",))
     fidelity, footprint = result.fidelity, result.footprint
     return (
@@ -77,8 +77,8 @@ def _figures(result: TrialResult) -> tuple[str, ...]:
         "" if fidelity.agreement is None else f"{fidelity.agreement:.4f}",
         f"{fidelity.cosine:.5f}",
         "" if fidelity.sqnr_db is None else f"{fidelity.sqnr_db:.1f}",
-        f"{footprint.latency_ms:.3f}",
-        str(footprint.cpu_nodes),
+        f"{footprint.latency_ms:.3f}" if footprint else "",
+        str(footprint.cpu_nodes) if footprint else "",
     )
 
 

@@ -78,6 +78,7 @@ def test_a_trial_is_a_child_run_with_all_its_figures(recorded: tuple[Any, Record
     assert run.data.params == {
         "model": "net",
         "march": "bayes-e",
+        "engine": "bundled",
         "calibration_type": "max",
         "max_percentile": "1.0",
         "per_channel": "false",

@@ -163,7 +163,7 @@ def test_every_pareto_point_has_a_fragment_that_the_converter_takes(sweep: Sweep
     settings = fakes.Settings(
         max_percentile=0.999, per_channel=True, asymmetric=True, bias_correction=True, input_type_rt="nv12"
     )
-    asked = fragment(fakes.result(fakes.spec(settings=settings)).model_copy(update={"int16_nodes": ("conv",)}))
+    asked = fragment(fakes.spec(settings=settings), ["conv"])
     ModelParameters.model_validate({**asked["model_parameters"], "output_model_file_prefix": "x", "onnx_model": None})
     InputParameters.model_validate(
         {**asked["input_parameters"], "input_type_train": "rgb", "input_layout_train": "NCHW"}
