@@ -1,0 +1,166 @@
+"""A quantised model with standard ONNX operators only, for stock ONNX Runtime; the results are the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+import onnx_ir as ir
+from onnx import version_converter
+from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPass
+
+from engine.errors import ModelError
+from engine.ir import HORIZON_DOMAIN
+from engine.ops.registry import OPERATORS, operator, read_attributes
+from engine.simulate.portable import arithmetic, conversions, convolution, movement, pooling, tables
+from engine.simulate.portable.emitter import Array, Call, Emitter, Operand, Translation
+from engine.simulate.portable.functions import FUNCTION_DOMAIN, FUNCTION_VERSION, integer_functions
+from engine.simulate.portable.onnx_nodes import in_float32, needs_carrier
+from engine.simulate.reference import name_of, node_function, sorted_copy, split_constants
+from engine.simulate.tensors import describe, graph_inputs
+
+OPSET = 18
+"""Oldest standard operator set that is written; older models are converted to it."""
+IR_VERSION = 8
+"""Oldest file format with model-local functions."""
+
+TRANSLATIONS: Mapping[str, Translation] = MappingProxyType(
+    {
+        "HzSQuantizedPreprocess": convolution.preprocess,
+        "HzQuantize": conversions.quantize,
+        "HzDequantize": conversions.dequantize,
+        "HzRequantize": conversions.requantize,
+        "HzSQuantizedConv": convolution.conv,
+        "HzSQuantizedConvTranspose": convolution.conv_transpose,
+        "HzSQuantizedMatmul": arithmetic.matmul,
+        "HzSElementwiseAdd": arithmetic.add,
+        "HzSElementwiseSub": arithmetic.sub,
+        "HzSElementwiseMul": arithmetic.mul,
+        "HzSQuantizedGlobalAveragePool": pooling.global_average_pool,
+        "HzQuantizedAveragePool": pooling.average_pool,
+        "HzQuantizedMaxPool": pooling.max_pool,
+        "HzQuantizedGlobalMaxPool": pooling.global_max_pool,
+        "HzSQuantizedReduceMean": pooling.reduce_sum,
+        "HzSQuantizedReduceSum": pooling.reduce_sum,
+        "HzQuantizedReduceMax": pooling.reduce_max,
+        "HzQuantizedArgMax": pooling.arg_max,
+        "HzQuantizedTopK": pooling.top_k,
+        "HzLut": tables.table,
+        "HzLut2Layer": tables.table,
+        "HzSPRelu": tables.sprelu,
+        "HzPRelu": tables.leaky,
+        "HzLeakyRelu": tables.leaky,
+        "HzQuantizedRoiResize": movement.roi_resize,
+        "HzQuantizedResizeUpsample": movement.upsample,
+        "HzDepthToSpace": movement.depth_to_space,
+        "HzSpaceToDepth": movement.space_to_depth,
+        "HzChannelShuffle": movement.channel_shuffle,
+        "HzPad": movement.pad,
+    }
+)
+"""How every quantised operator is written with standard ones."""
+
+
+def to_standard(model: ir.Model) -> ir.Model:
+    """``model`` without operators of domain ``horizon``; inputs, outputs and their names stay.
+
+    Args:
+        model: a quantised model, ours or foreign, of static shapes.
+
+    Raises:
+        ModelError: the model is not quantised, or is malformed.
+        UnsupportedError: a node has no translation, e.g. weights that are not constant.
+    """
+    if not any(node.domain == HORIZON_DOMAIN and node.op_type in OPERATORS for node in model.graph):
+        raise ModelError(f"graph {model.graph.name}: it holds no quantised operator; export takes quantised models")
+    standard = _with_newer_opset(sorted_copy(model))
+    _Exporter(standard).rewrite()
+    _drop_leftovers(standard)
+    return standard
+
+
+class _Exporter:
+    """Rewrites a graph in place, node by node, in order."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model = model
+        self._known, _ = split_constants(model)
+        # What every tensor looks like: it is computed by the reference, from zeros.
+        self._arrays: dict[str, Array] = {
+            **self._known,
+            **{info.name: np.zeros(info.shape, info.dtype) for info in describe(graph_inputs(model))},
+        }
+
+    def rewrite(self) -> None:
+        graph = self._model.graph
+        for node in list(graph):
+            self._compute(node)
+            emit = Emitter(_unique_prefix(node))
+            replacements = self._translate(node, emit)
+            if not replacements:
+                continue
+            for value in emit.initializers:
+                graph.register_initializer(value)
+            # A node need not name all outputs that its operator has.
+            results = replacements[: len(node.outputs)]
+            ir.convenience.replace_nodes_and_values(graph, node, [node], emit.nodes, node.outputs, results)
+
+    def _compute(self, node: ir.Node) -> None:
+        """Shapes and types of the outputs, which foreign files need not declare."""
+        if name_of(node.outputs[0]) not in self._known:
+            results = node_function(node, self._model)(self._inputs(node))
+            self._arrays.update(zip(map(name_of, node.outputs), map(np.asarray, results), strict=False))
+        for value in node.outputs:
+            array = self._arrays.get(name_of(value))
+            if array is not None:
+                value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.from_numpy(array.dtype)
+
+    def _translate(self, node: ir.Node, emit: Emitter) -> Sequence[ir.Value]:
+        """What stands for the outputs of ``node``; nothing where it can stay."""
+        if node.op_type == "Constant" and node.domain != HORIZON_DOMAIN:
+            return ()
+        if name_of(node.outputs[0]) in self._known:
+            return [emit.op("Identity", self._known[name_of(value)]) for value in node.outputs]
+        if node.domain == HORIZON_DOMAIN:
+            call = Call(operator(node.op_type), node, read_attributes(node), tuple(map(self._operand, node.inputs)))
+            return TRANSLATIONS[node.op_type](call, emit)
+        inputs = self._inputs(node)
+        if needs_carrier(node, inputs):
+            return in_float32(node, inputs, [self._arrays[name_of(value)] for value in node.outputs], emit)
+        return ()
+
+    def _inputs(self, node: ir.Node) -> list[Array | None]:
+        return [None if value is None else self._arrays[name_of(value)] for value in node.inputs]
+
+    def _operand(self, value: ir.Value | None) -> Operand | None:
+        if value is None:
+            return None
+        array = self._arrays[name_of(value)]
+        return Operand(value, array.shape, array.dtype, self._known.get(name_of(value)))
+
+
+def _with_newer_opset(model: ir.Model) -> ir.Model:
+    """``model`` in operator set :data:`OPSET` or newer, with the functions that translations call."""
+    if model.opset_imports.get("", 0) < OPSET:
+        model = ir.from_proto(version_converter.convert_version(ir.to_proto(model), OPSET))
+    model.ir_version = max(model.ir_version, IR_VERSION)
+    model.opset_imports[FUNCTION_DOMAIN] = FUNCTION_VERSION
+    for function in integer_functions(model.opset_imports[""]):
+        model.functions[function.identifier()] = function
+    return model
+
+
+def _drop_leftovers(model: ir.Model) -> None:
+    """Remove what nothing needs any more: constants, functions, the quantised domain."""
+    graph = model.graph
+    for value in [value for value in graph.inputs if value.name in graph.initializers]:
+        graph.inputs.remove(value)
+    RemoveUnusedNodesPass()(model)
+    RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]
+    model.opset_imports.pop(HORIZON_DOMAIN, None)
+
+
+def _unique_prefix(node: ir.Node) -> str:
+    """A name that no other node's output has."""
+    return f"{name_of(node.outputs[0])}/standard"
