@@ -314,15 +314,17 @@ class ModelParameters(_Group):
     """``model_parameters``: what to convert, for which march, where results go.
 
     Attributes:
-        prototxt, caffe_model: a Caffe model; both or none.
+        prototxt: structure of a Caffe model.
+        caffe_model: weights of a Caffe model.
         onnx_model: an ONNX model.
         march: target architecture.
         output_model_file_prefix: first part of the names of all results.
         working_dir: folder of the results, made where it is missing.
         layer_out_dump: keep every BPU activation as an output.
         output_nodes: names of the nodes that the converted model ends with; empty: the model's own outputs.
-        remove_node_type, remove_node_name: nodes to cut from the ends of the ``.bin``.
-        set_node_data_type: output type by node name (older form of ``node_info``).
+        remove_node_type: types of nodes to cut from the ends of the ``.bin``.
+        remove_node_name: names of nodes to cut from the ends of the ``.bin``, in this order.
+        set_node_data_type: output type by node name.
         debug_mode: ``dump_calibration_data`` keeps the calibration data as ``.npy``.
         node_info: device and data types by node name.
     """
@@ -369,12 +371,16 @@ class InputParameters(_Group):
 
     Attributes:
         input_name: the inputs' names; may be empty for a model with one input.
-        input_type_train, input_layout_train: what the float model was trained on.
-        input_type_rt, input_layout_rt: what the converted model is fed with.
+        input_type_train: format that the float model was trained on, never ``nv12``.
+        input_layout_train: layout of the float model's input.
+        input_type_rt: format that the converted model is fed with.
+        input_layout_rt: layout that the converted model is fed with; without effect for ``nv12``.
         input_space_and_range: range of ``nv12`` data.
         input_shape: the inputs' shapes; empty: those of the model file.
         input_batch: batch size of the ``.bin``, 1..128.
-        norm_type, mean_value, scale_value: normalisation that becomes part of the model.
+        norm_type: normalisation that becomes part of the model.
+        mean_value: what is subtracted, one value or one per channel, in units of the uint8 image.
+        scale_value: what is then multiplied, one value or one per channel.
     """
 
     input_name: Names = ()
@@ -428,10 +434,11 @@ class CalibrationParameters(_Group):
         cal_data_dir: one folder per input.
         cal_data_type: type of raw binary files per input; empty: float32 in folders that end in ``_f32``, else uint8.
         preprocess_on: the folders hold images, to be read and resized.
-        calibration_type: method.
+        calibration_type: how thresholds of activations are chosen.
         max_percentile: fraction of ``|x|`` that the threshold of method ``max`` covers, 0..1.
         per_channel: one threshold per channel where that is possible.
-        run_on_cpu, run_on_bpu: names of nodes to place by force.
+        run_on_cpu: names of nodes to compute in float.
+        run_on_bpu: names of nodes to compute in integers where that is possible.
         optimization: options as ``asymmetric``, ``set_model_output_int8``, ``set_Conv_input_int16``.
     """
 
@@ -468,8 +475,8 @@ class CompilerParameters(_Group):
         compile_mode: optimise for ``latency`` or for DDR ``bandwidth``.
         debug: keep what the per-layer performance page needs.
         core_num: cores that one inference uses.
-        optimize_level: ``O0`` to ``O3``.
-        input_source: ``ddr``, ``pyramid`` or ``resizer`` by input name.
+        optimize_level: effort of the compiler, from least to most.
+        input_source: where each input comes from, by its name.
         max_time_per_fc: longest function call in microseconds, 0 or 1000..4294967295; 0: unlimited.
         jobs: processes of the compiler; ``None``: its own choice.
     """
@@ -494,9 +501,9 @@ class CustomOp(_Group):
     """``custom_op``: operators of the user's own.
 
     Attributes:
-        custom_op_method: ``register``.
-        op_register_files: Python files.
-        custom_op_dir: their folder.
+        custom_op_method: how operators are made known.
+        op_register_files: Python files that register them.
+        custom_op_dir: folder of these files.
     """
 
     custom_op_method: CustomOpMethod | None = None
@@ -761,10 +768,10 @@ def _allowed_keys(owner: Sequence[str]) -> list[str]:
         return list(Config.model_fields)
     if len(owner) > 1:
         return ["ON", "InputType", "InputType0", "InputType1", "OutputType"]
-    return list(_GROUPS[owner[0]].model_fields)
+    return list(GROUPS[owner[0]].model_fields)
 
 
-_GROUPS: Mapping[str, type[BaseModel]] = {
+GROUPS: Mapping[str, type[BaseModel]] = {
     "model_parameters": ModelParameters,
     "input_parameters": InputParameters,
     "calibration_parameters": CalibrationParameters,

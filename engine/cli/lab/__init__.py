@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from engine.cli.lab.check import check
+from engine.cli.lab.config import config
 from engine.cli.lab.diff import diff
 from engine.cli.lab.predict import predict
 from engine.cli.lab.tune import tune
@@ -16,6 +17,7 @@ from engine.cli.lab.tune import tune
 COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
     {
         "check": check,
+        "config": config,
         "predict": predict,
         "diff": diff,
         "tune": tune,

@@ -1,0 +1,235 @@
+"""What is written about the parameters of a conversion, all of it read off the model that checks them.
+
+Descriptions are the ``Attributes`` of the groups' docstrings, values and defaults those of their fields.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from engine.config import (
+    GROUPS,
+    OWN_OPTIMIZATIONS,
+    SUPPORTED_CONVERSIONS,
+    InputType,
+    March,
+)
+
+_EXAMPLES: Mapping[str, str] = {
+    "onnx_model": "model.onnx",
+    "output_model_file_prefix": "model",
+    "working_dir": "model_output",
+    "input_type_train": "rgb",
+    "input_layout_train": "NCHW",
+    "input_type_rt": "nv12",
+    "norm_type": "data_mean_and_scale",
+    "mean_value": "123.675 116.28 103.53",
+    "scale_value": "0.01712475 0.017507 0.01742919",
+    "cal_data_dir": "calibration_data",
+    "cal_data_type": "float32",
+    "calibration_type": "default",
+    "compile_mode": "latency",
+    "optimize_level": "O3",
+}
+"""What a template sets; all other parameters stand in it as comments."""
+
+_ONE_MARCH: Mapping[str, tuple[March, ...]] = {
+    "core_num": (March.BERNOULLI2,),
+    "set_node_data_type": (March.BAYES, March.BAYES_E),
+}
+"""Parameters that some marches do not have."""
+
+_DEPRECATED: Mapping[str, str] = {
+    "set_node_data_type": "node_info",
+    "run_on_cpu": "node_info",
+    "run_on_bpu": "node_info",
+}
+"""Older parameters and what replaces them."""
+
+_SEPARATED = "several separated by `;`"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter as documentation shows it.
+
+    Attributes:
+        name: key in YAML.
+        description: one paragraph.
+        values: what is allowed, in words; empty where anything is.
+        default: as YAML; ``None`` where it must be given.
+    """
+
+    name: str
+    description: str
+    values: str
+    default: str | None
+
+
+def parameters(group: type[BaseModel]) -> tuple[Parameter, ...]:
+    """The parameters of a group, in its order."""
+    descriptions = dict(_descriptions(group.__doc__ or ""))
+    return tuple(
+        Parameter(
+            name=name,
+            description=descriptions[name],
+            values=_values(field.annotation, field.metadata),
+            default=None if field.is_required() else _default(field),
+        )
+        for name, field in group.model_fields.items()
+    )
+
+
+def template(march: March) -> str:
+    """A commented YAML file for ``march`` that loads as it stands; optional parameters are comments in it."""
+    lines = [f"# Conversion for march {march.value}. All parameters; those behind a # have the value shown."]
+    for name, group in GROUPS.items():
+        given = name != "custom_op"
+        lines += ["", f"# {_summary(group)}", f"{'' if given else '# '}{name}:"]
+        for parameter in parameters(group):
+            if march in _ONE_MARCH.get(parameter.name, tuple(March)):
+                lines += _template_lines(parameter, march)
+    return "\n".join(lines) + "\n"
+
+
+def _template_lines(parameter: Parameter, march: March) -> Iterator[str]:
+    yield f"  # {parameter.description}"
+    if parameter.values:
+        yield f"  #   {parameter.values.replace('`', '')}"
+    examples = {**_EXAMPLES, "march": march.value}
+    if parameter.name in examples:
+        yield f"  {parameter.name}: '{examples[parameter.name]}'"
+    else:
+        yield f"  # {parameter.name}: {parameter.default or ''}".rstrip()
+
+
+def reference_page() -> str:
+    """The page ``docs/configuration.md``."""
+    parts = [_INTRODUCTION]
+    for name, group in GROUPS.items():
+        parts.append(f"## `{name}`\n\n{_summary(group)}\n")
+        rows = ["| parameter | meaning | values | default |", "|---|---|---|---|", *map(_row, parameters(group))]
+        parts.append("\n".join(rows) + "\n")
+    parts.append(_conversions())
+    parts.append(_RULES)
+    return "\n".join(parts)
+
+
+def _row(parameter: Parameter) -> str:
+    notes = []
+    if parameter.name in _DEPRECATED:
+        notes.append(f"Older form of `{_DEPRECATED[parameter.name]}`.")
+    if parameter.name in _ONE_MARCH:
+        notes.append(f"Only {', '.join(march.value for march in _ONE_MARCH[parameter.name])}.")
+    default = "**required**" if parameter.default is None else f"`{parameter.default}`" if parameter.default else ""
+    cells = (f"`{parameter.name}`", " ".join([parameter.description, *notes]), parameter.values, default)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _conversions() -> str:
+    """The table of legal formats."""
+    runtime = [kind for kind in InputType if any(kind in row for row in SUPPORTED_CONVERSIONS.values())]
+    lines = [
+        "## Formats: `input_type_train` (rows) and `input_type_rt` (columns)\n",
+        f"| | {' | '.join(kind.value for kind in runtime)} |",
+        f"|---|{'---|' * len(runtime)}",
+    ]
+    for train, allowed in SUPPORTED_CONVERSIONS.items():
+        lines.append(f"| {train.value} | {' | '.join('yes' if kind in allowed else '' for kind in runtime)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _summary(group: type[BaseModel]) -> str:
+    """First sentence of the docstring behind the group's name, with a capital."""
+    text = " ".join((group.__doc__ or "").split("\n\n")[0].split())
+    text = text.partition(": ")[2]
+    return text[:1].upper() + text[1:].replace("``", "`")
+
+
+def _descriptions(docstring: str) -> Iterator[tuple[str, str]]:
+    """Name and text of each entry of ``Attributes``; entries of several names give each of them."""
+    body = docstring.partition("Attributes:")[2]
+    for entry in re.split(r"\n {8}(?=\S)", body)[1:]:
+        names, _, text = entry.partition(":")
+        text = " ".join(text.split()).replace("``", "`")
+        for name in names.split(","):
+            yield name.strip(), text[:1].upper() + text[1:]
+
+
+def _values(annotation: Any, metadata: list[Any]) -> str:
+    """What a field's type and limits allow, in words."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *more = get_args(annotation)
+        return _values(inner, [*metadata, *more])
+    if origin in (Union, types.UnionType):
+        choices = [_values(item, metadata) for item in get_args(annotation) if item is not type(None)]
+        return ", ".join(choice for choice in choices if choice)
+    if origin is Literal:
+        return ", ".join(f"`{item}`" for item in get_args(annotation))
+    if origin is tuple and get_origin(get_args(annotation)[0]) is tuple:
+        number = get_args(get_args(annotation)[0])[0]
+        kind = "dimensions joined by x" if number is int else "numbers separated by spaces, or `None`"
+        return f"{kind}, {_SEPARATED}"
+    if origin is tuple:
+        return ", ".join(filter(None, [_values(get_args(annotation)[0], []), _SEPARATED]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"mapping of name to {_values(get_args(annotation)[1], []) or 'value'}"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(f"`{item.value}`" for item in annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        keys = [field.alias or name for name, field in annotation.model_fields.items() if name != "input_types"]
+        return f"mapping of {', '.join(f'`{key}`' for key in keys)}"
+    if annotation is bool:
+        return "`True`, `False`"
+    return _limits(metadata) if annotation in (int, float) else ""
+
+
+def _limits(metadata: list[Any]) -> str:
+    least = next((item.ge for item in metadata if isinstance(item, annotated_types.Ge)), None)
+    most = next((item.le for item in metadata if isinstance(item, annotated_types.Le)), None)
+    if least is None:
+        return ""
+    return f"{least} or more" if most is None else f"{least} to {most}"
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, Enum):
+        value = value.value
+    return "" if value is None or value == () or value == {} else str(value)
+
+
+_INTRODUCTION = """# Configuration
+
+Generated from `engine.config` by `ptqlab config --reference`; a test keeps it up to date.
+
+`ptqlab config --template MARCH` prints a commented file to begin with. Several values in one parameter are separated by
+`;`, in the order of `input_name`; `None` stands for "nothing for this input". Paths are relative to the file's folder
+where they exist there, else to the working directory. Unknown keys are errors.
+"""
+
+_RULES = f"""## Rules between parameters
+
+* A model is `onnx_model`, or `prototxt` with `caffe_model`.
+* Every list of `input_parameters`, `cal_data_dir` and `cal_data_type` has one entry per input.
+* `mean_value` and `scale_value` are needed where `norm_type` says so; a `featuremap` has none.
+* Inputs of `nv12` and `yuv444` need even height and width.
+* `input_space_and_range` has an effect with `nv12` only, `input_layout_rt` with all but `nv12`.
+* `input_batch` above 1 needs a single input whose first dimension is 1.
+* `bernoulli2` has no int16, and no `yuv444` in `NCHW`; `core_num` 2 is for `bernoulli2` only.
+* `cal_data_dir` is not needed with `calibration_type` `load` and `skip`.
+* `optimization` takes `asymmetric`, `bias_correction`, `run_fast`, `set_model_output_int8`, `set_model_output_int16`,
+  `set_<OpType>_input_int16`, `set_<OpType>_output_int16`, and of ptqlab's own
+  {", ".join(f"`{item}`" for item in OWN_OPTIMIZATIONS)}.
+* An input whose `input_source` is `resizer` has less than 18432 pixels.
+"""

@@ -1,0 +1,58 @@
+"""Template and reference page of the configuration: they follow the model, and the template loads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from engine.cli.configuration import parameters, reference_page, template
+from engine.cli.lab import COMMANDS
+from engine.config import GROUPS, March, load_config
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize("march", list(March))
+def test_the_template_loads(tmp_path: Path, march: March) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(template(march))
+    config = load_config(path)
+    assert config.march is march
+    assert config.input_specs(["data"])[0].mean == (123.675, 116.28, 103.53)
+
+
+@pytest.mark.parametrize("march", list(March))
+def test_what_is_commented_out_is_the_default(tmp_path: Path, march: March) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(template(march))
+    before = load_config(path)
+    path.write_text(re.sub(r"^  # (\w+): (\S+)$", r"  \1: \2", template(march), flags=re.MULTILINE))
+    assert load_config(path) == before
+    assert len(yaml.safe_load(path.read_text())["compiler_parameters"]) > 3
+
+
+def test_every_parameter_is_described() -> None:
+    for group in GROUPS.values():
+        for parameter in parameters(group):
+            assert parameter.description.endswith("."), parameter.name
+    assert "core_num" not in template(March.BAYES_E)
+    assert "core_num" in template(March.BERNOULLI2)
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    assert page == reference_page(), "run: ptqlab config --reference > docs/configuration.md"
+
+
+def test_the_command() -> None:
+    import typer
+
+    app = typer.Typer()
+    app.command()(COMMANDS["config"])
+    runner = CliRunner()
+    assert runner.invoke(app, ["--template", "bayes"]).output == template(March.BAYES)
+    assert runner.invoke(app, ["--reference"]).output == reference_page()
+    assert runner.invoke(app, []).exit_code == 2
