@@ -47,7 +47,8 @@ class DebugModel:
 
     def __init__(self, model_or_file: ModelOrFile) -> None:
         self.model = _read(model_or_file)
-        self.name = str(self.model.graph.name or "model")
+        in_memory = isinstance(model_or_file, ir.Model | onnx.ModelProto)
+        self.name = str(self.model.graph.name or "model") if in_memory else Path(str(model_or_file)).stem
         self.calibrations = {
             str(node.name): node
             for node in calibration_nodes(self.model)

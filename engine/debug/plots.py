@@ -171,8 +171,10 @@ def distribution_page(found: Distribution) -> Any:
             for limit in _limits(found, float(histogram.edges[0]), float(histogram.edges[-1])):
                 figure.add_vline(limit, line={"color": RED, "dash": "dash"}, row=1, col=column)
     figure.update_yaxes(type="log")
-    title_text = f"{found.node}<br><sub>{distribution_title(found)}</sub>"
-    figure.update_layout(_layout(title_text, None, None), bargap=0, showlegend=False, height=400)
+    title_text = f"{found.node}<br><span style='font-size:12px'>{distribution_title(found)}</span>"
+    figure.update_layout(_layout(title_text, None, None), bargap=0, showlegend=False, height=430)
+    figure.update_layout(margin={"t": 110})
+    figure.update_annotations(font={"size": 12})
     return figure
 
 

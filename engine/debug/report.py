@@ -95,8 +95,7 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
     for stem, (png, _) in pictures.items():
         write_atomically(folder / f"{plots.file_stem(stem)}.png", plots.to_png(png))
     figures = {
-        stem: Markup(page.to_html(full_html=False, include_plotlyjs=False))
-        for stem, (_, page) in pictures.items()
+        stem: Markup(page.to_html(full_html=False, include_plotlyjs=False)) for stem, (_, page) in pictures.items()
     }
     names = dict.fromkeys([*(found.node for found in report.distributions), *(found.node for found in report.channels)])
     details = {name: _Detail(report.owners[name], json.dumps(node_info(report.owners[name]))) for name in names}

@@ -1,0 +1,242 @@
+"""``hmct-debugger``: the accuracy debugger on the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from engine.errors import ConfigError, PtqlabError
+
+
+class _EitherSpelling(TyperGroup):
+    """Commands are found with underscores in place of hyphens too."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """See :meth:`click.Group.get_command`."""
+        return super().get_command(ctx, cmd_name.replace("_", "-"))
+
+
+app = typer.Typer(
+    cls=_EitherSpelling,
+    help="Find the nodes of a calibrated model that lose accuracy.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL_OR_FILE", help="Calibrated model.")]
+DataFolder = Annotated[
+    Path, typer.Argument(metavar="CALIBRATION_DATA", help="Folder that debug_mode: dump_calibration_data writes.")
+]
+SaveDir = Annotated[Path, typer.Option("-s", "--save_dir", "--save-dir", help="Where pictures and pages go.")]
+METRICS = "cosine-similarity, mse, mre, sqnr, chebyshev"
+
+
+@app.command()
+def get_sensitivity_of_nodes(
+    model_or_file: ModelFile,
+    calibrated_data: DataFolder,
+    metrics: Annotated[
+        str, typer.Option("-m", "--metrics", help=f"{METRICS}; or a list, the first sorts.")
+    ] = "cosine-similarity",
+    output_node: Annotated[str | None, typer.Option("-o", "--output_node", help="Regular node that counts.")] = None,
+    node_type: Annotated[str, typer.Option("-n", "--node_type", help="node, weight or activation.")] = "node",
+    data_num: Annotated[int | None, typer.Option("-d", "--data_num", help="Number of samples; all if absent.")] = None,
+    verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the table.")] = "False",
+    interested_nodes: Annotated[str | None, typer.Option("-i", "--interested_nodes", help="Only these nodes.")] = None,
+) -> None:
+    """Rank nodes by what quantising them alone does to the outputs."""
+    from engine.debug import get_sensitivity_of_nodes as run
+
+    run(
+        model_or_file,
+        read_names(metrics),
+        calibrated_data,
+        output_node,
+        node_type,
+        data_num,
+        read_flag("--verbose", verbose),
+        read_names(interested_nodes) if interested_nodes else None,
+    )
+
+
+@app.command()
+def plot_acc_error(
+    model_or_file: ModelFile,
+    calibrated_data: DataFolder,
+    save_dir: SaveDir = Path(),
+    quantize_node: Annotated[
+        str | None, typer.Option("-q", "--quantize_node", help="Quantise only these: a list, or nested lists.")
+    ] = None,
+    non_quantize_node: Annotated[
+        str | None, typer.Option("-nq", "--non_quantize_node", help="Quantise all but these: likewise.")
+    ] = None,
+    metric: Annotated[str, typer.Option("-m", "--metric", help=METRICS)] = "cosine-similarity",
+    average_mode: Annotated[str, typer.Option("-a", "--average_mode", help="True: means over the first n.")] = "False",
+) -> None:
+    """Draw how the error accumulates over the nodes of partly quantised models."""
+    from engine.debug import plot_acc_error as run
+
+    run(
+        save_dir,
+        calibrated_data,
+        model_or_file,
+        read_nested(quantize_node),
+        read_nested(non_quantize_node),
+        metric,
+        read_flag("--average_mode", average_mode),
+    )
+
+
+@app.command()
+def plot_distribution(
+    model_or_file: ModelFile,
+    calibrated_data: DataFolder,
+    nodes_list: Annotated[str, typer.Option("-n", "--nodes_list", help="Nodes of any kind.")],
+    save_dir: SaveDir = Path(),
+) -> None:
+    """Draw the values of nodes before and after quantisation."""
+    from engine.debug import plot_distribution as run
+
+    run(save_dir, model_or_file, calibrated_data, read_names(nodes_list))
+
+
+@app.command()
+def get_channelwise_data_distribution(
+    model_or_file: ModelFile,
+    calibrated_data: DataFolder,
+    nodes_list: Annotated[str, typer.Option("-n", "--nodes_list", help="Calibration nodes.")],
+    save_dir: SaveDir = Path(),
+    axis: Annotated[int | None, typer.Option("-a", "--axis", help="Of the channels.")] = None,
+) -> None:
+    """Draw a box per channel of what calibration nodes read."""
+    from engine.debug import get_channelwise_data_distribution as run
+
+    run(save_dir, model_or_file, calibrated_data, read_names(nodes_list), axis)
+
+
+@app.command()
+def sensitivity_analysis(
+    model_or_file: ModelFile,
+    calibrated_data: DataFolder,
+    pick_threshold: Annotated[
+        float, typer.Option("-p", "--pick_threshold", help="Nodes below this cosine are sensitive.")
+    ] = 0.999,
+    data_num: Annotated[int, typer.Option("-d", "--data_num", help="Number of samples.")] = 1,
+    verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the tables.")] = "False",
+    save_dir: SaveDir = Path(),
+) -> None:
+    """Find sensitive nodes, their cause, and what leaving them unquantised brings back."""
+    from engine.debug import sensitivity_analysis as run
+
+    run(model_or_file, calibrated_data, pick_threshold, data_num, read_flag("--verbose", verbose), save_dir)
+
+
+@app.command()
+def runall(
+    model_or_file: ModelFile,
+    calibrated_data: DataFolder,
+    save_dir: SaveDir = Path(),
+    ns_metrics: Annotated[
+        str, typer.Option("-nm", "--ns_metrics", help=f"{METRICS}; or a list, the first sorts.")
+    ] = "cosine-similarity",
+    output_node: Annotated[str | None, typer.Option("-o", "--output_node", help="Regular node that counts.")] = None,
+    node_type: Annotated[str | None, typer.Option("-nt", "--node_type", help="node, weight or activation.")] = None,
+    data_num: Annotated[int | None, typer.Option("-dn", "--data_num", help="Number of samples.")] = None,
+    verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the tables.")] = "False",
+    interested_nodes: Annotated[str | None, typer.Option("-i", "--interested_nodes", help="Only these nodes.")] = None,
+    dis_nodes_list: Annotated[str | None, typer.Option("-dnl", "--dis_nodes_list", help="Nodes to draw.")] = None,
+    cw_nodes_list: Annotated[
+        str | None, typer.Option("-cn", "--cw_nodes_list", help="Calibration nodes to draw boxes of.")
+    ] = None,
+    axis: Annotated[int | None, typer.Option("-a", "--axis", help="Of the channels.")] = None,
+    quantize_node: Annotated[str | None, typer.Option("-qn", "--quantize_node", help="As of plot-acc-error.")] = None,
+    non_quantize_node: Annotated[
+        str | None, typer.Option("-nqn", "--non_quantize_node", help="As of plot-acc-error.")
+    ] = None,
+    ae_metric: Annotated[str, typer.Option("-am", "--ae_metric", help=METRICS)] = "cosine-similarity",
+    average_mode: Annotated[str, typer.Option("-avm", "--average_mode", help="True: means.")] = "False",
+) -> None:
+    """Run everything and write one page, accuracy_debug.html."""
+    from engine.debug import runall as run
+
+    page = run(
+        model_or_file,
+        calibrated_data,
+        save_dir,
+        read_names(ns_metrics),
+        output_node,
+        node_type,
+        data_num,
+        read_flag("--verbose", verbose),
+        read_names(interested_nodes) if interested_nodes else None,
+        read_names(dis_nodes_list) if dis_nodes_list else None,
+        read_names(cw_nodes_list) if cw_nodes_list else None,
+        axis,
+        read_nested(quantize_node),
+        read_nested(non_quantize_node),
+        ae_metric,
+        read_flag("--average_mode", average_mode),
+    )
+    typer.echo(f"page: {page}")
+
+
+def read_names(text: str) -> list[str]:
+    """``['Conv_2','Conv_90']``, with or without its quotes, which a shell removes, or one name."""
+    found = read_nested(text) or []
+    if any(not isinstance(item, str) for item in found):
+        raise ConfigError(f"{text}: expected a list of names, not nested lists")
+    return [str(item) for item in found]
+
+
+def read_nested(text: str | None) -> list[str] | list[list[str]] | None:
+    """A list of names or of such lists, with or without quotes; one name becomes a list.
+
+    Raises:
+        ConfigError: brackets do not match.
+    """
+    if text is None:
+        return None
+    stripped = text.strip()
+    if not stripped.startswith("["):
+        return [_unquoted(stripped)]
+    if not stripped.endswith("]"):
+        raise ConfigError(f"{text}: the list is not closed by ]; quote it if it holds blanks")
+    inner = stripped[1:-1].strip()
+    if not inner.startswith("["):
+        return [_unquoted(part) for part in inner.split(",") if part.strip()]
+    if not inner.endswith("]"):
+        raise ConfigError(f"{text}: an inner list is not closed by ]")
+    parts = [part.strip().lstrip(",").strip() for part in inner.split("]")[:-1]]
+    if any(not part.startswith("[") for part in parts):
+        raise ConfigError(f"{text}: expected either names or lists of names, not both")
+    return [[_unquoted(name) for name in part[1:].split(",") if name.strip()] for part in parts]
+
+
+def read_flag(option: str, text: str) -> bool:
+    """``True`` or ``False``.
+
+    Raises:
+        ConfigError: anything else.
+    """
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"{option} {text}: expected True or False")
+    return text.lower() == "true"
+
+
+def _unquoted(text: str) -> str:
+    return text.strip().strip("'\"").strip()
+
+
+def main() -> None:
+    """Console script ``hmct-debugger``."""
+    try:
+        app()
+    except PtqlabError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
