@@ -30,7 +30,7 @@ from engine.compile import CompiledModel, CompileMode, CompileOptions, InputSour
 from engine.compile.partition import CPU_OPS, Device, is_border_copy
 from engine.compile.removal import remove_nodes
 from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_implemented
-from engine.errors import ConfigError, ModelError
+from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend import load, parse, preprocess
 from engine.ir import (
     MARK_REASON,
@@ -53,6 +53,27 @@ ADDED_NODE = "added by the conversion where a float tensor changes its layout or
 """Reason of CPU nodes that the float network does not have."""
 CALIBRATION_SWITCHES = ("asymmetric", "bias_correction", "mse_thresholds", "nodewise_methods", "adaptive_rounding")
 """Options of ``optimization`` that are fields of :class:`CalibrationOptions`."""
+
+NOT_IN_RUNTIME = frozenset(
+    [
+        "Compress",
+        "Det",
+        "Hardmax",
+        "IsInf",
+        "IsNaN",
+        "MatMulInteger",
+        "MaxUnpool",
+        "Mean",
+        "MeanVarianceNormalization",
+        "NonMaxSuppression",
+        "NonZero",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "Unique",
+        "Xor",
+    ]
+)
+"""Operators that no march has and the CPU's runtime has not either."""
 
 CHECK_FOLDER = Path(".hb_check")
 """Where the checker leaves its models."""
@@ -171,6 +192,7 @@ def convert(config: Config) -> ConversionResult:
     with work.stage(Stage.QUANTIZE, "quantize the model"):
         quantized = quantize(to_signed(calibrated), march)
     work.save(quantized, "quantized")
+    refuse_cpu_operators(quantized)
     with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
         compiled = compile_model(quantized, march, compile_options(config), model.output_model_file_prefix)
         compiled = _without_ends(replace(compiled, parameters=parameters_as_text(config)), config)
@@ -239,6 +261,17 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     with work.stage(Stage.COMPILE, f"compile the model with march {wanted.march}"):
         compiled = compile_model(quantized, wanted.march, wanted.compile, model.stem)
     return work.result(compiled, placement, node_rows(compiled, calibrated, {}), ())
+
+
+def refuse_cpu_operators(quantized: ir.Model) -> None:
+    """Refuse a model with operators that the board's runtime does not have (OPERATORS.md, "Refused").
+
+    Raises:
+        UnsupportedError: names their types.
+    """
+    found = sorted({node.op_type for node in quantized.graph} & NOT_IN_RUNTIME)
+    if found:
+        raise UnsupportedError(f"HorizonRT not support these cpu operators: {', '.join(found)}")
 
 
 def parameters_as_text(config: Config) -> dict[str, dict[str, str]]:

@@ -173,10 +173,11 @@ def _require_proto(model_type: ModelType, proto: Path | None) -> None:
 def _check(
     model: Path, proto: Path | None, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger
 ) -> None:
-    from engine.convert import CHECK_FOLDER, Draft, check
+    from engine.convert import CHECK_FOLDER, Draft, check, refuse_cpu_operators
 
     logger.info("Start model checking....")
     result = check(model, Draft(march, shapes, prototxt=proto), CHECK_FOLDER)
+    refuse_cpu_operators(result.models["quantized"])
     logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
     _log_performance(result, logger)
     logger.info("ONNX model output num : %d", len(result.compiled.model.graph.outputs))

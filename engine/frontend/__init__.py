@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 import onnx_ir as ir
 
-from engine.config import Config, InputSpec
+from engine.config import Config, InputSpec, Layout
+from engine.errors import ConfigError
 from engine.frontend import caffe, onnx
+from engine.ir import shape_of
 
 __all__ = ["load", "parse"]
+
+RESIZER_PIXELS = 18432
+"""Height times width that an input from the resizer must stay below."""
 
 
 def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
@@ -27,7 +33,26 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     model, prototxt = config.float_model, config.model_parameters.prototxt
     names = onnx.input_names(model) if prototxt is None else caffe.input_names(prototxt)
     specs = config.input_specs(names)
-    return load(model, {spec.name: spec.shape for spec in specs if spec.shape is not None}, prototxt=prototxt), specs
+    source = load(model, {spec.name: spec.shape for spec in specs if spec.shape is not None}, prototxt=prototxt)
+    _check_input_sources(config, source, specs)
+    return source, specs
+
+
+def _check_input_sources(config: Config, source: ir.Model, specs: Sequence[InputSpec]) -> None:
+    """``input_source`` names inputs, and the resizer is for small ones."""
+    shapes = {str(value.name): shape_of(value) for value in source.graph.inputs}
+    layouts = {spec.name: spec.layout_train for spec in specs}
+    for name, origin in config.compiler_parameters.input_source.items():
+        if name not in shapes:
+            raise ConfigError(
+                f"compiler_parameters.input_source: {name!r} is no input of the model; allowed are {list(shapes)}"
+            )
+        sides = shapes[name][2:4] if layouts[name] is Layout.NCHW else shapes[name][1:3]
+        if origin == "resizer" and prod(sides) >= RESIZER_PIXELS:
+            raise ConfigError(
+                f"compiler_parameters.input_source: {name!r} has {prod(sides)} pixels, of a resizer less than "
+                f"{RESIZER_PIXELS} are possible"
+            )
 
 
 def load(

@@ -1,0 +1,198 @@
+"""The documents' and the measured tables of wrong input: one clear message, the exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner, Result
+
+from engine.cli.hb_mapper import app
+
+CONFIG: dict[str, Any] = {
+    "model_parameters": {
+        "onnx_model": "m.onnx",
+        "march": "bayes-e",
+        "output_model_file_prefix": "m",
+        "working_dir": "out",
+    },
+    "input_parameters": {"input_type_train": "featuremap", "input_layout_train": "NCHW", "input_type_rt": "featuremap"},
+    "calibration_parameters": {"cal_data_dir": "data", "cal_data_type": "float32", "calibration_type": "max"},
+    "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O0"},
+}
+
+
+def model(opset: int = 11, ir_version: int = 8, shape: Any = (1, 8, 16, 16), tail: str = "", domain: str = "") -> Any:
+    """A convolution, and behind it operator ``tail``."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c" if tail else "y"], "conv")]
+    if tail:
+        nodes.append(helper.make_node(tail, ["c"], ["y"], "tail", domain=domain))
+    weight = numpy_helper.from_array(np.random.default_rng(0).normal(size=(8, 8, 1, 1)).astype(np.float32), "w")
+    graph = helper.make_graph(
+        nodes,
+        "m",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [weight],
+    )
+    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Model and calibration data of a conversion that works, as the working directory."""
+    onnx.save(model(), tmp_path / "m.onnx")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "short").mkdir()
+    np.random.default_rng(0).normal(size=(8, 16, 16)).astype(np.float32).tofile(tmp_path / "data" / "0.bin")
+    np.zeros(1920, np.float32).tofile(tmp_path / "short" / "0.bin")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(folder: Path, changes: dict[str, Any]) -> Result:
+    """``hb_mapper makertbin`` with ``group.key`` set, or removed where the value is ``...``."""
+    content = copy.deepcopy(CONFIG)
+    for name, value in changes.items():
+        group, _, key = name.partition(".")
+        target, key = (content[group], key) if key else (content, group)
+        if value is ...:
+            del target[key]
+        else:
+            target[key] = value
+    (folder / "c.yaml").write_text(yaml.safe_dump(content))
+    return CliRunner().invoke(app, ["makertbin", "--model-type", "onnx", "--config", "c.yaml"])
+
+
+def assert_refused(folder: Path, result: Result, message: str) -> None:
+    """Exit code 255, ``message`` in the log exactly once, no result and no temporary file."""
+    log = (folder / "hb_mapper_makertbin.log").read_text()
+    assert result.exit_code == 255, result.output
+    assert "Traceback" not in result.output
+    assert sum(" ERROR " in line and "exception in command" not in line for line in log.splitlines()) == 1, log
+    assert message in log, log
+    written = list((folder / "out").rglob("*")) if (folder / "out").exists() else []
+    assert not [path for path in written if path.suffix == ".bin" or path.name.startswith(".")]
+
+
+MODEL, INPUT, CALIBRATION, COMPILER = (
+    f"{name}_parameters" for name in ("model", "input", "calibration", "compiler")
+)  # fmt: skip
+
+
+def test_without_mistakes_it_converts(folder: Path) -> None:
+    result = run(folder, {})
+    assert result.exit_code == 0, result.output
+    assert (folder / "out" / "m.bin").is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({f"{MODEL}.onnx_model": ...}, "can not find onnx_model in config yaml"),
+        ({f"{MODEL}.onnx_model": "absent.onnx"}, "absent.onnx: no such model file"),
+        ({f"{MODEL}.march": ...}, "Missing key: 'march'"),
+        ({MODEL: ...}, "Missing key: 'model_parameters'"),
+        ({INPUT: ...}, "Missing key: 'input_parameters'"),
+        (
+            {f"{MODEL}.march": "nash-e"},
+            "User input march invalid: 'nash-e' . It should in list ['bernoulli2', 'bayes', 'bayes-e']",
+        ),
+        (
+            {f"{CALIBRATION}.cal_data_dir": ...},
+            "Wrong cal_dir num given, cal_dir num 0 is not equal to input num 1",
+        ),
+        ({f"{CALIBRATION}.cal_data_dir": "absent"}, "Cal_data_dir does not exist: absent"),
+        ({f"{CALIBRATION}.cal_data_dir": "empty"}, "empty is empty, please check calibration pics"),
+        ({f"{CALIBRATION}.cal_data_dir": "short"}, "cannot reshape array of size 1920 into shape (1"),
+        ({f"{CALIBRATION}.asymmetric": True}, "Key 'calibration_parameters' error: Wrong key 'asymmetric' in "),
+        ({f"{CALIBRATION}.bias_correction": True}, "Wrong key 'bias_correction' in "),
+        (
+            {f"{CALIBRATION}.optimization": "no_such_option", f"{MODEL}.march": "bayes"},
+            "The optimization parameter: no_such_option is not supported by BPU March:bayes. Please check",
+        ),
+        ({f"{CALIBRATION}.calibration_type": "fixed"}, "'fixed' should in list ["),
+        ({f"{CALIBRATION}.max_percentile": 1.5}, "Invalid max_percentile: 1.5, avaliable range: 0~1"),
+        (
+            {f"{INPUT}.input_type_train": "rgb", f"{INPUT}.input_type_rt": "gray"},
+            "not supported transform to input_type_rt 'gray' for now.",
+        ),
+        (
+            {f"{MODEL}.node_info": {"conv": {"InputType": "int16"}}, f"{MODEL}.march": "bernoulli2"},
+            "Unsupported datatype settings for march bernoulli/bernoulli2: int16",
+        ),
+        (
+            {f"{CALIBRATION}.optimization": "set_model_output_int16", f"{MODEL}.march": "bernoulli2"},
+            "Unsupported datatype settings for march bernoulli/bernoulli2: int16",
+        ),
+        ({f"{COMPILER}.core_num": 2}, "march bayes-e computes on one core only"),
+        ({f"{COMPILER}.optimize_level": "O4"}, "'O4' should in list ["),
+        ({f"{COMPILER}.input_source": {"y": "ddr"}}, "input_source: 'y' is no input of the model"),
+        ({f"{INPUT}.input_name": "y"}, "input_parameters.input_name: 'y' is no input of the model"),
+        ({f"{INPUT}.input_shape": "1x8x15x16"}, "contradicts the model, whose shape is 1x8x16x16"),
+    ],
+)
+def test_wrong_parameters(folder: Path, changes: dict[str, Any], message: str) -> None:
+    assert_refused(folder, run(folder, changes), message)
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: model(opset=8), "The opset version of the model is 8, the minimum supported version is 9."),
+        (lambda: model(opset=20), "The opset version of the model is 20, the maximum supported version is 19."),
+        (
+            lambda: model(ir_version=11),
+            "ir version of the model is 11, which is greater than the maximum supported ir version of 10.",
+        ),
+        (
+            lambda: model(shape=("n", 8, 16, 16)),
+            "is a dynamic shape. Please configure the 'input_shape'",
+        ),
+        (lambda: model(tail="Hardmax"), "HorizonRT not support these cpu operators: Hardmax"),
+        (lambda: model(tail="MeanVarianceNormalization"), "cpu operators: MeanVarianceNormalization"),
+        (lambda: model(tail="Own", domain="my.domain"), "unsupported domain detected in model"),
+        (lambda: b"garbage", "Error parsing message with type 'onnx.ModelProto'"),
+        (lambda: b"", "not an ONNX model"),
+    ],
+)
+def test_wrong_models(folder: Path, make: Callable[[], Any], message: str) -> None:
+    content = make()
+    (folder / "m.onnx").write_bytes(content if isinstance(content, bytes) else content.SerializeToString())
+    assert_refused(folder, run(folder, {}), message)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {f"{INPUT}.norm_type": "no_preprocess"},
+        {COMPILER: ...},
+        {f"{CALIBRATION}.run_on_cpu": "no_such_node"},
+        {f"{CALIBRATION}.per_channel": True},
+    ],
+)
+def test_what_is_no_error(folder: Path, changes: dict[str, Any]) -> None:
+    result = run(folder, changes)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("opset", [9, 10, 13, 17, 19])
+def test_supported_opsets(folder: Path, opset: int) -> None:
+    onnx.save(model(opset=opset, ir_version=10 if opset > 17 else 5), folder / "m.onnx")
+    result = run(folder, {})
+    assert result.exit_code == 0, result.output
+
+
+def test_absent_configuration(folder: Path) -> None:
+    result = CliRunner().invoke(app, ["makertbin", "--model-type", "onnx", "--config", "absent.yaml"])
+    assert result.exit_code == 2
