@@ -11,6 +11,7 @@ from types import MappingProxyType
 from engine.cli.lab.check import check
 from engine.cli.lab.config import config
 from engine.cli.lab.diff import diff
+from engine.cli.lab.export import export
 from engine.cli.lab.predict import predict
 from engine.cli.lab.tune import tune
 
@@ -20,6 +21,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
         "config": config,
         "predict": predict,
         "diff": diff,
+        "export": export,
         "tune": tune,
     }
 )

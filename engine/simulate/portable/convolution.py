@@ -8,7 +8,7 @@ split into bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -49,7 +49,17 @@ def conv_transpose(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     group = int(attributes["group"])
     grouped = weights.reshape(group, -1, *weights.shape[1:]).swapaxes(1, 4)
     as_conv = grouped.reshape(-1, *weights.shape[1:3], weights.shape[0] // group)
-    sums = _convolved("ConvTranspose", call, weights.transpose(TO_NCHW), _input_channel_sums(as_conv), attributes, emit)
+    # output_padding appends zeros: less is cut off at the end, or, where nothing is, the cut is a Pad of its own.
+    cut = np.asarray(attributes["pads"]) - np.pad(attributes["output_padding"], (2, 0))
+    fits = bool((cut >= 0).all())
+    geometry = {"kernel_shape": weights.shape[1:3], "strides": attributes["strides"], "pads": cut if fits else 0 * cut}
+    channel_sums = _input_channel_sums(as_conv)
+    sums = _convolved(
+        "ConvTranspose", call, weights.transpose(TO_NCHW), channel_sums, {**geometry, "group": group}, emit
+    )
+    if not fits:
+        widths = np.array([0, 0, *-cut[:2], 0, 0, *-cut[2:]], np.int64)
+        sums = replace(sums, value=emit.op("Pad", sums.value, widths))
     accumulator = _accumulated([sums, _bias(shifted_bias(call.constant(2), attributes["b_left_shift"]))], emit)
     requantization = {
         "activation": attributes["activation"],
@@ -92,7 +102,7 @@ def _convolved(
     x, group = call.input(0), int(attributes["group"])
     geometry = {
         name: [int(v) for v in attributes[name]]
-        for name in ("kernel_shape", "pads", "strides", "dilations", "output_padding")
+        for name in ("kernel_shape", "pads", "strides", "dilations")
         if name in attributes
     }
     total: ir.Value | None = None

@@ -95,39 +95,42 @@ class _Exporter:
     def rewrite(self) -> None:
         graph = self._model.graph
         for node in list(graph):
-            self._compute(node)
+            results = self._compute(node)
             emit = Emitter(_unique_prefix(node))
-            replacements = self._translate(node, emit)
+            replacements = self._translate(node, results, emit)
             if not replacements:
                 continue
             for value in emit.initializers:
                 graph.register_initializer(value)
             # A node need not name all outputs that its operator has.
-            results = replacements[: len(node.outputs)]
-            ir.convenience.replace_nodes_and_values(graph, node, [node], emit.nodes, node.outputs, results)
+            wanted = replacements[: len(node.outputs)]
+            ir.convenience.replace_nodes_and_values(graph, node, [node], emit.nodes, node.outputs, wanted)
 
-    def _compute(self, node: ir.Node) -> None:
-        """Shapes and types of the outputs, which foreign files need not declare."""
-        if name_of(node.outputs[0]) not in self._known:
-            results = node_function(node, self._model)(self._inputs(node))
-            self._arrays.update(zip(map(name_of, node.outputs), map(np.asarray, results), strict=False))
-        for value in node.outputs:
-            array = self._arrays.get(name_of(value))
-            if array is not None:
-                value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.from_numpy(array.dtype)
+    def _compute(self, node: ir.Node) -> list[Array]:
+        """What the outputs look like, which foreign files need not declare."""
+        names = [name_of(value) for value in node.outputs]
+        if names[0] in self._known:
+            results = [self._known[name] for name in names]
+        else:
+            computed = node_function(node, self._model)(self._inputs(node))
+            results = [np.asarray(result) for result in computed[: len(names)]]
+        for value, array in zip(node.outputs, results, strict=True):
+            self._arrays[name_of(value)] = array
+            value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.from_numpy(array.dtype)
+        return results
 
-    def _translate(self, node: ir.Node, emit: Emitter) -> Sequence[ir.Value]:
+    def _translate(self, node: ir.Node, results: Sequence[Array], emit: Emitter) -> Sequence[ir.Value]:
         """What stands for the outputs of ``node``; nothing where it can stay."""
         if node.op_type == "Constant" and node.domain != HORIZON_DOMAIN:
             return ()
-        if name_of(node.outputs[0]) in self._known:
-            return [emit.op("Identity", self._known[name_of(value)]) for value in node.outputs]
+        if name_of(node.outputs[0]) in self._known or not any(result.size for result in results):
+            return [emit.op("Identity", result) for result in results]
         if node.domain == HORIZON_DOMAIN:
             call = Call(operator(node.op_type), node, read_attributes(node), tuple(map(self._operand, node.inputs)))
             return TRANSLATIONS[node.op_type](call, emit)
         inputs = self._inputs(node)
         if needs_carrier(node, inputs):
-            return in_float32(node, inputs, [self._arrays[name_of(value)] for value in node.outputs], emit)
+            return in_float32(node, inputs, results, emit)
         return ()
 
     def _inputs(self, node: ir.Node) -> list[Array | None]:

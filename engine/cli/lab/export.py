@@ -1,0 +1,32 @@
+"""``ptqlab export``: a quantised model in a form that other tools run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A quantised model, ours or foreign.")],
+    target: Annotated[Path, typer.Argument(dir_okay=False, help="The .onnx file to write.")],
+    standard: Annotated[
+        bool, typer.Option("--standard", help="Standard ONNX operators only, the same bits in stock ONNX Runtime.")
+    ] = False,
+) -> None:
+    """Rewrite a quantised model for other tools; choose the form, now only --standard."""
+    if not standard:
+        raise typer.BadParameter("say which form to write; there is one: --standard", param_hint="--standard")
+
+    import onnx
+    import onnx_ir as ir
+
+    from engine.ir import save_model
+    from engine.simulate.loaders import open_model
+    from engine.simulate.portable import to_standard
+
+    model = to_standard(open_model(source))
+    onnx.checker.check_model(ir.to_proto(model))
+    save_model(model, target)
+    typer.echo(f"{target}: {len(model.graph)} nodes, operator set {model.opset_imports['']}")
