@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.bias import BIAS_SAMPLES, correct_biases
@@ -16,9 +17,11 @@ from engine.calibrate.nodewise import choose_per_tensor
 from engine.calibrate.rounding import round_weights
 from engine.calibrate.search import SEARCHES, Subject, candidates_of
 from engine.calibrate.statistics import Statistics
-from engine.calibrate.thresholds import apply_thresholds, calibration_tensors, unsigned_of
+from engine.calibrate.thresholds import apply_thresholds, calibration_tensors, set_thresholds, unsigned_of
 from engine.config import CalibrationType
-from engine.ir import attribute, before_calibration, calibration_nodes
+from engine.frontend import preprocess
+from engine.frontend.prepared import given_thresholds
+from engine.ir import MARK_FIXED, attribute, before_calibration, calibration_nodes, constant_of, read_calibration
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,8 @@ def run_calibration(
     """
     _log_method(options)
     if data is None or not needs_data(options):
-        return apply_thresholds(placed, None, keep=options.calibration_type is CalibrationType.LOAD)
+        is_load = options.calibration_type is CalibrationType.LOAD
+        return apply_thresholds(_with_given(placed) if is_load else placed, None, keep=is_load)
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads)
     calibrated = _choose_thresholds(Subject(optimized, placed, statistics, data, threads), options)
@@ -91,6 +95,21 @@ def _correct(calibrated: ir.Model, data: CalibrationData, options: CalibrationOp
         logger.info("Run calibration model with bias correction method with bias samples: %d.", samples)
         calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
     return calibrated
+
+
+def _with_given(placed: ir.Model) -> ir.Model:
+    """A copy of ``placed`` with the thresholds that the model's file brought, where they fit."""
+    model = placed.clone()
+    given = given_thresholds(model)
+    for node in calibration_nodes(model):
+        name = str(before_calibration(node.outputs[0]).name)
+        # What the file says of an image input holds behind the preprocessing that took its place.
+        thresholds = given.get(name, given.get(name.removeprefix(preprocess.PREFIX), ()))
+        weight = constant_of(node.inputs[0])
+        fits = weight is None or (read_calibration(node).axis == 0 and weight.shape[0] == len(thresholds))
+        if thresholds and fits and MARK_FIXED not in node.metadata_props:
+            set_thresholds(node, np.asarray(thresholds, np.float32))
+    return model
 
 
 def collect_for(

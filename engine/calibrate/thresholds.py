@@ -90,12 +90,12 @@ def apply_thresholds(
         if keep and read_calibration(node).thresholds.size:
             continue
         if _is_weight(node):
-            _set(node, _weight_thresholds(node))
+            set_thresholds(node, _weight_thresholds(node))
             continue
         if before_calibration(node.outputs[0]).name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
         values = _activation_thresholds(node, thresholds, outputs)
-        _set(node, np.asarray(values, np.float32))
+        set_thresholds(node, np.asarray(values, np.float32))
         if len(values) > 1:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
     return model
@@ -129,7 +129,8 @@ def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:
     return np.where(largest == 0, ZERO_WEIGHT_THRESHOLD, largest)
 
 
-def _set(node: ir.Node, thresholds: NDArray[np.float32]) -> None:
+def set_thresholds(node: ir.Node, thresholds: NDArray[np.float32]) -> None:
+    """Write ``thresholds``, float32, and the scales that follow from the type of ``node``."""
     scales = thresholds / np.float32(QMAX[attribute(node, "qtype", "int8")])
     node.attributes["thresholds"] = ir.AttrFloat32s("thresholds", thresholds.tolist())
     node.attributes["scales"] = ir.AttrFloat32s("scales", scales.tolist())

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
+from engine.frontend.prepared import take_out_calibration
 from engine.ir import load_model
 
 MIN_OPSET = 9
@@ -46,7 +47,8 @@ def load(
 
     Returns:
         A model that the full ONNX checker accepts, with static inferred shapes on every tensor whose shape follows from
-        the inputs, and a unique non-empty name on every node (``<OpType>_<index>`` where the file has none).
+        the inputs, and a unique non-empty name on every node (``<OpType>_<index>`` where the file has none). Nodes
+        ``HzCalibration`` are taken out (:mod:`engine.frontend.prepared`).
 
     Raises:
         ModelError: the file is missing, damaged, invalid, or an input stays dynamic.
@@ -57,6 +59,7 @@ def load(
     model = _read(path)
     check_versions(model, path)
     InlinePass()(model)
+    take_out_calibration(model)
     check_domains(model, path)
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
