@@ -135,7 +135,7 @@ def test_samples_are_sorted_by_number_and_counted(tmp_path: Path) -> None:
     for count in (0, 13):
         with pytest.raises(CalibrationDataError, match="1 to 12"):
             read_samples(model, tmp_path, count)
-    with pytest.raises(CalibrationDataError, match="no .npy files"):
+    with pytest.raises(CalibrationDataError, match=r"no \.npy files"):
         read_samples(model, os.fspath(tmp_path / "nowhere"))
 
 

@@ -1,0 +1,66 @@
+"""The modules that scripts import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from engine import debug
+from engine.compat import api
+from engine.errors import ConfigError
+from engine.simulate.session import HB_ONNXRuntime
+
+_MARK = "__ptqlab__"
+
+
+def install() -> None:
+    """Make ``horizon_tc_ui``, ``horizon_nn``, ``horizon_nn.debug`` and ``horizon_nn.api`` importable.
+
+    Calling it again changes nothing.
+
+    Raises:
+        ConfigError: the original packages are imported already.
+    """
+    content = _content()
+    for name in content:
+        found = sys.modules.get(name)
+        if found is not None and not hasattr(found, _MARK):
+            raise ConfigError(f"{name} is imported already from {getattr(found, '__file__', 'elsewhere')}")
+    modules = {name: _module(name, names) for name, names in content.items()}
+    for name, module in modules.items():
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(modules[parent], child, module)
+    for name, module in modules.items():
+        sys.modules.setdefault(name, module)
+
+
+def uninstall() -> None:
+    """Take away what :func:`install` added."""
+    for name in _content():
+        if hasattr(sys.modules.get(name), _MARK):
+            del sys.modules[name]
+
+
+def _content() -> dict[str, Mapping[str, Any]]:
+    """What each module holds; packages stand before their modules."""
+    functions = {name: getattr(debug, name) for name in debug.__all__}
+    runtime = {"HB_ONNXRuntime": HB_ONNXRuntime}
+    return {
+        "horizon_tc_ui": runtime,
+        "horizon_tc_ui.hb_onnxruntime": runtime,
+        "horizon_nn": {},
+        "horizon_nn.debug": functions,
+        "horizon_nn.api": {name: getattr(api, name) for name in api.__all__},
+    }
+
+
+def _module(name: str, content: Mapping[str, Any]) -> ModuleType:
+    module = ModuleType(name, "Look-alike of the original toolchain's module of this name, by ptqlab.")
+    if not content or any(other.startswith(f"{name}.") for other in _content()):
+        module.__path__ = []
+    module.__dict__.update(content)
+    module.__dict__.update({_MARK: True, "__all__": sorted(content)})
+    return module

@@ -1,0 +1,307 @@
+"""The Python samples of the original toolchain's documents run as printed.
+
+Only file names and the parts that the documents leave to the reader (how to read an image, what to do with the
+results) are filled in; lost indentation is restored; ``import cv2``, which two of them do not use, is left out.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
+from engine.config import InputSpec, InputType, Layout
+from engine.frontend import preprocess
+from engine.frontend.onnx import load
+from engine.ir import save_model
+from engine.optimize import optimize
+from engine.place import PlacementOptions, place
+from engine.quantize import quantize
+
+MARCH = "bayes-e"
+
+SENSITIVITY = """
+# Import debug module
+import horizon_nn.debug as dbg
+# Import log module
+import logging
+# When verbose=True, set log level to INFO first
+logging.getLogger().setLevel(logging.INFO)
+# Obtain node quantization sensitivity
+node_message = dbg.get_sensitivity_of_nodes(
+model_or_file='./calibrated_model.onnx',
+metrics=['cosine-similarity', 'mse'],
+calibrated_data='./calibration_data/',
+output_node=None,
+node_type='node',
+data_num=None,
+verbose=True,
+interested_nodes=None)
+"""
+ACC_ERROR = """
+# Import debug module
+import horizon_nn.debug as dbg
+dbg.plot_acc_error(
+save_dir='./',
+calibrated_data='./calibration_data/',
+model_or_file='./calibrated_model.onnx',
+{nodes},
+metric='cosine-similarity',
+average_mode={average})
+"""
+BY_SENSITIVITY = """
+# Import debug module
+import horizon_nn.debug as dbg
+# First use the quantization sensitivity sorting function to obtain node quantization sensitivity ranking in the model
+node_message = dbg.get_sensitivity_of_nodes(
+model_or_file='./calibrated_model.onnx',
+metrics='cosine-similarity',
+calibrated_data='./calibration_data/',
+output_node=None,
+node_type='node',
+verbose=False,
+interested_nodes=None)
+# node_message is a dictionary type with node names as keys
+nodes = list(node_message.keys())
+# Use nodes to specify non-quantized nodes for convenient usage
+dbg.plot_acc_error(
+save_dir='./',
+calibrated_data='./calibration_data/',
+model_or_file='./calibrated_model.onnx',
+non_quantize_node=[nodes[:1],nodes[:2]],
+metric='cosine-similarity',
+average_mode=True)
+"""
+DISTRIBUTION = """
+# Import debug module
+import horizon_nn.debug as dbg
+dbg.plot_distribution(
+save_dir='./',
+model_or_file='./calibrated_model.onnx',
+calibrated_data='./calibration_data',
+nodes_list=['317_HzCalibration', # Activation node
+'471_HzCalibration', # Weight node
+'Conv_2']) # Regular node
+"""
+CHANNELWISE = """
+# Import debug module
+import horizon_nn.debug as dbg
+dbg.get_channelwise_data_distribution(
+save_dir='./',
+model_or_file='./calibrated_model.onnx',
+calibrated_data='./calibration_data',
+nodes_list=['317_HzCalibration', '471_HzCalibration'],
+axis=None)
+"""
+RUNALL = """
+# Import debug module
+import horizon_nn.debug as dbg
+dbg.runall(model_or_file='calibrated_model.onnx',
+calibrated_data='calibration_data')
+"""
+RUNTIME = """
+# Load D-Robotics dependency libraries
+from horizon_tc_ui import HB_ONNXRuntime
+import numpy as np
+def your_custom_data_prepare(input_name):  # left to the reader
+    return np.full((1, 3, 8, 8), 100, np.uint8)
+# Prepare feed_dict for model inference
+def prepare_input_dict(input_names):
+    feed_dict = dict()
+    for input_name in input_names:
+        # your_custom_data_prepare represents your custom data
+        # Prepare data according to the input node type and layout requirements
+        feed_dict[input_name] = your_custom_data_prepare(input_name)
+    return feed_dict
+if __name__ == '__main__':
+    # Create inference Session
+    sess = HB_ONNXRuntime(model_file='image_quantized_model.onnx')
+    # Get input node names
+    input_names = [input.name for input in sess.get_inputs()]
+    # or
+    input_names = sess.input_names
+    # Get output node names
+    output_names = [output.name for output in sess.get_outputs()]
+    # or
+    output_names = sess.output_names
+    # Prepare model input data
+    feed_dict = prepare_input_dict(input_names)
+    # Start model inference; the return value is a list that corresponds one-to-one with output_names in order
+    # Input image types: (RGB/BGR/NV12/YUV444/GRAY)
+    outputs = sess.run(output_names, feed_dict, input_offset=128)
+    # Input data types: (FEATURE)
+    outputs = sess.run_feature(output_names, feed_dict, input_offset=0)
+"""
+VERIFY_FLOAT = """
+from horizon_tc_ui import HB_ONNXRuntime
+import numpy as np
+
+MODEL_PATH = 'source.onnx'  # left to the reader
+
+def preprocess(input_name):
+    # BGR->RGB、Resize、CenterCrop···
+    # HWC->CHW
+    # normalization
+    data = np.ones((1, 3, 8, 8), np.float32)  # left to the reader
+    return data
+
+def postprocess(model_output):
+    # 后处理
+    assert len(model_output) == 1  # left to the reader
+
+def main():
+    sess = HB_ONNXRuntime(model_file=MODEL_PATH)
+    input_names = [input.name for input in sess.get_inputs()]
+    output_names = [output.name for output in sess.get_outputs()]
+    feed_dict = dict()
+    for input_name in input_names:
+        feed_dict[input_name] = preprocess(input_name)
+
+    outputs = sess.run_feature(output_names, feed_dict, input_offset=0)
+
+    postprocess(outputs)
+
+if __name__ == '__main__':
+    main()
+"""
+VERIFY_CONVERTED = """
+from horizon_tc_ui import HB_ONNXRuntime
+import numpy as np
+
+MODEL_PATH = 'image_quantized_model.onnx'  # left to the reader
+
+def preprocess(input_name):
+    # BGR->RGB、Resize、CenterCrop···
+    # HWC->CHW
+    # input_type_train->input_type_rt*(
+    # normalization
+    #-128
+    data = np.full((1, 3, 8, 8), -28, np.int8)  # left to the reader
+    return data
+
+def postprocess(model_output):
+    assert len(model_output) == 1  # left to the reader
+
+
+def main():
+    sess = HB_ONNXRuntime(model_file=MODEL_PATH)
+    input_names = [input.name for input in sess.get_inputs()]
+    output_names = [output.name for output in sess.get_outputs()]
+    feed_dict = dict()
+    for input_name in input_names:
+        feed_dict[input_name] = preprocess(input_name)
+    outputs = sess.run_feature(output_names, feed_dict, input_offset=0)
+    outputs = sess.hb_session.run(output_names, feed_dict)
+    postprocess(outputs)
+
+if __name__ == '__main__':
+    main()
+"""
+WALKTHROUGH = """
+import numpy as np
+output_name, input_name = 'out', 'image'  # left to the reader
+image_data = np.full((1, 3, 8, 8), 100, np.uint8)
+class FLAGS:
+    model = 'image_quantized_model.onnx'
+from horizon_tc_ui import HB_ONNXRuntime
+sess = HB_ONNXRuntime(model_file=FLAGS.model)
+output = sess.run([output_name], {input_name: image_data})
+"""
+SAMPLES = {
+    "sensitivity": (SENSITIVITY, ()),
+    "quantize one": (
+        ACC_ERROR.format(nodes="quantize_node=['Conv_2', 'Conv_90']", average=False),
+        ("accumulated_error",),
+    ),
+    "quantize some": (
+        ACC_ERROR.format(nodes="quantize_node=[['Conv_2'], ['Conv_2', 'Conv_90']]", average=False),
+        ("accumulated_error",),
+    ),
+    "not one": (
+        ACC_ERROR.format(nodes="non_quantize_node=['Conv_2', 'Conv_90']", average=True),
+        ("accumulated_error",),
+    ),
+    "not some": (
+        ACC_ERROR.format(nodes="non_quantize_node=[['Conv_2'], ['Conv_2', 'Conv_90']]", average=False),
+        ("accumulated_error",),
+    ),
+    "by kind": (ACC_ERROR.format(nodes="quantize_node=['weight','activation']", average=False), ("accumulated_error",)),
+    "by sensitivity": (BY_SENSITIVITY, ("accumulated_error",)),
+    "distribution": (
+        DISTRIBUTION,
+        ("317_HzCalibration_distribution", "471_HzCalibration_distribution", "Conv_2_distribution"),
+    ),
+    "channelwise": (CHANNELWISE, ("317_HzCalibration_channels", "471_HzCalibration_channels")),
+    "runall": (RUNALL, ("ranking_weight", "curves_Accumulated_error")),
+    "runtime": (RUNTIME, ()),
+    "verify float": (VERIFY_FLOAT, ()),
+    "verify converted": (VERIFY_CONVERTED, ()),
+    "walkthrough": (WALKTHROUGH, ()),
+}
+
+
+def network() -> onnx.ModelProto:
+    """Two convolutions that have the names of the printed samples."""
+    rng = np.random.default_rng(0)
+    weights = {"first": (6, 3, 3, 3), "471": (4, 6, 3, 3)}
+    return helper.make_model(
+        helper.make_graph(
+            [
+                helper.make_node("Conv", ["image", "first"], ["c"], "Conv_2", pads=[1, 1, 1, 1]),
+                helper.make_node("Relu", ["c"], ["317"], "Relu_3"),
+                helper.make_node("Conv", ["317", "471"], ["out"], "Conv_90", pads=[1, 1, 1, 1]),
+            ],
+            "two",
+            [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 8, 8])],
+            [helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, 4, 8, 8])],
+            [
+                numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+                for name, shape in weights.items()
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 11)],
+        ir_version=8,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything that the samples read, called as they call it."""
+    folder = tmp_path_factory.mktemp("samples")
+    onnx.save(network(), folder / "source.onnx")
+    data = np.random.default_rng(1).standard_normal((3, 3, 8, 8)).astype(np.float32)
+    (folder / "calibration_data" / "image").mkdir(parents=True)
+    for index, sample in enumerate(data):
+        np.save(folder / "calibration_data" / "image" / f"{index}.npy", sample[None])
+    image = InputSpec(name="image", type_train=InputType.RGB, layout_train=Layout.NCHW, type_rt=InputType.RGB)
+    for name, inputs in (("", []), ("image_", [image])):
+        optimized = optimize(preprocess.insert(load(folder / "source.onnx"), inputs), MARCH)
+        placed = place(optimized, MARCH, PlacementOptions()).model
+        statistics = collect(optimized, calibration_tensors(placed), {"image": data}, StatisticsOptions())
+        calibrated = calibrate(placed, statistics, CalibrationOptions())
+        save_model(calibrated, folder / f"{name}calibrated_model.onnx")
+        save_model(quantize(calibrated, MARCH), folder / f"{name}quantized_model.onnx")
+    return folder
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_sample_runs_as_printed(name: str, folder: Path) -> None:
+    text, pictures = SAMPLES[name]
+    script = folder / f"{name.replace(' ', '_')}.py"
+    script.write_text(text, "utf-8")
+    command = [sys.executable, "-m", "engine.compat", script.name]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for picture in pictures:
+        assert (folder / f"{picture}.png").stat().st_size > 1000
+    if name == "sensitivity":
+        rows = [line.split() for line in done.stdout.splitlines()[3:]]
+        assert {row[0] for row in rows} >= {"Conv_2", "Conv_90"}
+    if name == "runall":
+        assert "Conv_2" in (folder / "accuracy_debug.html").read_text("utf-8")
