@@ -708,6 +708,7 @@ def check_implemented(config: Config, calibration_types: Collection[str]) -> Non
 
 
 OWN_OPTIMIZATIONS = (
+    "order_independent_kl",
     "mse_thresholds",
     "nodewise_methods",
     "adaptive_rounding",

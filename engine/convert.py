@@ -51,7 +51,14 @@ logger = logging.getLogger(__name__)
 
 ADDED_NODE = "added by the conversion where a float tensor changes its layout or rank"
 """Reason of CPU nodes that the float network does not have."""
-CALIBRATION_SWITCHES = ("asymmetric", "bias_correction", "mse_thresholds", "nodewise_methods", "adaptive_rounding")
+CALIBRATION_SWITCHES = (
+    "asymmetric",
+    "bias_correction",
+    "order_independent_kl",
+    "mse_thresholds",
+    "nodewise_methods",
+    "adaptive_rounding",
+)
 """Options of ``optimization`` that are fields of :class:`CalibrationOptions`."""
 
 NOT_IN_RUNTIME = frozenset(

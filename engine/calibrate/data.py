@@ -11,8 +11,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from tokenize import TokenError
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx_ir as ir
@@ -279,12 +281,27 @@ def _read_raw(file: Path, raw_type: str) -> Array:
 
 def _read_npy(file: Path) -> Array:
     try:
-        array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        with file.open("rb") as stream:
+            _check_npy_header(stream, file)
+            stream.seek(0)
+            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    except _BAD_NPY as error:
         raise CalibrationDataError(f"{file}: not a readable .npy file ({error})") from error
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
-        raise CalibrationDataError(f"{file}: must hold one array of numbers")
-    return array
+
+
+_BAD_NPY = (OSError, ValueError, TypeError, SyntaxError, TokenError, EOFError, MemoryError, RecursionError)
+"""What numpy raises for damaged headers, which it parses as Python literals."""
+
+
+def _check_npy_header(stream: BinaryIO, file: Path) -> None:
+    """Refuse what is no array of numbers, or holds less than it says, before anything is allocated."""
+    version = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(stream)
+    if dtype.kind not in "fiub":
+        raise CalibrationDataError(f"{file}: must hold one array of numbers, it holds {dtype}")
+    if min(shape, default=1) < 0 or prod(shape) * dtype.itemsize > file.stat().st_size - stream.tell():
+        raise CalibrationDataError(f"{file}: holds less than its shape {shape} of {dtype} needs")
 
 
 def _shaped(array: Array, shape: Shape, file: Path, raw_type: str) -> Array:

@@ -30,6 +30,7 @@ class CalibrationOptions(BaseModel):
         max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
         per_channel: one threshold per channel for the tensors that :func:`engine.calibrate.channels.equalizable` names.
         asymmetric: unsigned integers for the tensors that :func:`engine.calibrate.asymmetric.unsigned_tensors` names.
+        order_independent_kl: of ours: histograms over the range of all samples instead of the first 8.
         mse_thresholds: of ours: thresholds of least square error in place of the method's.
         nodewise_methods: of ours: a method per tensor (:func:`engine.calibrate.nodewise.choose_per_tensor`).
         adaptive_rounding: of ours: weights rounded by :func:`engine.calibrate.rounding.round_weights`.
@@ -42,6 +43,7 @@ class CalibrationOptions(BaseModel):
     max_percentile: float = 1.0
     per_channel: bool = False
     asymmetric: bool = False
+    order_independent_kl: bool = False
     mse_thresholds: bool = False
     nodewise_methods: bool = False
     adaptive_rounding: bool = False

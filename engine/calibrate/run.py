@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.bias import BIAS_SAMPLES, correct_biases
-from engine.calibrate.collection import StatisticsOptions, collect
+from engine.calibrate.collection import HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import Kernels
 from engine.calibrate.methods import CalibrationOptions, method_of
@@ -121,7 +121,8 @@ def collect_for(
     threads: int | None = None,
 ) -> Statistics:
     """Statistics that serve ``options`` on every one of the placed models ``placements``."""
-    wanted = StatisticsOptions.covering(candidates_of(options), kernels=Kernels.PLAIN, threads=threads)
+    rule = HistogramRule.ORDER_INDEPENDENT if options.order_independent_kl else HistogramRule.REFERENCE
+    wanted = StatisticsOptions.covering(candidates_of(options), rule, kernels=Kernels.PLAIN, threads=threads)
     tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
     return collect(optimized, tensors, data, wanted)
 

@@ -130,3 +130,30 @@ def test_sensitivities_cover_every_node_that_reads_calibrated_tensors() -> None:
     found = sensitivities(calibrated, {"x": DATA["x"][:2]})
     assert found.keys() == calibrations_by_node(calibrated).keys()
     assert all(0.9 < value <= 1.0 + 1e-9 for value in found.values())
+
+
+def test_kl_depends_on_the_order_unless_told_not_to() -> None:
+    model = residual()
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    growing = {"x": DATA["x"] * np.linspace(0.2, 3, 10, dtype=np.float32).reshape(-1, 1, 1, 1)}
+    falling = {"x": growing["x"][::-1].copy()}
+
+    def found(data: dict[str, np.ndarray], **options: object) -> dict[str, list[float]]:
+        chosen = CalibrationOptions.model_validate({"calibration_type": "kl", **options})
+        return thresholds(run_calibration(model, placed, ArrayData(data), chosen))
+
+    assert found(growing) != found(falling)
+    assert found(growing, order_independent_kl=True) == found(falling, order_independent_kl=True)
+
+
+@pytest.mark.parametrize("option", ["mse_thresholds", "nodewise_methods"])
+def test_own_methods_do_not_fit_searches(option: str) -> None:
+    with pytest.raises(ValueError, match=f"{option} need calibration_type max or kl"):
+        CalibrationOptions.model_validate({"calibration_type": "default", option: True})
+
+
+@pytest.mark.parametrize("options", [{"mse_thresholds": True}, {"nodewise_methods": True}, {"adaptive_rounding": True}])
+def test_own_options_are_no_worse_by_far(options: dict[str, object]) -> None:
+    expected = FloatSession(residual()).run(DATA)["y"]
+    errors = [float(((FloatSession(m).run(DATA)["y"] - expected) ** 2).mean()) for m in (run(**options), run())]
+    assert errors[0] < 2 * errors[1]
