@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import engine.compat.api as api
 from engine import debug
-from engine.compat import api
 from engine.errors import ConfigError
 from engine.simulate.session import HB_ONNXRuntime
 

@@ -1,8 +1,8 @@
 """The accuracy debugger: which nodes of a calibrated model lose accuracy, and why."""
 
-from engine.debug.accumulation import plot_acc_error
 from engine.debug.analysis import (
     get_channelwise_data_distribution,
+    plot_acc_error,
     plot_distribution,
     runall,
     sensitivity_analysis,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from engine.debug.data import Array, Samples, read_samples
-from engine.debug.metrics import Metric, parse_metrics
-from engine.debug.model import DebugModel, ModelOrFile
-from engine.debug.sensitivity import Tally, require_data
+from engine.debug.data import Array
+from engine.debug.metrics import Metric
+from engine.debug.model import DebugModel
+from engine.debug.sensitivity import Tally
 from engine.debug.variants import Variant, VariantRunner
 from engine.errors import ConfigError
 
@@ -46,47 +45,6 @@ class Curves:
     nodes: tuple[str, ...]
     metric: Metric
     curves: tuple[Curve, ...]
-
-
-def plot_acc_error(
-    save_dir: str | os.PathLike[str] = ".",
-    calibrated_data: Samples | None = None,
-    model_or_file: ModelOrFile | None = None,
-    quantize_node: NodeLists | None = None,
-    non_quantize_node: NodeLists | None = None,
-    metric: str = "cosine-similarity",
-    average_mode: bool = False,
-) -> Curves:
-    """Draw the accumulated error of partly quantised models over their nodes: a PNG and an interactive page.
-
-    Args:
-        save_dir: folder of ``accumulated_error.png`` and ``.html``.
-        calibrated_data: folder of samples, or arrays by input name.
-        model_or_file: calibrated model.
-        quantize_node: what to quantise: names, each alone, or nested lists, each together. ``weight`` and
-            ``activation`` stand for all calibration nodes of that kind.
-        non_quantize_node: what not to quantise, everything else being quantised; in the same forms.
-        metric: see :class:`~engine.debug.metrics.Metric`.
-        average_mode: the n-th value is the mean over the first n nodes.
-
-    Returns:
-        What was drawn.
-
-    Raises:
-        ConfigError: neither or both node lists are given, or a name is not allowed.
-        CalibrationDataError: there are no such data.
-    """
-    from engine.debug.plots import draw_curves  # matplotlib and plotly are slow to import
-
-    if model_or_file is None:
-        raise ConfigError("model_or_file is required: a calibrated model")
-    model = DebugModel(model_or_file)
-    feed = read_samples(model.model, require_data(calibrated_data))
-    (chosen,) = parse_metrics(metric)
-    found = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), chosen)
-    found = averaged(found) if average_mode else found
-    draw_curves(found, save_dir)
-    return found
 
 
 def requested_variants(

@@ -4,44 +4,58 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from engine.debug.accumulation import NodeLists, accumulated_error, averaged, requested_variants
+from engine.debug.accumulation import Curves, NodeLists, accumulated_error, averaged, requested_variants
 from engine.debug.data import Array, Samples, read_samples
 from engine.debug.distribution import Channels, Distribution, channels, distributions
 from engine.debug.metrics import Metric, parse_metrics
 from engine.debug.model import DebugModel, ModelOrFile, NodeType
-from engine.debug.sensitivity import Scores, parse_node_type, require_data, score, sensitivities, table
-from engine.debug.variants import Variant
+from engine.debug.partial import PartialQuantisation, partial_quantisation
+from engine.debug.sensitivity import parse_node_type, require_data, sensitivities, table
 from engine.errors import ConfigError
 
 TOP = 5
 """Nodes of each kind that :func:`runall` draws."""
 
 
-@dataclass(frozen=True)
-class PartialQuantisation:
-    """How much accuracy comes back where sensitive nodes are not quantised.
+def plot_acc_error(
+    save_dir: str | os.PathLike[str] = ".",
+    calibrated_data: Samples | None = None,
+    model_or_file: ModelOrFile | None = None,
+    quantize_node: NodeLists | None = None,
+    non_quantize_node: NodeLists | None = None,
+    metric: str = "cosine-similarity",
+    average_mode: bool = False,
+) -> Curves:
+    """Draw the accumulated error of partly quantised models over their nodes: a PNG and an interactive page.
 
-    Attributes:
-        metric: what is measured at the outputs.
-        scores: metric of every node quantised alone, the worst first.
-        sensitive: the nodes below the threshold, the worst first.
-        causes: by sensitive node: ``weight`` or ``activation``, whichever alone does more harm.
-        baseline: everything quantised.
-        single: everything but the n-th sensitive node quantised.
-        cumulative: everything but the first n sensitive nodes quantised.
+    Args:
+        save_dir: folder of ``accumulated_error.png`` and ``.html``.
+        calibrated_data: folder of samples, or arrays by input name.
+        model_or_file: calibrated model.
+        quantize_node: what to quantise: names, each alone, or nested lists, each together. ``weight`` and
+            ``activation`` stand for all calibration nodes of that kind.
+        non_quantize_node: what not to quantise, everything else being quantised; in the same forms.
+        metric: see :class:`~engine.debug.metrics.Metric`.
+        average_mode: the n-th value is the mean over the first n nodes.
+
+    Returns:
+        What was drawn.
+
+    Raises:
+        ConfigError: neither or both node lists are given, or a name is not allowed.
+        CalibrationDataError: there are no such data.
     """
+    from engine.debug.plots import draw_curves  # matplotlib and plotly are slow to import
 
-    metric: Metric
-    scores: Scores
-    sensitive: tuple[str, ...]
-    causes: Mapping[str, str]
-    baseline: float
-    single: tuple[float, ...]
-    cumulative: tuple[float, ...]
+    model, feed = _opened(model_or_file, calibrated_data)
+    (chosen,) = parse_metrics(metric)
+    found = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), chosen)
+    found = averaged(found) if average_mode else found
+    draw_curves(found, save_dir)
+    return found
 
 
 def plot_distribution(
@@ -68,8 +82,8 @@ def plot_distribution(
     """
     from engine.debug.plots import draw_distribution
 
-    model, feed, names = _opened(model_or_file, calibrated_data, nodes_list)
-    found = distributions(model, feed, names)
+    names = _required(nodes_list)
+    found = distributions(*_opened(model_or_file, calibrated_data), names)
     for distribution in found:
         draw_distribution(distribution, save_dir)
     return found
@@ -100,8 +114,8 @@ def get_channelwise_data_distribution(
     """
     from engine.debug.plots import draw_channels
 
-    model, feed, names = _opened(model_or_file, calibrated_data, nodes_list)
-    found = channels(model, feed, names, axis)
+    names = _required(nodes_list)
+    found = channels(*_opened(model_or_file, calibrated_data), names, axis)
     for boxes in found:
         draw_channels(boxes, save_dir)
     return found
@@ -144,40 +158,18 @@ def sensitivity_analysis(
     return found
 
 
-def partial_quantisation(model: DebugModel, feed: Mapping[str, Array], pick_threshold: float) -> PartialQuantisation:
-    """As :func:`sensitivity_analysis`, without pictures."""
-    metric = Metric.COSINE
-    scores = sensitivities(model, feed, model.of_kind(NodeType.NODE), (metric,))
-    sensitive = tuple(name for name, row in scores.items() if row[metric] < pick_threshold)
-    groups = [model.groups[name] for name in sensitive]
-    without = [model.all - group for group in groups]
-    running = [model.all - frozenset[str]().union(*groups[: count + 1]) for count in range(len(groups))]
-    weights = [frozenset(name for name in group if model.kind(name) is NodeType.WEIGHT) for group in groups]
-    others = [group - weight for group, weight in zip(groups, weights, strict=True)]
-    variants: list[Variant] = [model.all, *without, *running, *weights, *others]
-    values = [row[metric] for row in score(model, feed, variants, (metric,), model.outputs)]
-    count = len(sensitive)
-    baseline, single, cumulative, by_weight, by_activation = (
-        values[0],
-        *(tuple(values[1 + part * count : 1 + (part + 1) * count]) for part in range(4)),
-    )
-    causes = {
-        name: NodeType.WEIGHT.value if weight < activation else NodeType.ACTIVATION.value
-        for name, weight, activation in zip(sensitive, by_weight, by_activation, strict=True)
-    }
-    return PartialQuantisation(metric, scores, sensitive, causes, baseline, single, cumulative)
-
-
-def _opened(
-    model_or_file: ModelOrFile | None, data: Samples | None, nodes: str | list[str] | None
-) -> tuple[DebugModel, dict[str, Array], list[str]]:
+def _opened(model_or_file: ModelOrFile | None, data: Samples | None) -> tuple[DebugModel, dict[str, Array]]:
     if model_or_file is None:
         raise ConfigError("model_or_file is required: a calibrated model")
+    model = DebugModel(model_or_file)
+    return model, read_samples(model.model, require_data(data))
+
+
+def _required(nodes: str | list[str] | None) -> list[str]:
     names = _as_list(nodes)
     if not names:
         raise ConfigError("nodes_list is required: names of nodes of the calibrated model")
-    model = DebugModel(model_or_file)
-    return model, read_samples(model.model, require_data(data)), names
+    return names
 
 
 def _as_list(names: str | Sequence[str] | None) -> list[str]:

@@ -17,10 +17,10 @@ from matplotlib.ticker import MaxNLocator
 from plotly.subplots import make_subplots
 
 from engine.debug.accumulation import Curves
-from engine.debug.analysis import PartialQuantisation
 from engine.debug.distribution import Channels, Distribution, Histogram
 from engine.debug.metrics import Metric
 from engine.debug.model import NodeType
+from engine.debug.partial import PartialQuantisation
 from engine.ir import write_atomically
 
 COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666")

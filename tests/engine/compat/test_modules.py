@@ -15,7 +15,7 @@ from engine.simulate.session import HB_ONNXRuntime, Session
 from tests.engine.debug.models import zoo
 
 
-@pytest.fixture()
+@pytest.fixture
 def installed() -> Iterator[None]:
     install()
     yield
