@@ -31,18 +31,22 @@ from tests.strategies.graphs import GraphCase, graph_cases
 Array = NDArray[Any]
 STRATEGIES = cases.quantised_operators()
 
+OPTIMISED = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+AS_WRITTEN = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+
 FLOAT_ROUNDING = {"softmax3"}
 """Golden cases whose float Softmax rounded otherwise where they were made; compared with our simulator instead."""
 
 
 class Exported:
-    """An exported model in stock ONNX Runtime with its default optimisations."""
+    """An exported model in stock ONNX Runtime, by default with all of its optimisations, as it is out of the box."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, level: ort.GraphOptimizationLevel = OPTIMISED) -> None:
         data = to_bytes(to_standard(model))
         self.proto = onnx.load_from_string(data)
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
+        options.graph_optimization_level = level
         self._session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
@@ -64,9 +68,9 @@ def assert_standard(proto: onnx.ModelProto) -> None:
     assert HORIZON_DOMAIN not in {opset.domain for opset in proto.opset_import}
 
 
-def check_golden(case: GoldenCase) -> None:
+def check_golden(case: GoldenCase, level: ort.GraphOptimizationLevel = OPTIMISED) -> None:
     model = load_model(case.model)
-    exported = Exported(model)
+    exported = Exported(model, level)
     assert_standard(exported.proto)
     simulator = Session(model, mode="reference") if str(case) in FLOAT_ROUNDING else None
     for inputs, expected in case.samples:
@@ -99,9 +103,10 @@ def test_every_operator_has_a_translation() -> None:
     assert set(TRANSLATIONS) == set(OPERATORS)
 
 
+@pytest.mark.parametrize("level", [OPTIMISED, AS_WRITTEN], ids=["optimised", "as_written"])
 @pytest.mark.parametrize("case", operator_cases(BUNDLED) + conversion_cases(BUNDLED), ids=str)
-def test_bundled_golden_case(case: GoldenCase) -> None:
-    check_golden(case)
+def test_bundled_golden_case(case: GoldenCase, level: ort.GraphOptimizationLevel) -> None:
+    check_golden(case, level)
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)
