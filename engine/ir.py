@@ -80,8 +80,12 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         if not proto.HasField("graph") or not proto.graph.output:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
         return ir.from_proto(proto)
-    except (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError, OSError, RuntimeError) as error:
+    except _UNREADABLE as error:
         raise ModelError(f"{path}: Error parsing message with type 'onnx.ModelProto' ({error})") from error
+
+
+_UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError, TypeError, OSError, RuntimeError)
+"""What the libraries raise for damaged files; ``TypeError`` for a location of external data that is no text."""
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:

@@ -217,7 +217,7 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
     return model
 
 
-_INVALID = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ir.serde.SerdeError)
+_INVALID = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ir.serde.SerdeError, ValueError)
 """What the libraries raise for a model that breaks ONNX's rules."""
 
 

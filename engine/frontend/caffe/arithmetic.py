@@ -141,14 +141,16 @@ def batch_norm(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[i
     channels = shape[1] if len(shape) > 1 else 1
     factor = float(blob(layer, 2, (1,))[0])
     inverse = np.float32(0.0 if factor == 0.0 else 1.0 / factor)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, variance = (blob(layer, index, (channels,)) * inverse for index in (0, 1))
     ones = np.ones(channels, np.float32)
     operands = [
         graph.constant(array, f"{layer.name}_{part}")
         for part, array in (
             ("scale", ones),
             ("bias", 0 * ones),
-            ("mean", blob(layer, 0, (channels,)) * inverse),
-            ("variance", blob(layer, 1, (channels,)) * inverse),
+            ("mean", mean),
+            ("variance", variance),
         )
     ]
     return [graph.op("BatchNormalization", [value, *operands], shape, layer.name, epsilon=float(options.eps))]
