@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
-from engine.compile.memory import Memory
+from engine.compile.memory import UNLIMITED, Memory, Overlap
 from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Device, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
@@ -169,41 +169,43 @@ def compile_model(
     segments = partition(quantized.graph)
     on_bpu = [segment for segment in segments if segment.device is Device.BPU]
     block = _weight_block(march)
-    memory = memory_of(load_latency(march), options.optimize_level)
+    memory = memory_of(load_latency(march), options)
     nv12 = {spec.name for spec in saved_inputs(quantized) if spec.type_rt is InputType.NV12}
     schedules = tuple(
-        schedule_of(segment, f"{name}_subgraph_{k}", block, memory, nv12) for k, segment in enumerate(on_bpu)
+        schedule_of(segment, f"{name}_subgraph_{k}", block, memory, nv12).on_cores(options.core_num)
+        for k, segment in enumerate(on_bpu)
     )
     return CompiledModel(name, march, options, quantized, segments, schedules)
 
 
-def memory_of(latency: Latency, level: OptimizeLevel) -> Memory:
-    """On-chip memory that an optimisation level uses: none, whole maps only, or fused layers too."""
-    match level:
+def memory_of(latency: Latency, options: CompileOptions) -> Memory:
+    """On-chip memory that an optimisation level uses: none, whole maps only, or fused layers too.
+
+    Without fused layers inputs (O0) and outputs are rearranged over DDR. ``compile_mode: bandwidth`` sends no map
+    through DDR: what does not fit is computed again (``docs/performance_model.md``).
+    """
+    relay = latency.output_relay
+    match options.optimize_level:
         case OptimizeLevel.O0:
-            return Memory(group_bytes=0, map_bytes=0)
+            return Memory(0, 0, relay_inputs=True, relay_outputs=relay.rows, overlap=Overlap.NONE)
         case OptimizeLevel.O1:
-            return Memory(group_bytes=0, map_bytes=latency.map_bytes)
+            overlap = Overlap.BORDERS if relay.keeps else Overlap.NONE
+            return Memory(0, latency.map_bytes, relay_outputs=relay.rows, relay_above=relay.keeps, overlap=overlap)
         case OptimizeLevel.O2 | OptimizeLevel.O3:
-            return Memory(group_bytes=latency.group_bytes, map_bytes=latency.map_bytes)
+            thrifty = options.compile_mode is CompileMode.BANDWIDTH
+            return Memory(latency.group_bytes, UNLIMITED if thrifty else latency.map_bytes)
 
 
 def check_options(options: CompileOptions, quantized: ir.Model, march: str) -> None:
-    """Refuse what the model or ``march`` cannot do, and what is documented but not built yet.
+    """Refuse what the model or ``march`` cannot do.
 
     Raises:
         ConfigError: ``input_source`` names an unknown input, or an input too large for the resizer.
-        UnsupportedError: ``core_num`` exceeds the march's cores, or a setting is not built yet.
+        UnsupportedError: ``core_num`` exceeds the march's cores.
     """
     cores = load_latency(march).cores
     if options.core_num > cores:
         raise UnsupportedError(f"core_num is {options.core_num}; march {march} supports {cores} per frame")
-    if options.core_num > 1:
-        raise UnsupportedError(f"core_num is {options.core_num}: only 1 is supported yet")
-    if options.max_time_per_fc:
-        raise UnsupportedError(f"max_time_per_fc is {options.max_time_per_fc}: only 0 (no limit) is supported yet")
-    if options.compile_mode is CompileMode.BANDWIDTH and march == _OTHER_BANDWIDTH_SCHEDULE:
-        raise UnsupportedError(f"compile_mode bandwidth is not supported yet on march {march}; use latency")
     inputs = {value.name: shape_of(value) for value in quantized.graph.inputs}
     for name, source in options.input_source.items():
         if name not in inputs:
@@ -215,8 +217,6 @@ def check_options(options: CompileOptions, quantized: ir.Model, march: str) -> N
 
 _RESIZER_PIXELS = 18_432
 """Bound on height x width of an input that comes from the resizer (``input_source``)."""
-_OTHER_BANDWIDTH_SCHEDULE = "bernoulli2"
-"""The march whose schedule depends on ``compile_mode``; on the others it changes nothing (LATENCY.md)."""
 
 
 def load(path: str | os.PathLike[str]) -> CompiledModel:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from engine.compile.layers import Layer, LayerKind
 from engine.compile.packing import round_up
 from engine.march.latency import RowPadding
 
 _NEVER = 1 << 60
+UNLIMITED = 1 << 60
+"""Bytes that every map fits."""
 
 _ROWS = 8
 """Rows of every map that layers fused row by row hold at a time; cancels out against the fitted ``group_bytes``."""
@@ -20,6 +23,15 @@ _IMAGE_CHANNELS = 4
 """Maps with at most so many channels are images, whose channels are not padded in DDR."""
 
 
+class Overlap(StrEnum):
+    """Which loads and stores go on while layers compute."""
+
+    NONE = "none"
+    BORDERS = "borders"
+    """Inputs, weights and outputs; not what passes through DDR within the subgraph."""
+    ALL = "all"
+
+
 @dataclass(frozen=True)
 class Memory:
     """On-chip memory as the compiler may use it.
@@ -27,10 +39,18 @@ class Memory:
     Attributes:
         group_bytes: bytes for the rows that fused layers work on; 0: every layer is a group of its own.
         map_bytes: bytes for whole feature maps that one group leaves to a later one; 0: they go through DDR.
+        relay_inputs: whether inputs are rearranged over DDR before they are used.
+        relay_outputs: row multiples of the passes over DDR that rearrange outputs larger than ``relay_above`` bytes.
+        relay_above: see ``relay_outputs``.
+        overlap: what of the traffic goes on while layers compute.
     """
 
     group_bytes: int
     map_bytes: int
+    relay_inputs: bool = False
+    relay_outputs: tuple[int, ...] = ()
+    relay_above: int = 0
+    overlap: Overlap = Overlap.ALL
 
 
 def fused_groups(layers: Sequence[Layer], memory: Memory) -> tuple[tuple[int, ...], ...]:
@@ -69,7 +89,7 @@ def spilled_tensors(
     spilled: dict[str, None] = {}
     for position, layer in enumerate(layers):
         leaves_group = any(group_of[use] != group_of[position] for use in uses.get(layer.output, ()))
-        if leaves_group and not _is_view(layer):
+        if leaves_group and not (memory.map_bytes and _is_view(layer)):
             alive[layer.output] = activation_bytes(layer.output_shape, layer.output_bits)
         alive = {name: size for name, size in alive.items() if _next_use(uses[name], position) < _NEVER}
         while sum(alive.values()) > memory.map_bytes:
@@ -78,6 +98,22 @@ def spilled_tensors(
             spilled[victim] = None
     leaving = set(outputs)
     return tuple(name for name in spilled if name not in leaving)
+
+
+def relaid_bytes(
+    layers: Sequence[Layer], inputs: Sequence[str], outputs: Sequence[str], memory: Memory
+) -> dict[str, int]:
+    """Bytes by which inputs and outputs of a subgraph, by name, pass through DDR once more to be rearranged."""
+    relaid: dict[str, int] = {}
+    for layer in layers:
+        for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
+            if memory.relay_inputs and name in inputs:
+                relaid[name] = activation_bytes(shape, layer.input_bits)
+        if layer.output in outputs:
+            sizes = [activation_bytes(layer.output_shape, layer.output_bits, rows) for rows in memory.relay_outputs]
+            if sum(sizes[:1]) > memory.relay_above:
+                relaid[layer.output] = sum(sizes)
+    return relaid
 
 
 def _row_bytes(layer: Layer) -> dict[str, int]:
@@ -90,12 +126,12 @@ def _first_rows(shape: Sequence[int]) -> tuple[int, ...]:
     return (*shape[:1], min(shape[1], _ROWS), *shape[2:]) if len(shape) == 4 else tuple(shape)
 
 
-def activation_bytes(shape: Sequence[int], bits: int) -> int:
-    """Bytes of a feature map on the chip: rows padded to 8 pixels, channels to 8 (NHWC)."""
+def activation_bytes(shape: Sequence[int], bits: int, row: int = 8) -> int:
+    """Bytes of a feature map on the chip: rows padded to multiples of ``row`` pixels, channels to 8 (NHWC)."""
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
     batch, height, width, channels = shape
-    return batch * height * round_up(width, 8) * round_up(channels, 8) * bits // 8
+    return batch * height * round_up(width, row) * round_up(channels, 8) * bits // 8
 
 
 def ddr_bytes(shape: Sequence[int], bits: int, padding: RowPadding) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Annotated
 
 import onnx_ir as ir
+from pydantic import Field
 
 from engine.compile.layers import Layer, layers_of, through_layout
-from engine.compile.memory import Memory, fused_groups, spilled_tensors
+from engine.compile.memory import Memory, Overlap, fused_groups, relaid_bytes, spilled_tensors
 from engine.compile.packing import Block
 from engine.compile.partition import Segment
-from engine.compile.records import Record, TensorRecord
+from engine.compile.records import Name, Record, Size, TensorRecord
 from engine.ir import shape_of
 
 
@@ -30,7 +32,9 @@ class Schedule(Record):
         layers: in running order.
         groups: positions of layers that run row by row together.
         spilled: tensors inside the subgraph that are stored to DDR and loaded again.
-        prefetch: whether a group loads while the one before it computes.
+        relaid: bytes by which inputs and outputs pass through DDR once more to be rearranged.
+        overlap: what of the traffic goes on while layers compute.
+        cores: cores that share a frame, each with its part of the rows of every layer and with all weights.
     """
 
     name: str
@@ -39,7 +43,13 @@ class Schedule(Record):
     layers: tuple[Layer, ...]
     groups: tuple[tuple[int, ...], ...] = ()
     spilled: tuple[str, ...] = ()
-    prefetch: bool = True
+    relaid: dict[Name, Size] = Field(default={})
+    overlap: Overlap = Overlap.ALL
+    cores: Annotated[int, Field(ge=1, le=16)] = 1
+
+    def on_cores(self, cores: int) -> Schedule:
+        """The same schedule for ``cores`` cores; they wait for each other after every layer."""
+        return self if cores == 1 else self.model_copy(update={"cores": cores, "overlap": Overlap.NONE})
 
 
 def schedule_of(
@@ -74,7 +84,8 @@ def schedule_layers(
         layers=layers,
         groups=groups,
         spilled=spilled,
-        prefetch=memory.group_bytes > 0,
+        relaid=relaid_bytes(layers, [tensor.name for tensor in inputs], outputs, memory),
+        overlap=memory.overlap,
     )
 
 

@@ -25,7 +25,7 @@ import yaml
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from engine.compile.compiler import OptimizeLevel, memory_of
+from engine.compile.compiler import CompileOptions, OptimizeLevel, memory_of
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
@@ -90,7 +90,9 @@ def cases_of(rows: Iterable[Row], latency: Latency) -> list[Case]:
     found = []
     for row in rows:
         if row.core_num == 1 and row.compile_mode == "latency":
-            schedule = schedule_of_row(row, latency, memory_of(latency, OptimizeLevel(row.optimize_level)))
+            schedule = schedule_of_row(
+                row, latency, memory_of(latency, CompileOptions(optimize_level=OptimizeLevel(row.optimize_level)))
+            )
             if schedule is not None:
                 found.append((row, schedule))
     return found

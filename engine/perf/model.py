@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.compile.layers import Layer, LayerKind
-from engine.compile.memory import ddr_bytes
+from engine.compile.memory import Overlap, ddr_bytes
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.march.latency import Alignment, Fitted, Latency, RowPadding
@@ -33,37 +33,59 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(self.loaded + other.loaded, self.stored + other.stored)
 
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(self.loaded - other.loaded, self.stored - other.stored)
+
 
 @dataclass(frozen=True)
 class Cost:
-    """What one layer takes: computing time in microseconds if nothing else happened, and traffic."""
+    """What one layer takes: computing time in microseconds if nothing else happened, and traffic.
+
+    Attributes:
+        compute_us: computing time.
+        traffic: all of it.
+        detour: the part of ``traffic`` by which maps pass through DDR within the subgraph.
+    """
 
     compute_us: float
     traffic: Traffic
+    detour: Traffic = Traffic()
 
 
 def layer_costs(schedule: Schedule, latency: Latency) -> tuple[Cost, ...]:
     """Costs of the layers of a subgraph, in running order."""
     inputs = {tensor.name for tensor in schedule.inputs}
     return tuple(
-        Cost(compute_us(layer, latency, inputs), traffic)
-        for layer, traffic in zip(schedule.layers, _traffic(schedule, latency), strict=True)
+        Cost(compute_us(layer, latency, inputs) / schedule.cores, straight + detour, detour)
+        for layer, (straight, detour) in zip(schedule.layers, _traffic(schedule, latency), strict=True)
     )
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:
-    """Latency of a subgraph in microseconds: fixed costs, and its groups, which overlap only with prefetching."""
-    groups = [range(len(costs))] if schedule.prefetch else schedule.groups
-    working = sum(_pipelined_us([costs[position] for position in group], fitted) for group in groups)
-    return fitted.fixed_us + fitted.layer_us * len(costs) + working
-
-
-def _pipelined_us(costs: Sequence[Cost], fitted: Fitted) -> float:
-    """The busiest engine, and the exposed part of the others."""
+    """Latency of a subgraph in microseconds: fixed costs, and its engines as far as they overlap."""
+    computing = sum(cost.compute_us for cost in costs)
     traffic = sum((cost.traffic for cost in costs), Traffic())
-    engines = (load_us(traffic, fitted), sum(cost.compute_us for cost in costs), store_us(traffic, fitted))
+    fixed = fitted.fixed_us + fitted.layer_us * len(costs)
+    match schedule.overlap:
+        case Overlap.NONE:
+            return fixed + computing + transfer_us(traffic, fitted)
+        case Overlap.BORDERS:
+            detours = sum((cost.detour for cost in costs), Traffic())
+            return fixed + _pipelined_us(computing, traffic - detours, fitted) + transfer_us(detours, fitted)
+        case Overlap.ALL:
+            return fixed + _pipelined_us(computing, traffic, fitted)
+
+
+def _pipelined_us(computing: float, traffic: Traffic, fitted: Fitted) -> float:
+    """The busiest engine, and the exposed part of the others."""
+    engines = (load_us(traffic, fitted), computing, store_us(traffic, fitted))
     tiles: float = ((traffic.loaded + traffic.stored) / fitted.pipeline_bytes) ** fitted.pipeline_power
     return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)
+
+
+def transfer_us(traffic: Traffic, fitted: Fitted) -> float:
+    """Time to load and store, one after the other."""
+    return load_us(traffic, fitted) + store_us(traffic, fitted)
 
 
 def load_us(traffic: Traffic, fitted: Fitted) -> float:
@@ -149,26 +171,35 @@ def _type_factor(layer: Layer, fitted: Fitted) -> float:
     return fitted.int16_factor if layer.input_bits > 8 else 1.0
 
 
-def _traffic(schedule: Schedule, latency: Latency) -> list[Traffic]:
-    """Traffic of each layer: its weights, the inputs and spilled maps that it is the first to read, what it stores."""
+def _traffic(schedule: Schedule, latency: Latency) -> list[tuple[Traffic, Traffic]]:
+    """Traffic of each layer: weights, inputs that it is the first to read and outputs; spilled and rearranged maps."""
     inputs = {tensor.name: tensor for tensor in schedule.inputs}
-    stored = set(schedule.outputs) | set(schedule.spilled)
-    padding = dict.fromkeys(stored, latency.output_row)
-    padding.update(dict.fromkeys(schedule.spilled, _ON_CHIP_ROWS))
+    outputs, spilled = set(schedule.outputs), set(schedule.spilled)
     widths = {layer.output: layer.output_bits for layer in schedule.layers}
     loaded_once: set[str] = set()
     result = []
     for layer in schedule.layers:
-        loaded = layer.weight_bytes + layer.parameter_bytes
+        straight, detour = Traffic(schedule.cores * (layer.weight_bytes + layer.parameter_bytes)), Traffic()
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if name in inputs and name not in loaded_once:
-                loaded += _input_bytes(inputs[name], latency.input_row)
+                straight += Traffic(loaded=_input_bytes(inputs[name], latency.input_row))
+                detour += _round_trip(schedule, name)
                 loaded_once.add(name)
-            elif name in schedule.spilled:
-                loaded += ddr_bytes(shape, widths[name], _ON_CHIP_ROWS)
-        out = ddr_bytes(layer.output_shape, layer.output_bits, padding[layer.output]) if layer.output in stored else 0
-        result.append(Traffic(loaded, out))
+            elif name in spilled:
+                detour += Traffic(loaded=ddr_bytes(shape, widths[name], _ON_CHIP_ROWS))
+        if layer.output in outputs:
+            straight += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, latency.output_row))
+            detour += _round_trip(schedule, layer.output)
+        elif layer.output in spilled:
+            detour += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
+        result.append((straight, detour))
     return result
+
+
+def _round_trip(schedule: Schedule, name: str) -> Traffic:
+    """What rearranging an input or output moves."""
+    moved = schedule.relaid.get(name, 0)
+    return Traffic(moved, moved)
 
 
 def _input_bytes(tensor: InputTensor, padding: RowPadding) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from engine.compile import CompiledModel
@@ -46,13 +47,14 @@ class LayerPerformance:
 
 @dataclass(frozen=True)
 class SubgraphPerformance:
-    """One BPU subgraph per frame."""
+    """One BPU subgraph per frame, which the BPU runs in one or more function calls."""
 
     name: str
     latency_us: float
     loaded_bytes: int
     stored_bytes: int
     layers: tuple[LayerPerformance, ...]
+    function_calls: int = 1
 
     @property
     def ops(self) -> int:
@@ -118,18 +120,30 @@ def estimate(compiled: CompiledModel) -> Performance:
     latency = load_latency(compiled.march)
     return Performance(
         march=compiled.march,
-        subgraphs=tuple(estimate_subgraph(schedule, latency) for schedule in compiled.schedules),
+        subgraphs=tuple(
+            estimate_subgraph(schedule, latency, compiled.options.max_time_per_fc) for schedule in compiled.schedules
+        ),
         cpu_nodes=tuple((node.name or "", node.op_type) for node in compiled.cpu_nodes),
     )
 
 
-def estimate_subgraph(schedule: Schedule, latency: Latency) -> SubgraphPerformance:
-    """Estimate one BPU subgraph."""
+def estimate_subgraph(schedule: Schedule, latency: Latency, longest_call_us: int = 0) -> SubgraphPerformance:
+    """Estimate one BPU subgraph.
+
+    Args:
+        schedule: of the subgraph.
+        latency: of the march.
+        longest_call_us: ``max_time_per_fc``: a subgraph that takes longer is started in several function calls, each
+            with the fixed cost of a subgraph; 0: one call.
+    """
     costs = layer_costs(schedule, latency)
     total = sum((cost.traffic for cost in costs), Traffic())
+    whole = subgraph_us(schedule, costs, latency.fitted)
+    calls = math.ceil(whole / longest_call_us) if longest_call_us else 1
     return SubgraphPerformance(
         name=schedule.name,
-        latency_us=subgraph_us(schedule, costs, latency.fitted),
+        latency_us=whole + (calls - 1) * latency.fitted.fixed_us,
+        function_calls=calls,
         loaded_bytes=total.loaded,
         stored_bytes=total.stored,
         layers=tuple(_layer(schedule, index, cost, latency) for index, cost in enumerate(costs)),

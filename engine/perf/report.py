@@ -112,6 +112,7 @@ def subgraph_summary(compiled: CompiledModel, view: SubgraphView) -> dict[str, A
         "input features": [tensor.model_dump(mode="json") for tensor in view.schedule.inputs],
         "output features": list(view.schedule.outputs),
         "layers": len(figures.layers),
+        "function calls": figures.function_calls,
         "interval time (ms)": INTERVAL_US / 1e3,
         "interval number": len(view.intervals),
         "interval computing unit utilization": [round(entry.computing, 4) for entry in view.intervals],

@@ -213,7 +213,7 @@ WRONG_CONFIGURATIONS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {
     "unknown key": ({"calibration_parameters": {"asymmetric": True}}, "Wrong key 'asymmetric'"),
     "missing model": ({"model_parameters": {"onnx_model": "none.onnx"}}, "none.onnx"),
     "two cores": ({"compiler_parameters": {"core_num": 2}}, "core"),
-    "function calls": ({"compiler_parameters": {"max_time_per_fc": 2000}}, "max_time_per_fc"),
+    "function calls": ({"compiler_parameters": {"max_time_per_fc": 500}}, "max_time_per_fc"),
     "input source": ({"compiler_parameters": {"input_source": {"other": "ddr"}}}, "input_source names input 'other'"),
 }
 

@@ -64,6 +64,18 @@ class Alignment(Data):
     single_pixel: tuple[int, int]
 
 
+class OutputRelay(Data):
+    """How outputs are brought into their final layout where layers are not fused (O0 and O1): over DDR, once or twice.
+
+    Attributes:
+        rows: multiple of pixels that rows are padded to, one per pass over DDR.
+        keeps: largest output in bytes that O1 rearranges on the chip; 0: none, nor does O1 overlap loads and computing.
+    """
+
+    rows: tuple[int, ...]
+    keeps: int
+
+
 class Fitted(Data):
     """Constants fitted to measured compilations; times in microseconds, rates per nanosecond.
 
@@ -111,6 +123,7 @@ class Latency(Data):
         weight_block: padding of packed weights.
         input_row: rows of a subgraph's inputs in DDR.
         output_row: rows of a subgraph's outputs in DDR.
+        output_relay: rearrangement of outputs at O0 and O1.
         alignment: rounding of the dimensions of a convolution.
         map_bytes: on-chip memory for whole feature maps between groups of layers.
         group_bytes: on-chip memory for the rows of layers that run together.
@@ -121,6 +134,7 @@ class Latency(Data):
     weight_block: WeightBlock
     input_row: RowPadding
     output_row: RowPadding
+    output_relay: OutputRelay
     alignment: Alignment
     map_bytes: int
     group_bytes: int

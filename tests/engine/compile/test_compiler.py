@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.compile import (
-    CompileMode,
     CompileOptions,
     InputSource,
     OptimizeLevel,
@@ -147,9 +146,6 @@ def test_float_operators_of_the_horizon_domain_run_on_the_cpu() -> None:
 
 OPTIONS_THAT_DO_NOT_FIT: dict[str, tuple[CompileOptions, str, type[PtqlabError], str]] = {
     "cores": (CompileOptions(core_num=2), "bayes-e", UnsupportedError, "supports 1 per frame"),
-    "cores to come": (CompileOptions(core_num=2), "bernoulli2", UnsupportedError, "only 1 is supported yet"),
-    "function calls": (CompileOptions(max_time_per_fc=1000), "bayes", UnsupportedError, "max_time_per_fc"),
-    "bandwidth": (CompileOptions(compile_mode=CompileMode.BANDWIDTH), "bernoulli2", UnsupportedError, "compile_mode"),
     "unknown input": (CompileOptions(input_source={"z": InputSource.DDR}), "bayes", ConfigError, r"'z'.*\['x'\]"),
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.compile.compiler import OptimizeLevel, memory_of
+from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.memory import Memory
 from engine.march.latency import load_latency
 from engine.perf.corpus import Row, schedule_of_row
@@ -38,7 +38,7 @@ def row(channels: int, size: int, kernel: int, latency_us: float = 1.0) -> Row:
 
 def test_constants_of_a_synthetic_machine_are_recovered() -> None:
     truth = load_latency("bayes-e")
-    memory = memory_of(truth, OptimizeLevel.O2)
+    memory = memory_of(truth, CompileOptions())
     cases = []
     for channels in (16, 64, 256):
         for size in (7, 28, 56):
@@ -55,7 +55,7 @@ def test_nv12_images_are_half_the_bytes_of_packed_ones() -> None:
     loaded = {}
     for kind in ("rgb", "nv12"):
         image = row(3, 224, 3).model_copy(update={"spec": {**row(3, 224, 3).spec, "in_type": kind}})
-        schedule = schedule_of_row(image, latency, memory_of(latency, OptimizeLevel.O2))
+        schedule = schedule_of_row(image, latency, memory_of(latency, CompileOptions()))
         assert schedule is not None
         loaded[kind] = estimate_subgraph(schedule, latency).loaded_bytes
     assert loaded["rgb"] - loaded["nv12"] == 224 * 256 * 3 - 224 * 224 * 3 // 2

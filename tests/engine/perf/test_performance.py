@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,6 +71,42 @@ def test_measured_compilations_are_predicted(march: str, reference_dir: Path) ->
 @pytest.mark.parametrize("march", marches())
 def test_memory_grows_with_the_level(march: str) -> None:
     latency = load_latency(march)
-    levels = [memory_of(latency, level) for level in OptimizeLevel]
+    levels = [memory_of(latency, CompileOptions(optimize_level=level)) for level in OptimizeLevel]
     assert [m.map_bytes for m in levels] == sorted(m.map_bytes for m in levels)
     assert [m.group_bytes for m in levels] == sorted(m.group_bytes for m in levels)
+
+
+def changed(march: str = "bernoulli2", model: Path = RESIDUAL, **options: Any) -> Performance:
+    return estimate(compile_model(load_model(model), march, CompileOptions.model_validate(options)))
+
+
+@pytest.mark.parametrize("march", marches())
+def test_without_fusion_everything_passes_through_ddr(march: str) -> None:
+    """At O0 an input, every map and the output are moved once more (LATENCY.md: "O0 stores every map to DDR")."""
+    none, fused = (performance(level, march) for level in (OptimizeLevel.O0, OptimizeLevel.O2))
+    assert none.loaded_bytes - fused.loaded_bytes >= none.stored_bytes - fused.stored_bytes > 0
+    assert none.latency_us > fused.latency_us
+
+
+def test_two_cores_load_the_weights_twice() -> None:
+    one, two = changed(), changed(core_num=2)
+    weights = sum(layer.loaded_bytes for layer in two.layers) - sum(layer.loaded_bytes for layer in one.layers)
+    assert weights > 0
+    assert two.stored_bytes == one.stored_bytes
+    assert sum(layer.compute_us for layer in two.layers) == pytest.approx(
+        sum(layer.compute_us for layer in one.layers) / 2
+    )
+
+
+def test_bandwidth_mode_moves_no_more_than_latency_mode() -> None:
+    assert changed(compile_mode="bandwidth").ddr_bytes <= changed().ddr_bytes
+
+
+def test_long_subgraphs_are_called_in_parts() -> None:
+    whole = changed()
+    limit = max(1, int(whole.latency_us / 3))
+    parts = changed(max_time_per_fc=limit)
+    (subgraph,) = parts.subgraphs
+    assert subgraph.function_calls >= 3
+    extra = (subgraph.function_calls - 1) * load_latency("bernoulli2").fitted.fixed_us
+    assert parts.latency_us == pytest.approx(whole.latency_us + extra)

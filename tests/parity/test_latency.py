@@ -1,0 +1,69 @@
+"""Latency and traffic that ``ptqlab predict`` gives for the models behind measured compilations, built anew."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.config import InputType, NodeInfo
+from engine.convert import Draft, check
+from engine.perf.corpus import Row, read_rows
+
+pytestmark = pytest.mark.reference
+
+SAMPLE = 4
+"""Every so many rows of single layers and stacks are built: seconds instead of a minute."""
+LEAST_US = 30.0
+"""Rows below are left out of latency errors, as the bars leave them out."""
+
+
+@pytest.fixture(scope="module")
+def errors(reference_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """Relative errors by march: an array of (latency, DDR bytes) per row at O2."""
+    target = tmp_path_factory.mktemp("models") / "model.onnx"
+    build = builder(reference_dir)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in sampled(read_rows(reference_dir / "latency" / "latency.jsonl")):
+        build(row.spec, target)
+        node_info = {name: NodeInfo.model_validate(info) for name, info in row.spec.get("node_info", {}).items()}
+        kind = InputType(row.spec.get("in_type", "featuremap"))
+        predicted = check(target, Draft(row.march, input_type=kind, node_info=node_info)).performance
+        pair = (predicted.latency_us / row.latency_us - 1, predicted.ddr_bytes / row.ddr_bytes - 1)
+        found.setdefault(row.march, []).append(pair)
+    return {march: np.abs(np.array(pairs)) for march, pairs in found.items()}
+
+
+def builder(reference_dir: Path) -> Any:
+    """The function of the reference that builds a row's model."""
+    spec = importlib.util.spec_from_file_location("build_model", reference_dir / "latency" / "build_model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.build
+
+
+def sampled(rows: tuple[Row, ...]) -> Iterator[Row]:
+    plain = [
+        row
+        for row in rows
+        if "net" not in row.spec
+        and (row.optimize_level, row.compile_mode, row.core_num) == ("O2", "latency", 1)
+        and row.latency_us > LEAST_US
+    ]
+    return iter(plain[::SAMPLE])
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bayes", "bernoulli2"])
+def test_o2_is_predicted_as_well_as_documented(errors: dict[str, np.ndarray], march: str) -> None:
+    """Bounds a little above the figures of ``docs/performance_model.md``, for this is a part of the rows."""
+    latency, traffic = errors[march].T
+    assert len(latency) > 30
+    assert np.median(latency) < 0.10
+    assert np.quantile(latency, 0.9) < 0.33
+    assert np.median(traffic) < 0.02
