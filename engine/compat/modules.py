@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-import engine.compat.api as api
 from engine import debug
+from engine.compat.api import ORTExecutor, convert, infer
 from engine.errors import ConfigError
 from engine.simulate.session import HB_ONNXRuntime
 
@@ -53,7 +53,7 @@ def _content() -> dict[str, Mapping[str, Any]]:
         "horizon_tc_ui.hb_onnxruntime": runtime,
         "horizon_nn": {},
         "horizon_nn.debug": functions,
-        "horizon_nn.api": {name: getattr(api, name) for name in api.__all__},
+        "horizon_nn.api": {"ORTExecutor": ORTExecutor, "convert": convert, "infer": infer},
     }
 
 
