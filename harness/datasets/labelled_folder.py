@@ -36,7 +36,9 @@ class LabelledFolderOptions(StrictModel):
 
 
 @dataclass(frozen=True)
-class _Sample:
+class Sample:
+    """A file with its class."""
+
     path: Path
     label: int
 
@@ -55,13 +57,13 @@ class LabelledFolder(Dataset):
                 f"{options.folder}"
             )
         self.image_format = ImageFormat(height=options.crop, width=options.crop, colour=Colour.RGB)
-        samples = {name: _read_labels(root / folder, options.classes) for name, folder in options.folders.items()}
+        samples = {name: read_labels(root / folder, options.classes) for name, folder in options.folders.items()}
         self._splits = {name: _FileSplit(name, listed, options.crop) for name, listed in samples.items()}
         # Where the folder lies on this machine is no part of what the data are.
         portable = options.model_copy(update={"folder": Path(options.folder.name)})
         self.digest = self._digest(
             portable,
-            {"files": {name: [_fingerprint(sample) for sample in listed] for name, listed in samples.items()}},
+            {"files": {name: [fingerprint(sample) for sample in listed] for name, listed in samples.items()}},
         )
 
     @property
@@ -71,7 +73,7 @@ class LabelledFolder(Dataset):
 
 
 class _FileSplit(Split):
-    def __init__(self, name: str, samples: Sequence[_Sample], crop: int) -> None:
+    def __init__(self, name: str, samples: Sequence[Sample], crop: int) -> None:
         super().__init__(name, len(samples))
         self._samples, self._crop = samples, crop
 
@@ -85,8 +87,12 @@ class _FileSplit(Split):
         return np.array([self._samples[index].label for index in indices], np.int64)
 
 
-def _read_labels(folder: Path, classes: int) -> list[_Sample]:
-    """Samples in the file's order, each checked."""
+def read_labels(folder: Path, classes: int) -> list[Sample]:
+    """Samples of ``labels.csv`` in ``folder``, in the file's order, each checked.
+
+    Raises:
+        CalibrationDataError: the table is missing or wrong, or names a file that is not in ``folder``.
+    """
     table = folder / "labels.csv"
     try:
         with table.open(encoding="utf-8", newline="") as file:
@@ -98,14 +104,14 @@ def _read_labels(folder: Path, classes: int) -> list[_Sample]:
         raise CalibrationDataError(f"{table}: cannot be read: {error}") from error
 
 
-def _sample(folder: Path, where: str, row: Mapping[str, str | None], classes: int) -> _Sample:
+def _sample(folder: Path, where: str, row: Mapping[str, str | None], classes: int) -> Sample:
     name, label = row["file"] or "", row["label"] or ""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         raise CalibrationDataError(f"{where}: {name!r} is no file in {folder}")
     if not label.isdecimal() or int(label) >= classes:
         raise CalibrationDataError(f"{where}: label {label!r}, expected an integer 0..{classes - 1}")
-    return _Sample(path, int(label))
+    return Sample(path, int(label))
 
 
 def _centre_crop(path: Path, size: int) -> Images:
@@ -121,7 +127,8 @@ def _centre_crop(path: Path, size: int) -> Images:
     return np.asarray(image.crop((left, top, left + size, top + size)))
 
 
-def _fingerprint(sample: _Sample) -> list[str | int]:
+def fingerprint(sample: Sample) -> list[str | int]:
+    """Name, class and digest of the content."""
     try:
         content = sample.path.read_bytes()
     except OSError as error:

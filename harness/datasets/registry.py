@@ -13,13 +13,26 @@ from engine.errors import CalibrationDataError, ConfigError
 from harness import paths
 from harness.datasets.base import Dataset, ImageFormat
 from harness.datasets.digits import Digits
+from harness.datasets.files import ArrayFolder, Coco, ImageFolder
 from harness.datasets.labelled_folder import LabelledFolder
 from harness.datasets.mnist import Mnist
 from harness.datasets.scenes import Scenes
+from harness.datasets.text_lines import TextLines
+from harness.datasets.torchvision_data import TorchvisionData
 from harness.strict_yaml import StrictModel, load, parse, unknown
 
 ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
-    {"mnist": Mnist, "digits": Digits, "scenes": Scenes, "labelled_folder": LabelledFolder}
+    {
+        "mnist": Mnist,
+        "digits": Digits,
+        "scenes": Scenes,
+        "labelled_folder": LabelledFolder,
+        "image_folder": ImageFolder,
+        "array_folder": ArrayFolder,
+        "coco": Coco,
+        "torchvision": TorchvisionData,
+        "text_lines": TextLines,
+    }
 )
 """Adapter by the name that cards use."""
 

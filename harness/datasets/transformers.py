@@ -1,0 +1,244 @@
+"""Image preprocessing as the guides of the toolchain describe it: one small class per step, two ways to read.
+
+``opencv`` reads BGR, 0..255, and resizes with OpenCV; ``skimage`` reads RGB, 0..1, and resizes with scikit-image. Their
+results differ slightly, which is why the guides tell users to stay with the one that the model was trained with. Images
+are float32 on the way; each transformer maps an array to an array. The packages come with the extra ``images``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from engine.errors import CalibrationDataError, ConfigError
+from harness.strict_yaml import StrictModel, parse, unknown
+
+Image = NDArray[np.float32]
+"""float32, shape (height, width, 3) or, behind :class:`HWC2CHW`, (3, height, width)."""
+
+DataFormat = Literal["HWC", "CHW"]
+Size = tuple[int, int]
+
+
+class ReadMode(StrEnum):
+    """What reads and resizes images."""
+
+    OPENCV = "opencv"
+    SKIMAGE = "skimage"
+
+
+def read_image(path: Path, mode: ReadMode) -> Image:
+    """An image file: ``opencv`` BGR 0..255, ``skimage`` RGB 0..1; gray images get three equal channels.
+
+    Raises:
+        CalibrationDataError: the file is no image.
+        ConfigError: the package behind ``mode`` is not installed.
+    """
+    if mode is ReadMode.OPENCV:
+        cv2 = _require("cv2")
+        found = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_COLOR)
+        if found is None:
+            raise CalibrationDataError(f"{path}: cannot be read as an image")
+        image: Image = np.asarray(found, np.float32)
+        return image
+    io, util = _require("skimage.io"), _require("skimage.util")
+    _bytes_of(path)
+    try:
+        pixels = util.img_as_float32(io.imread(path))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise CalibrationDataError(f"{path}: cannot be read as an image: {error}") from error
+    if pixels.ndim == 2:
+        pixels = pixels[..., np.newaxis]
+    return np.asarray(pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., :1].repeat(3, axis=2), np.float32)
+
+
+class Transformer(StrictModel):
+    """One step."""
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """``image`` after this step; ``mode`` says what resizes."""
+        raise NotImplementedError
+
+
+class Resize(Transformer):
+    """To ``target_size`` (height, width), bilinear, whatever the proportions."""
+
+    target_size: Size
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Resized, HWC."""
+        return resize(image, self.target_size, mode)
+
+
+class ShortSideResize(Transformer):
+    """The shorter side to ``short_size``, the other in proportion, rounded to nearest."""
+
+    short_size: int = Field(ge=1)
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Resized, HWC."""
+        factor = self.short_size / min(image.shape[:2])
+        height, width = (max(self.short_size, int(side * factor + 0.5)) for side in image.shape[:2])
+        return resize(image, (height, width), mode)
+
+
+class PadResize(Transformer):
+    """Into ``target_size`` (height, width), in proportion, the rest filled with ``pad_value``, evenly on both sides."""
+
+    target_size: Size
+    pad_value: float = 127.0
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Resized and padded, HWC; ``pad_value`` is on the image's own scale."""
+        factor = min(want / have for want, have in zip(self.target_size, image.shape[:2], strict=True))
+        inner = (max(1, int(image.shape[0] * factor + 0.5)), max(1, int(image.shape[1] * factor + 0.5)))
+        return Pad(target_size=self.target_size, pad_value=self.pad_value)(resize(image, inner, mode), mode)
+
+
+class Pad(Transformer):
+    """To ``target_size`` (height, width) with ``pad_value`` around the image; an odd remainder goes right and below."""
+
+    target_size: Size
+    pad_value: float = 127.0
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Padded, HWC."""
+        missing = [want - have for want, have in zip(self.target_size, image.shape[:2], strict=True)]
+        if min(missing) < 0:
+            raise CalibrationDataError(f"Pad: image of {image.shape[:2]} is greater than {self.target_size}")
+        widths = [(size // 2, size - size // 2) for size in missing]
+        return np.pad(image, [*widths, (0, 0)], constant_values=self.pad_value)
+
+
+class CenterCrop(Transformer):
+    """The middle ``crop_size`` x ``crop_size`` pixels; an odd remainder leaves more right and below."""
+
+    crop_size: int = Field(ge=1)
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Cropped, HWC."""
+        top, left = ((side - self.crop_size) // 2 for side in image.shape[:2])
+        if min(top, left) < 0:
+            raise CalibrationDataError(f"CenterCrop: image of {image.shape[:2]} is smaller than {self.crop_size}")
+        return image[top : top + self.crop_size, left : left + self.crop_size]
+
+
+class HWC2CHW(Transformer):
+    """Channels first."""
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """CHW."""
+        return np.ascontiguousarray(np.moveaxis(image, 2, 0))
+
+
+class CHW2HWC(Transformer):
+    """Channels last."""
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """HWC."""
+        return np.ascontiguousarray(np.moveaxis(image, 0, 2))
+
+
+class RGB2BGR(Transformer):
+    """Channels in the opposite order; the other way round it is the same step, ``BGR2RGB``."""
+
+    data_format: DataFormat = "CHW"
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Same layout."""
+        return image[..., ::-1] if self.data_format == "HWC" else image[::-1]
+
+
+class Scale(Transformer):
+    """Times ``scale_value``."""
+
+    scale_value: float
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Same layout."""
+        return image * np.float32(self.scale_value)
+
+
+class Mean(Transformer):
+    """Minus ``means``, one per channel."""
+
+    means: tuple[float, float, float]
+    data_format: DataFormat = "CHW"
+
+    def __call__(self, image: Image, mode: ReadMode) -> Image:
+        """Same layout."""
+        means = np.array(self.means, np.float32)
+        return image - (means if self.data_format == "HWC" else means[:, np.newaxis, np.newaxis])
+
+
+TRANSFORMERS: Mapping[str, type[Transformer]] = MappingProxyType(
+    {
+        **{
+            kind.__name__: kind
+            for kind in (Resize, ShortSideResize, PadResize, Pad, CenterCrop, HWC2CHW, CHW2HWC, RGB2BGR, Scale, Mean)
+        },
+        "BGR2RGB": RGB2BGR,
+    }
+)
+"""Transformer by the name that YAML uses; the guides' names with ``Transformer`` behind them are taken too."""
+
+
+def parse_chain(steps: Sequence[Any]) -> tuple[Transformer, ...]:
+    """Transformers from YAML: ``[{ShortSideResize: {short_size: 256}}, HWC2CHW]``.
+
+    Raises:
+        ConfigError: a name, key or value is wrong.
+    """
+    chain = []
+    for index, step in enumerate(steps):
+        ((name, options),) = step.items() if isinstance(step, Mapping) and len(step) == 1 else ((step, {}),)
+        key = str(name).removesuffix("Transformer")
+        if key not in TRANSFORMERS:
+            raise unknown("transformer", key, TRANSFORMERS)
+        chain.append(parse(options or {}, TRANSFORMERS[key], f"transformers.{index}.{name}"))
+    return tuple(chain)
+
+
+def apply(chain: Sequence[Transformer], image: Image, mode: ReadMode) -> Image:
+    """``image`` after all steps."""
+    for step in chain:
+        image = step(image, mode)
+    return image
+
+
+def to_uint8(image: Image) -> NDArray[np.uint8]:
+    """Rounded to nearest and limited to 0..255; ``astype(uint8)`` alone would turn 2.9999998 into 2."""
+    return np.clip(np.rint(image), 0, 255).astype(np.uint8)
+
+
+def resize(image: Image, size: Size, mode: ReadMode) -> Image:
+    """``image``, HWC, to ``size`` (height, width), bilinear without smoothing."""
+    if mode is ReadMode.OPENCV:
+        cv2 = _require("cv2")
+        return np.asarray(cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR), np.float32)
+    transform = _require("skimage.transform")
+    return np.asarray(transform.resize(image, size, order=1, anti_aliasing=False, preserve_range=True), np.float32)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CalibrationDataError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _require(module: str) -> Any:
+    """A module of the extra ``images``."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"{module.partition('.')[0]} is not installed: pip install 'ptqlab[images]'") from error
