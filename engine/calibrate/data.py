@@ -299,7 +299,7 @@ def _check_npy_header(stream: BinaryIO, file: Path) -> None:
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = header(stream)
     if dtype.kind not in "fiub":
-        raise CalibrationDataError(f"{file}: not a readable .npy file (it holds {dtype}, needed are numbers)")
+        raise CalibrationDataError(f"{file}: not a readable .npy file (it holds {dtype}, not one array of numbers)")
     if min(shape, default=1) < 0 or prod(shape) * dtype.itemsize > file.stat().st_size - stream.tell():
         raise CalibrationDataError(f"{file}: holds less than its shape {shape} of {dtype} needs")
 
