@@ -7,8 +7,9 @@ split into bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import onnx_ir as ir
@@ -25,6 +26,7 @@ FLOAT32_EXACT = 2**24
 FLOAT64_SAFE = 2**50
 """Magnitude up to which sums of a few terms stay exact in float64."""
 INT32_LIMIT = 2**31
+Probe = Callable[[Sequence[Array | None], Attributes], list[Array | None]]
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
@@ -214,3 +216,27 @@ def _requantized(accumulator: ir.Value, attributes: Attributes, emit: Emitter) -
 def _per_channel(values: Array) -> Array:
     """One value per channel, to broadcast over NCHW."""
     return values.reshape(()) if values.size == 1 else values.reshape(-1, 1, 1)
+
+
+def _one_channel_per_group(group: str, axis: int) -> Probe:
+    """Inputs of the same output shape that take far less time; ``axis`` is the weights' input channel axis."""
+
+    def reduced(inputs: Sequence[Array | None], attributes: Attributes) -> list[Array | None]:
+        x, weights, *rest = inputs
+        channels = attributes[group]
+        if x is None or weights is None:
+            return list(inputs)
+        kept = weights[:channels] if axis == 0 else weights[..., :1]
+        return [x[..., :channels], kept, *rest]
+
+    return reduced
+
+
+PROBES: Mapping[str, Probe] = MappingProxyType(
+    {
+        "HzSQuantizedConv": _one_channel_per_group("group", -1),
+        "HzSQuantizedPreprocess": _one_channel_per_group("channel_group", -1),
+        "HzSQuantizedConvTranspose": _one_channel_per_group("group", 0),
+    }
+)
+"""Smaller inputs that tell the shape of an output as well, by operator."""

@@ -8,9 +8,10 @@ from types import MappingProxyType
 import numpy as np
 import onnx_ir as ir
 from onnx import version_converter
+from onnx.shape_inference import InferenceError
 from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPass
 
-from engine.errors import ModelError
+from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import OPERATORS, operator, read_attributes
 from engine.simulate.portable import arithmetic, conversions, convolution, movement, pooling, tables
@@ -109,15 +110,19 @@ class _Exporter:
     def _compute(self, node: ir.Node) -> list[Array]:
         """What the outputs look like, which foreign files need not declare."""
         names = [name_of(value) for value in node.outputs]
-        if names[0] in self._known:
-            results = [self._known[name] for name in names]
-        else:
-            computed = node_function(node, self._model)(self._inputs(node))
-            results = [np.asarray(result) for result in computed[: len(names)]]
+        known = names[0] in self._known
+        results = [self._known[name] for name in names] if known else self._probe(node)[: len(names)]
         for value, array in zip(node.outputs, results, strict=True):
             self._arrays[name_of(value)] = array
             value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.from_numpy(array.dtype)
         return results
+
+    def _probe(self, node: ir.Node) -> list[Array]:
+        """What the reference gives for zeros."""
+        inputs = self._inputs(node)
+        if node.domain == HORIZON_DOMAIN and node.op_type in convolution.PROBES:
+            inputs = convolution.PROBES[node.op_type](inputs, read_attributes(node))
+        return [np.asarray(result) for result in node_function(node, self._model)(inputs)]
 
     def _translate(self, node: ir.Node, results: Sequence[Array], emit: Emitter) -> Sequence[ir.Value]:
         """What stands for the outputs of ``node``; nothing where it can stay."""
@@ -144,9 +149,21 @@ class _Exporter:
 
 
 def _with_newer_opset(model: ir.Model) -> ir.Model:
-    """``model`` in operator set :data:`OPSET` or newer, with the functions that translations call."""
-    if model.opset_imports.get("", 0) < OPSET:
-        model = ir.from_proto(version_converter.convert_version(ir.to_proto(model), OPSET))
+    """``model`` in operator set :data:`OPSET` or newer, with the functions that translations call.
+
+    Raises:
+        UnsupportedError: a standard node has no form in the newer operator set.
+    """
+    # "ai.onnx" is another name of the standard domain; a model without standard nodes need not name it at all.
+    imports = model.opset_imports
+    imports.setdefault("", imports.pop("ai.onnx", OPSET))
+    if imports[""] < OPSET:
+        try:
+            model = ir.from_proto(version_converter.convert_version(ir.to_proto(model), OPSET))
+        except (version_converter.ConvertError, InferenceError, RuntimeError) as error:
+            raise UnsupportedError(
+                f"graph {model.graph.name}: operator set {imports['']} cannot be raised to {OPSET}: {error}"
+            ) from error
     model.ir_version = max(model.ir_version, IR_VERSION)
     model.opset_imports[FUNCTION_DOMAIN] = FUNCTION_VERSION
     for function in integer_functions(model.opset_imports[""]):

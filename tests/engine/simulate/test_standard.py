@@ -169,15 +169,43 @@ def test_weights_that_are_not_constant_are_refused() -> None:
         to_standard(model)
 
 
-@pytest.mark.parametrize("group", [1, 2])
-def test_sums_that_float32_cannot_hold(group: int) -> None:
-    """Input channels are split over several convolutions: found by no random case."""
-    shape = (1, 2, 2, 600 * group)
-    x = np.full(shape, -128, np.int8)
+def wide_layer(op_type: str, dtype: Any, group: int) -> NodeCase:
+    """Sums of products that leave the exact range of float32 several times over."""
     rng = np.random.default_rng(0)
-    weights = rng.integers(-128, 0, (4, 1, 1, 600)).astype(np.int8)
-    kernel = np.tile(weights, (1, 3, 3, 1))
-    constants = {1: kernel, 2: np.arange(4, dtype=np.int32), 3: np.zeros(4, np.int8)}
-    attributes = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "group": group, "output_bit": 32}
-    samples = np.stack([x, rng.integers(-128, 128, shape).astype(np.int8)])
-    check_node(NodeCase("HzSQuantizedConv", {0: samples}, attributes, constants))
+    limits, inside = np.iinfo(dtype), 400
+    shape = (1, 2, 3, inside * group)
+    samples = np.stack([np.full(shape, limits.min, dtype), rng.integers(limits.min, limits.max, shape, dtype)])
+    attributes: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "group": group}
+    bias = np.arange(4, dtype=np.int32)
+    if op_type == "HzSQuantizedConv":
+        constants = {1: rng.integers(-128, 0, (4, 3, 3, inside)).astype(np.int8), 2: bias, 3: np.zeros(4, np.int8)}
+        return NodeCase(op_type, {0: samples}, attributes | {"output_bit": 32}, constants)
+    constants = {1: rng.integers(-128, 0, (inside * group, 3, 3, 4 // group)).astype(np.int8), 2: bias}
+    requantization = {"accu_right_shift": [13], "y_quant_scale": [20000], "y_right_shift": [17]}
+    return NodeCase(op_type, {0: samples}, attributes | requantization, constants)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+@pytest.mark.parametrize("op_type", ["HzSQuantizedConv", "HzSQuantizedConvTranspose"])
+def test_sums_that_float32_cannot_hold(op_type: str, dtype: Any, group: int) -> None:
+    """Input channels are split over several convolutions; random cases have too few."""
+    case = wide_layer(op_type, dtype, group)
+    check_node(case)
+    inputs = cases.inputs_of_sample(case, 0)
+    nodes = to_standard(node_model(op_type, inputs, case.attributes, case.constants)).graph
+    parts = np.dtype(dtype).itemsize
+    assert sum(node.op_type in ("Conv", "ConvTranspose") for node in nodes) > parts
+
+
+def test_kernel_that_float32_cannot_hold_is_refused() -> None:
+    constants = {1: np.full((1, 40, 40, 1), -128, np.int8), 2: np.zeros(1, np.int32), 3: np.zeros(1, np.int8)}
+    model = node_model("HzSQuantizedConv", [np.zeros((1, 40, 40, 1), np.int8)], {"kernel_shape": [40, 40]}, constants)
+    with pytest.raises(UnsupportedError, match="204800"):
+        to_standard(model)
+
+
+def test_standard_domain_by_its_long_name() -> None:
+    model = node_model("HzLeakyRelu", [np.zeros((1, 2), np.int8)], {"alpha_scale": 1, "alpha_shift": 1})
+    model.opset_imports["ai.onnx"] = model.opset_imports.pop("")
+    assert_standard(Exported(model).proto)
