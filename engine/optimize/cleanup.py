@@ -137,7 +137,7 @@ class ReshapingToReshape(NodePass):
 
 
 class MergeReshapes(NodePass):
-    """Of two ``Reshape`` in a row the first is dropped."""
+    """Of two ``Reshape`` in a row the first is dropped; the second takes its name, as in the original's graphs."""
 
     op_types = frozenset({"Reshape"})
 
@@ -151,6 +151,8 @@ class MergeReshapes(NodePass):
         if target is None or bool(np.any(target == 0)):
             return False
         node.replace_input_with(0, first.inputs[0])
+        if value is not None and not value.uses() and not value.is_graph_output():
+            first.name, node.name = node.name, first.name
         return True
 
 
