@@ -659,6 +659,15 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     Raises:
         ConfigError: the file cannot be read or is wrong; the message names file, key, value and what is allowed.
     """
+    return parse_config(read_yaml(path), path)
+
+
+def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Read a YAML file of parameter groups, unchecked.
+
+    Raises:
+        ConfigError: the file cannot be read or holds something else.
+    """
     path = Path(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -670,7 +679,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         raise ConfigError(
             f"{path}: must hold the groups {', '.join(Config.model_fields)}, found {type(content).__name__}"
         )
-    return parse_config(content, path)
+    return content
 
 
 def parse_config(content: Mapping[str, Any], path: str | os.PathLike[str] = "config") -> Config:

@@ -17,6 +17,7 @@ from engine.cli.tables import render
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
+    from engine.config import Config
     from engine.convert import ConversionResult, NodeRow, OutputRow
 
 MAKERTBIN_LOG = Path("hb_mapper_makertbin.log")
@@ -54,7 +55,7 @@ def join_input_shapes(arguments: Sequence[str]) -> list[str]:
     rest = iter(arguments)
     for argument in rest:
         joined.append(argument)
-        if argument == INPUT_SHAPE:
+        if argument in (INPUT_SHAPE, "-i"):
             words = [word for word in (next(rest, None), next(rest, None)) if word is not None]
             joined += [" ".join(words)] if words else []
     return joined
@@ -127,11 +128,17 @@ def _fast_perf_config(model_type: ModelType, model: Path | None, proto: Path | N
 
 def _convert(path: Path, model_type: ModelType, logger: logging.Logger) -> None:
     from engine.config import load_config
-    from engine.convert import convert
 
     config = load_config(path)
     wanted = config.caffe_model if model_type is ModelType.CAFFE else config.onnx_model
     logger.info("Model: %s", wanted)
+    run_conversion(config, logger)
+
+
+def run_conversion(config: Config, logger: logging.Logger) -> None:
+    """Convert as ``config`` asks for, and log the tables."""
+    from engine.convert import convert
+
     result = convert(config)
     logger.info("The converted model node information:\n%s", node_table(result.nodes))
     if result.outputs:
@@ -160,7 +167,7 @@ def checker(
             logger.warning("--output has no effect; the log is in %s", CHECKER_LOG)
         _require_proto(model_type, proto)
         shapes = dict(map(parse_shape, input_shape or []))
-        _check(model, proto, march.value, shapes, logger)
+        run_check(model, proto, march.value, shapes, logger)
 
 
 def _require_proto(model_type: ModelType, proto: Path | None) -> None:
@@ -170,9 +177,10 @@ def _require_proto(model_type: ModelType, proto: Path | None) -> None:
         raise ConfigError(f"--proto {verb} --model-type {model_type.value}")
 
 
-def _check(
+def run_check(
     model: Path, proto: Path | None, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger
 ) -> None:
+    """Check ``model``, a Caffe model where ``proto`` is given, and log the table."""
     from engine.convert import CHECK_FOLDER, Draft, check, refuse_cpu_operators
 
     logger.info("Start model checking....")
