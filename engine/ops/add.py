@@ -67,7 +67,10 @@ class AddRule(FloatRule):
         return (0, 1)
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
-        return refused_broadcast(node, march)
+        reason = refused_broadcast(node, march)
+        if reason is None and march.add_as_conv and _adds_one_map_to_all_channels(node):
+            return "a map of one channel is added to several"
+        return reason
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
@@ -76,6 +79,13 @@ class AddRule(FloatRule):
             lower_as_convolution(node, lowering)
         else:
             lower_elementwise(node, lowering, "HzSElementwiseAdd", with_e_shift=True)
+
+
+def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
+    """Whether an operand of ``node`` has one channel, more than one pixel, and is added to a map of more channels."""
+    channels = shape_of(node.outputs[0])[1:2]
+    shapes = [shape_of(given(node, index)) for index in (0, 1)]
+    return any(shape[1:2] == (1,) != channels and np.prod(shape[2:]) > 1 for shape in shapes)
 
 
 def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e_shift: bool) -> None:

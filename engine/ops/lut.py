@@ -38,7 +38,7 @@ class Lut(QuantizedOperator):
         return (table.ravel()[x.astype(np.intp) + 128],)
 
 
-Function = Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[Any]]
+Function = Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
 
 SIGMOID_INPUT = 5.498970
 SIGMOID_OUTPUT = 0.995926
@@ -195,7 +195,7 @@ OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType({"Relu": (0.0
 """Functions of two straight lines through zero: slope below and above it."""
 
 
-def element_function(node: ir.Node) -> Callable[[NDArray[np.float64]], NDArray[Any]]:
+def element_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """The float function that ``node`` applies to every element."""
     attributes = {name: value.value for name, value in node.attributes.items()}
     if node.op_type == "Pow":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -10,21 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import round_shift, shift_left, shift_right, to_type
+from engine.ops.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 SEGMENT_ENTRIES = 64
 SEGMENTS = 6
 ADDRESS_RANGE = (SEGMENT_ENTRIES - 1) << 8
 """Table address, with 8 fraction bits, at the end of a segment."""
-GRID = 256
-"""Bounds of segments are multiples of this."""
+CELLS = 256
+"""Cells of the grid that bounds of segments lie on."""
+MAX_LEFT_SHIFT, MAX_RIGHT_SHIFT = 15, 16
 INT16_MIN, INT16_MAX = -32768, 32767
 OUTER_LEFT, OUTER_RIGHT = 0, 7
 
 
-Function = Callable[[NDArray[np.float64]], NDArray[Any]]
-Quantizer = Callable[[NDArray[np.float64]], NDArray[np.int64]]
+Function = Callable[[NDArray[Any]], NDArray[Any]]
+Floats = NDArray[np.floating[Any]]
+Quantizer = Callable[[Floats], Floats]
 
 
 class Lut2Layer(QuantizedOperator):
@@ -67,96 +70,123 @@ def interpolate(address: Array, region: Array, attributes: Attributes) -> Array:
 
 def two_slopes(below: float, above: float) -> dict[str, Any]:
     """Attributes of a function of two lines through zero: only the outer regions are used (ARITHMETIC.md 2.10)."""
-    scale, shift = [0] * 8, [15] * 8
-    if below:
-        scale[OUTER_LEFT], shift[OUTER_LEFT] = round(below * 65536), 16
-    scale[OUTER_RIGHT], shift[OUTER_RIGHT] = _fixed(above)
-    zeros = [0] * 8
-    return {
-        "table_param": [0] * (SEGMENTS * SEGMENT_ENTRIES),
-        "scale": scale,
-        "bias": zeros,
-        "left_shift": zeros,
-        "right_shift": shift,
-        "bound": [0] * 7 + [INT16_MAX],
-    }
+    flat = _line(0.0, 0.0)
+    lines = [_line(below, 0.0), *[flat] * SEGMENTS, _line(above, 0.0)]
+    table = [0] * (SEGMENTS * SEGMENT_ENTRIES)
+    return {"table_param": table, "bound": [0] * 7 + [INT16_MAX], **_lists(lines)}
 
 
-def _fixed(value: float) -> tuple[int, int]:
-    """``value ~ mantissa * 2**-shift``; the mantissa has 15 bits, 16384 for powers of two."""
-    mantissa, exponent = np.frexp(value)
-    scaled = round(float(mantissa) * 32768)
-    return min(scaled, 32767), 15 - int(exponent)
+@dataclass(frozen=True)
+class Line:
+    """``(x * scale + (bias << left_shift)) >> right_shift``."""
+
+    scale: int
+    bias: int
+    left_shift: int
+    right_shift: int
+
+
+def _line(slope: float, intercept: float) -> Line:
+    """``slope * x + intercept``: mantissas of 15 bits, as far as the shifts allow it."""
+    right = max(0, min(15 - int(np.frexp(slope)[1]), MAX_RIGHT_SHIFT))
+    right -= max(0, _lift(intercept * 2.0**right) - MAX_LEFT_SHIFT)
+    left = _lift(intercept * 2.0**right)
+    scale = int(np.clip(np.rint(slope * 2.0**right), INT16_MIN, INT16_MAX))
+    return Line(scale, int(np.clip(np.rint(intercept * 2.0 ** (right - left)), INT16_MIN, INT16_MAX)), left, right)
+
+
+def _lift(value: float) -> int:
+    """By how many bits ``value`` exceeds 15 bits."""
+    return max(0, int(np.ceil(np.log2(max(abs(value), 1.0) / INT16_MAX))))
+
+
+def _lists(lines: Sequence[Line]) -> dict[str, Any]:
+    return {field.name: [getattr(line, field.name) for line in lines] for field in fields(Line)}
 
 
 def interpolation_tables(function: Function, input_scale: float, output_scale: float) -> dict[str, Any]:
     """Attributes for ``function`` on the whole int16 range.
 
-    How the original chooses its bounds is not known (ARITHMETIC.md 4.2). Here the largest interpolation error of the
-    six segments is made as small as possible, by dynamic programming over a grid of 256 input steps.
+    The original's integers (golden conversions ``i16_exp``, ``i16_sig``). Segments begin at points of a grid of 256
+    cells and share the sum of the absolute second differences on it evenly. Of functions that have no such points (not
+    finite, or bent too sharply) its choice is not known: the largest interpolation error is made least. Grid and tables
+    are computed in float32, lines in float64; the outer ones go through the last two entries, unsaturated.
 
     Args:
-        function: of float64 inputs.
+        function: element-wise, of float inputs.
         input_scale: value of one input unit.
         output_scale: value of one output unit.
     """
+    xs, ys = np.float32(input_scale), np.float32(output_scale)
+    grid = np.linspace(INT16_MIN * xs, INT16_MAX * xs, CELLS + 1, dtype=np.float32)
 
-    def quantized(x: NDArray[np.float64]) -> NDArray[np.int64]:
+    def quantized(x: Floats) -> Floats:
+        """Unsaturated output units, in the precision of ``x``."""
         with np.errstate(all="ignore"):
-            y = np.nan_to_num(
-                function(x * input_scale) / output_scale, nan=INT16_MIN, posinf=INT16_MAX, neginf=INT16_MIN
-            )
-        return np.clip(np.rint(y), INT16_MIN, INT16_MAX).astype(np.int64)
+            return np.asarray(np.asarray(function(x), x.dtype) / x.dtype.type(ys), x.dtype)
 
-    edges = _segment_edges(quantized)
-    tables, scale, bias, left, right = [], [0], [int(quantized(np.array([float(INT16_MIN)]))[0])], [0], [0]
-    for start, end in pairwise(edges):
-        positions = start + (end - start) * np.arange(SEGMENT_ENTRIES) / (SEGMENT_ENTRIES - 1)
-        tables += quantized(positions).tolist()
-        slope = ADDRESS_RANGE / (end - start)
-        mantissa, shift = _fixed(slope)
-        offset = -start * slope * 2.0**shift
-        lift = max(0, int(np.ceil(np.log2(max(abs(offset), 1) / 32767))))
-        scale.append(mantissa)
-        right.append(shift)
-        bias.append(round(offset / 2.0**lift))
-        left.append(lift)
-    scale.append(0)
-    bias.append(int(quantized(np.array([float(INT16_MAX)]))[0]))
-    left.append(0)
-    right.append(0)
-    bounds = [INT16_MIN, *(int(np.ceil(edge)) - 1 for edge in edges[1:-1]), INT16_MAX, INT16_MAX]
-    return {
-        "table_param": tables,
-        "scale": scale,
-        "bias": bias,
-        "left_shift": left,
-        "right_shift": right,
-        "bound": bounds,
-    }
+    points = _even_bends(quantized(grid))
+    if points is None:
+        points = _least_error(to_int16(quantized(grid)), to_int16(quantized((grid[1:] + grid[:-1]) / np.float32(2))))
+    edges = grid[points]
+    pieces = [np.linspace(start, end, SEGMENT_ENTRIES, dtype=np.float32) for start, end in pairwise(edges)]
+    ends = edges.astype(np.float64)
+    units = (ends / np.float64(xs)).tolist()
+    lines = [
+        _secant(np.linspace(ends[0], ends[1], SEGMENT_ENTRIES)[:2], quantized, xs),
+        *(_line(slope := ADDRESS_RANGE / (end - start), -start * slope) for start, end in pairwise(units)),
+        _secant(np.linspace(ends[-1], ends[-2], SEGMENT_ENTRIES)[:2], quantized, xs),
+    ]
+    table = [entry for piece in pieces for entry in to_int16(quantized(piece)).tolist()]
+    bounds = [INT16_MIN, *(int(unit) for unit in units[1:-1]), INT16_MAX, INT16_MAX]
+    return {"table_param": table, "bound": bounds, **_lists(lines)}
 
 
-def _segment_edges(quantized: Quantizer) -> list[float]:
-    """Seven edges whose largest interpolation error is least."""
-    grid = np.arange(INT16_MIN, INT16_MAX + 2, GRID)
-    samples = quantized(np.arange(INT16_MIN, INT16_MAX + 2, GRID / 4)).astype(np.float64)
-    bend = np.zeros(len(samples))
-    bend[1:-1] = np.abs(samples[2:] - 2 * samples[1:-1] + samples[:-2]) / (GRID / 4) ** 2
-    cells = np.maximum.reduceat(bend, np.arange(0, len(samples) - 1, 4))
-    count = len(grid)
-    error = np.full((count, count), np.inf)
-    for start in range(count - 1):
-        lengths = grid[start + 1 :] - grid[start]
-        peak = np.maximum.accumulate(cells[start : count - 1])
-        error[start, start + 1 :] = peak * (lengths / (SEGMENT_ENTRIES - 1)) ** 2 / 8
+def to_int16(units: Floats) -> NDArray[np.int64]:
+    """Rounded half away from zero and saturated; NaN becomes the least integer."""
+    return np.clip(round_away(np.nan_to_num(units, nan=INT16_MIN)), INT16_MIN, INT16_MAX).astype(np.int64)
+
+
+def _secant(x: Floats, quantized: Quantizer, input_scale: np.float32) -> Line:
+    """The line through the function at ``x[0]`` and ``x[1]``; constant where that is not finite."""
+    (x0, x1), (y0, y1) = x / np.float64(input_scale), quantized(x)
+    with np.errstate(invalid="ignore"):
+        slope = (y1 - y0) / (x1 - x0)
+    if not np.isfinite(slope):
+        return _line(0.0, float(to_int16(quantized(x))[0]))
+    return _line(slope, y0 - slope * x0)
+
+
+def _even_bends(samples: Floats) -> list[int] | None:
+    """Grid points that share the sum of absolute second differences evenly; ``None`` where there are none."""
+    with np.errstate(all="ignore"):
+        total = np.cumsum(np.abs(np.diff(samples, 2)), dtype=np.float64)
+    if not np.isfinite(total[-1]) or total[-1] == 0:
+        return None
+    shares = [int(np.argmax(total >= share * total[-1] / SEGMENTS)) for share in range(1, SEGMENTS)]
+    points = [0, *(share + 2 for share in shares), CELLS]
+    return points if all(first < second for first, second in pairwise(points)) else None
+
+
+def _least_error(samples: NDArray[np.int64], centres: NDArray[np.int64]) -> list[int]:
+    """Seven grid points whose segments have the least largest interpolation error.
+
+    Args:
+        samples: function at the grid points, output units.
+        centres: function in the middle of every cell.
+    """
+    bend = np.abs(samples[1:] - 2 * centres + samples[:-1]).astype(np.float64)
+    error = np.full((CELLS + 1, CELLS + 1), np.inf)
+    for start in range(CELLS):
+        cells = np.arange(1, CELLS - start + 1)
+        error[start, start + 1 :] = np.maximum.accumulate(bend[start:]) * (cells / (SEGMENT_ENTRIES - 1)) ** 2
     best = error[0]
     choices = []
     for _ in range(SEGMENTS - 1):
         options = np.maximum(best[:, None], error)
         choices.append(np.argmin(options, axis=0))
         best = options.min(axis=0)
-    path = [count - 1]
+    path = [CELLS]
     for choice in reversed(choices):
         path.append(int(choice[path[-1]]))
-    inner = [float(grid[index]) - 0.5 for index in reversed(path[1:])]
-    return [float(INT16_MIN), *inner, INT16_MAX + 0.5]
+    return [0, *reversed(path[1:]), CELLS]

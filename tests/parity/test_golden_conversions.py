@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,41 +20,18 @@ FLOAT_ROUNDING = 1e-5
 """Models that keep a float operator on the CPU agree up to float32 rounding (ARITHMETIC.md 3)."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """A difference that is understood.
-
-    Attributes:
-        nodes: names of the nodes that differ, and of no others; ``None`` where the graphs cannot be paired.
-        error: largest difference of an output element.
-        reason: why.
-    """
-
-    nodes: frozenset[str] | None
-    error: float
-    reason: str
-
-
-UNKNOWN_SEGMENTS = "how the original chooses the segments of an interpolated table is not known (ARITHMETIC.md 2.10)"
-KNOWN: Mapping[str, Known] = {
-    "i16_exp": Known(frozenset({"Exp_2"}), 5e-2, UNKNOWN_SEGMENTS),
-    "i16_sig": Known(frozenset({"Sigmoid_2"}), 2e-2, UNKNOWN_SEGMENTS),
-}
-
-
 def test_every_conversion_has_the_same_graph_and_integers(reference_dir: Path) -> None:
     cases = conversions(reference_dir)
     assert len(cases) > 100
     found = {name: differing_nodes(case) for name, case in cases.items()}
     different = {name: nodes for name, nodes in found.items() if nodes}
-    assert set(different) == set(KNOWN), "new differences, or known ones that are gone"
-    assert all(different[name] == known.nodes for name, known in KNOWN.items() if known.nodes is not None)
+    assert not different
 
 
 def test_every_conversion_has_the_same_outputs(reference_dir: Path) -> None:
     cases = conversions(reference_dir)
     errors = {name: largest_error(case) for name, case in cases.items()}
-    wrong = {name: error for name, error in errors.items() if error > tolerance(name, cases[name].quantized)}
+    wrong = {name: error for name, error in errors.items() if error > tolerance(cases[name].quantized)}
     assert not wrong
 
 
@@ -65,9 +40,7 @@ def differing_nodes(case: Conversion) -> frozenset[str]:
     return frozenset(difference.where for difference in diff(ours, case.quantized))
 
 
-def tolerance(name: str, model: ir.Model) -> float:
-    if name in KNOWN:
-        return KNOWN[name].error
+def tolerance(model: ir.Model) -> float:
     types = {node.op_type for node in model.graph}
     return FLOAT_ROUNDING if types & FLOAT_CPU_OPS else 0.0
 
