@@ -108,8 +108,8 @@ def torchvision_model(source: TorchvisionSource) -> Path:
         try:
             import torch
             from torchvision import models
-        except ImportError as error:
-            raise ModelError("torchvision is not installed: pip install 'ptqlab[zoo]'") from error
+        except (ImportError, RuntimeError) as error:  # the latter where it was built for another torch
+            raise ModelError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
         if source.architecture not in models.list_models():
             raise ModelError(f"torchvision has no architecture {source.architecture!r}; see torchvision.models")
         with torch.random.fork_rng():

@@ -72,8 +72,8 @@ def _draw(name: str, options: TorchvisionOptions, *, train: bool, count: int) ->
 def _open(options: TorchvisionOptions, train: bool) -> Any:
     try:
         from torchvision import datasets
-    except ImportError as error:
-        raise ConfigError("torchvision is not installed: pip install 'ptqlab[zoo]'") from error
+    except (ImportError, RuntimeError) as error:  # the latter where it was built for another torch
+        raise ConfigError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
     root = paths.external_data() / options.root
     try:
         return getattr(datasets, options.dataset)(str(root), train=train, download=False)
