@@ -14,10 +14,24 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPa
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import OPERATORS, operator, read_attributes
-from engine.simulate.portable import arithmetic, conversions, convolution, movement, pooling, tables
+from engine.simulate.portable.arithmetic import add, matmul, mul, sub
+from engine.simulate.portable.conversions import dequantize, quantize, requantize
+from engine.simulate.portable.convolution import PROBES, conv, conv_transpose, preprocess
 from engine.simulate.portable.emitter import Array, Call, Emitter, Operand, Translation
 from engine.simulate.portable.functions import FUNCTION_DOMAIN, FUNCTION_VERSION, integer_functions
+from engine.simulate.portable.movement import channel_shuffle, depth_to_space, pad, roi_resize, space_to_depth, upsample
 from engine.simulate.portable.onnx_nodes import in_float32, needs_carrier
+from engine.simulate.portable.pooling import (
+    arg_max,
+    average_pool,
+    global_average_pool,
+    global_max_pool,
+    max_pool,
+    reduce_max,
+    reduce_sum,
+    top_k,
+)
+from engine.simulate.portable.tables import leaky, sprelu, table
 from engine.simulate.reference import name_of, node_function, sorted_copy, split_constants
 from engine.simulate.tensors import describe, graph_inputs
 
@@ -28,36 +42,36 @@ IR_VERSION = 8
 
 TRANSLATIONS: Mapping[str, Translation] = MappingProxyType(
     {
-        "HzSQuantizedPreprocess": convolution.preprocess,
-        "HzQuantize": conversions.quantize,
-        "HzDequantize": conversions.dequantize,
-        "HzRequantize": conversions.requantize,
-        "HzSQuantizedConv": convolution.conv,
-        "HzSQuantizedConvTranspose": convolution.conv_transpose,
-        "HzSQuantizedMatmul": arithmetic.matmul,
-        "HzSElementwiseAdd": arithmetic.add,
-        "HzSElementwiseSub": arithmetic.sub,
-        "HzSElementwiseMul": arithmetic.mul,
-        "HzSQuantizedGlobalAveragePool": pooling.global_average_pool,
-        "HzQuantizedAveragePool": pooling.average_pool,
-        "HzQuantizedMaxPool": pooling.max_pool,
-        "HzQuantizedGlobalMaxPool": pooling.global_max_pool,
-        "HzSQuantizedReduceMean": pooling.reduce_sum,
-        "HzSQuantizedReduceSum": pooling.reduce_sum,
-        "HzQuantizedReduceMax": pooling.reduce_max,
-        "HzQuantizedArgMax": pooling.arg_max,
-        "HzQuantizedTopK": pooling.top_k,
-        "HzLut": tables.table,
-        "HzLut2Layer": tables.table,
-        "HzSPRelu": tables.sprelu,
-        "HzPRelu": tables.leaky,
-        "HzLeakyRelu": tables.leaky,
-        "HzQuantizedRoiResize": movement.roi_resize,
-        "HzQuantizedResizeUpsample": movement.upsample,
-        "HzDepthToSpace": movement.depth_to_space,
-        "HzSpaceToDepth": movement.space_to_depth,
-        "HzChannelShuffle": movement.channel_shuffle,
-        "HzPad": movement.pad,
+        "HzSQuantizedPreprocess": preprocess,
+        "HzQuantize": quantize,
+        "HzDequantize": dequantize,
+        "HzRequantize": requantize,
+        "HzSQuantizedConv": conv,
+        "HzSQuantizedConvTranspose": conv_transpose,
+        "HzSQuantizedMatmul": matmul,
+        "HzSElementwiseAdd": add,
+        "HzSElementwiseSub": sub,
+        "HzSElementwiseMul": mul,
+        "HzSQuantizedGlobalAveragePool": global_average_pool,
+        "HzQuantizedAveragePool": average_pool,
+        "HzQuantizedMaxPool": max_pool,
+        "HzQuantizedGlobalMaxPool": global_max_pool,
+        "HzSQuantizedReduceMean": reduce_sum,
+        "HzSQuantizedReduceSum": reduce_sum,
+        "HzQuantizedReduceMax": reduce_max,
+        "HzQuantizedArgMax": arg_max,
+        "HzQuantizedTopK": top_k,
+        "HzLut": table,
+        "HzLut2Layer": table,
+        "HzSPRelu": sprelu,
+        "HzPRelu": leaky,
+        "HzLeakyRelu": leaky,
+        "HzQuantizedRoiResize": roi_resize,
+        "HzQuantizedResizeUpsample": upsample,
+        "HzDepthToSpace": depth_to_space,
+        "HzSpaceToDepth": space_to_depth,
+        "HzChannelShuffle": channel_shuffle,
+        "HzPad": pad,
     }
 )
 """How every quantised operator is written with standard ones."""
@@ -120,8 +134,8 @@ class _Exporter:
     def _probe(self, node: ir.Node) -> list[Array]:
         """What the reference gives for zeros."""
         inputs = self._inputs(node)
-        if node.domain == HORIZON_DOMAIN and node.op_type in convolution.PROBES:
-            inputs = convolution.PROBES[node.op_type](inputs, read_attributes(node))
+        if node.domain == HORIZON_DOMAIN and node.op_type in PROBES:
+            inputs = PROBES[node.op_type](inputs, read_attributes(node))
         return [np.asarray(result) for result in node_function(node, self._model)(inputs)]
 
     def _translate(self, node: ir.Node, results: Sequence[Array], emit: Emitter) -> Sequence[ir.Value]:
