@@ -118,10 +118,29 @@ def convert(
 
 
 def to_model_input(images: Images, spec: InputSpec) -> NDArray[np.float32]:
-    """Run-time uint8 images as the input of the float stages: float32 minus 128, in the layout of the float model."""
+    """Run-time images as the input of the float stages.
+
+    Args:
+        images: uint8, in ``spec.type_rt`` and ``spec.layout_rt`` (NHWC where that is not given), or packed nv12.
+        spec: the input.
+
+    Returns:
+        float32 minus 128, in the layout of the float model.
+    """
+    return _in_layout(_unpacked(images, spec).astype(np.float32) - np.float32(INPUT_OFFSET), spec)
+
+
+def to_quantized_input(images: Images, spec: InputSpec, layout: Layout) -> NDArray[np.int8]:
+    """Run-time images, as for :func:`to_model_input`, as the input of the quantised stage: int8 in ``layout``."""
+    pixels = (_unpacked(images, spec).astype(np.int16) - INPUT_OFFSET).astype(np.int8)
+    return np.ascontiguousarray(pixels if layout is Layout.NHWC else pixels.transpose(0, 3, 1, 2))
+
+
+def _unpacked(images: Images, spec: InputSpec) -> Images:
+    """Run-time images as (N, H, W, C), which is what the hardware hands to the model."""
     if spec.type_rt is InputType.NV12:
-        images = unpack_nv12(images)
-    return _in_layout(images.astype(np.float32) - np.float32(INPUT_OFFSET), spec)
+        return unpack_nv12(images)
+    return images.transpose(0, 2, 3, 1) if spec.layout_rt is Layout.NCHW else images
 
 
 def calibration_input(images: Images, spec: InputSpec) -> NDArray[np.float32]:
@@ -149,8 +168,7 @@ def calibration_input(images: Images, spec: InputSpec) -> NDArray[np.float32]:
 
 def as_trained(images: Images, spec: InputSpec) -> NDArray[np.float32]:
     """What run-time images become in the training format, before mean and scale: float32, shape (N, H, W, C)."""
-    if spec.type_rt is InputType.NV12:
-        images = unpack_nv12(images)
+    images = _unpacked(images, spec)
     matrix = conversion_matrix(spec.type_rt, spec.type_train, spec.space_and_range)
     return images.astype(np.float32) if matrix is None else matrix.apply(images)
 

@@ -1,0 +1,132 @@
+"""A model fed in the run-time format computes what the source model computes of the original image.
+
+For every legal pair of formats, every layout and range: what remains is the colour conversion's own loss.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import helper
+
+from engine.config import SUPPORTED_CONVERSIONS, InputSpec, InputType, Layout, SpaceAndRange
+from engine.errors import ConfigError, UnsupportedError
+from engine.frontend import colour
+from engine.frontend.onnx import load
+from engine.frontend.preprocess import insert
+from engine.ir import to_bytes
+from engine.ops.composite import expand_composites
+from tests.engine.frontend.networks import network, saved
+
+PAIRS = [(train, runtime) for train, allowed in SUPPORTED_CONVERSIONS.items() for runtime in allowed]
+IMAGES = [pair for pair in PAIRS if pair[0] is not InputType.FEATUREMAP]
+
+LOSS = {InputType.YUV444: 1.9, InputType.NV12: 4.5}
+"""Largest error of a channel, in levels of the image: rounding of each component to whole levels (for nv12: cutting off
+its fraction), times the largest row sum of the matrix back, and the four digits of the matrices."""
+
+
+def _specs() -> st.SearchStrategy[InputSpec]:
+    def build(
+        pair: tuple[InputType, InputType],
+        trained: Layout,
+        runtime: Layout,
+        space: SpaceAndRange,
+        mean: float,
+        per: bool,
+    ) -> InputSpec:
+        channels = 1 if pair[0] is InputType.GRAY or not per else 3
+        return InputSpec(
+            name="x",
+            type_train=pair[0],
+            type_rt=pair[1],
+            layout_train=trained,
+            layout_rt=None if pair[1] is InputType.NV12 else runtime,
+            space_and_range=space if pair[1] is InputType.NV12 else SpaceAndRange.REGULAR,
+            norm_type="data_mean_and_scale",
+            mean=tuple(mean + index for index in range(channels)),
+            scale=tuple(0.5 / (index + 1) for index in range(channels)),
+        )
+
+    return st.builds(
+        build,
+        st.sampled_from(IMAGES),
+        st.sampled_from(list(Layout)),
+        st.sampled_from(list(Layout)),
+        st.sampled_from(list(SpaceAndRange)),
+        st.sampled_from([0.0, 128.0, 103.94]),
+        st.booleans(),
+    )
+
+
+def _run(model: ir.Model, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(to_bytes(model), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": x})
+    return np.asarray(y)
+
+
+@given(spec=_specs(), seed=st.integers(0, 2**32 - 1))
+def test_run_time_format_equals_the_original_image(
+    spec: InputSpec, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    channels = 1 if spec.type_train is InputType.GRAY else 3
+    blocks = np.random.default_rng(seed).integers(0, 256, (1, 2, 3, channels), dtype=np.uint8)
+    image = blocks.repeat(2, axis=1).repeat(2, axis=2)  # nv12 keeps one chroma per 2x2 pixels
+    chw = spec.layout_train is Layout.NCHW
+    shape = (1, channels, 4, 6) if chw else (1, 4, 6, channels)
+    model = network([helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Sub", ["x", "a"], ["b"]),
+                     helper.make_node("Add", ["a", "b"], ["y"])], {"x": shape}, ["y"])  # fmt: skip
+    source = load(saved(model, tmp_path_factory.mktemp("model")))
+    normalised = (image.astype(np.float32) - np.float32(spec.mean)) * np.float32(spec.scale)
+    expected = _run(source, normalised.transpose(0, 3, 1, 2) if chw else normalised)
+
+    delivered = colour.convert(image, spec.type_train, spec.type_rt, spec.space_and_range)
+    if spec.layout_rt is Layout.NCHW:
+        delivered = delivered.transpose(0, 3, 1, 2)
+    fed = colour.to_model_input(delivered, spec)
+    found = _run(expand_composites(insert(source, [spec])), fed)
+    lossless = spec.type_train is InputType.YUV444 and spec.type_rt is InputType.YUV444
+    loss = 0.0 if lossless else LOSS.get(spec.type_rt, 0.0)
+    if spec.type_train is InputType.YUV444 and spec.type_rt is InputType.NV12:
+        loss = 0.0
+    scale = np.float32(spec.scale).reshape((-1, 1, 1) if chw else (-1,))
+    assert np.all(np.abs(found - expected) <= loss * scale + 1e-3)
+
+    integers = colour.to_quantized_input(delivered, spec, spec.layout_train)
+    np.testing.assert_array_equal(integers.astype(np.float32), fed)
+    other = Layout.NHWC if chw else Layout.NCHW
+    turned = colour.to_quantized_input(delivered, spec, other).transpose((0, 3, 1, 2) if chw else (0, 2, 3, 1))
+    np.testing.assert_array_equal(turned, integers)
+
+
+@pytest.mark.parametrize("train", list(InputType))
+@pytest.mark.parametrize("runtime", list(InputType))
+def test_only_the_documented_pairs(train: InputType, runtime: InputType) -> None:
+    """The documents' table, written out."""
+    table = {
+        "yuv444": "nv12 yuv444",
+        "rgb": "nv12 yuv444 rgb bgr",
+        "bgr": "nv12 yuv444 rgb bgr",
+        "gray": "gray",
+        "featuremap": "featuremap",
+        "nv12": "",
+    }
+    if runtime.value in table[train.value].split():
+        colour.check_conversion(train, runtime)
+    else:
+        with pytest.raises(UnsupportedError, match="not supported transform to input_type_rt"):
+            colour.check_conversion(train, runtime)
+
+
+@pytest.mark.parametrize("runtime", ["nv12", "yuv444"])
+@pytest.mark.parametrize("size", [(5, 6), (6, 5)])
+def test_odd_sizes(tmp_path: Path, runtime: str, size: tuple[int, int]) -> None:
+    model = network([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, *size)}, ["y"])
+    with pytest.raises(ConfigError, match="needs even height and width"):
+        insert(load(saved(model, tmp_path)), [InputSpec(name="x", type_train="rgb", type_rt=runtime)])
