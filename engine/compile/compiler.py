@@ -21,6 +21,7 @@ from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Device, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
+from engine.compile.tiles import tiled_model
 from engine.config import InputType
 from engine.errors import ConfigError, ContainerError, UnsupportedError
 from engine.frontend.preprocess import saved_inputs
@@ -263,8 +264,14 @@ def from_bytes(data: bytes, where: str = "model") -> CompiledModel:
 
 
 def load_quantized(path: Path) -> ir.Model:
-    """The quantised model in a ``.bin`` file, for sessions."""
-    return load(path).model
+    """The quantised model in a ``.bin`` file with its tiles written out, for sessions: they run what the schedule says.
+
+    Raises:
+        ContainerError: see :func:`load`.
+    """
+    compiled = load(path)
+    tile_bytes = load_latency(compiled.march).group_bytes
+    return tiled_model(compiled.model, compiled.segments, compiled.schedules, tile_bytes)
 
 
 def _weight_block(march: str) -> Block:
