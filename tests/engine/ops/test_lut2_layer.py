@@ -45,7 +45,7 @@ def test_smooth_functions_are_close_everywhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", SINGULAR)
 def test_functions_with_a_singularity_are_close_elsewhere(name: str) -> None:
-    assert np.quantile(errors(name, 4.0), 0.97) < 3
+    assert np.quantile(errors(name, 4.0), 0.95) < 3
 
 
 @pytest.mark.reference
