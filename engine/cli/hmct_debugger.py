@@ -6,23 +6,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
-from typer.core import TyperGroup
 
 from engine.errors import ConfigError, PtqlabError
 
 
-class _EitherSpelling(TyperGroup):
-    """Commands are found with underscores in place of hyphens too."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """See :meth:`click.Group.get_command`."""
-        return super().get_command(ctx, cmd_name.replace("_", "-"))
-
-
 app = typer.Typer(
-    cls=_EitherSpelling,
     help="Find the nodes of a calibrated model that lose accuracy.",
     no_args_is_help=True,
     add_completion=False,
@@ -184,6 +173,17 @@ def runall(
         read_flag("--average_mode", average_mode),
     )
     typer.echo(f"page: {page}")
+
+
+for _command in (
+    get_sensitivity_of_nodes,
+    plot_acc_error,
+    plot_distribution,
+    get_channelwise_data_distribution,
+    sensitivity_analysis,
+):
+    # The documents also spell commands with underscores.
+    app.command(_command.__name__, hidden=True)(_command)
 
 
 def read_names(text: str) -> list[str]:

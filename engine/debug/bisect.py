@@ -227,9 +227,9 @@ def _report(
         cosine=cosine(found, wanted),
         lsb=lsb,
         bound=bound,
-        node=finding and finding.node,
-        tensor=finding and finding.tensor,
-        finding=finding and finding.text,
+        node=finding.node if finding else None,
+        tensor=finding.tensor if finding else None,
+        finding=finding.text if finding else None,
     )
 
 

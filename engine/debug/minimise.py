@@ -14,7 +14,8 @@ from engine.calibrate.forward import FloatSession, Kernels
 from engine.debug.bisect import Feed, PairReport, StageName, as_integers, integer_tensors
 from engine.debug.variants import dynamic_values
 from engine.errors import ModelError
-from engine.ir import shape_of
+from engine.ir import MARK_MARCH, constant_of, shape_of
+from engine.quantize import quantize
 from engine.simulate import Session
 from engine.simulate.session import is_quantized
 
@@ -38,14 +39,16 @@ class MinimalCase:
     actual: Array
 
 
-def minimise(report: PairReport, stages: Mapping[StageName, ir.Model], feed: Feed, expected: Array) -> MinimalCase:
+def minimise(
+    report: PairReport, stages: Mapping[StageName, ir.Model], feed: Feed, source_feed: Feed | None = None
+) -> MinimalCase:
     """Cut the node that ``report`` names out of its stage, with the sample that shows the fault best.
 
     Args:
         report: a pair with a finding.
         stages: models by stage.
         feed: what was bisected on, samples along the first dimension.
-        expected: the right values of ``report.tensor``, all samples along the first dimension.
+        source_feed: likewise, what the source model takes.
 
     Raises:
         ModelError: the report has no finding.
@@ -56,27 +59,56 @@ def minimise(report: PairReport, stages: Mapping[StageName, ir.Model], feed: Fee
     node = next(node for node in model.graph if node.name == report.node)
     dynamic = dynamic_values(model.graph)
     inputs = list(dict.fromkeys(value for value in node.inputs if value is not None and value in dynamic))
-    outputs = [value for value in node.outputs if value.name]
-    inputs = inputs or [value for value in node.inputs if value is not None]
-    graph = ir.convenience.extract(model.graph, inputs, outputs)
+    if not inputs:
+        return _of_weight(model, node)
+    graph = ir.convenience.extract(model.graph, inputs, [value for value in node.outputs if value.name])
     cut = ir.Model(graph, ir_version=model.ir_version)
     cut.metadata_props.update(model.metadata_props)
-    tensors = _tensors(model, feed, [str(value.name) for value in inputs])
     samples = _samples(model, feed)
-    rows = {name: np.split(array, samples) for name, array in tensors.items()}
-    wanted = np.split(expected, samples) if len(expected) % samples == 0 else [expected]
-    best = (-1.0, 0, wanted[0])
+    rows = _tensors(model, feed, [str(value.name) for value in inputs])
+    wanted = np.split(_expected(report, report.tensor, stages, feed, source_feed or feed), samples)
+    session = Session(cut)
+    cases = []
     for index in range(samples):
-        actual = Session(cut).run({name: parts[index] for name, parts in rows.items()})[str(outputs[0].name)]
-        error = _difference(actual, wanted[index]) if len(wanted) == samples else 0.0
-        if error > best[0]:
-            best = (error, index, actual)
-    _, index, actual = best
-    sample = {name: parts[index] for name, parts in rows.items()}
-    return MinimalCase(cut, sample, wanted[min(index, len(wanted) - 1)], actual)
+        sample = {name: np.split(array, samples)[index] for name, array in rows.items()}
+        actual = session.run(sample)[str(node.outputs[0].name)]
+        cases.append(MinimalCase(cut, sample, wanted[index], actual))
+    return max(cases, key=lambda case: _difference(case.actual, case.expected))
+
+
+def _of_weight(model: ir.Model, node: ir.Node) -> MinimalCase:
+    """The calibration node of a weight, which becomes the input."""
+    weight = constant_of(node.inputs[0])
+    if weight is None or node.inputs[0] is None:
+        raise ModelError(f"node {node.name!r} reads nothing that depends on the inputs")
+    value = ir.Value(name=node.inputs[0].name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(weight.shape))
+    result = ir.Value(name=node.outputs[0].name, type=value.type, shape=value.shape)
+    copy = ir.Node(node.domain, node.op_type, [value], node.attributes.values(), outputs=[result], name=node.name)
+    graph = ir.Graph([value], [result], nodes=[copy], opset_imports=dict(model.opset_imports), name="minimal")
+    cut = ir.Model(graph, ir_version=model.ir_version)
+    sample = {str(value.name): np.asarray(weight, np.float32)}
+    return MinimalCase(cut, sample, sample[str(value.name)], Session(cut).run(sample)[str(result.name)])
+
+
+def _expected(
+    report: PairReport, tensor: str, stages: Mapping[StageName, ir.Model], feed: Feed, source_feed: Feed
+) -> Array:
+    """The right values of ``tensor``: those of the stage before."""
+    before = stages[report.before]
+    if report.after is StageName.QUANTIZED or (is_quantized(stages[report.after]) and not is_quantized(before)):
+        return integer_tensors(quantize(before, before.metadata_props[MARK_MARCH]), feed)[tensor]
+    if is_quantized(before):
+        return integer_tensors(before, feed)[tensor]
+    if report.before is StageName.SOURCE:
+        node = next(node for node in stages[report.after].graph if node.name == report.node)
+        name = str(node.inputs[0].name) if node.op_type == "HzPreprocess" and node.inputs[0] is not None else tensor
+        return _tensors(before, source_feed, [name])[name]
+    return _tensors(before, feed, [tensor])[tensor]
 
 
 def _difference(actual: Array, expected: Array) -> float:
+    if actual.shape != expected.shape:
+        return float("inf")
     return float(np.abs(actual.astype(np.float64) - expected.astype(np.float64)).sum())
 
 
