@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from engine.cli.lab.bisect import bisect
 from engine.cli.lab.check import check
 from engine.cli.lab.config import config
 from engine.cli.lab.diff import diff
@@ -21,6 +22,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
         "config": config,
         "predict": predict,
         "diff": diff,
+        "bisect": bisect,
         "export": export,
         "tune": tune,
     }
