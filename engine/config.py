@@ -402,6 +402,8 @@ class InputParameters(_Group):
             values = getattr(self, key)
             if isinstance(values, tuple) and values and len(values) != count:
                 raise ValueError(f"Wrong {key} num given, {key} num {len(values)} is not equal to input num {count}")
+        if len(set(self.input_name)) < len(self.input_name):
+            raise ValueError(f"input_name {list(self.input_name)} names an input twice")
         if self.input_batch > 1 and (count > 1 or (self.input_shape and self.input_shape[0][0] != 1)):
             raise ValueError("input_batch above 1 needs a model with a single input whose first dimension is 1")
         return self
@@ -659,7 +661,26 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     Raises:
         ConfigError: the file cannot be read or is wrong; the message names file, key, value and what is allowed.
     """
-    return parse_config(read_yaml(path), path)
+    config = parse_config(read_yaml(path), path)
+    for remark in remarks(config):
+        logger.warning("%s: %s", path, remark)
+    return config
+
+
+def remarks(config: Config) -> tuple[str, ...]:
+    """What is legal and has no effect, or has a newer form."""
+    calibration, model = config.calibration_parameters, config.model_parameters
+    found = []
+    if "max_percentile" in calibration.model_fields_set and calibration.calibration_type is not CalibrationType.MAX:
+        found.append(f"max_percentile has no effect, calibration_type is {calibration.calibration_type.value}")
+    if config.march is not March.BERNOULLI2:
+        older = {
+            "set_node_data_type": model.set_node_data_type,
+            "run_on_cpu": calibration.run_on_cpu,
+            "run_on_bpu": calibration.run_on_bpu,
+        }
+        found += [f"{key} is the older form of node_info" for key, given in older.items() if given]
+    return tuple(found)
 
 
 def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:

@@ -233,6 +233,27 @@ def test_paths_are_beside_the_file_or_in_the_working_directory(tmp_path: Path) -
     assert config.calibration_parameters.cal_data_dir == (Path("cal"),)
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, None),
+        ({"calibration__max_percentile": 0.99}, None),
+        (
+            {"calibration__max_percentile": 0.99, "calibration__calibration_type": "kl"},
+            "max_percentile has no effect, calibration_type is kl",
+        ),
+        ({"calibration__run_on_cpu": "n"}, "run_on_cpu is the older form of node_info"),
+        ({"model__march": "bernoulli2", "calibration__run_on_cpu": "n"}, None),
+    ],
+)
+def test_remarks(tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], text: str | None) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump(changed(**changes)))
+    load_config(path)
+    assert (text or "") in caplog.text
+    assert bool(caplog.text) == (text is not None)
+
+
 def test_a_model_must_be_given() -> None:
     with pytest.raises(ConfigError, match="can not find onnx_model in config yaml"):
         _ = parse_config(changed(model__onnx_model=...)).onnx_model
