@@ -270,8 +270,10 @@ def _tolerance(name: str, value: float, tolerances: Tolerances) -> float:
     match name:
         case "accuracy.quantized":
             return tolerances.accuracy
-        case "cosine.output" | "cosine.min":
+        case "cosine.output":
             return tolerances.cosine
+        case "cosine.min":
+            return tolerances.cosine_min
         case "latency.ms":
             return round(tolerances.latency * value, 9)
         case "ddr.mb":

@@ -244,7 +244,8 @@ class Tolerances(StrictModel):
 
     Attributes:
         accuracy: of the metric, 0..1, on top of the paired test.
-        cosine: of mean and least output cosine.
+        cosine: of the mean output cosine.
+        cosine_min: of the least output cosine of a sample, which varies more.
         latency: share of the baseline.
         ddr: share of the baseline.
         cpu_nodes: count.
@@ -253,6 +254,7 @@ class Tolerances(StrictModel):
 
     accuracy: float = Field(default=0.0, ge=0)
     cosine: float = Field(default=1e-4, ge=0)
+    cosine_min: float = Field(default=1e-4, ge=0)
     latency: float = Field(default=0.01, ge=0)
     ddr: float = Field(default=0.01, ge=0)
     cpu_nodes: int = Field(default=0, ge=0)
