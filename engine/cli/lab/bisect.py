@@ -36,6 +36,9 @@ def bisect(
     minimal: Annotated[
         Path | None, typer.Option("--minimise", help="Folder for a one-node model that still shows the fault.")
     ] = None,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Also split every node's integer error into its four parts.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run source, original, optimized, calibrated, quantized and .bin on your inputs; exit 1 if a bound is broken."""
@@ -53,6 +56,8 @@ def bisect(
         stages.pop(next(iter(stages)))
     found = run(stages, feed, source_feed)
     _show(found, as_json)
+    if errors:
+        _show_errors(stages, feed, as_json)
     bad = found.first_bad
     if bad is not None and minimal is not None:
         _write_minimal(bad, stages, feed, source_feed, minimal)
@@ -128,6 +133,15 @@ def _show(found: Bisection, as_json: bool) -> None:
         typer.echo("every stage keeps its bound")
     else:
         typer.echo(f"first bad stage: {bad.after}, node {bad.node}: {bad.finding} (bound: {bad.bound})")
+
+
+def _show_errors(stages: Mapping[StageName, ir.Model], feed: Mapping[str, NDArray[Any]], as_json: bool) -> None:
+    """The error table on standard output; beside JSON on standard error."""
+    from engine.debug.bisect import StageName
+    from engine.debug.integer_error import error_table, integer_errors
+
+    found = integer_errors(stages[StageName.CALIBRATED], stages[StageName.QUANTIZED], feed)
+    typer.echo(error_table(found), err=as_json)
 
 
 def _write_minimal(

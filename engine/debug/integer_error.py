@@ -1,0 +1,178 @@
+"""Where the error of an integer model comes from, node by node.
+
+The error of a node's result, integer model less float model, is the sum of four parts, element by element::
+
+    inherited      = f(x~) - f(x)            f: the float node, x: float inputs, x~: values of the integer inputs
+    clipping       = clip(f(x~)) - f(x~)     to the range of the result's integers
+    rounding       = q(f(x~)) - clip(f(x~))  q: nearest integer value in that range
+    requantisation = y - q(f(x~))            y: what the integers really gave: weights and bias as integers, narrowed
+                                             accumulators, multipliers and shifts in place of exact scales
+
+so they sum to ``y - f(x)``, but for the rounding of float64. In squares the parts correlate: each part's share is its
+product with the total, and the shares sum to the mean squared error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.forward import FloatSession, Kernels, fake_quantize, integer_range, spread
+from engine.debug.bisect import Feed, integer_tensors
+from engine.debug.variants import FLOAT, dynamic_values, switch
+from engine.ir import Calibration, calibration_nodes, is_calibration, read_calibration, shape_of
+
+Array = NDArray[Any]
+PARTS = ("inherited", "clipping", "rounding", "requantisation")
+
+_NHWC_TO_NCHW = (0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class NodeError:
+    """The error of one node's result.
+
+    Attributes:
+        node: name of the float node whose result it is.
+        tensor: its result.
+        parts: float64 arrays of the result's shape by name of the part; they sum to ``total``.
+        total: integer model less float model.
+    """
+
+    node: str
+    tensor: str
+    parts: Mapping[str, NDArray[np.float64]]
+    total: NDArray[np.float64]
+
+    @property
+    def mse(self) -> float:
+        """Mean squared error of the result."""
+        return float(np.mean(self.total**2))
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of every part in :attr:`mse`; they sum to it. A part that takes error away has a negative one."""
+        return {name: float(np.mean(part * self.total)) for name, part in self.parts.items()}
+
+
+def integer_errors(calibrated: ir.Model, quantized: ir.Model, feed: Feed) -> list[NodeError]:
+    """The error of every node whose result both models hold: a float tensor, and its integers.
+
+    Args:
+        calibrated: model with thresholds; the float model is it with all calibration switched off.
+        quantized: its integer form, ours or foreign.
+        feed: what the original_float model takes, samples along the first dimension.
+
+    Returns:
+        In graph order. A run of nodes without integers in between counts as one, named after its last.
+    """
+    plain = calibrated.clone()
+    switch(plain, FLOAT)
+    nodes = _with_integers(plain, quantized)
+    integers = integer_tensors(quantized, feed)
+    shapes = {str(value.name): shape_of(value) for node in plain.graph for value in node.outputs if value.name in nodes}
+    values = {name: _value(integers[key], calibration, shapes[name]) for name, (key, calibration) in nodes.items()}
+    tensors = FloatSession(plain, list(nodes), kernels=Kernels.PLAIN, max_batch=1).run(feed)
+    known = {**{name: _as_read(name, array, calibrated) for name, array in feed.items()}, **values}
+    producers = {str(value.name): node for node in plain.graph for value in node.outputs}
+    found = []
+    for name, (_, calibration) in nodes.items():
+        exact = _run_between(plain, name, known)
+        steps = spread(calibration.scales.astype(np.float64), exact.shape, calibration)
+        low, high = integer_range(calibration.qtype)
+        clipped = np.clip(exact, low * steps, high * steps)
+        nearest = np.rint(clipped / steps) * steps
+        wanted = tensors[name].astype(np.float64)
+        parts = (exact - wanted, clipped - exact, nearest - clipped, values[name] - nearest)
+        total = values[name] - wanted
+        found.append(NodeError(str(producers[name].name), name, dict(zip(PARTS, parts, strict=True)), total))
+    return found
+
+
+def error_table(errors: Sequence[NodeError]) -> str:
+    """A row per node: mean squared error and the share of every part, which sum to it."""
+    width = max([len(error.node) for error in errors] + [4])
+    lines = ["  ".join(["Node".ljust(width), *(name.rjust(14) for name in ("mse", *PARTS))])]
+    for error in errors:
+        figures = [error.mse, *error.shares.values()]
+        lines.append("  ".join([error.node.ljust(width), *(f"{figure:14.6g}" for figure in figures)]))
+    return "\n".join(lines) + "\n"
+
+
+def _with_integers(plain: ir.Model, quantized: ir.Model) -> dict[str, tuple[str, Calibration]]:
+    """By float tensor that a node computes: its integer tensor and calibration."""
+    integral = {
+        str(value.name): value
+        for node in quantized.graph
+        for value in node.outputs
+        if value.dtype in (ir.DataType.INT8, ir.DataType.INT16)
+    }
+    dynamic = dynamic_values(plain.graph)
+    found = {}
+    for node in calibration_nodes(plain):
+        source = node.inputs[0]
+        if source is None or source not in dynamic or source.producer() is None:
+            continue
+        keys = (f"{source.name}_quantized", f"{source.name}_calibrated_quantized")
+        key = next((key for key in keys if key in integral), "")
+        if key and read_calibration(node).scales.size:
+            found[str(source.name)] = (key, read_calibration(node))
+    order = {str(value.name): place for place, node in enumerate(plain.graph) for value in node.outputs}
+    return {
+        name: found[name]
+        for name in sorted(found, key=lambda name: order[name])
+        if _fits(integral[found[name][0]], name, plain)
+    }
+
+
+def _fits(value: ir.Value, name: str, plain: ir.Model) -> bool:
+    """Whether ``value`` has as many elements as the float tensor ``name``."""
+    tensor = next(found for node in plain.graph for found in node.outputs if found.name == name)
+    return value.shape is not None and int(np.prod(shape_of(value))) == int(np.prod(shape_of(tensor)))
+
+
+def _value(integers: Array, calibration: Calibration, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """What integers stand for, in the layout of the float tensor, which has ``shape`` for one sample.
+
+    The integer model holds rank 4 as NHWC, but for the operands of matrix products.
+    """
+    kept = integers.ndim != 4 or integers.shape[1:] == shape[1:] != tuple(integers.shape[axis] for axis in (3, 1, 2))
+    moved = integers if kept else integers.transpose(_NHWC_TO_NCHW)
+    return moved * spread(calibration.scales.astype(np.float64), moved.shape, calibration)
+
+
+def _as_read(name: str, array: Array, calibrated: ir.Model) -> Array:
+    """A graph input as the integer model reads it: quantised where a calibration node reads it at once."""
+    value = next(value for value in calibrated.graph.inputs if value.name == name)
+    readers = [node for node in value.consumers() if is_calibration(node)]
+    if not readers or not read_calibration(readers[0]).scales.size:
+        return array
+    return fake_quantize(array, read_calibration(readers[0]))
+
+
+def _run_between(plain: ir.Model, name: str, known: Mapping[str, Array]) -> NDArray[np.float64]:
+    """The tensor ``name``, computed in float from the nearest tensors upstream that have integers."""
+    target = next(value for node in plain.graph for value in node.outputs if value.name == name)
+    dynamic = dynamic_values(plain.graph)
+    bounds: dict[ir.Value, None] = {}
+    stack = [target]
+    seen = {target}
+    while stack:
+        producer = stack.pop().producer()
+        for value in producer.inputs if producer is not None else ():
+            if value is None or value not in dynamic or value in seen:
+                continue
+            seen.add(value)
+            if value.name in known:
+                bounds[value] = None
+            else:
+                stack.append(value)
+    graph = ir.convenience.extract(plain.graph, list(bounds), [target])
+    session = FloatSession(ir.Model(graph, ir_version=plain.ir_version), kernels=Kernels.PLAIN, max_batch=1)
+    feed = {str(value.name): np.asarray(known[str(value.name)], np.float32) for value in bounds}
+    return session.run(feed)[name].astype(np.float64)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.calibrate.forward import FloatSession, Kernels
+from engine.debug.bisect import StageName
+from engine.debug.integer_error import PARTS, NodeError, error_table, integer_errors
+from engine.debug.variants import FLOAT, switch
+from engine.quantize import quantize
+from tests.engine.debug.models import MARCH, zoo
+from tests.engine.debug.test_bisect import Conversion
+
+
+@pytest.mark.parametrize("name", ["mnist_lenet", "mnist_mobilenet", "mnist_resnet8"])
+def test_parts_sum_to_the_error_of_the_integer_model(name: str) -> None:
+    calibrated, feed = zoo(name)
+    errors = integer_errors(calibrated, quantize(calibrated, MARCH), feed)
+    assert len(errors) > 5
+    plain = calibrated.clone()
+    switch(plain, FLOAT)
+    floats = FloatSession(plain, [error.tensor for error in errors], kernels=Kernels.PLAIN, max_batch=1).run(feed)
+    for error in errors:
+        assert tuple(error.parts) == PARTS
+        np.testing.assert_allclose(sum(error.parts.values()), error.total, atol=1e-9)
+        assert sum(error.shares.values()) == pytest.approx(error.mse, rel=1e-9, abs=1e-15)
+        assert np.abs(error.total).max() < 0.2 * np.abs(floats[error.tensor]).max()
+    lines = error_table(errors).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [error.node for error in errors]
+
+
+def test_rounding_is_half_a_unit_and_a_small_threshold_clips(tmp_path: Path) -> None:
+    conversion = Conversion(0, tmp_path)
+    calibrated = conversion.make()[StageName.CALIBRATED]
+    unit = calibration_node(calibrated).attributes["scales"].as_floats()[0]
+    assert np.abs(error_of_r0(conversion, calibrated).parts["rounding"]).max() <= unit / 2 + 1e-9
+    narrow = calibrated.clone()
+    node = calibration_node(narrow)
+    for key in ("thresholds", "scales"):
+        node.attributes.add(ir.AttrFloat32s(key, [node.attributes[key].as_floats()[0] / 8]))
+    shares = error_of_r0(conversion, narrow).shares
+    assert max(shares, key=lambda name: shares[name]) == "clipping"
+
+
+def calibration_node(model: ir.Model) -> ir.Node:
+    return next(node for node in model.graph if node.name == "r0_HzCalibration")
+
+
+def error_of_r0(conversion: Conversion, calibrated: ir.Model) -> NodeError:
+    errors = integer_errors(calibrated, quantize(calibrated, MARCH), {"image": conversion.images})
+    return next(error for error in errors if error.tensor == "r0")
