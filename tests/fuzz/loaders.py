@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from engine.calibrate import open_folders
+from engine.cli import compile_dialect
 from engine.config import Config, InputSpec, load_config
 from engine.errors import PtqlabError
 from engine.frontend import caffe, onnx
@@ -58,6 +59,26 @@ _YAML = {
     },
     "calibration_parameters": {"cal_data_dir": "a;b", "calibration_type": "max", "max_percentile": 0.99},
     "compiler_parameters": {"optimize_level": "O3", "input_source": {"a": "pyramid"}, "max_time_per_fc": 1000},
+}
+
+
+_COMPILE_YAML = {
+    "model_parameters": {"onnx_model": "m.onnx", "march": "nash-e", "output_model_file_prefix": "m"},
+    "input_parameters": {
+        "input_type_train": "rgb; featuremap",
+        "input_type_rt": "nv12; featuremap",
+        "mean_value": "1 2 3; None",
+        "std_value": "58.395; None",
+    },
+    "calibration_parameters": {
+        "cal_data_dir": "a;b",
+        "quant_config": {
+            "model_config": {"activation": {"calibration_type": "max", "asymmetric": True}, "weight": {}},
+            "op_config": {"Conv": {"qtype": "int16"}},
+            "node_config": {"n": {"qtype": "int16"}},
+        },
+    },
+    "compiler_parameters": {"optimize_level": "O2"},
 }
 
 
@@ -129,6 +150,12 @@ def _yaml(content: bytes, folder: Path) -> Config:
     return config
 
 
+def _compile_yaml(content: bytes, folder: Path) -> Config:
+    path = folder / "c.yaml"
+    path.write_bytes(content)
+    return compile_dialect.load(path)
+
+
 def _calibration(content: bytes, folder: Path, name: str, kinds: Sequence[str]) -> object:
     (folder / "m.onnx").write_bytes(_seed_models()[0])
     (folder / "data").mkdir()
@@ -194,6 +221,12 @@ LOADERS: Mapping[str, Loader] = {
             (yaml.safe_dump(_YAML).encode(),),
             (*_NUMBERS, b"!!python/object:os.system", b"&a [*a]", b"*a", b"null", b"{}", b"[]", b";", b"\n  ", b"? "),
             _yaml,
+        ),
+        Loader(
+            "hb_compile",
+            (yaml.safe_dump(_COMPILE_YAML).encode(),),
+            (*_NUMBERS, b"{}", b"[]", b";", b"null", b"None", b"true", b"\n  ", b"quant_config", b"../../etc/passwd"),
+            _compile_yaml,
         ),
         Loader(
             "npy",
