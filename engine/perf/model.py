@@ -182,7 +182,7 @@ def _traffic(schedule: Schedule, latency: Latency) -> list[tuple[Traffic, Traffi
         straight, detour = Traffic(schedule.cores * (layer.weight_bytes + layer.parameter_bytes)), Traffic()
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if name in inputs and name not in loaded_once:
-                straight += Traffic(loaded=_input_bytes(inputs[name], latency.input_row))
+                straight += Traffic(loaded=_input_bytes(inputs[name], latency))
                 detour += _round_trip(schedule, name)
                 loaded_once.add(name)
             elif name in spilled:
@@ -202,11 +202,13 @@ def _round_trip(schedule: Schedule, name: str) -> Traffic:
     return Traffic(moved, moved)
 
 
-def _input_bytes(tensor: InputTensor, padding: RowPadding) -> int:
-    """Bytes of an input in DDR; NV12 planes are dense: 3/2 bytes per pixel."""
+def _input_bytes(tensor: InputTensor, latency: Latency) -> int:
+    """Bytes of an input in DDR and of the layer that rearranges it; NV12 planes are dense: 3/2 bytes per pixel."""
     if tensor.nv12:
         return math.prod(tensor.shape[:3]) * 3 // 2
-    return ddr_bytes(tensor.shape, 8 * _bytes_of(tensor.dtype), padding)
+    extra = latency.input_layer
+    parameters = extra.channel_bytes * round_up(tensor.shape[-1], extra.channels) + extra.fixed_bytes
+    return ddr_bytes(tensor.shape, 8 * _bytes_of(tensor.dtype), latency.input_row) + parameters
 
 
 _ON_CHIP_ROWS = RowPadding(block=8, minimum=8)

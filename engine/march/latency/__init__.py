@@ -46,6 +46,20 @@ class RowPadding(Data):
     channels: int = 1
 
 
+class InputLayer(Data):
+    """Parameters of the layer that brings a feature map into the array's layout, loaded with the map.
+
+    Attributes:
+        channel_bytes: per input channel.
+        fixed_bytes: once.
+        channels: multiple that the channels are padded to.
+    """
+
+    channel_bytes: int = 0
+    fixed_bytes: int = 0
+    channels: int = 1
+
+
 class Alignment(Data):
     """Multiples that a layer's dimensions are rounded up to when it is computed.
 
@@ -122,6 +136,7 @@ class Latency(Data):
     Attributes:
         weight_block: padding of packed weights.
         input_row: rows of a subgraph's inputs in DDR.
+        input_layer: what is loaded besides each feature map that enters a subgraph.
         output_row: rows of a subgraph's outputs in DDR.
         output_relay: rearrangement of outputs at O0 and O1.
         alignment: rounding of the dimensions of a convolution.
@@ -133,6 +148,7 @@ class Latency(Data):
 
     weight_block: WeightBlock
     input_row: RowPadding
+    input_layer: InputLayer = InputLayer()
     output_row: RowPadding
     output_relay: OutputRelay
     alignment: Alignment
