@@ -16,7 +16,7 @@ from engine.optimize.activations import (
     StandardActivations,
 )
 from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
-from engine.optimize.arithmetic import DivToReciprocal, SumToAdd
+from engine.optimize.arithmetic import DivToReciprocal, SumToAdd, WhereToProducts
 from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
 from engine.optimize.constants import FoldConstants, LiftConstants
 from engine.optimize.defaults import CompleteAttributes
@@ -85,6 +85,7 @@ def simplifications(rules: GraphRules) -> list[ir.passes.PassBase]:
         FoldAffineIntoNext(),
         SumToAdd(),
         DivToReciprocal(),
+        WhereToProducts(),
         CollapseRsqrt(),
         DecomposeNormalization(),
         ReduceMeanToGlobalPool(),

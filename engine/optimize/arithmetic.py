@@ -75,6 +75,83 @@ class SumToAdd(NodePass):
         return True
 
 
+class WhereToProducts(NodePass):
+    """``Where(c, a, b)`` of float maps becomes ``c * a + (1 - c) * b``, as in the original (OPERATORS.md).
+
+    The parts are named ``<node>_mul``, ``<node>_add`` and so on. Not where a constant operand is infinite or undefined:
+    its product with zero would be undefined.
+    """
+
+    op_types = frozenset({"Where"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        condition, chosen, other = node.inputs[0], node.inputs[1], node.inputs[2]
+        shape = static_shape(node.outputs[0])
+        if condition is None or chosen is None or other is None or shape is None or len(shape) != _MAP_RANK:
+            return False
+        constants = [array for value in (chosen, other) if (array := constant(value)) is not None]
+        if chosen.dtype != ir.DataType.FLOAT or not all(np.all(np.isfinite(array)) for array in constants):
+            return False
+        decided = constant(condition)
+        if decided is None:
+            masks, new_nodes = _computed_masks(node, condition)
+        else:
+            graph = graph_of(node)
+            masks = (
+                add_initializer(graph, f"{node.name}_mask", decided.astype(np.float32)),
+                add_initializer(graph, f"{node.name}_not_mask", (~decided).astype(np.float32)),
+            )
+            new_nodes = []
+        products = [
+            _arithmetic("Mul", node, name, (value, mask))
+            for name, value, mask in (("mul", chosen, masks[0]), ("not_mul", other, masks[1]))
+        ]
+        total = _arithmetic("Add", node, "add", (products[0].outputs[0], products[1].outputs[0]))
+        substitute(node, [*new_nodes[:1], products[0], *new_nodes[1:], products[1], total])
+        return True
+
+
+_MAP_RANK = 4
+
+
+def _computed_masks(node: ir.Node, condition: ir.Value) -> tuple[tuple[ir.Value, ir.Value], list[ir.Node]]:
+    """The mask of a computed ``condition`` and its opposite as floats, and the three nodes that compute them."""
+    numbers = {"to": int(ir.DataType.FLOAT)}
+    shape = static_shape(condition)
+    like = node.outputs[0]
+    false = add_initializer(graph_of(node), f"{node.name}_false", np.asarray(False))
+    cast = make_node(
+        "Cast",
+        [condition],
+        name=f"{node.name}_cast",
+        output=f"{node.name}_mask",
+        like=like,
+        shape=shape,
+        attributes=numbers,
+    )
+    equal = make_node(
+        "Equal", [condition, false], name=f"{node.name}_equal", output=f"{node.name}_opposite", like=condition
+    )
+    opposite = make_node(
+        "Cast",
+        [equal.outputs[0]],
+        name=f"{node.name}_not_cast",
+        output=f"{node.name}_not_mask",
+        like=like,
+        shape=shape,
+        attributes=numbers,
+    )
+    return (cast.outputs[0], opposite.outputs[0]), [cast, equal, opposite]
+
+
+def _arithmetic(op_type: str, node: ir.Node, suffix: str, operands: tuple[ir.Value, ir.Value]) -> ir.Node:
+    """A part ``<node>_<suffix>`` of what replaces ``node``, on two operands that broadcast."""
+    shapes = [static_shape(value) for value in operands]
+    shape = None if None in shapes else np.broadcast_shapes(*(shape for shape in shapes if shape is not None))
+    name = f"{node.name}_{suffix}"
+    return make_node(op_type, operands, name=name, output=f"{name}_result", like=node.outputs[0], shape=shape)
+
+
 def _multiply_by_inverse(node: ir.Node, left: ir.Value, right: ir.Value, divisor: Array) -> bool:
     """Replace the division by a constant; not where a constant is zero or its inverse overflows."""
     with np.errstate(all="ignore"):

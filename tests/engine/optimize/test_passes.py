@@ -105,6 +105,10 @@ class TestClean:
         rounding = [node("Cast", "x", "d", to=6), node("Cast", "d", "f", to=1), node("Relu", "f")]
         assert census(optimized(build(rounding, MAP, ["y"]))) == {"Cast": 2, "Relu": 1}
 
+    def test_casts_through_half_precision_are_dropped_but_those_to_integers_stay(self) -> None:
+        half = [node("Cast", "x", "h", to=10), node("Cast", "h", "f", to=1), node("Relu", "f")]
+        assert census(optimize(build(half, MAP, ["y"]), "bayes-e")) == {"Relu": 1}
+
     def test_reshapes_merge(self) -> None:
         nodes = [
             node("Flatten", "x", "f"),
@@ -449,6 +453,25 @@ def test_division_becomes_a_product() -> None:
     assert census(optimized(of_one)) == {"Exp": 1, "Reciprocal": 1}
     by_constant = build([node("Div", "x k")], {"x": (2, 5)}, ["y"], {"k": normal(5) + 4})
     assert census(optimized(by_constant)) == {"Mul": 1}
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_choice_becomes_products(constant: bool) -> None:
+    rng = np.random.default_rng(1)
+    constants = {"zero": np.float32(0), "other": rng.normal(size=(1, 4, 8, 8)).astype(np.float32)}
+    if constant:
+        constants["c"] = rng.random((1, 4, 8, 8)) > 0.5
+        before = build([node("Where", "c x other")], MAP, ["y"], constants)
+        assert census(optimized(before)) == {"Mul": 1, "Add": 1}
+    else:
+        before = build([node("Greater", "x zero", "c"), node("Where", "c x other")], MAP, ["y"], constants)
+        assert census(optimized(before)) == {"Greater": 1, "Cast": 2, "Equal": 1, "Mul": 2, "Add": 1}
+
+
+def test_a_choice_of_infinity_stays() -> None:
+    constants = {"zero": np.float32(0), "other": np.float32(-np.inf)}
+    before = build([node("Greater", "x zero", "c"), node("Where", "c x other")], MAP, ["y"], constants)
+    assert census(optimized(before)) == {"Greater": 1, "Where": 1}
 
 
 def test_sum_becomes_additions() -> None:
