@@ -23,6 +23,8 @@ class Limits(BaseModel):
         conv_1x1_channels: largest number of input channels of a 1x1 convolution.
         deconv_kernel: largest side of a transposed convolution's kernel.
         deconv_stride: largest stride of a transposed convolution.
+        deconv_padding: largest padding of a transposed convolution on one side.
+        deconv_output_padding: largest output padding of a transposed convolution.
         pool_kernel: largest side of a max-pooling window.
         average_pool_kernel: largest side of an average-pooling window.
         nearest_scales: whole factors of nearest-neighbour resizing; 1 where one side may keep its size.
@@ -39,6 +41,8 @@ class Limits(BaseModel):
     conv_1x1_channels: int
     deconv_kernel: int
     deconv_stride: int
+    deconv_padding: int
+    deconv_output_padding: int
     pool_kernel: int
     average_pool_kernel: int
     nearest_scales: tuple[int, ...]

@@ -92,6 +92,10 @@ class ConvTransposeRule(FloatRule):
             return f"kernel above {march.limits.deconv_kernel}"
         if max(attribute(node, "strides", (1, 1))) > march.limits.deconv_stride:
             return f"stride above {march.limits.deconv_stride}"
+        if max(attribute(node, "pads", (0,))) > march.limits.deconv_padding:
+            return f"padding above {march.limits.deconv_padding}"
+        if max(attribute(node, "output_padding", (0,))) > march.limits.deconv_output_padding:
+            return f"output padding above {march.limits.deconv_output_padding}"
         return None
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
