@@ -53,6 +53,8 @@ def _show(result: ConversionResult) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from engine.place.hints import hint_for
+
     table = Table("node", "on", "subgraph", "type", "dtype", "reason", box=None, header_style="bold", pad_edge=False)
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
@@ -60,6 +62,9 @@ def _show(result: ConversionResult) -> None:
         table.add_row(row.node, row.on, subgraph, row.type, row.data_type, row.reason, style=style)
     console = Console()
     console.print(table)
+    for row in result.nodes:
+        if row.on == "CPU":
+            console.print(f"{row.node} ({row.type}): {hint_for(row.type, row.reason)}", highlight=False, markup=False)
     found = result.performance
     console.print(
         f"{len(result.nodes)} nodes, {len(found.subgraphs)} BPU subgraphs, {len(found.cpu_nodes)} CPU nodes; "
