@@ -12,8 +12,8 @@ from engine.ir import before_calibration, is_calibration, shape_of
 
 PRODUCERS = ("Conv", "ConvTranspose")
 
-_OWN_SHARE = 0.999
-"""How far the channels are pulled towards the largest one: the rest keeps empty channels finite."""
+_FLOOR = np.float32(0.001)
+"""Share of the largest channel's maximum that is added to every channel's: it keeps empty channels finite."""
 
 
 def equalizable(model: ir.Model, tensors: Collection[str]) -> tuple[str, ...]:
@@ -54,10 +54,12 @@ def channel_scales(channel_max: NDArray[np.float32]) -> NDArray[np.float32]:
         channel_max: float32, shape (channels,).
 
     Returns:
-        float32, same shape: ``max_t / (0.999 * max_c + 0.001 * max_t)``, 1 where all values are zero.
+        float32, same shape: ``r_max / r_c`` with ``r_c = max_c + 0.001 max_t``, 1 where all values are zero.
+        CALIBRATION.md 2 gives nearly the same in another form; this one fits its thresholds to one unit in the last
+        place instead of 25.
     """
     largest = channel_max.max(initial=np.float32(0))
     if largest == 0:
         return np.ones_like(channel_max)
-    own = channel_max.astype(np.float64)
-    return np.asarray(float(largest) / (_OWN_SHARE * own + (1 - _OWN_SHARE) * float(largest)), np.float32)
+    ranges = channel_max + _FLOOR * largest
+    return np.asarray(ranges.max() / ranges, np.float32)

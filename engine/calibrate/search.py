@@ -28,8 +28,13 @@ logger = logging.getLogger(__name__)
 PERCENTILE = 0.99995
 """The ``max_percentile`` that searches try, besides 1.0."""
 
-MAX_SAMPLES = 16
+MAX_SAMPLES = 64
 """Samples, evenly spread, on which the search for one method compares the candidates."""
+
+EARLY_SAMPLES = 8
+"""Samples after which candidates go whose outputs are :data:`HOPELESS` times as far from the float ones as the best."""
+
+HOPELESS = 1.5
 
 SENSITIVE = 0.999
 """Nodes of less similarity take the best of several methods."""
@@ -95,14 +100,20 @@ class ModelwiseSearch(Search):
             for candidate in self.candidates(options)
         }
         sessions = {candidate: FloatSession(model, threads=subject.threads) for candidate, model in models.items()}
-        scores = dict.fromkeys(models, 0.0)
+        totals = dict.fromkeys(models, 0.0)
         total = len(subject.data)
         indices = sorted({round(index) for index in np.linspace(0, total - 1, min(total, MAX_SAMPLES))})
-        for index in indices:
+        # Each sample of the first few stands for a stretch of the data, so that hopeless candidates go early.
+        early = indices[:: max(1, len(indices) // EARLY_SAMPLES)]
+        for count, index in enumerate([*early, *(index for index in indices if index not in set(early))], 1):
             feed = subject.data.read(index, index + 1)
             wanted = expected.run(feed)
-            for candidate, session in sessions.items():
-                scores[candidate] += similarity(session.run(feed), wanted) / len(indices)
+            for candidate in totals:
+                totals[candidate] += similarity(sessions[candidate].run(feed), wanted)
+            if count == len(early):
+                least = min(count - value for value in totals.values())
+                totals = {key: value for key, value in totals.items() if count - value <= HOPELESS * least}
+        scores = {candidate: value / len(indices) for candidate, value in totals.items()}
         best = max(scores, key=lambda candidate: scores[candidate])
         for candidate, score in scores.items():
             logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, score)

@@ -135,7 +135,7 @@ def test_every_threshold_per_channel_equals_the_measured_one(
     ours = activation_thresholds(calibrate(efficientnet.placed, efficientnet.statistics, PER_CHANNEL[name]))
     theirs = {key: value["thresholds"] for key, value in measured(reference_dir, name)["activation_thresholds"].items()}
     assert ours.keys() == theirs.keys()
-    different = {key for key in ours if not np.allclose(ours[key], theirs[key], rtol=2 * FLOAT32, atol=0)}
+    different = {key for key in ours if not np.allclose(ours[key], theirs[key], rtol=FLOAT32 / 4, atol=0)}
     assert different == WITHOUT_CHANNELS
 
 
@@ -180,7 +180,7 @@ def test_searches_choose_the_same_methods(
         ours = activation_thresholds(SEARCHES[options.calibration_type].run(subject, options))
     theirs = measured(reference_dir, name)
     values = {key: value["thresholds"] for key, value in theirs["activation_thresholds"].items()}
-    different = {key for key in ours if not np.allclose(ours[key], values[key], rtol=2 * FLOAT32, atol=0)}
+    different = {key for key in ours if not np.allclose(ours[key], values[key], rtol=FLOAT32 / 4, atol=0)}
     assert different <= WITHOUT_CHANNELS
     assert [line for line in theirs["log"][1:] if line not in caplog.text] == []
 
@@ -255,6 +255,8 @@ def test_weights_and_scales_of_golden_models_are_reproduced(reference_dir: Path)
         golden = load_model(file)
         measured_thresholds = {name: values.tolist() for name, values in activation_thresholds(golden).items()}
         for node in calibration_nodes(golden):
+            if node.outputs[0].is_graph_output():  # its calibrated form has taken the name of the tensor
+                measured_thresholds[str(node.outputs[0].name)] = read_calibration(node).thresholds.tolist()
             if attribute(node, "quant_attrs") == ACTIVATION_QUANT_ATTRS and "_calibrated" in str(node.inputs[0].name):
                 measured_thresholds = {}
         if not measured_thresholds:
