@@ -30,6 +30,7 @@ from engine.compile import CompiledModel, CompileMode, CompileOptions, InputSour
 from engine.compile.partition import CPU_OPS, Device, is_border_copy
 from engine.compile.removal import remove_nodes
 from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_implemented
+from engine.debug.data import dump_samples
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend import load, parse, preprocess
 from engine.ir import (
@@ -81,6 +82,9 @@ NOT_IN_RUNTIME = frozenset(
     ]
 )
 """Operators that no march has and the CPU's runtime has not either."""
+
+CALIBRATION_DATA_FOLDER = "calibration_data"
+"""Folder below ``working_dir`` that ``debug_mode: dump_calibration_data`` writes."""
 
 CHECK_FOLDER = Path(".hb_check")
 """Where the checker leaves its models."""
@@ -182,6 +186,8 @@ def convert(config: Config) -> ConversionResult:
         original = preprocess.insert(source, specs)
         data = open_data(config, source, specs)
     work.save(original, "original_float")
+    if data is not None and model.debug_mode is not None:
+        work.files["calibration_data"] = dump_samples(data, model.working_dir / CALIBRATION_DATA_FOLDER)
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
         optimized = optimize(original, march)
         if "cross_layer_equalization" in config.calibration_parameters.optimization:

@@ -193,6 +193,13 @@ def test_supported_opsets(folder: Path, opset: int) -> None:
     assert result.exit_code == 0, result.output
 
 
+def test_debug_mode_keeps_what_the_model_is_fed_with(folder: Path) -> None:
+    result = run(folder, {f"{MODEL}.debug_mode": "dump_calibration_data"})
+    assert result.exit_code == 0, result.output
+    kept = np.load(folder / "out" / "calibration_data" / "x" / "0.npy")
+    np.testing.assert_array_equal(kept.ravel(), np.fromfile(folder / "data" / "0.bin", np.float32))
+
+
 def test_absent_configuration(folder: Path) -> None:
     result = CliRunner().invoke(app, ["makertbin", "--model-type", "onnx", "--config", "absent.yaml"])
     assert result.exit_code == 2
