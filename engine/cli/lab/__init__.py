@@ -12,6 +12,7 @@ from engine.cli.lab.bisect import bisect
 from engine.cli.lab.check import check
 from engine.cli.lab.config import config
 from engine.cli.lab.diff import diff
+from engine.cli.lab.explain import explain
 from engine.cli.lab.export import export
 from engine.cli.lab.predict import predict
 from engine.cli.lab.tune import tune
@@ -23,6 +24,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
         "predict": predict,
         "diff": diff,
         "bisect": bisect,
+        "explain": explain,
         "export": export,
         "tune": tune,
     }

@@ -101,3 +101,17 @@ def test_no_model(tmp_path: Path) -> None:
     assert isinstance(CliRunner().invoke(app, ["check", str(broken)]).exception, ModelError)
     several = CliRunner().invoke(app, ["check", model(), "--march", "bayes,bayes-e"])
     assert "expected one architecture" in str(several.exception)
+
+
+def test_explain_shows_reasons_hints_and_writes_one_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    names = [node["node"] for node in printed("check", model("mnist_lenet"))["nodes"]]
+    request = json.dumps({names[0]: {"ON": "CPU"}})
+    result = CliRunner().invoke(app, ["explain", model("mnist_lenet"), "--node-info", request, "--html", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text("utf-8")
+    assert "run_on_cpu is set" in text
+    assert "take the node out of run_on_cpu" in text
+    assert text.count("<rect") == text.count("<tr id=") >= len(names)
+    assert "http" not in text.replace("http-equiv", "")
+    assert list(tmp_path.iterdir()) == [page]

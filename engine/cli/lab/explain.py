@@ -1,0 +1,160 @@
+"""``ptqlab explain``: a model's graph, the placement of its nodes with reasons and hints, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
+
+if TYPE_CHECKING:
+    from engine.convert import ConversionResult
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One node of the quantised network.
+
+    Attributes:
+        name: of the node.
+        on: ``BPU`` or ``CPU``.
+        subgraph: number of its BPU subgraph.
+        type: operator of the quantised graph.
+        data_type: of its first input.
+        shape: of its output; in the layout of the quantised graph.
+        time_us: microseconds of the layer if it ran alone (the longer of computing and transfer); ``None`` on the CPU.
+        bytes: bytes over DDR; ``None`` on the CPU.
+        reason: why it runs on the CPU.
+        hint: what to change so that it would not.
+        reads: names of the nodes whose results it reads.
+    """
+
+    name: str
+    on: str
+    subgraph: int | None
+    type: str
+    data_type: str
+    shape: tuple[int, ...]
+    time_us: float | None
+    bytes: int | None
+    reason: str
+    hint: str
+    reads: tuple[str, ...]
+
+
+def explain(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
+    march: Annotated[str, typer.Option(help="BPU architecture.")] = "bayes-e",
+    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page, complete in itself.")] = None,
+    input_shape: InputShapes = None,
+    node_info: NodeInfoText = None,
+) -> None:
+    """Show where each operator runs, why, what to change and what it costs; needs no calibration data."""
+    from engine.convert import Draft, check
+    from engine.ir import write_atomically
+
+    result = check(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
+    nodes = explained(result)
+    _show(result, nodes)
+    if html is not None:
+        typer.echo(write_atomically(html, page(result, nodes).encode()))
+
+
+def explained(result: ConversionResult) -> tuple[Explained, ...]:
+    """The rows of the page, in running order."""
+    from engine.ir import shape_of
+    from engine.place.hints import hint_for
+
+    layers = {layer.name: layer for layer in result.performance.layers}
+    nodes = {str(node.name): node for node in result.compiled.model.graph}
+    sources = _sources(result)
+    rows = []
+    for row in result.nodes:
+        layer = layers.get(row.node)
+        rows.append(
+            Explained(
+                name=row.node,
+                on=row.on,
+                subgraph=row.subgraph,
+                type=row.type,
+                data_type=row.data_type,
+                shape=shape_of(nodes[row.node].outputs[0]),
+                time_us=None if layer is None else max(layer.compute_us, layer.transfer_us),
+                bytes=None if layer is None else layer.loaded_bytes + layer.stored_bytes,
+                reason=row.reason,
+                hint=hint_for(row.type, row.reason) if row.on == "CPU" else "",
+                reads=sources[row.node],
+            )
+        )
+    return tuple(rows)
+
+
+def _sources(result: ConversionResult) -> dict[str, tuple[str, ...]]:
+    """Names of the listed nodes that each node reads from, seen through nodes that are not listed."""
+    listed = {row.node for row in result.nodes}
+    behind: dict[str, tuple[str, ...]] = {}
+    for node in result.compiled.model.graph:
+        producers = [value.producer() for value in node.inputs if value is not None]
+        found: dict[str, None] = {}
+        for producer in producers:
+            if producer is not None:
+                name = str(producer.name)
+                found.update(dict.fromkeys((name,) if name in listed else behind[name]))
+        behind[str(node.name)] = tuple(found)
+    return {name: behind[name] for name in listed}
+
+
+def page(result: ConversionResult, nodes: tuple[Explained, ...]) -> str:
+    """The page: totals, the graph as SVG, a table of nodes. It loads nothing."""
+    from importlib.resources import files
+
+    import jinja2
+
+    text = (files("engine.cli.lab") / "templates" / "explain.html.j2").read_text("utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    slowest = max((node.time_us or 0.0 for node in nodes), default=0.0)
+    return environment.from_string(text).render(
+        name=result.name, nodes=nodes, performance=result.performance, places=places(nodes), slowest=slowest or 1.0
+    )
+
+
+def places(nodes: tuple[Explained, ...]) -> dict[str, tuple[int, int]]:
+    """Column and row of each node in the picture: the row is the longest way from an input."""
+    rows: dict[str, int] = {}
+    used: dict[int, int] = {}
+    found = {}
+    for node in nodes:
+        row = 1 + max((rows[source] for source in node.reads), default=-1)
+        rows[node.name] = row
+        found[node.name] = (used.get(row, 0), row)
+        used[row] = used.get(row, 0) + 1
+    return found
+
+
+def _show(result: ConversionResult, nodes: tuple[Explained, ...]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("node", "on", "type", "dtype", "shape", box=None, header_style="bold", pad_edge=False)
+    for heading in ("us", "DDR bytes"):
+        table.add_column(heading, justify="right")
+    table.add_column("reason and what to change")
+    for node in nodes:
+        on = node.on if node.subgraph is None else f"{node.on} {node.subgraph}"
+        time = "" if node.time_us is None else f"{node.time_us:.1f}"
+        traffic = "" if node.bytes is None else str(node.bytes)
+        shape = "x".join(map(str, node.shape))
+        why = f"{node.reason}; {node.hint}" if node.reason else ""
+        style = "yellow" if node.on == "CPU" else None
+        table.add_row(node.name, on, node.type, node.data_type, shape, time, traffic, why, style=style)
+    console = Console()
+    console.print(table)
+    found = result.performance
+    console.print(
+        f"{result.name} on {found.march}: {found.latency_us:.1f} us, {found.ddr_bytes} bytes of DDR traffic, "
+        f"{len(found.subgraphs)} BPU subgraphs, {len(found.cpu_nodes)} CPU nodes (not in the latency)",
+        highlight=False,
+    )
