@@ -29,7 +29,7 @@ from engine.compile.compiler import CompileOptions, OptimizeLevel, memory_of
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
-from engine.march.latency import Fitted, Latency, data_file, load_latency, marches
+from engine.march.latency import Accuracy, Fitted, Latency, data_file, load_latency, marches
 from engine.perf.corpus import Row, read_rows, schedule_of_row
 from engine.perf.model import layer_costs
 from engine.perf.performance import estimate_subgraph
@@ -45,8 +45,13 @@ FOLDS = 5
 _MEMORY_GRID = tuple(kilobytes << 10 for kilobytes in (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096))
 _LOSS_SCALE = 0.05
 """Relative error beyond which a row pulls with constant force."""
+_NETWORK_WEIGHT = 4.0
+"""Weight of whole networks against single layers and stacks: they stand for many layers."""
 _PRIOR_WEIGHT = 0.02
 """Pull of a constant towards its start, so that those which no row determines stay there."""
+_BANDWIDTHS = frozenset({"load_gbps", "store_gbps"})
+_BANDWIDTH_PRIOR_WEIGHT = 1.0
+"""The same for bandwidths, which were measured by themselves (LATENCY.md)."""
 _WALK = 10.0
 """Constants stay within this factor of their start."""
 _LEAST_COMPUTE_US = 5.0
@@ -116,9 +121,11 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
     """
     names = list(Fitted.model_fields)
     start = np.log([START[cases[0][0].march][name] for name in names])
+    prior = np.asarray([_BANDWIDTH_PRIOR_WEIGHT if name in _BANDWIDTHS else _PRIOR_WEIGHT for name in names])
     timed = [case for case in cases if case[0].compute_us >= _LEAST_COMPUTE_US]
     computing = np.asarray([row.compute_us for row, _ in timed])
     measured = np.asarray([row.latency_us for row, _ in cases])
+    weights = np.asarray([_NETWORK_WEIGHT if row.kind == "net" else 1.0 for row, _ in cases])
 
     def with_constants(logarithms: Floats) -> Latency:
         values = dict(zip(names, np.exp(logarithms).tolist(), strict=True))
@@ -126,9 +133,9 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
 
     def residuals(logarithms: Floats) -> Floats:
         candidate = with_constants(logarithms)
-        of_latency = np.log(_latencies(cases, candidate) / measured)
+        of_latency = weights * np.log(_latencies(cases, candidate) / measured)
         of_computing = np.log(_computing(timed, candidate) / computing)
-        return np.concatenate([of_latency, _COMPUTE_WEIGHT * of_computing, _PRIOR_WEIGHT * (logarithms - start)])
+        return np.concatenate([of_latency, _COMPUTE_WEIGHT * of_computing, prior * (logarithms - start)])
 
     walk = np.log(_WALK)
     limits = (start - walk, start + walk)
@@ -143,7 +150,7 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
 
 
 def _computing(cases: Sequence[Case], latency: Latency) -> Floats:
-    return np.asarray([sum(c.compute_us for c in layer_costs(schedule, latency)) for _, schedule in cases])
+    return np.asarray([sum(c.working_us for c in layer_costs(schedule, latency)) for _, schedule in cases])
 
 
 def _latencies(cases: Sequence[Case], latency: Latency) -> Floats:
@@ -158,6 +165,14 @@ def errors_of(cases: Sequence[Case], latency: Latency) -> Errors:
         abs((e.loaded_bytes + e.stored_bytes) / row.ddr_bytes - 1) for e, (row, _) in zip(estimates, cases, strict=True)
     ]
     return Errors(np.asarray(times), np.asarray(bytes_))
+
+
+def accuracy_of(cases: Sequence[Case], latency: Latency) -> Accuracy:
+    """The 90th percentiles of the errors."""
+    errors = errors_of(cases, latency)
+    return Accuracy(
+        latency=round(float(np.quantile(errors.latency, 0.9)), 3), ddr=round(float(np.quantile(errors.ddr, 0.9)), 3)
+    )
 
 
 def cross_validated(cases: Sequence[Case], latency: Latency) -> Errors:
@@ -242,7 +257,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.validate:
             sys.stdout.write(f"{FOLDS}-fold, O2".ljust(29) + cross_validated(at_o2, latency).summary() + "\n")
         if options.write:
-            write_atomically(data_file(march), _to_yaml(latency).encode())
+            accuracy = accuracy_of(counted(at_o2), latency)
+            fitted = latency.model_copy(update={"accuracy": accuracy})
+            write_atomically(data_file(march), _to_yaml(fitted).encode())
     return 0
 
 

@@ -43,6 +43,7 @@ class Cost:
 
     Attributes:
         compute_us: computing time.
+        drain_us: time in which int32 results leave the accumulators, beside computing.
         traffic: all of it.
         detour: the part of ``traffic`` by which maps pass through DDR within the subgraph.
     """
@@ -50,36 +51,53 @@ class Cost:
     compute_us: float
     traffic: Traffic
     detour: Traffic = Traffic()
+    drain_us: float = 0.0
+
+    @property
+    def working_us(self) -> float:
+        """Time that the layer takes besides its traffic."""
+        return self.compute_us + self.drain_us
 
 
 def layer_costs(schedule: Schedule, latency: Latency) -> tuple[Cost, ...]:
     """Costs of the layers of a subgraph, in running order."""
     inputs = {tensor.name for tensor in schedule.inputs}
     return tuple(
-        Cost(compute_us(layer, latency, inputs) / schedule.cores, straight + detour, detour)
+        Cost(
+            compute_us(layer, latency, inputs) / schedule.cores,
+            straight + detour,
+            detour,
+            drain_us(layer, latency.fitted) / schedule.cores,
+        )
         for layer, (straight, detour) in zip(schedule.layers, _traffic(schedule, latency), strict=True)
     )
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:
     """Latency of a subgraph in microseconds: fixed costs, and its engines as far as they overlap."""
-    computing = sum(cost.compute_us for cost in costs)
+    working = (sum(cost.compute_us for cost in costs), sum(cost.drain_us for cost in costs))
+    weights = schedule.cores * sum(layer.weight_bytes + layer.parameter_bytes for layer in schedule.layers)
     traffic = sum((cost.traffic for cost in costs), Traffic())
     fixed = fitted.fixed_us + fitted.layer_us * len(costs)
     match schedule.overlap:
         case Overlap.NONE:
-            return fixed + computing + transfer_us(traffic, fitted)
+            return fixed + sum(working) + transfer_us(traffic, fitted)
         case Overlap.BORDERS:
             detours = sum((cost.detour for cost in costs), Traffic())
-            return fixed + _pipelined_us(computing, traffic - detours, fitted) + transfer_us(detours, fitted)
+            return fixed + _pipelined_us(working, traffic - detours, weights, fitted) + transfer_us(detours, fitted)
         case Overlap.ALL:
-            return fixed + _pipelined_us(computing, traffic, fitted)
+            return fixed + _pipelined_us(working, traffic, weights, fitted)
 
 
-def _pipelined_us(computing: float, traffic: Traffic, fitted: Fitted) -> float:
-    """The busiest engine, and the exposed part of the others."""
-    engines = (load_us(traffic, fitted), computing, store_us(traffic, fitted))
-    tiles: float = ((traffic.loaded + traffic.stored) / fitted.pipeline_bytes) ** fitted.pipeline_power
+def _pipelined_us(working: tuple[float, ...], traffic: Traffic, weights: int, fitted: Fitted) -> float:
+    """The busiest engine, and the exposed part of the others.
+
+    Maps are cut into tiles, weights are not: only what maps move makes tiles that overlap (a layer of many channels on
+    few pixels loads its weights, then computes).
+    """
+    engines = (load_us(traffic, fitted), *working, store_us(traffic, fitted))
+    maps = traffic.loaded + traffic.stored - weights
+    tiles: float = (maps / fitted.pipeline_bytes) ** fitted.pipeline_power
     return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)
 
 
@@ -108,12 +126,17 @@ def compute_us(layer: Layer, latency: Latency, inputs: set[str]) -> float:
     """
     fitted = latency.fitted
     time = _kernel_ns(layer, latency)
-    if layer.output_bits == _ACCUMULATOR_BITS:
-        time += math.prod(layer.output_shape) / fitted.wide_rate
     for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
         if name in inputs:
             time += math.prod(shape) / fitted.input_rate
     return time / 1000
+
+
+def drain_us(layer: Layer, fitted: Fitted) -> float:
+    """Time in which int32 results leave the accumulators; narrower ones leave while they are computed."""
+    if layer.output_bits != _ACCUMULATOR_BITS:
+        return 0.0
+    return math.prod(layer.output_shape) / fitted.wide_rate / 1000
 
 
 def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]:

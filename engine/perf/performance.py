@@ -158,7 +158,7 @@ def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency) -> Laye
         ops=layer.ops,
         output_shape=layer.output_shape,
         aligned_shape=aligned_shape(layer.output_shape, latency.alignment),
-        compute_us=cost.compute_us,
+        compute_us=cost.working_us,
         load_us=load_us(cost.traffic, latency.fitted),
         store_us=store_us(cost.traffic, latency.fitted),
         loaded_bytes=cost.traffic.loaded,
