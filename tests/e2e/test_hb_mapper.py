@@ -193,17 +193,27 @@ def test_wrong_options_exit_2(workspace: Path, arguments: tuple[str, ...]) -> No
     assert "Traceback" not in finished.stderr
 
 
-UNSUPPORTED = {
-    "fast-perf": ("makertbin", "--fast-perf", "--model", "small.onnx", "--model-type", "onnx", "--march", "bayes"),
-    "caffe": ("makertbin", "-c", "config.yaml", "--model-type", "caffe"),
-    "caffe checker": ("checker", "--model-type", "caffe", "--march", "bayes", "--model", "small.onnx"),
+INCOMPLETE_CAFFE = {
+    "conversion": (("makertbin", "-c", "config.yaml", "--model-type", "caffe"), "Missing keys: 'caffe_model'"),
+    "check": (
+        ("checker", "--model-type", "caffe", "--march", "bayes", "--model", "small.onnx"),
+        "--proto is needed with --model-type caffe",
+    ),
 }
 
 
-@pytest.mark.parametrize("arguments", UNSUPPORTED.values(), ids=UNSUPPORTED.keys())
-def test_options_to_come_exit_255_with_one_message(workspace: Path, arguments: tuple[str, ...]) -> None:
-    finished = run(workspace, *arguments)
-    assert_one_error(finished, "not supported yet")
+@pytest.mark.parametrize(("arguments", "message"), INCOMPLETE_CAFFE.values(), ids=INCOMPLETE_CAFFE.keys())
+def test_a_caffe_model_has_two_files(workspace: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert_one_error(run(workspace, *arguments), message)
+
+
+def test_fast_perf(workspace: Path) -> None:
+    finished = run(
+        workspace, "makertbin", "--fast-perf", "--model", "small.onnx", "--model-type", "onnx", "--march", "bayes"
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert (workspace / ".fast_perf" / "small_config.yaml").is_file()
+    assert (workspace / "model_output" / "small.bin").is_file()
 
 
 WRONG_CONFIGURATIONS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {
@@ -214,7 +224,7 @@ WRONG_CONFIGURATIONS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {
     "missing model": ({"model_parameters": {"onnx_model": "none.onnx"}}, "none.onnx"),
     "two cores": ({"compiler_parameters": {"core_num": 2}}, "core"),
     "function calls": ({"compiler_parameters": {"max_time_per_fc": 500}}, "max_time_per_fc"),
-    "input source": ({"compiler_parameters": {"input_source": {"other": "ddr"}}}, "input_source names input 'other'"),
+    "input source": ({"compiler_parameters": {"input_source": {"other": "ddr"}}}, "'other' is no input of the model"),
 }
 
 
