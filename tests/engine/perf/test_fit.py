@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.memory import Memory
 from engine.march.latency import load_latency
 from engine.perf.corpus import Row, schedule_of_row
-from engine.perf.fit import errors_of, fit_constants, main
+from engine.perf.fit import START, errors_of, fit_constants, main
 from engine.perf.performance import estimate_subgraph
 
 
@@ -37,7 +38,10 @@ def row(channels: int, size: int, kernel: int, latency_us: float = 1.0) -> Row:
 
 
 def test_constants_of_a_synthetic_machine_are_recovered() -> None:
-    truth = load_latency("bayes-e")
+    """Bandwidths are the measured ones, near which the fit holds them; all other constants are free."""
+    file = load_latency("bayes-e")
+    bandwidths = {name: START["bayes-e"][name] for name in ("load_gbps", "store_gbps")}
+    truth = file.model_copy(update={"fitted": file.fitted.model_copy(update=bandwidths)})
     memory = memory_of(truth, CompileOptions())
     cases = []
     for channels in (16, 64, 256):
@@ -46,7 +50,9 @@ def test_constants_of_a_synthetic_machine_are_recovered() -> None:
                 schedule = schedule_of_row(row(channels, size, kernel), truth, memory)
                 assert schedule is not None
                 cases.append((row(channels, size, kernel, estimate_subgraph(schedule, truth).latency_us), schedule))
-    assert errors_of(cases, fit_constants(cases, truth)).latency.max() < 0.01
+    errors = errors_of(cases, fit_constants(cases, truth)).latency
+    assert np.median(errors) < 0.005
+    assert errors.max() < 0.02  # the priors pull a little
 
 
 def test_nv12_images_are_half_the_bytes_of_packed_ones() -> None:
