@@ -20,6 +20,7 @@ from engine.ir import write_atomically
 from harness import paths
 from harness.cache import content_key
 from harness.strict_yaml import StrictModel
+from harness.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
     from torch import nn
@@ -107,8 +108,9 @@ def torchvision_model(source: TorchvisionSource) -> Path:
     def build() -> nn.Module:
         try:
             import torch
-            from torchvision import models
-        except (ImportError, RuntimeError) as error:  # the latter where it was built for another torch
+
+            models = import_torchvision().models
+        except ImportError as error:
             raise ModelError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
         if source.architecture not in models.list_models():
             raise ModelError(f"torchvision has no architecture {source.architecture!r}; see torchvision.models")

@@ -14,6 +14,7 @@ from engine.errors import CalibrationDataError, ConfigError
 from harness import paths
 from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, sha256_of
 from harness.strict_yaml import StrictModel
+from harness.torchvision_import import import_torchvision
 
 
 class TorchvisionOptions(StrictModel):
@@ -71,8 +72,8 @@ def _draw(name: str, options: TorchvisionOptions, *, train: bool, count: int) ->
 
 def _open(options: TorchvisionOptions, train: bool) -> Any:
     try:
-        from torchvision import datasets
-    except (ImportError, RuntimeError) as error:  # the latter where it was built for another torch
+        datasets = import_torchvision().datasets
+    except ImportError as error:
         raise ConfigError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
     root = paths.external_data() / options.root
     try:
