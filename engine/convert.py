@@ -46,7 +46,6 @@ from engine.optimize import optimize
 from engine.perf import Performance, estimate
 from engine.place import NodeTypes, Placement, PlacementOptions, Refusal, place
 from engine.quantize import quantize
-from engine.tune.integer_bias import correct_integer_biases
 
 logger = logging.getLogger(__name__)
 
@@ -200,6 +199,8 @@ def convert(config: Config) -> ConversionResult:
         calibrated = run_calibration(optimized, placement.model, data, calibration_options(config))
         if data is not None and "integer_bias_correction" in config.calibration_parameters.optimization:
             logger.info("Correct biases on the integer simulator: integer_bias_correction.")
+            from engine.tune.integer_bias import correct_integer_biases  # brings the simulator
+
             calibrated = correct_integer_biases(calibrated, optimized, march, data)
     work.save(calibrated, "calibrated")
     with work.stage(Stage.QUANTIZE, "quantize the model"):

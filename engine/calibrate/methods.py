@@ -13,7 +13,6 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from engine.calibrate.distribution import Distribution, clamp_percentile
-from engine.calibrate.kl import kl_threshold
 from engine.calibrate.mse import mse_threshold
 from engine.config import CalibrationType
 from engine.errors import ConfigError, UnsupportedError
@@ -124,6 +123,8 @@ class Kl(Method):
         """
         if distribution.histogram is None:
             raise ConfigError("calibration_type 'kl' needs histograms, which the statistics were collected without")
+        from engine.calibrate.kl import kl_threshold  # brings numba
+
         return kl_threshold(distribution.histogram)
 
     def log_name(self, options: CalibrationOptions) -> str:

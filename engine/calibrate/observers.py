@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.calibrate.bits import BLOCK, LANES, Bits, Values
 from engine.calibrate.distribution import FLOAT32_MAX, Distribution, Histogram, order_index
-from engine.jit import entry
-
-Bits = NDArray[np.int32]
-Values = NDArray[np.float32]
 
 BINS = 1024
 """Bins of a histogram to begin with, and of one whose range is known."""
 MAX_BINS = 16384
 """When growth would need more bins than this, neighbours are merged: ``MERGED_BINS`` to twice as many are left."""
 MERGED_BINS = 8192
-
-_MAGNITUDE = np.int32(0x7FFFFFFF)
-_INFINITY = np.int32(0x7F800000)
-_BLOCK = 128
-_LANES = 4
 
 
 class DistributionObserver:
@@ -64,7 +57,7 @@ class DistributionObserver:
             values = values * self._scales
         bits = values.view(np.int32)
         peaks = np.zeros_like(self._peaks)
-        _channel_peaks(bits, peaks)
+        compiled().channel_peaks(bits, peaks)
         np.maximum(self._peaks, peaks, out=self._peaks)
         if self._largest is not None:
             self._largest.update(bits.reshape(-1))
@@ -106,7 +99,7 @@ class LargestValues:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._buffer = np.empty(2 * count + 2 * _BLOCK, np.int32)
+        self._buffer = np.empty(2 * count + 2 * BLOCK, np.int32)
         self._used = 0
         self._cutoff = np.int32(-1)
 
@@ -114,8 +107,8 @@ class LargestValues:
         """Take in float32 bit patterns, shape (n,)."""
         position = 0
         while position < bits.size:
-            position, self._used = _keep_larger(bits, position, self._cutoff, self._buffer, self._used)
-            if self._used > self._buffer.size - _BLOCK:
+            position, self._used = compiled().keep_larger(bits, position, self._cutoff, self._buffer, self._used)
+            if self._used > self._buffer.size - BLOCK:
                 self._drop_smallest()
 
     def descending(self) -> Bits:
@@ -147,7 +140,7 @@ class GrowingHistogram:
     def __init__(self, maximum: float = 0.0) -> None:
         self._width = maximum / BINS
         # One bin more than there are: for the values on the upper end of the last one.
-        self._counts = np.zeros((_LANES, BINS + 1), np.int64)
+        self._counts = np.zeros((LANES, BINS + 1), np.int64)
         self._beyond: list[Values] = []
 
     def update(self, values: Values, maximum: float) -> None:
@@ -183,7 +176,7 @@ class GrowingHistogram:
 
     def _count(self, values: Values) -> None:
         # The inverse is rounded up by more than the error of the product: a bound belongs to the upper bin.
-        _count(values, (1.0 + 2.0**-50) / self._width, self._counts)
+        compiled().count(values, (1.0 + 2.0**-50) / self._width, self._counts)
 
     def _cover(self, maximum: float) -> None:
         """Have bins up to ``maximum``, which is beyond them; what lies on their end then belongs to the next bin."""
@@ -212,50 +205,8 @@ def _to_float(bits: np.integer[Any]) -> float:
     return min(float(np.int32(bits).view(np.float32)), FLOAT32_MAX)
 
 
-@entry
-def _channel_peaks(bits: Bits, peaks: Bits) -> None:  # pragma: no cover - compiled
-    """Largest magnitude that is not NaN per channel of ``bits``, shape (samples, channels, n), into ``peaks``."""
-    for sample in range(bits.shape[0]):
-        for channel in range(bits.shape[1]):
-            row = bits[sample, channel]
-            peak = np.int32(0)
-            for index in range(row.size):
-                magnitude = row[index] & _MAGNITUDE
-                magnitude = magnitude if magnitude <= _INFINITY else np.int32(0)
-                peak = max(peak, magnitude)
-            peaks[channel] = max(peaks[channel], peak)
+def compiled() -> ModuleType:
+    """The inner loops, imported when the first of them runs: numba takes 0.2 s, and many conversions need no data."""
+    from engine.calibrate import loops
 
-
-@entry
-def _keep_larger(
-    bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used: int
-) -> tuple[int, int]:  # pragma: no cover - compiled
-    """Append magnitudes above ``cutoff`` to ``buffer`` while it has room for a block; the next position, its fill."""
-    while position < bits.size and used <= buffer.size - _BLOCK:
-        block = bits[position : position + _BLOCK]
-        peak = np.int32(-1)
-        for index in range(block.size):
-            magnitude = block[index] & _MAGNITUDE
-            magnitude = magnitude if magnitude <= _INFINITY else np.int32(-1)
-            peak = max(peak, magnitude)
-        if peak > cutoff:
-            for index in range(block.size):
-                magnitude = block[index] & _MAGNITUDE
-                # Written in any case and kept if it counts: faster than a branch that is hard to foresee.
-                buffer[used] = magnitude
-                used += cutoff < magnitude <= _INFINITY
-        position += block.size
-    return position, used
-
-
-@entry
-def _count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
-    """Add ``|values|`` to the lanes of ``counts``, what is above the last bin to the last bin.
-
-    There are several lanes because equal neighbours would wait for each other.
-    """
-    last = counts.shape[1] - 1
-    for index in range(values.size):
-        value = abs(values[index])
-        if value >= np.float32(0):
-            counts[index & (_LANES - 1), min(int(float(value) * inverse), last)] += 1
+    return loops

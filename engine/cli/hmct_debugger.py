@@ -10,7 +10,6 @@ import typer
 
 from engine.errors import ConfigError, PtqlabError
 
-
 app = typer.Typer(
     help="Find the nodes of a calibrated model that lose accuracy.",
     no_args_is_help=True,
