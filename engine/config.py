@@ -753,8 +753,6 @@ _OPTIMIZATION = re.compile(
 )
 
 _NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
-    "model_parameters.layer_out_dump": lambda config: config.model_parameters.layer_out_dump,
-    "model_parameters.output_nodes": lambda config: bool(config.model_parameters.output_nodes),
     "input_parameters.input_batch above 1": lambda config: config.input_parameters.input_batch > 1,
     "custom_op": lambda config: config.custom_op is not None,
 }

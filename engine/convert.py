@@ -20,6 +20,7 @@ from engine.calibrate import (
     CalibrationOptions,
     FolderData,
     apply_thresholds,
+    calibration_tensors,
     open_folders,
     run_calibration,
     to_signed,
@@ -33,6 +34,7 @@ from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_
 from engine.debug.data import dump_samples
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend import load, parse, preprocess
+from engine.frontend.outputs import with_outputs
 from engine.ir import (
     MARK_REASON,
     before_calibration,
@@ -193,6 +195,9 @@ def convert(config: Config) -> ConversionResult:
             optimized, pairs = equalize(optimized)
             logger.info("Equalize channels of %d pairs of convolutions: cross_layer_equalization.", pairs)
         placement = place(optimized, march, placement_options(config, optimized))
+        if model.layer_out_dump:
+            optimized = with_outputs(optimized, calibration_tensors(placement.model))
+            placement = place(optimized, march, placement_options(config, optimized))
         _log_placement(placement)
     work.save(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.config import Config, InputSpec, Layout
 from engine.errors import ConfigError
 from engine.frontend import caffe, onnx
+from engine.frontend.outputs import cut
 from engine.ir import shape_of
 
 __all__ = ["load", "parse"]
@@ -35,6 +36,8 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     specs = config.input_specs(names)
     source = load(model, {spec.name: spec.shape for spec in specs if spec.shape is not None}, prototxt=prototxt)
     _check_input_sources(config, source, specs)
+    if config.model_parameters.output_nodes:
+        source = cut(source, config.model_parameters.output_nodes)
     return source, specs
 
 

@@ -279,8 +279,6 @@ def test_files_that_are_no_configuration(tmp_path: Path, text: str) -> None:
         ),
         ({"calibration__optimization": "run_fast"}, None),
         ({"calibration__optimization": "set_model_output_int16; set_Conv_input_int16"}, None),
-        ({"model__output_nodes": "a"}, "model_parameters.output_nodes is not supported yet"),
-        ({"model__layer_out_dump": True}, "layer_out_dump"),
         ({"input__input_batch": 4}, "input_batch above 1"),
     ],
 )

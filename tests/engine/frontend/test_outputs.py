@@ -1,0 +1,84 @@
+"""``output_nodes`` cuts a model, ``layer_out_dump`` shows its inner maps without changing what it gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.config import parse_config
+from engine.convert import ConversionResult, convert
+from engine.errors import ConfigError
+from engine.frontend.onnx import load
+from engine.frontend.outputs import cut, with_outputs
+from engine.simulate import Session
+from engine.simulate.tensors import random_feed
+from harness.cards import load_card
+
+CARD = load_card("mnist_resnet8")
+
+
+@pytest.fixture
+def calibration(tmp_path: Path) -> Path:
+    folder = tmp_path / "calibration"
+    folder.mkdir()
+    images = CARD.training_images(CARD.open_dataset().split("calibration").images(0, 4))
+    for index, image in enumerate(images):
+        np.save(folder / f"{index}.npy", image[None])
+    return folder
+
+
+def converted(folder: Path, calibration: Path, **parameters: Any) -> ConversionResult:
+    content = {
+        "model_parameters": {
+            "onnx_model": str(CARD.model_path()),
+            "march": "bayes-e",
+            "working_dir": str(folder),
+            "output_model_file_prefix": "net",
+            **parameters,
+        },
+        "input_parameters": CARD.converter_yaml(),
+        "calibration_parameters": {"cal_data_dir": str(calibration), "calibration_type": "max"},
+        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
+    }
+    return convert(parse_config(content))
+
+
+def test_every_inner_map_becomes_an_output_and_the_own_ones_stay(tmp_path: Path, calibration: Path) -> None:
+    plain = converted(tmp_path / "plain", calibration)
+    dumped = converted(tmp_path / "dumped", calibration, layer_out_dump=True)
+    first, second = (Session(result.models["quantized"]) for result in (plain, dumped))
+    feed = random_feed(first.inputs, 2)
+    expected, found = first.run(feed), second.run(feed)
+    assert list(found)[: len(expected)] == list(expected)
+    assert len(found) > len(expected) + 5
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+    assert all(row.distance.cosine > 0.9 for row in dumped.outputs)
+    assert Session(dumped.files["bin"]).run(feed).keys() == found.keys()
+
+
+def test_a_conversion_ends_at_the_named_nodes(tmp_path: Path, calibration: Path) -> None:
+    names = [str(node.name) for node in load(CARD.model_path()).graph if node.op_type == "Conv"]
+    result = converted(tmp_path / "cut", calibration, output_nodes=";".join(names[1:3]))
+    outputs = [value.name for value in result.models["quantized"].graph.outputs]
+    source = {str(node.name): node.outputs[0].name for node in load(CARD.model_path()).graph}
+    assert outputs == [source[name] for name in names[1:3]]
+    assert [row.name for row in result.outputs] == outputs
+
+
+def test_unknown_nodes_are_named() -> None:
+    model = load(CARD.model_path())
+    name = str(next(iter(model.graph)).name)
+    with pytest.raises(ConfigError, match="did you mean"):
+        cut(model, [name + "x"])
+
+
+def test_own_outputs_come_first_and_once() -> None:
+    model = load(CARD.model_path())
+    own = str(model.graph.outputs[0].name)
+    inner = str(next(iter(model.graph)).outputs[0].name)
+    assert [value.name for value in with_outputs(model, [own, inner]).graph.outputs] == [own, inner]
+    assert [value.name for value in model.graph.outputs] == [own]
