@@ -128,4 +128,4 @@ def test_what_is_not_a_model_is_refused(tmp_path: Path) -> None:
     assert isinstance(diff(FIRST, text).exception, ModelError)
     missing = diff(FIRST, tmp_path / "missing.onnx")
     assert missing.exit_code == 2
-    assert "missing.onnx" in missing.output.replace("\n", "")
+    assert "missing.onnx" in "".join(missing.output.replace("│", "").split())
