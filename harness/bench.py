@@ -126,7 +126,7 @@ def bench_card(card: ModelCard, march: str, options: BenchOptions) -> Report:
     """
     with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
         result = _convert(card, march, Path(folder))
-        pair = Pair(card.name, result.files["quantized"], result.files["optimized_float"])
+        pair = Pair(card.name, result.files["quantized"], card.model_path())
         conversion = Conversion(
             images=_images(card),
             seconds={stage.value: seconds for stage, seconds in result.timings.items()},
