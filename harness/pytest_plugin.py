@@ -7,6 +7,7 @@ else of ptqlab is imported.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,9 +124,9 @@ class VerdictNotPassError(Exception):
 class _VerdictItem(pytest.Item):
     """Reports a verdict."""
 
+    @abstractmethod
     def verdict(self) -> TrialVerdict:
         """The verdict."""
-        raise NotImplementedError
 
     def runtest(self) -> None:
         """Fail unless the verdict is PASS."""

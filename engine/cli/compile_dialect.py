@@ -182,7 +182,10 @@ def _model_config(section: Mapping[str, Any], requests: dict[str, Any], options:
         else:
             for name in _section(where, value):
                 _known(where, name, {"bias_correction": None})
-                options.append("bias_correction")
+                if value[name] not in (True, False, None, {}):
+                    raise ConfigError(f"quant_config.{where}.{name}: {value[name]!r}: expected true or false")
+                if value[name] is not False:
+                    options.append("bias_correction")
 
 
 def _activation(section: Mapping[str, Any], requests: dict[str, Any], options: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.common import Truth, read_inputs, version_option
+from engine.cli.common import Truth, version_option
 from engine.cli.logs import logged
 from engine.errors import ConfigError, UnsupportedError
 
@@ -91,6 +91,7 @@ def _compare(
     quantized: Path, compiled: Path, given: str | None, digits: int, every_node: bool, logger: logging.Logger
 ) -> bool:
     """Run both models on the same input and report; whether all values agree to ``digits`` decimal places."""
+    from engine.cli.inputs import read_inputs
     from engine.ir import load_model
     from engine.simulate import Session
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.common import Truth, read_inputs, version_option
+from engine.cli.common import Truth, version_option
 from engine.errors import ConfigError, PtqlabError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -96,11 +96,12 @@ def infer(
     ] = Truth.FALSE,
 ) -> None:
     """Run one or more frames."""
+    from engine.cli.inputs import read_inputs
     from engine.simulate import Session
 
     _refuse_roi(roi_infer, roi)
     compiled = _single(model_file, model_name)
-    session = Session(compiled.model)
+    session = Session(compiled.executable)
     feed = read_inputs(session, input_file)
     results: dict[str, NDArray[Any]] = {}
     milliseconds = []
@@ -136,11 +137,12 @@ def perf(
     import time
     from concurrent.futures import ThreadPoolExecutor
 
+    from engine.cli.inputs import read_inputs
     from engine.perf import estimate
     from engine.simulate import Session
 
     compiled = _single(model_file, model_name)
-    session = Session(compiled.model, threads=1)
+    session = Session(compiled.executable, threads=1)
     feed = read_inputs(session, input_file)
     session.run(feed)
     deadline = time.perf_counter() + 60 * perf_time if perf_time else None

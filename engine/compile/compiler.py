@@ -122,6 +122,11 @@ class CompiledModel:
         nodes = (node for segment in self.segments if segment.device is Device.CPU for node in segment.nodes)
         return tuple(node for node in nodes if node.op_type not in CPU_OPS and not is_border_copy(node))
 
+    @property
+    def executable(self) -> ir.Model:
+        """The model with its tiles written out: what running the ``.bin`` runs."""
+        return tiled_model(self.model, self.segments, self.schedules, load_latency(self.march).group_bytes)
+
     def to_bytes(self) -> bytes:
         """The bytes of the ``.bin``; equal models give equal bytes."""
         block = _weight_block(self.march)
@@ -269,9 +274,7 @@ def load_quantized(path: Path) -> ir.Model:
     Raises:
         ContainerError: see :func:`load`.
     """
-    compiled = load(path)
-    tile_bytes = load_latency(compiled.march).group_bytes
-    return tiled_model(compiled.model, compiled.segments, compiled.schedules, tile_bytes)
+    return load(path).executable
 
 
 def _weight_block(march: str) -> Block:

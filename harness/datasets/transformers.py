@@ -7,6 +7,7 @@ are float32 on the way; each transformer maps an array to an array. The packages
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -62,9 +63,9 @@ def read_image(path: Path, mode: ReadMode) -> Image:
 class Transformer(StrictModel):
     """One step."""
 
+    @abstractmethod
     def __call__(self, image: Image, mode: ReadMode) -> Image:
         """``image`` after this step; ``mode`` says what resizes."""
-        raise NotImplementedError
 
 
 class Resize(Transformer):

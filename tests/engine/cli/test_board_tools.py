@@ -173,7 +173,7 @@ class TestVerifiers:
 
 class TestExec:
     def test_infer_dumps_what_the_session_gives(self, folder: Path) -> None:
-        session = Session(load(folder / "image.bin").model)
+        session = Session(load(folder / "image.bin").executable)
         feed = random_feed(session.inputs, 1)
         (array,) = feed.values()
         array.tofile("input.bin")
@@ -209,8 +209,10 @@ class TestExec:
 
     def test_mistakes(self, folder: Path) -> None:
         (folder / "short.bin").write_bytes(b"123")
+        np.save(folder / "double.npy", np.zeros(3))
         for arguments, message in (
-            (["--input_file", "short.bin"], "has 3 bytes, expected"),
+            (["--input_file", "short.bin"], "holds 3 values of int8, expected"),
+            (["--input_file", "double.npy"], "values of float64, expected"),
             (["--input_file", "a.bin,b.bin"], "expected one per input"),
             (["--roi_infer", "true", "--roi", "1,2,3,4"], "no resizer"),
         ):
