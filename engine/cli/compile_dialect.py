@@ -182,10 +182,18 @@ def _model_config(section: Mapping[str, Any], requests: dict[str, Any], options:
         else:
             for name in _section(where, value):
                 _known(where, name, {"bias_correction": None})
-                if value[name] not in (True, False, None, {}):
-                    raise ConfigError(f"quant_config.{where}.{name}: {value[name]!r}: expected true or false")
-                if value[name] is not False:
+                if _bias_correction(f"{where}.{name}", value[name]):
                     options.append("bias_correction")
+
+
+def _bias_correction(where: str, value: Any) -> bool:
+    """Whether it is asked for: ``true``, or a section whose ``num_sample`` and ``metric`` have no effect here."""
+    if isinstance(value, bool):
+        return value
+    for key, given in _section(where, value).items():
+        _known(where, key, dict.fromkeys(("num_sample", "metric")))
+        logger.warning("%s.%s %r has no effect: biases are corrected by their mean over all samples", where, key, given)
+    return True
 
 
 def _activation(section: Mapping[str, Any], requests: dict[str, Any], options: list[str]) -> None:
