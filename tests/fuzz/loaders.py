@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import shutil
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ import yaml
 
 from engine.calibrate import open_folders
 from engine.cli import compile_dialect
+from engine.compile import load as load_bin
 from engine.config import Config, InputSpec, load_config
 from engine.errors import PtqlabError
 from engine.frontend import caffe, onnx
@@ -88,15 +92,22 @@ class Loader:
 
     Attributes:
         name: on the command line.
-        seeds: valid files.
+        make_seeds: makes valid files.
         words: what mutations splice in.
         load: reads the content, in a folder of its own.
+        suffixes: names of files of this kind end so, for a corpus from elsewhere.
     """
 
     name: str
-    seeds: tuple[bytes, ...]
+    make_seeds: Callable[[], tuple[bytes, ...]]
     words: tuple[bytes, ...]
     load: Callable[[bytes, Path], object]
+    suffixes: tuple[str, ...] = ()
+
+    @cached_property
+    def seeds(self) -> tuple[bytes, ...]:
+        """Valid files to begin from."""
+        return self.make_seeds()
 
     def accepts(self, content: bytes, folder: Path) -> bool:
         """Whether ``content`` is read; a refusal must be a :class:`PtqlabError`, all else propagates."""
@@ -198,6 +209,34 @@ def _arrays() -> tuple[bytes, ...]:
     return tuple(files)
 
 
+def _containers() -> tuple[bytes, ...]:
+    from tests.properties.stages import Stages  # imports the whole engine, which the other readers do without
+
+    calibration = np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype(np.float32)
+    return tuple(Stages(convolution(), calibration, march).compiled.to_bytes() for march in ("bayes-e", "bernoulli2"))
+
+
+def sealed(content: bytes) -> bytes:
+    """``content`` with the length and the digests that a container of its bytes would have, as far as it is one."""
+    header, entry = struct.Struct("<8sHHIQ32s"), struct.Struct("<4sIQQ32s")  # docs/bin_format.md
+    if len(content) < header.size:
+        return content
+    magic, version, reserved, count, *_ = header.unpack_from(content)
+    table, body = bytearray(content[header.size :][: count * entry.size]), memoryview(content)
+    for start in range(0, len(table) - entry.size + 1, entry.size):
+        kind, index, offset, length, _ = entry.unpack_from(table, start)
+        digest = hashlib.sha256(body[offset : offset + length]).digest()
+        entry.pack_into(table, start, kind, index, offset, length, digest)
+    head = header.pack(magic, version, reserved, count, len(content), hashlib.sha256(table).digest())
+    return head + bytes(table) + content[header.size + len(table) :]
+
+
+def _bin(content: bytes, folder: Path) -> object:
+    path = folder / "m.bin"
+    path.write_bytes(sealed(content))
+    return load_bin(path).executable
+
+
 _NUMBERS = (b"0", b"-1", b"1e999", b"nan", b"4294967295", b"2147483648", b"99999999999999999999", b"0.5")
 
 LOADERS: Mapping[str, Loader] = {
@@ -205,40 +244,46 @@ LOADERS: Mapping[str, Loader] = {
     for loader in (
         Loader(
             "onnx",
-            _seed_models(),
+            _seed_models,
             (b"../../../../etc/passwd", b"/etc/passwd", b"location", b"Loop", b"If", b"ConstantOfShape", b"Tile"),
             _onnx,
+            (".onnx",),
         ),
         Loader(
             "prototxt",
-            (PROTOTXT.encode(),),
+            lambda: (PROTOTXT.encode(),),
             (*_NUMBERS, *(name.encode() for name in caffe.CONVERTERS), b"{", b"}", b"dim: ", b"layers", b'"data"'),
             _prototxt,
+            (".prototxt",),
         ),
-        Loader("caffemodel", (caffe_weights(),), (b"\xff\xff\xff\xff\x0f", b"\x00", b"\x0a\x00"), _caffemodel),
+        Loader("caffemodel", lambda: (caffe_weights(),), (b"\xff\xff\xff\xff\x0f", b"\x00", b"\x0a\x00"), _caffemodel),
         Loader(
             "yaml",
-            (yaml.safe_dump(_YAML).encode(),),
+            lambda: (yaml.safe_dump(_YAML).encode(),),
             (*_NUMBERS, b"!!python/object:os.system", b"&a [*a]", b"*a", b"null", b"{}", b"[]", b";", b"\n  ", b"? "),
             _yaml,
+            (".yaml",),
         ),
         Loader(
             "hb_compile",
-            (yaml.safe_dump(_COMPILE_YAML).encode(),),
+            lambda: (yaml.safe_dump(_COMPILE_YAML).encode(),),
             (*_NUMBERS, b"{}", b"[]", b";", b"null", b"None", b"true", b"\n  ", b"quant_config", b"../../etc/passwd"),
             _compile_yaml,
         ),
         Loader(
             "npy",
-            _arrays(),
+            _arrays,
             (b"'|O'", b"'<U9'", b"(3, 8, 8)", b"(99999999999,)", b"True", b"()", b"(-1,)", b"{"),
             lambda content, folder: _calibration(content, folder, "0.npy", ()),
         ),
         Loader(
             "raw",
-            (np.zeros(192, np.float32).tobytes(), np.zeros(192, np.uint8).tobytes()),
+            lambda: (np.zeros(192, np.float32).tobytes(), np.zeros(192, np.uint8).tobytes()),
             (b"\x00\x00\x80\x7f", b"\x00\x00\xc0\x7f"),
             lambda content, folder: _calibration(content, folder, "0.bin", ("float32",)),
+        ),
+        Loader(
+            "bin", _containers, (b"\x00", b"\xff\xff\xff\xff", b"CPUM", b"SCHD", b"DATA", *_NUMBERS), _bin, (".bin",)
         ),
     )
 }

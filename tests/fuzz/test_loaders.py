@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fuzz.loaders import LOADERS
+from tests.fuzz.loaders import LOADERS, sealed
 from tests.fuzz.mutate import mutated
 
 LIMIT_SECONDS = 10.0
@@ -38,3 +38,10 @@ def test_changed_files(name: str, seed: int, tmp_path_factory: pytest.TempPathFa
     start = time.monotonic()
     loader.accepts(content, tmp_path_factory.mktemp("fuzz") / "folder")
     assert time.monotonic() - start < LIMIT_SECONDS
+
+
+def test_a_sealed_container_is_itself() -> None:
+    (container, *_) = LOADERS["bin"].seeds
+    assert sealed(container) == container
+    damaged = container[:-64] + b"\x01" + container[-63:]
+    assert sealed(damaged) not in (container, damaged)
