@@ -27,10 +27,10 @@ from engine.calibrate import (
 )
 from engine.calibrate.compare import Comparison, Distance, compare
 from engine.calibrate.equalize import equalize
-from engine.compile import CompiledModel, CompileMode, CompileOptions, InputSource, OptimizeLevel, compile_model
-from engine.compile.partition import CPU_OPS, Device, is_border_copy
+from engine.compile import CompiledModel, CompileOptions, compile_model
+from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.compile.removal import remove_nodes
-from engine.config import Config, InputSpec, InputType, Layout, NodeInfo, check_implemented
+from engine.config import Config, InputSpec, NodeInfo, check_implemented
 from engine.debug.data import dump_samples
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend import load, parse, preprocess
@@ -48,6 +48,7 @@ from engine.optimize import optimize
 from engine.perf import Performance, estimate
 from engine.place import NodeTypes, Placement, PlacementOptions, Refusal, place
 from engine.quantize import quantize
+from engine.terms import Device, InputType, Layout
 
 logger = logging.getLogger(__name__)
 
@@ -417,11 +418,11 @@ def compile_options(config: Config) -> CompileOptions:
     """The ``compiler_parameters`` of a conversion."""
     given = config.compiler_parameters
     return CompileOptions(
-        optimize_level=OptimizeLevel(given.optimize_level),
-        compile_mode=CompileMode(given.compile_mode),
+        optimize_level=given.optimize_level,
+        compile_mode=given.compile_mode,
         core_num=given.core_num,
         debug=given.debug,
-        input_source={name: InputSource(source) for name, source in given.input_source.items()},
+        input_source=given.input_source,
         max_time_per_fc=given.max_time_per_fc,
         jobs=given.jobs,
     )

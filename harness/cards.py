@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
-from engine.config import InputParameters, InputSpec, InputType, Layout, NormType, SpaceAndRange
+from engine.config import InputParameters, InputSpec
 from engine.errors import ConfigError, ModelError
+from engine.terms import InputType, Layout, NormType, SpaceAndRange
 from harness import paths
 from harness.datasets import Colour, Dataset, Images, Split, open_dataset
 from harness.metrics import Metric, open_metric

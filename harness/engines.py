@@ -16,8 +16,8 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from engine.config import CalibrationType
 from engine.errors import ConfigError, ModelError
+from engine.terms import CalibrationType
 from harness.cards import ModelCard
 from harness.fragments import fragment
 from harness.suites import Int16Kind, Settings

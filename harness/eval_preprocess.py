@@ -112,8 +112,9 @@ def listed_images(folder: Path, names: Path | None) -> list[Path]:
 
 def nv12(file: Path, model: EvalModel) -> NDArray[np.uint8]:
     """The image in ``file`` as NV12, shape (height * 3 / 2, width)."""
-    from engine.config import InputSpec, InputType, Layout
+    from engine.config import InputSpec
     from engine.frontend.colour import calibration_input, pack_nv12
+    from engine.terms import InputType, Layout
     from harness.datasets.transformers import ReadMode, apply, read_image, to_uint8
 
     mode = ReadMode.OPENCV

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from engine.config import DataType
+from engine.terms import DataType
 from harness.trials import TrialResult, TrialSpec
 
 

@@ -39,7 +39,7 @@ from engine.calibrate.data import as_fed
 from engine.calibrate.search import candidates_of
 from engine.calibrate.sensitivity import sensitivities
 from engine.compile import CompiledModel, compile_model
-from engine.config import DataType, InputSpec, InputType
+from engine.config import InputSpec
 from engine.convert import node_rows
 from engine.errors import ConfigError, PtqlabError
 from engine.frontend import preprocess
@@ -50,6 +50,7 @@ from engine.perf import estimate
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate import Session
+from engine.terms import DataType, InputType
 from harness.cache import Cache, Codec, content_key, load_arrays, save_arrays
 from harness.cards import ModelCard, load_card
 from harness.comparison import FidelityMeter

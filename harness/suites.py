@@ -16,9 +16,9 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
-from engine.config import CalibrationType, InputType, March
 from engine.errors import ConfigError
 from engine.march import load as load_march
+from engine.terms import CalibrationType, InputType, March
 from harness import paths
 from harness.cache import content_key
 from harness.strict_yaml import StrictModel, parse, read_mapping, unknown

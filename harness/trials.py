@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from engine.config import March
+from engine.terms import March
 from harness.cache import content_key, load_arrays, save_arrays, save_json
 from harness.cards import ModelCard, load_card
 from harness.strict_yaml import StrictModel

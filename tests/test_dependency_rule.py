@@ -27,7 +27,7 @@ LAYERS = (
     {"march"},
     {"config"},
     {"ir"},
-    {"errors", "jit"},
+    {"errors", "jit", "terms"},
 )
 RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}
 OPTIONAL = ("torch", "torchvision", "distributed", "dask")

@@ -21,10 +21,11 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from engine.config import InputSpec, InputType, Layout
+from engine.config import InputSpec
 from engine.errors import CalibrationDataError
 from engine.frontend.colour import calibration_input
 from engine.ir import shape_of
+from engine.terms import InputType, Layout
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from engine.calibrate.distribution import Distribution, clamp_percentile
 from engine.calibrate.mse import mse_threshold
-from engine.config import CalibrationType
 from engine.errors import ConfigError, UnsupportedError
+from engine.terms import CalibrationType
 
 FIXED_THRESHOLD = 1.0
 """Threshold where the data say nothing: all values are zero, or the method does not look at data (CALIBRATION.md 2)."""

@@ -18,10 +18,10 @@ from engine.calibrate.rounding import round_weights
 from engine.calibrate.search import SEARCHES, Subject, candidates_of
 from engine.calibrate.statistics import Statistics
 from engine.calibrate.thresholds import apply_thresholds, calibration_tensors, set_thresholds, unsigned_of
-from engine.config import CalibrationType
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds
 from engine.ir import MARK_FIXED, attribute, before_calibration, calibration_nodes, constant_of, read_calibration
+from engine.terms import CalibrationType
 
 logger = logging.getLogger(__name__)
 

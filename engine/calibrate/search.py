@@ -20,8 +20,8 @@ from engine.calibrate.methods import CalibrationOptions
 from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.statistics import Statistics
 from engine.calibrate.thresholds import apply_thresholds, calibrate, unsigned_of
-from engine.config import CalibrationType
 from engine.ir import before_calibration, calibration_nodes
+from engine.terms import CalibrationType
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from engine.calibrate.asymmetric import UNSIGNED, unsigned_tensors
 from engine.calibrate.distribution import FLOAT32_MAX
 from engine.calibrate.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
 from engine.calibrate.statistics import Statistics
-from engine.config import CalibrationType
 from engine.errors import ModelError
 from engine.ir import (
     MARK_FIXED,
@@ -25,6 +24,7 @@ from engine.ir import (
     constant_of,
     read_calibration,
 )
+from engine.terms import CalibrationType
 
 Thresholds = Mapping[str, Sequence[float]]
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.config import Config, March, parse_config, read_yaml
+from engine.config import Config, parse_config, read_yaml
 from engine.errors import ConfigError
+from engine.terms import March
 
 logger = logging.getLogger("engine.config")
 

@@ -16,13 +16,8 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from engine.config import (
-    GROUPS,
-    OWN_OPTIMIZATIONS,
-    SUPPORTED_CONVERSIONS,
-    InputType,
-    March,
-)
+from engine.config import GROUPS, OWN_OPTIMIZATIONS
+from engine.terms import SUPPORTED_CONVERSIONS, InputType, March
 
 _EXAMPLES: Mapping[str, str] = {
     "onnx_model": "model.onnx",

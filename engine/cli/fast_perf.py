@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
 
-from engine.config import InputType, Layout, RemovableType
+from engine.config import RemovableType
 from engine.errors import ConfigError
 from engine.frontend import load
 from engine.ir import shape_of, write_atomically
+from engine.terms import InputType, Layout
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -15,6 +15,7 @@ import typer
 from engine.cli.logs import logged
 from engine.cli.tables import render
 from engine.errors import ConfigError
+from engine.terms import March
 
 if TYPE_CHECKING:
     from engine.config import Config
@@ -31,14 +32,6 @@ class ModelType(StrEnum):
 
     CAFFE = "caffe"
     ONNX = "onnx"
-
-
-class MarchName(StrEnum):
-    """BPU architectures."""
-
-    BERNOULLI2 = "bernoulli2"
-    BAYES = "bayes"
-    BAYES_E = "bayes-e"
 
 
 INPUT_SHAPE = "--input-shape"
@@ -88,7 +81,7 @@ def makertbin(
     ] = False,
     model: Annotated[Path | None, typer.Option("--model", help="Float model, with --fast-perf.")] = None,
     proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt, with --fast-perf.")] = None,
-    march: Annotated[MarchName | None, typer.Option("--march", help="BPU architecture, with --fast-perf.")] = None,
+    march: Annotated[March | None, typer.Option("--march", help="BPU architecture, with --fast-perf.")] = None,
 ) -> None:
     """Convert a float model to a .bin file."""
     if fast_perf:
@@ -116,7 +109,7 @@ def _refuse_with_fast_perf(config: Path | None, others: dict[str, object]) -> No
             raise typer.BadParameter("is needed with --fast-perf", param_hint=name)
 
 
-def _fast_perf_config(model_type: ModelType, model: Path | None, proto: Path | None, march: MarchName | None) -> Path:
+def _fast_perf_config(model_type: ModelType, model: Path | None, proto: Path | None, march: March | None) -> Path:
     """The configuration that ``--fast-perf`` writes."""
     from engine.cli.fast_perf import write_config
 
@@ -151,7 +144,7 @@ def run_conversion(config: Config, logger: logging.Logger) -> None:
 @app.command()
 def checker(
     model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
-    march: Annotated[MarchName, typer.Option("--march", help="BPU architecture.")],
+    march: Annotated[March, typer.Option("--march", help="BPU architecture.")],
     model: Annotated[Path, typer.Option("--model", exists=True, dir_okay=False, help="Float model file.")],
     proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt file.")] = None,
     input_shape: Annotated[

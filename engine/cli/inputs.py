@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.calibrate.data import as_fed
-from engine.config import InputSpec, InputType, Layout
+from engine.config import InputSpec
 from engine.errors import ConfigError, InferenceError
 from engine.frontend.colour import to_quantized_input
 from engine.frontend.preprocess import saved_inputs
 from engine.simulate import Session, TensorInfo
 from engine.simulate.tensors import random_feed
+from engine.terms import InputType, Layout
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
 

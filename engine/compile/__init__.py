@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from engine.compile.compiler import (
-    CompiledModel,
-    CompileMode,
-    CompileOptions,
-    InputSource,
-    OptimizeLevel,
-    compile_model,
-    from_bytes,
-    load,
-    load_quantized,
-)
+from engine.compile.compiler import CompiledModel, CompileOptions, compile_model, from_bytes, load, load_quantized
 from engine.compile.container import MAGIC
 from engine.simulate.loaders import register_loader
 
 __all__ = [
-    "CompileMode",
     "CompileOptions",
     "CompiledModel",
-    "InputSource",
-    "OptimizeLevel",
     "compile_model",
     "from_bytes",
     "load",

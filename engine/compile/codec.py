@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from engine.compile.packing import Block, Layout, pack, unpack, weight_layout
-from engine.compile.partition import Device, Segment
+from engine.compile.partition import Segment
 from engine.compile.records import (
     AttributeKind,
     AttributeRecord,
@@ -30,6 +30,7 @@ from engine.compile.records import (
     TensorRecord,
 )
 from engine.errors import ContainerError, ModelError
+from engine.terms import Device
 
 _INLINE_LIST = 8
 """Integer lists up to this length stay in the record."""

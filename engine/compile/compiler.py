@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated
@@ -18,39 +17,15 @@ from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.memory import UNLIMITED, Memory, Overlap
 from engine.compile.packing import Block
-from engine.compile.partition import CPU_OPS, Device, Segment, is_border_copy, partition
+from engine.compile.partition import CPU_OPS, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
 from engine.compile.tiles import tiled_model
-from engine.config import InputType
 from engine.errors import ConfigError, ContainerError, UnsupportedError
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import shape_of, write_atomically
 from engine.march.latency import Latency, load_latency
-
-
-class OptimizeLevel(StrEnum):
-    """How much the compiler fuses (``optimize_level``)."""
-
-    O0 = "O0"
-    O1 = "O1"
-    O2 = "O2"
-    O3 = "O3"
-
-
-class CompileMode(StrEnum):
-    """What the compiler minimises (``compile_mode``)."""
-
-    LATENCY = "latency"
-    BANDWIDTH = "bandwidth"
-
-
-class InputSource(StrEnum):
-    """Where the data of an input come from on the board (``input_source``)."""
-
-    DDR = "ddr"
-    PYRAMID = "pyramid"
-    RESIZER = "resizer"
+from engine.terms import CompileMode, Device, InputSource, InputType, OptimizeLevel
 
 
 class CompileOptions(BaseModel):

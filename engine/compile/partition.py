@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import onnx_ir as ir
 
 from engine.errors import ModelError
+from engine.terms import Device
 
 CPU_OPS = frozenset({"HzQuantize", "HzDequantize"})
 """Operators at the borders of subgraphs, which the runtime executes on the CPU."""
@@ -17,13 +17,6 @@ _INTEGERS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32})
 _LAYOUT_NAME = "_LayoutConvert"
 """Part of the names of layout changes, as the original writes them."""
 _LAYOUT_PERMUTATIONS = ((0, 2, 3, 1), (0, 3, 1, 2))
-
-
-class Device(StrEnum):
-    """Where a segment runs."""
-
-    BPU = "BPU"
-    CPU = "CPU"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.compile.packing import Layout
-from engine.compile.partition import Device
 from engine.errors import ContainerError
+from engine.terms import Device
 
 Name = Annotated[str, Field(max_length=65_536)]
 Size = Annotated[int, Field(ge=0, le=1 << 40)]

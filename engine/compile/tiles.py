@@ -18,9 +18,10 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.compile.memory import activation_bytes
-from engine.compile.partition import Device, Segment
+from engine.compile.partition import Segment
 from engine.compile.schedule import Schedule
 from engine.ir import attribute, shape_of
+from engine.terms import Device
 
 WINDOWED_OPS = frozenset({"HzSQuantizedConv", "HzQuantizedMaxPool", "HzQuantizedAveragePool"})
 """Operators that compute a row from a window of rows of their first input."""

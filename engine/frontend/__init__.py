@@ -8,11 +8,12 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from engine.config import Config, InputSpec, Layout
+from engine.config import Config, InputSpec
 from engine.errors import ConfigError
 from engine.frontend import caffe, onnx
 from engine.frontend.outputs import cut
 from engine.ir import shape_of
+from engine.terms import Layout
 
 __all__ = ["load", "parse"]
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.config import SUPPORTED_CONVERSIONS, InputSpec, InputType, Layout, SpaceAndRange
+from engine.config import InputSpec
 from engine.errors import InferenceError, UnsupportedError
+from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout, SpaceAndRange
 
 Images = NDArray[Any]
 

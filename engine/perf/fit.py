@@ -25,7 +25,7 @@ import yaml
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from engine.compile.compiler import CompileOptions, OptimizeLevel, memory_of
+from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
@@ -33,6 +33,7 @@ from engine.march.latency import Accuracy, Fitted, Latency, data_file, load_late
 from engine.perf.corpus import Row, read_rows, schedule_of_row
 from engine.perf.model import layer_costs
 from engine.perf.performance import estimate_subgraph
+from engine.terms import OptimizeLevel
 
 Floats = NDArray[np.float64]
 Case = tuple[Row, Schedule]

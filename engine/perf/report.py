@@ -17,13 +17,13 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from engine.compile import CompiledModel
-from engine.compile.partition import Device
 from engine.compile.schedule import Schedule
 from engine.ir import write_atomically
 from engine.march.latency import load_latency
 from engine.perf.performance import Performance, SubgraphPerformance, estimate
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
+from engine.terms import Device
 
 BPU_COLOUR, CPU_COLOUR = "#0e7490", "#9ca3af"
 ENGINES = {"load": "#2563eb", "compute": "#0e7490", "store": "#d97706"}

@@ -9,7 +9,7 @@ from functools import cached_property
 import onnx_ir as ir
 
 from engine.compile import CompiledModel
-from engine.compile.partition import Device
+from engine.terms import Device
 
 
 @dataclass(frozen=True)

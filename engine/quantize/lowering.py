@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.config import InputType
 from engine.errors import ModelError
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import (
@@ -34,6 +33,7 @@ from engine.ops.registry import rule_for
 from engine.place.chains import chains, on_bpu
 from engine.place.placement import mark_placement
 from engine.quantize.layouts import simplify_layouts
+from engine.terms import InputType
 
 TO_NCHW = (0, 3, 1, 2)
 

@@ -16,13 +16,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
-from engine.config import InputSpec, InputType, Layout
+from engine.config import InputSpec
 from engine.frontend import preprocess
 from engine.frontend.onnx import load
 from engine.ir import save_model
 from engine.optimize import optimize
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
+from engine.terms import InputType, Layout
 
 MARCH = "bayes-e"
 

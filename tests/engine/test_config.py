@@ -9,20 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.config import (
-    CalibrationType,
-    DataType,
-    Device,
-    InputSpec,
-    InputType,
-    Layout,
-    NormType,
-    SpaceAndRange,
-    check_implemented,
-    load_config,
-    parse_config,
-)
+from engine.config import InputSpec, check_implemented, load_config, parse_config
 from engine.errors import ConfigError, UnsupportedError
+from engine.terms import CalibrationType, DataType, Device, InputType, Layout, NormType, SpaceAndRange
 
 VALID: dict[str, Any] = {
     "model_parameters": {"onnx_model": "m.onnx", "march": "bayes-e", "output_model_file_prefix": "m"},

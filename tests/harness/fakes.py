@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import CalibrationType, March
 from engine.errors import UnsupportedError
+from engine.terms import CalibrationType, March
 from harness.pipeline import Bench, Preparation, Prepared
 from harness.suites import Int16Kind, Int16Policy, Settings
 from harness.trials import (

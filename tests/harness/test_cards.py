@@ -11,8 +11,9 @@ import onnx
 import pytest
 import yaml
 
-from engine.config import InputParameters, InputType, Layout
+from engine.config import InputParameters
 from engine.errors import CalibrationDataError, ConfigError, ModelError
+from engine.terms import InputType, Layout
 from harness import paths
 from harness.cards import ModelCard, held_out_images, list_cards, load_card
 from harness.strict_yaml import parse

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from engine.config import March
 from engine.errors import ConfigError
+from engine.terms import March
 from harness import execution
 from harness.execution import Plan, executor_factory, group, run_sweep
 from harness.pipeline import Bench

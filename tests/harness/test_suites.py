@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.config import CalibrationType, March
 from engine.errors import ConfigError
+from engine.terms import CalibrationType, March
 from harness.strict_yaml import parse
 from harness.suites import (
     Grid,

@@ -26,13 +26,14 @@ from engine.calibrate import (
     to_signed,
 )
 from engine.calibrate.compare import compare
-from engine.config import InputSpec, InputType, Layout, NormType
+from engine.config import InputSpec
 from engine.frontend import preprocess
 from engine.frontend.onnx import load
 from engine.ir import ACTIVATION_QUANT_ATTRS, attribute, calibration_nodes, read_calibration
 from engine.optimize import optimize
 from engine.place import place
 from engine.quantize import quantize
+from engine.terms import InputType, Layout, NormType
 from engine.tune import Evaluator
 
 MARCH = "bayes-e"

@@ -28,7 +28,7 @@ from engine.calibrate import (
 )
 from engine.calibrate.compare import compare
 from engine.calibrate.search import SEARCHES, Subject
-from engine.config import InputSpec, InputType, Layout, NormType, load_config
+from engine.config import InputSpec, load_config
 from engine.frontend import preprocess
 from engine.frontend.onnx import load
 from engine.ir import (
@@ -43,6 +43,7 @@ from engine.ir import (
 )
 from engine.optimize import optimize
 from engine.place import PlacementOptions, place
+from engine.terms import InputType, Layout, NormType
 
 pytestmark = pytest.mark.reference
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.calibrate import apply_thresholds
-from engine.config import InputSpec, InputType, Layout, NormType
+from engine.config import InputSpec
 from engine.frontend import preprocess
 from engine.frontend.onnx import load
 from engine.ir import load_model
@@ -16,6 +16,7 @@ from engine.optimize import optimize
 from engine.place import place
 from engine.quantize import quantize
 from engine.quantize.diff import diff
+from engine.terms import InputType, Layout, NormType
 
 pytestmark = pytest.mark.reference
 

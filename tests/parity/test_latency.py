@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.config import InputType, NodeInfo
+from engine.config import NodeInfo
 from engine.convert import Draft, check
 from engine.perf.corpus import Row, read_rows
+from engine.terms import InputType
 
 pytestmark = pytest.mark.reference
 

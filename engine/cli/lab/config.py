@@ -19,7 +19,7 @@ def config(
     from engine.cli.configuration import reference_page
     from engine.cli.configuration import template as template_text
     from engine.cli.lab.options import read_march
-    from engine.config import March
+    from engine.terms import March
 
     if (template is None) != reference:
         raise typer.BadParameter("give either --template MARCH or --reference")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import ConfigError
+from engine.terms import March
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -32,8 +33,6 @@ def read_marches(text: str) -> tuple[str, ...]:
     Raises:
         ConfigError: one of them is unknown.
     """
-    from engine.config import March
-
     allowed = [march.value for march in March]
     names = tuple(part.strip() for part in text.split(","))
     for name in names:

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info, read_shapes
+from engine.terms import CompileMode, InputType, OptimizeLevel
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
 
 
-class Level(StrEnum):
-    """``optimize_level``."""
-
-    O0 = "O0"
-    O1 = "O1"
-    O2 = "O2"
-    O3 = "O3"
-
-
-class Mode(StrEnum):
-    """``compile_mode``."""
-
-    LATENCY = "latency"
-    BANDWIDTH = "bandwidth"
-
-
-class Image(StrEnum):
-    """Run-time format of the inputs."""
-
-    FEATUREMAP = "featuremap"
-    RGB = "rgb"
-    BGR = "bgr"
-    YUV444 = "yuv444"
-    NV12 = "nv12"
-    GRAY = "gray"
-
-
 def predict(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
     march: Annotated[str, typer.Option(help="BPU architectures, joined by commas.")] = "bayes-e",
-    optimize_level: Annotated[Level, typer.Option(help="As in YAML.")] = Level.O2,
-    compile_mode: Annotated[Mode, typer.Option(help="As in YAML.")] = Mode.LATENCY,
+    optimize_level: Annotated[OptimizeLevel, typer.Option(help="As in YAML.")] = OptimizeLevel.O2,
+    compile_mode: Annotated[CompileMode, typer.Option(help="As in YAML.")] = CompileMode.LATENCY,
     core_num: Annotated[int, typer.Option(min=1, max=2, help="Cores that share one frame.")] = 1,
-    input_type: Annotated[Image, typer.Option(help="Run-time format of image inputs.")] = Image.FEATUREMAP,
+    input_type: Annotated[InputType, typer.Option(help="Run-time format of image inputs.")] = InputType.FEATUREMAP,
     input_shape: InputShapes = None,
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march.")] = False,
@@ -55,16 +28,14 @@ def predict(
     """Predict latency and DDR traffic per frame; needs no calibration data, writes nothing."""
     import json
 
-    from engine.compile import CompileMode, CompileOptions, OptimizeLevel
-    from engine.config import InputType
+    from engine.compile import CompileOptions
     from engine.convert import Draft, check
 
-    options = CompileOptions(
-        optimize_level=OptimizeLevel(optimize_level), compile_mode=CompileMode(compile_mode), core_num=core_num
-    )
+    options = CompileOptions(optimize_level=optimize_level, compile_mode=compile_mode, core_num=core_num)
     shapes, requests = read_shapes(input_shape), read_node_info(node_info)
-    image = InputType(input_type)
-    results = {name: check(model, Draft(name, shapes, True, image, requests, options)) for name in read_marches(march)}
+    results = {
+        name: check(model, Draft(name, shapes, True, input_type, requests, options)) for name in read_marches(march)
+    }
     if as_json:
         typer.echo(json.dumps({name: as_dict(result) for name, result in results.items()}, indent=2))
     else:

@@ -13,8 +13,9 @@ from onnx import helper
 from PIL import Image
 
 from engine.calibrate import ArrayData, open_folders
-from engine.config import InputSpec, InputType, Layout
+from engine.config import InputSpec
 from engine.errors import CalibrationDataError
+from engine.terms import InputType, Layout
 from tests.engine.calibrate.models import graph
 
 RGB = InputSpec(name="x", type_train=InputType.RGB, type_rt=InputType.RGB)

@@ -12,9 +12,9 @@ from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_ca
 from engine.calibrate.bias import correct_biases, mean_errors
 from engine.calibrate.search import SENSITIVE, candidates_of
 from engine.calibrate.sensitivity import GatedSession, calibrations_by_node, local_similarities, sensitivities
-from engine.config import CalibrationType
 from engine.ir import calibration_nodes, read_calibration, to_bytes
 from engine.place import PlacementOptions, place
+from engine.terms import CalibrationType
 from tests.engine.calibrate.models import residual
 
 DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}

@@ -16,9 +16,9 @@ from engine.calibrate import (
     calibration_tensors,
     collect,
 )
-from engine.config import CalibrationType
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import MARK_FIXED, MARK_TIE, calibration_nodes, constant_of, mark, read_calibration, to_bytes
+from engine.terms import CalibrationType
 from tests.engine.calibrate.models import add_calibration, graph, residual
 
 DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from engine.cli.configuration import parameters, reference_page, template
 from engine.cli.lab import COMMANDS
-from engine.config import GROUPS, March, load_config
+from engine.config import GROUPS, load_config
+from engine.terms import March
 from tests.conftest import ROOT
 
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from engine.cli import compile_dialect
 from engine.cli.hb_compile import app
 from engine.cli.hb_mapper import join_input_shapes
-from engine.config import CalibrationType, DataType, Layout, March, NormType
 from engine.errors import ConfigError
+from engine.terms import CalibrationType, DataType, Layout, March, NormType
 from tests.engine.frontend.networks import convolution
 
 CONFIG: dict[str, dict[str, Any]] = {

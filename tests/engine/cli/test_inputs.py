@@ -9,12 +9,13 @@ import pytest
 from PIL import Image
 
 from engine.cli.inputs import read_input, read_inputs
-from engine.config import InputSpec, InputType, Layout, NormType
+from engine.config import InputSpec
 from engine.errors import ConfigError, InferenceError
 from engine.frontend.colour import convert, to_quantized_input
 from engine.frontend.preprocess import MARK_INPUTS
 from engine.ir import load_model
 from engine.simulate import Session
+from engine.terms import InputType, Layout, NormType
 
 IMAGE = Path(__file__).parents[2] / "golden" / "conversions" / "p_rgb.quant.onnx"
 

@@ -14,19 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.compile import (
-    CompileOptions,
-    InputSource,
-    OptimizeLevel,
-    compile_model,
-    from_bytes,
-    load,
-)
+from engine.compile import CompileOptions, compile_model, from_bytes, load
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
-from engine.compile.partition import CPU_OPS, Device, device_of, is_layout_change
+from engine.compile.partition import CPU_OPS, device_of, is_layout_change
 from engine.errors import ConfigError, ContainerError, ModelError, PtqlabError, UnsupportedError
 from engine.ir import load_model
 from engine.simulate import Session
+from engine.terms import Device, InputSource, OptimizeLevel
 from tests.golden_cases import BUNDLED, GoldenCase, conversion_cases
 
 CASES = conversion_cases(BUNDLED)

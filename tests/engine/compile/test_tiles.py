@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.compile import CompiledModel, compile_model
-from engine.compile.partition import Device
 from engine.compile.tiles import Rows, Run, runs_of, tiled_model, tiles_of, window_of
 from engine.ir import load_model
 from engine.march.latency import load_latency
 from engine.simulate import Session
+from engine.terms import Device
 from tests.properties.stages import MARCHES, Stages, evidence
 from tests.strategies.graphs import GraphCase, graph_cases
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
 from engine.compile import compile_model
-from engine.config import InputSpec, InputType, Layout, NormType
+from engine.config import InputSpec
 from engine.debug.bisect import StageName, bisect
 from engine.debug.minimise import minimise
 from engine.frontend import preprocess
@@ -25,6 +25,7 @@ from engine.optimize import optimize
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate.loaders import open_model
+from engine.terms import InputType, Layout, NormType
 
 MARCH = "bayes-e"
 SIZE = 8

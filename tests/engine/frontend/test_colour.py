@@ -9,13 +9,14 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
-from engine.config import InputSpec, InputType, Layout, SpaceAndRange
+from engine.config import InputSpec
 from engine.errors import InferenceError, UnsupportedError
 from engine.frontend import colour
 from engine.frontend.onnx import load
 from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
 from engine.ops.composite import expand_composites
+from engine.terms import InputType, Layout, SpaceAndRange
 
 RNG = np.random.default_rng(5)
 

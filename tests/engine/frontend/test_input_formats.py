@@ -15,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from engine.config import SUPPORTED_CONVERSIONS, InputSpec, InputType, Layout, SpaceAndRange
+from engine.config import InputSpec
 from engine.errors import ConfigError, UnsupportedError
 from engine.frontend import colour
 from engine.frontend.onnx import load
 from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
 from engine.ops.composite import expand_composites
+from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout, SpaceAndRange
 from tests.engine.frontend.networks import network, saved
 
 PAIRS = [(train, runtime) for train, allowed in SUPPORTED_CONVERSIONS.items() for runtime in allowed]

@@ -11,13 +11,14 @@ import pytest
 import yaml
 from onnx import numpy_helper
 
-from engine.config import Config, InputSpec, Layout, load_config
+from engine.config import Config, InputSpec, load_config
 from engine.errors import ConfigError, UnsupportedError
 from engine.frontend import colour, parse
 from engine.frontend.onnx import load
 from engine.frontend.preprocess import insert, saved_inputs
 from engine.ir import to_bytes
 from engine.ops.composite import expand_composites
+from engine.terms import Layout
 from tests.engine.frontend.networks import convolution, network, saved
 
 GOLDENS = ("p_rgb", "p_gray", "p_imn", "p_mean", "p_nv12", "p_rgb2bgr", "p_yuv")

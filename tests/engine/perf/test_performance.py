@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.compile import CompileOptions, OptimizeLevel, compile_model
+from engine.compile import CompileOptions, compile_model
 from engine.compile.compiler import memory_of
 from engine.ir import load_model
 from engine.march.latency import load_latency, marches
 from engine.perf import Performance, estimate
 from engine.perf.corpus import read_rows
 from engine.perf.fit import cases_of, counted, errors_of
+from engine.terms import OptimizeLevel
 from tests.golden_cases import BUNDLED
 
 RESIDUAL = BUNDLED / "conversions" / "res.quant.onnx"

@@ -1,201 +1,48 @@
-"""Typed configuration: the four YAML parameter groups of a conversion, validated, under the documented names.
-
-Several values in one string are separated by ``;``, ``'None'`` stands for "nothing for this input". Paths in a file are
-relative to the file's folder where they exist there, else to the working directory.
-"""
+"""The four parameter groups of a conversion and ``custom_op``, with the rules that hold between parameters."""
 
 from __future__ import annotations
 
-import difflib
 import logging
-import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from engine.config.values import (
+    CustomOpMethod,
+    DebugMode,
+    File,
+    Files,
+    Flag,
+    Names,
+    NumbersPerInput,
+    RawType,
+    RemovableType,
+    ShapePerInput,
+    hint,
+    resolve,
+    split,
+    split_optional,
 )
-from pydantic_core import ErrorDetails
-
-from engine.errors import ConfigError, UnsupportedError
+from engine.errors import ConfigError
+from engine.terms import (
+    SUPPORTED_CONVERSIONS,
+    CalibrationType,
+    CompileMode,
+    DataType,
+    Device,
+    InputSource,
+    InputType,
+    Layout,
+    March,
+    NormType,
+    OptimizeLevel,
+    SpaceAndRange,
+)
 
 logger = logging.getLogger("engine.config")
-
-
-class March(StrEnum):
-    """BPU architecture."""
-
-    BERNOULLI2 = "bernoulli2"
-    BAYES = "bayes"
-    BAYES_E = "bayes-e"
-
-
-class InputType(StrEnum):
-    """Colour format of an input; ``featuremap`` is no image and is fed as it is."""
-
-    RGB = "rgb"
-    BGR = "bgr"
-    YUV444 = "yuv444"
-    NV12 = "nv12"
-    GRAY = "gray"
-    FEATUREMAP = "featuremap"
-
-
-class Layout(StrEnum):
-    """Order of the dimensions of a four-dimensional input."""
-
-    NCHW = "NCHW"
-    NHWC = "NHWC"
-
-
-class SpaceAndRange(StrEnum):
-    """Range of YUV values: ``regular`` is BT.601 over 0..255, ``bt601_video`` over 16..235."""
-
-    REGULAR = "regular"
-    BT601_VIDEO = "bt601_video"
-
-
-class NormType(StrEnum):
-    """Normalisation that becomes part of the model."""
-
-    MEAN_AND_SCALE = "data_mean_and_scale"
-    MEAN = "data_mean"
-    SCALE = "data_scale"
-    NONE = "no_preprocess"
-
-    @property
-    def has_mean(self) -> bool:
-        """Whether a mean is subtracted."""
-        return self in (NormType.MEAN_AND_SCALE, NormType.MEAN)
-
-    @property
-    def has_scale(self) -> bool:
-        """Whether a scale is multiplied."""
-        return self in (NormType.MEAN_AND_SCALE, NormType.SCALE)
-
-
-class CalibrationType(StrEnum):
-    """How activation thresholds are chosen."""
-
-    DEFAULT = "default"
-    MIX = "mix"
-    KL = "kl"
-    MAX = "max"
-    LOAD = "load"
-    SKIP = "skip"
-
-    @property
-    def needs_data(self) -> bool:
-        """Whether calibration data must be given."""
-        return self not in (CalibrationType.LOAD, CalibrationType.SKIP)
-
-
-class Device(StrEnum):
-    """Where a node runs."""
-
-    BPU = "BPU"
-    CPU = "CPU"
-
-
-class DataType(StrEnum):
-    """Integer type of a tensor on the BPU."""
-
-    INT8 = "int8"
-    INT16 = "int16"
-
-
-SUPPORTED_CONVERSIONS: Mapping[InputType, tuple[InputType, ...]] = {
-    InputType.YUV444: (InputType.NV12, InputType.YUV444),
-    InputType.RGB: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
-    InputType.BGR: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
-    InputType.GRAY: (InputType.GRAY,),
-    InputType.FEATUREMAP: (InputType.FEATUREMAP,),
-}
-"""``input_type_rt`` per ``input_type_train``, as the documents' table has it."""
-
-
-def _split(value: Any) -> Any:
-    """``'a; b'`` to ``('a', 'b')``; lists pass, nothing and blank text give ``()``."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(";") if part.strip())
-    if isinstance(value, Sequence):
-        return tuple(str(part).strip() for part in value)
-    return (str(value),)
-
-
-def _parse_shapes(value: Any) -> Any:
-    """``'1x3x224x224; 1x10'`` to tuples of dimensions."""
-    return tuple(part if not isinstance(part, str) else _parse_shape(part) for part in _split(value))
-
-
-def _parse_shape(text: str) -> tuple[int, ...]:
-    try:
-        dims = tuple(int(dim) for dim in text.lower().split("x"))
-    except ValueError:
-        dims = ()
-    if not dims or min(dims) < 1:
-        raise ValueError(f"{text!r} is no shape; write positive dimensions joined by x, for example 1x3x224x224")
-    return dims
-
-
-def _parse_numbers(value: Any) -> Any:
-    """``'103.94 116.78 123.68; None'`` to one tuple of numbers per input, ``()`` for ``None``."""
-    return tuple(_parse_floats(part) for part in _split(value))
-
-
-def _parse_floats(text: str) -> tuple[float, ...]:
-    if text == "None":
-        return ()
-    try:
-        return tuple(float(item) for item in text.replace(",", " ").split())
-    except ValueError:
-        raise ValueError(f"{text!r} is neither None nor numbers separated by spaces") from None
-
-
-def _blank_to_none(value: Any) -> Any:
-    return None if isinstance(value, str) and not value.strip() else value
-
-
-def _exact_bool(value: Any) -> Any:
-    """YAML's booleans and their names as text; no numbers."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
-    raise ValueError(f"{value!r}: expected True or False")
-
-
-def _split_optional(value: Any) -> Any:
-    """As :func:`_split`; ``None`` written as text is no value."""
-    return tuple(None if part == "None" else part for part in _split(value))
-
-
-RemovableType = Literal["Quantize", "Transpose", "Dequantize", "Cast", "Reshape", "Softmax"]
-DebugMode = Literal["dump_calibration_data"]
-RawType = Literal["float32", "uint8"]
-CompileMode = Literal["latency", "bandwidth"]
-OptimizeLevel = Literal["O0", "O1", "O2", "O3"]
-InputSource = Literal["ddr", "pyramid", "resizer"]
-CustomOpMethod = Literal["register"]
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Flag = Annotated[bool, BeforeValidator(_exact_bool)]
-Text = Annotated[str | None, BeforeValidator(_blank_to_none)]
-NumbersPerInput = Annotated[tuple[tuple[float, ...], ...], BeforeValidator(_parse_numbers)]
-ShapePerInput = Annotated[tuple[tuple[int, ...], ...], BeforeValidator(_parse_shapes)]
 
 
 class _Group(BaseModel):
@@ -292,24 +139,6 @@ class NodeInfo(_Group):
         return DataType.INT16 in (self.input_type, self.output_type, *self.input_types.values())
 
 
-def _resolve(value: Any, info: ValidationInfo) -> Any:
-    """A path beside the YAML file if it exists there, else relative to the working directory."""
-    if not isinstance(value, str | os.PathLike):
-        return value
-    path = Path(value)
-    base = (info.context or {}).get("folder")
-    beside = base / path if base is not None else path
-    return beside if beside.exists() else path
-
-
-def _resolve_all(value: Any, info: ValidationInfo) -> Any:
-    return tuple(_resolve(part, info) for part in _split(value))
-
-
-File = Annotated[Path | None, BeforeValidator(_resolve)]
-Files = Annotated[tuple[Path, ...], BeforeValidator(_resolve_all)]
-
-
 class ModelParameters(_Group):
     """``model_parameters``: what to convert, for which march, where results go.
 
@@ -334,10 +163,10 @@ class ModelParameters(_Group):
     onnx_model: File = None
     march: March
     output_model_file_prefix: str
-    working_dir: Annotated[Path, BeforeValidator(_resolve)] = Path("model_output")
+    working_dir: Annotated[Path, BeforeValidator(resolve)] = Path("model_output")
     layer_out_dump: Flag = False
     output_nodes: Names = ()
-    remove_node_type: Annotated[tuple[RemovableType, ...], BeforeValidator(_split)] = ()
+    remove_node_type: Annotated[tuple[RemovableType, ...], BeforeValidator(split)] = ()
     remove_node_name: Names = ()
     set_node_data_type: Mapping[str, DataType] = Field(default_factory=dict)
     debug_mode: DebugMode | None = None
@@ -384,14 +213,14 @@ class InputParameters(_Group):
     """
 
     input_name: Names = ()
-    input_type_train: Annotated[tuple[InputType, ...], BeforeValidator(_split), Field(min_length=1)]
-    input_layout_train: Annotated[tuple[Layout, ...], BeforeValidator(_split), Field(min_length=1)]
-    input_type_rt: Annotated[tuple[InputType, ...], BeforeValidator(_split), Field(min_length=1)]
-    input_layout_rt: Annotated[tuple[Layout | None, ...], BeforeValidator(_split_optional)] = ()
-    input_space_and_range: Annotated[tuple[SpaceAndRange, ...], BeforeValidator(_split)] = ()
+    input_type_train: Annotated[tuple[InputType, ...], BeforeValidator(split), Field(min_length=1)]
+    input_layout_train: Annotated[tuple[Layout, ...], BeforeValidator(split), Field(min_length=1)]
+    input_type_rt: Annotated[tuple[InputType, ...], BeforeValidator(split), Field(min_length=1)]
+    input_layout_rt: Annotated[tuple[Layout | None, ...], BeforeValidator(split_optional)] = ()
+    input_space_and_range: Annotated[tuple[SpaceAndRange, ...], BeforeValidator(split)] = ()
     input_shape: ShapePerInput = ()
     input_batch: Annotated[int, Field(ge=1, le=128)] = 1
-    norm_type: Annotated[tuple[NormType, ...], BeforeValidator(_split)] = ()
+    norm_type: Annotated[tuple[NormType, ...], BeforeValidator(split)] = ()
     mean_value: NumbersPerInput = ()
     scale_value: NumbersPerInput = ()
 
@@ -445,7 +274,7 @@ class CalibrationParameters(_Group):
     """
 
     cal_data_dir: Files = ()
-    cal_data_type: Annotated[tuple[RawType, ...], BeforeValidator(_split)] = ()
+    cal_data_type: Annotated[tuple[RawType, ...], BeforeValidator(split)] = ()
     preprocess_on: Flag = False
     calibration_type: CalibrationType = CalibrationType.DEFAULT
     max_percentile: float = 1.0
@@ -483,10 +312,10 @@ class CompilerParameters(_Group):
         jobs: processes of the compiler; ``None``: its own choice.
     """
 
-    compile_mode: CompileMode = "latency"
+    compile_mode: CompileMode = CompileMode.LATENCY
     debug: Flag = False
     core_num: Annotated[int, Field(ge=1, le=2)] = 1
-    optimize_level: OptimizeLevel = "O0"
+    optimize_level: OptimizeLevel = OptimizeLevel.O0
     input_source: Mapping[str, InputSource] = Field(default_factory=dict)
     max_time_per_fc: Annotated[int, Field(ge=0, le=4294967295)] = 0
     jobs: Annotated[int, Field(ge=1)] | None = None
@@ -625,7 +454,7 @@ class Config(_Group):
             if name not in names:
                 raise ConfigError(
                     f"input_parameters.input_name: {name!r} is no input of the model; allowed are {list(names)}"
-                    f"{_hint(name, names)}"
+                    f"{hint(name, names)}"
                 )
         return tuple(self._input_spec(index, name) for index, name in enumerate(given.input_name or names))
 
@@ -655,88 +484,6 @@ class Config(_Group):
         )
 
 
-def load_config(path: str | os.PathLike[str]) -> Config:
-    """Read and check a conversion's YAML file.
-
-    Raises:
-        ConfigError: the file cannot be read or is wrong; the message names file, key, value and what is allowed.
-    """
-    config = parse_config(read_yaml(path), path)
-    for remark in remarks(config):
-        logger.warning("%s: %s", path, remark)
-    return config
-
-
-def remarks(config: Config) -> tuple[str, ...]:
-    """What is legal and has no effect, or has a newer form."""
-    calibration, model = config.calibration_parameters, config.model_parameters
-    found = []
-    if "max_percentile" in calibration.model_fields_set and calibration.calibration_type is not CalibrationType.MAX:
-        found.append(f"max_percentile has no effect, calibration_type is {calibration.calibration_type.value}")
-    if config.march is not March.BERNOULLI2:
-        older = {
-            "set_node_data_type": model.set_node_data_type,
-            "run_on_cpu": calibration.run_on_cpu,
-            "run_on_bpu": calibration.run_on_bpu,
-        }
-        found += [f"{key} is the older form of node_info" for key, given in older.items() if given]
-    return tuple(found)
-
-
-def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    """Read a YAML file of parameter groups, unchecked.
-
-    Raises:
-        ConfigError: the file cannot be read or holds something else.
-    """
-    path = Path(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is no valid YAML: {error}") from error
-    if not isinstance(content, Mapping):
-        raise ConfigError(
-            f"{path}: must hold the groups {', '.join(Config.model_fields)}, found {type(content).__name__}"
-        )
-    return content
-
-
-def parse_config(content: Mapping[str, Any], path: str | os.PathLike[str] = "config") -> Config:
-    """Check the groups of a conversion that were read from ``path``.
-
-    Raises:
-        ConfigError: as :func:`load_config`.
-    """
-    folder = Path(path).resolve().parent
-    try:
-        return Config.model_validate(content, context={"folder": folder})
-    except ValidationError as error:
-        raise ConfigError("\n".join(f"{path}: {_explain(detail)}" for detail in error.errors())) from error
-
-
-def check_implemented(config: Config, calibration_types: Collection[str]) -> None:
-    """Refuse what is documented but not built yet, so that no parameter is ignored silently.
-
-    Args:
-        config: the conversion.
-        calibration_types: names of the calibration methods that are registered.
-
-    Raises:
-        UnsupportedError: names the first such parameter.
-    """
-    for key, is_used in _NOT_IMPLEMENTED.items():
-        if is_used(config):
-            raise UnsupportedError(f"{key} is not supported yet; leave it out")
-    method = config.calibration_parameters.calibration_type.value
-    if method not in calibration_types:
-        raise UnsupportedError(
-            f"calibration_parameters.calibration_type {method!r} is not supported yet; allowed are "
-            f"{sorted(calibration_types)}"
-        )
-
-
 OWN_OPTIMIZATIONS = (
     "order_independent_kl",
     "mse_thresholds",
@@ -752,51 +499,11 @@ _OPTIMIZATION = re.compile(
     + "|".join(OWN_OPTIMIZATIONS)
 )
 
-_NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
-    "input_parameters.input_batch above 1": lambda config: config.input_parameters.input_batch > 1,
-    "custom_op": lambda config: config.custom_op is not None,
-}
-"""Documented parameters that no stage takes yet, and when they are used."""
-
 _T = TypeVar("_T")
 
 
 def _at(values: Sequence[_T], index: int, default: _T) -> _T:
     return values[index] if values else default
-
-
-def _hint(wrong: str, allowed: Collection[str]) -> str:
-    near = difflib.get_close_matches(wrong, allowed, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _explain(error: ErrorDetails) -> str:
-    """One pydantic error in the words of the original where it has some."""
-    location = [str(part) for part in error["loc"]]
-    where, owner, key = ".".join(location), ".".join(location[:-1]), location[-1] if location else ""
-    of_owner = f"Key {owner!r} error: " if owner else ""
-    match error["type"]:
-        case "missing":
-            return f"{of_owner}Missing key: {key!r}"
-        case "extra_forbidden":
-            allowed = _allowed_keys(location[:-1])
-            return f"{of_owner}Wrong key {key!r} in {allowed}{_hint(key, allowed)}"
-        case "value_error":
-            message = str(error["ctx"]["error"])
-            return f"{where}: {message}" if where else message
-        case "enum" | "literal_error":
-            return f"{where}: {error['input']!r} should in list [{error['ctx']['expected'].replace(' or ', ', ')}]"
-        case _:
-            return f"{where}: {error['input']!r}: {error['msg']}"
-
-
-def _allowed_keys(owner: Sequence[str]) -> list[str]:
-    """Keys of the file, of a parameter group, or of one node in ``node_info``."""
-    if not owner:
-        return list(Config.model_fields)
-    if len(owner) > 1:
-        return ["ON", "InputType", "InputType0", "InputType1", "OutputType"]
-    return list(GROUPS[owner[0]].model_fields)
 
 
 GROUPS: Mapping[str, type[BaseModel]] = {

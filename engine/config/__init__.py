@@ -1,0 +1,39 @@
+"""Typed configuration: the four YAML parameter groups of a conversion, validated, under the documented names.
+
+Several values in one string are separated by ``;``, ``'None'`` stands for "nothing for this input". Paths in a file are
+relative to the file's folder where they exist there, else to the working directory.
+"""
+
+from engine.config.files import check_implemented, load_config, parse_config, read_yaml, remarks
+from engine.config.parameters import (
+    GROUPS,
+    OWN_OPTIMIZATIONS,
+    CalibrationParameters,
+    CompilerParameters,
+    Config,
+    CustomOp,
+    InputParameters,
+    InputSpec,
+    ModelParameters,
+    NodeInfo,
+)
+from engine.config.values import RemovableType
+
+__all__ = [
+    "GROUPS",
+    "OWN_OPTIMIZATIONS",
+    "CalibrationParameters",
+    "CompilerParameters",
+    "Config",
+    "CustomOp",
+    "InputParameters",
+    "InputSpec",
+    "ModelParameters",
+    "NodeInfo",
+    "RemovableType",
+    "check_implemented",
+    "load_config",
+    "parse_config",
+    "read_yaml",
+    "remarks",
+]

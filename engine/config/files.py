@@ -1,0 +1,138 @@
+"""Reading a conversion's YAML file, and what is wrong with it in the words of the documents."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from engine.config.parameters import GROUPS, Config
+from engine.config.values import hint
+from engine.errors import ConfigError, UnsupportedError
+from engine.terms import CalibrationType, March
+
+logger = logging.getLogger("engine.config")
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """Read and check a conversion's YAML file.
+
+    Raises:
+        ConfigError: the file cannot be read or is wrong; the message names file, key, value and what is allowed.
+    """
+    config = parse_config(read_yaml(path), path)
+    for remark in remarks(config):
+        logger.warning("%s: %s", path, remark)
+    return config
+
+
+def remarks(config: Config) -> tuple[str, ...]:
+    """What is legal and has no effect, or has a newer form."""
+    calibration, model = config.calibration_parameters, config.model_parameters
+    found = []
+    if "max_percentile" in calibration.model_fields_set and calibration.calibration_type is not CalibrationType.MAX:
+        found.append(f"max_percentile has no effect, calibration_type is {calibration.calibration_type.value}")
+    if config.march is not March.BERNOULLI2:
+        older = {
+            "set_node_data_type": model.set_node_data_type,
+            "run_on_cpu": calibration.run_on_cpu,
+            "run_on_bpu": calibration.run_on_bpu,
+        }
+        found += [f"{key} is the older form of node_info" for key, given in older.items() if given]
+    return tuple(found)
+
+
+def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Read a YAML file of parameter groups, unchecked.
+
+    Raises:
+        ConfigError: the file cannot be read or holds something else.
+    """
+    path = Path(path)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is no valid YAML: {error}") from error
+    if not isinstance(content, Mapping):
+        raise ConfigError(
+            f"{path}: must hold the groups {', '.join(Config.model_fields)}, found {type(content).__name__}"
+        )
+    return content
+
+
+def parse_config(content: Mapping[str, Any], path: str | os.PathLike[str] = "config") -> Config:
+    """Check the groups of a conversion that were read from ``path``.
+
+    Raises:
+        ConfigError: as :func:`load_config`.
+    """
+    folder = Path(path).resolve().parent
+    try:
+        return Config.model_validate(content, context={"folder": folder})
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{path}: {_explain(detail)}" for detail in error.errors())) from error
+
+
+def check_implemented(config: Config, calibration_types: Collection[str]) -> None:
+    """Refuse what is documented but not built yet, so that no parameter is ignored silently.
+
+    Args:
+        config: the conversion.
+        calibration_types: names of the calibration methods that are registered.
+
+    Raises:
+        UnsupportedError: names the first such parameter.
+    """
+    for key, is_used in _NOT_IMPLEMENTED.items():
+        if is_used(config):
+            raise UnsupportedError(f"{key} is not supported yet; leave it out")
+    method = config.calibration_parameters.calibration_type.value
+    if method not in calibration_types:
+        raise UnsupportedError(
+            f"calibration_parameters.calibration_type {method!r} is not supported yet; allowed are "
+            f"{sorted(calibration_types)}"
+        )
+
+
+_NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
+    "input_parameters.input_batch above 1": lambda config: config.input_parameters.input_batch > 1,
+    "custom_op": lambda config: config.custom_op is not None,
+}
+"""Documented parameters that no stage takes yet, and when they are used."""
+
+
+def _explain(error: ErrorDetails) -> str:
+    """One pydantic error in the words of the original where it has some."""
+    location = [str(part) for part in error["loc"]]
+    where, owner, key = ".".join(location), ".".join(location[:-1]), location[-1] if location else ""
+    of_owner = f"Key {owner!r} error: " if owner else ""
+    match error["type"]:
+        case "missing":
+            return f"{of_owner}Missing key: {key!r}"
+        case "extra_forbidden":
+            allowed = _allowed_keys(location[:-1])
+            return f"{of_owner}Wrong key {key!r} in {allowed}{hint(key, allowed)}"
+        case "value_error":
+            message = str(error["ctx"]["error"])
+            return f"{where}: {message}" if where else message
+        case "enum" | "literal_error":
+            return f"{where}: {error['input']!r} should in list [{error['ctx']['expected'].replace(' or ', ', ')}]"
+        case _:
+            return f"{where}: {error['input']!r}: {error['msg']}"
+
+
+def _allowed_keys(owner: Sequence[str]) -> list[str]:
+    """Keys of the file, of a parameter group, or of one node in ``node_info``."""
+    if not owner:
+        return list(Config.model_fields)
+    if len(owner) > 1:
+        return ["ON", "InputType", "InputType0", "InputType1", "OutputType"]
+    return list(GROUPS[owner[0]].model_fields)

@@ -1,0 +1,105 @@
+"""How the values of the file are written: lists joined by ``;``, ``'None'`` for nothing, shapes, numbers, paths."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ValidationInfo
+
+
+def split(value: Any) -> Any:
+    """``'a; b'`` to ``('a', 'b')``; lists pass, nothing and blank text give ``()``."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(";") if part.strip())
+    if isinstance(value, Sequence):
+        return tuple(str(part).strip() for part in value)
+    return (str(value),)
+
+
+def _parse_shapes(value: Any) -> Any:
+    """``'1x3x224x224; 1x10'`` to tuples of dimensions."""
+    return tuple(part if not isinstance(part, str) else _parse_shape(part) for part in split(value))
+
+
+def _parse_shape(text: str) -> tuple[int, ...]:
+    try:
+        dims = tuple(int(dim) for dim in text.lower().split("x"))
+    except ValueError:
+        dims = ()
+    if not dims or min(dims) < 1:
+        raise ValueError(f"{text!r} is no shape; write positive dimensions joined by x, for example 1x3x224x224")
+    return dims
+
+
+def _parse_numbers(value: Any) -> Any:
+    """``'103.94 116.78 123.68; None'`` to one tuple of numbers per input, ``()`` for ``None``."""
+    return tuple(_parse_floats(part) for part in split(value))
+
+
+def _parse_floats(text: str) -> tuple[float, ...]:
+    if text == "None":
+        return ()
+    try:
+        return tuple(float(item) for item in text.replace(",", " ").split())
+    except ValueError:
+        raise ValueError(f"{text!r} is neither None nor numbers separated by spaces") from None
+
+
+def _blank_to_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _exact_bool(value: Any) -> Any:
+    """YAML's booleans and their names as text; no numbers."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise ValueError(f"{value!r}: expected True or False")
+
+
+def split_optional(value: Any) -> Any:
+    """As :func:`split`; ``None`` written as text is no value."""
+    return tuple(None if part == "None" else part for part in split(value))
+
+
+RemovableType = Literal["Quantize", "Transpose", "Dequantize", "Cast", "Reshape", "Softmax"]
+DebugMode = Literal["dump_calibration_data"]
+RawType = Literal["float32", "uint8"]
+CustomOpMethod = Literal["register"]
+
+Names = Annotated[tuple[str, ...], BeforeValidator(split)]
+Flag = Annotated[bool, BeforeValidator(_exact_bool)]
+Text = Annotated[str | None, BeforeValidator(_blank_to_none)]
+NumbersPerInput = Annotated[tuple[tuple[float, ...], ...], BeforeValidator(_parse_numbers)]
+ShapePerInput = Annotated[tuple[tuple[int, ...], ...], BeforeValidator(_parse_shapes)]
+
+
+def resolve(value: Any, info: ValidationInfo) -> Any:
+    """A path beside the YAML file if it exists there, else relative to the working directory."""
+    if not isinstance(value, str | os.PathLike):
+        return value
+    path = Path(value)
+    base = (info.context or {}).get("folder")
+    beside = base / path if base is not None else path
+    return beside if beside.exists() else path
+
+
+def _resolve_all(value: Any, info: ValidationInfo) -> Any:
+    return tuple(resolve(part, info) for part in split(value))
+
+
+File = Annotated[Path | None, BeforeValidator(resolve)]
+Files = Annotated[tuple[Path, ...], BeforeValidator(_resolve_all)]
+
+
+def hint(wrong: str, allowed: Collection[str]) -> str:
+    """The name of ``allowed`` that ``wrong`` may have meant, as the end of a message; empty if none is near."""
+    near = difflib.get_close_matches(wrong, allowed, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
