@@ -1,0 +1,137 @@
+"""The tables of a conversion that users read: its nodes, its outputs, and ``*_quant_info.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from engine.calibrate.compare import Comparison, Distance
+from engine.compile import CompiledModel
+from engine.compile.partition import CPU_OPS, is_border_copy
+from engine.errors import ModelError
+from engine.ir import MARK_REASON, before_calibration, calibration_nodes, read_calibration
+from engine.terms import Device
+
+ADDED_NODE = "added by the conversion where a float tensor changes its layout or rank"
+"""Reason of CPU nodes that the float network does not have."""
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """One operator of the converted network.
+
+    Attributes:
+        node: name.
+        on: ``BPU`` or ``CPU``.
+        subgraph: number of its BPU subgraph; ``None`` on the CPU.
+        type: operator of the quantised graph.
+        cosine: similarity of its output in the calibrated to that in the float model, on the first calibration sample;
+            ``None`` where there are no data or no such tensor.
+        threshold: largest calibration threshold of its first input; ``None`` on the CPU.
+        data_type: type of its first input: ``int8``, ``int16`` or ``float``.
+        reason: why it runs on the CPU; empty on the BPU.
+    """
+
+    node: str
+    on: str
+    subgraph: int | None
+    type: str
+    cosine: float | None
+    threshold: float | None
+    data_type: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """How far an output of the calibrated model is from the float model's, on the first calibration sample."""
+
+    name: str
+    distance: Distance
+
+
+def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[str, float]) -> tuple[NodeRow, ...]:
+    """The node table: the operators of the network in running order, without the copies at borders.
+
+    Args:
+        compiled: the compiled model.
+        calibrated: the calibrated model that it was made from.
+        cosines: similarity by node and by float tensor.
+    """
+    thresholds = {
+        before_calibration(node.outputs[0]).name: float(read_calibration(node).thresholds.max(initial=0))
+        for node in calibration_nodes(calibrated)
+    }
+    reasons = {str(node.name): node.metadata_props.get(MARK_REASON, "") for node in calibrated.graph}
+    rows = []
+    subgraph = -1
+    for segment in compiled.segments:
+        subgraph += segment.device is Device.BPU
+        for node in segment.nodes:
+            if node.op_type in CPU_OPS or is_border_copy(node):
+                continue
+            on_bpu = segment.device is Device.BPU
+            rows.append(
+                NodeRow(
+                    node=str(node.name),
+                    on=segment.device.value,
+                    subgraph=subgraph if on_bpu else None,
+                    type=node.op_type,
+                    cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
+                    threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
+                    data_type=_data_type(node) if on_bpu else "float",
+                    reason="" if on_bpu else reasons.get(str(node.name)) or ADDED_NODE,
+                )
+            )
+    return tuple(rows)
+
+
+def float_name(value: ir.Value) -> str:
+    """Name of the float tensor that ``value`` of a quantised graph stands for."""
+    return (value.name or "").removesuffix("_quantized").removesuffix("_calibrated")
+
+
+def quant_info(compiled: CompiledModel, calibrated: ir.Model, rows: tuple[NodeRow, ...]) -> bytes:
+    """Per node: type, inputs, outputs, thresholds by tensor, similarity; the ``*_quant_info.json`` file."""
+    thresholds = {
+        str(before_calibration(node.outputs[0]).name): read_calibration(node).thresholds.tolist()
+        for node in calibration_nodes(calibrated)
+    }
+    nodes = {str(node.name): node for node in compiled.model.graph}
+    content = {}
+    for row in rows:
+        node = nodes[row.node]
+        read = [value for value in node.inputs if value is not None and value.const_value is None]
+        inputs = [float_name(_behind_copies(value)) for value in read]
+        outputs = [float_name(value) for value in node.outputs]
+        content[row.node] = {
+            "type": row.type,
+            "inputs": inputs,
+            "outputs": outputs,
+            "thresholds": {name: thresholds[name] for name in (*inputs, *outputs) if name in thresholds},
+            "cosine_similarity": row.cosine,
+        }
+    return json.dumps(content, indent=2).encode()
+
+
+def cosines(optimized: ir.Model, comparison: Comparison) -> dict[str, float]:
+    """Similarities by name of a node, and by name of the tensor for quantised nodes that have no float node's name."""
+    producers = {str(value.name): str(node.name) for node in optimized.graph for value in node.outputs}
+    tensors = {tensor: comparison.nodes[node] for tensor, node in producers.items() if node in comparison.nodes}
+    return {**tensors, **comparison.nodes}
+
+
+def _behind_copies(value: ir.Value | None) -> ir.Value:
+    """The tensor that ``value`` is, layout changes at borders looked through."""
+    if value is None:
+        raise ModelError("the first input of a quantised node is missing")
+    producer = value.producer()
+    return value if producer is None or not is_border_copy(producer) else _behind_copies(producer.inputs[0])
+
+
+def _data_type(node: ir.Node) -> str:
+    dtype = _behind_copies(node.inputs[0]).dtype
+    return "int8" if dtype is None else str(dtype.numpy().name)
