@@ -73,7 +73,7 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         ModelError: the file is missing or is not an ONNX model.
     """
     path = Path(path)
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, it takes names that no file can have
         raise ModelError(f"{path}: no such model file")
     try:
         proto = onnx.load(os.fspath(path))

@@ -88,7 +88,7 @@ def resolve(value: Any, info: ValidationInfo) -> Any:
     path = Path(value)
     base = (info.context or {}).get("folder")
     beside = base / path if base is not None else path
-    return beside if beside.exists() else path
+    return beside if os.path.exists(beside) else path  # which takes names that no file can have
 
 
 def _resolve_all(value: Any, info: ValidationInfo) -> Any:
