@@ -22,13 +22,14 @@ def take_out_calibration(model: ir.Model) -> None:
     """Remove the ``HzCalibration`` nodes of ``model``, in place, and remember the thresholds of those that are ``ON``.
 
     Raises:
-        ModelError: one has no input.
+        ModelError: one has no input or no output.
     """
     given: dict[str, list[float]] = {}
     for node in tuple(calibration_nodes(model)):
-        source, result = node.inputs[0], node.outputs[0]
-        if source is None:
-            raise ModelError(f"node {node.name!r}: HzCalibration has no input")
+        source = node.inputs[0] if node.inputs else None
+        if source is None or not node.outputs:
+            raise ModelError(f"node {node.name!r}: HzCalibration has no input or no output")
+        result = node.outputs[0]
         calibration = read_calibration(node)
         if calibration.switch == "ON" and calibration.thresholds.size:
             given[str(source.name)] = calibration.thresholds.tolist()
