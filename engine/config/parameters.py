@@ -21,6 +21,7 @@ from engine.config.values import (
     RawType,
     RemovableType,
     ShapePerInput,
+    check_path,
     hint,
     resolve,
     split,
@@ -139,6 +140,10 @@ class NodeInfo(_Group):
         return DataType.INT16 in (self.input_type, self.output_type, *self.input_types.values())
 
 
+LONGEST_PREFIX = 160
+"""Bytes of ``output_model_file_prefix``: the names of the results append to it."""
+
+
 class ModelParameters(_Group):
     """``model_parameters``: what to convert, for which march, where results go.
 
@@ -190,6 +195,7 @@ class ModelParameters(_Group):
     @field_validator("output_model_file_prefix")
     @classmethod
     def _is_a_file_name(cls, value: str) -> str:
+        check_path(value, LONGEST_PREFIX)
         if Path(value).name != value:
             raise ValueError(f"{value!r} must be the first part of a file name, without folders")
         return value

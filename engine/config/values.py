@@ -81,14 +81,32 @@ NumbersPerInput = Annotated[tuple[tuple[float, ...], ...], BeforeValidator(_pars
 ShapePerInput = Annotated[tuple[tuple[int, ...], ...], BeforeValidator(_parse_shapes)]
 
 
+_LONGEST_NAME = 255
+_LONGEST_PATH = 3072
+"""In bytes; the second leaves room for the folder of the file and for the names of results."""
+
+
+def check_path(text: str, longest_name: int = _LONGEST_NAME) -> None:
+    """Refuse what no file system takes.
+
+    Raises:
+        ValueError: ``text`` holds a character that paths cannot, or is too long, or a part of it is.
+    """
+    if "\0" in text or not text.isascii() and text.encode(errors="replace").decode() != text:
+        raise ValueError(f"{text!a} holds a character that no path can hold")
+    if len(text.encode()) > _LONGEST_PATH or any(len(name.encode()) > longest_name for name in text.split("/")):
+        raise ValueError(f"{text[:60]!r}… is too long for a path: {longest_name} bytes per name, {_LONGEST_PATH} in all")
+
+
 def resolve(value: Any, info: ValidationInfo) -> Any:
     """A path beside the YAML file if it exists there, else relative to the working directory."""
     if not isinstance(value, str | os.PathLike):
         return value
+    check_path(os.fspath(value))
     path = Path(value)
     base = (info.context or {}).get("folder")
     beside = base / path if base is not None else path
-    return beside if os.path.exists(beside) else path  # which takes names that no file can have
+    return beside if os.path.exists(beside) else path
 
 
 def _resolve_all(value: Any, info: ValidationInfo) -> Any:
