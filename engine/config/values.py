@@ -92,10 +92,12 @@ def check_path(text: str, longest_name: int = _LONGEST_NAME) -> None:
     Raises:
         ValueError: ``text`` holds a character that paths cannot, or is too long, or a part of it is.
     """
-    if "\0" in text or not text.isascii() and text.encode(errors="replace").decode() != text:
+    if "\0" in text or (not text.isascii() and text.encode(errors="replace").decode() != text):
         raise ValueError(f"{text!a} holds a character that no path can hold")
     if len(text.encode()) > _LONGEST_PATH or any(len(name.encode()) > longest_name for name in text.split("/")):
-        raise ValueError(f"{text[:60]!r}… is too long for a path: {longest_name} bytes per name, {_LONGEST_PATH} in all")
+        raise ValueError(
+            f"{text[:60]!r}… is too long for a path: {longest_name} bytes per name, {_LONGEST_PATH} in all"
+        )
 
 
 def resolve(value: Any, info: ValidationInfo) -> Any:

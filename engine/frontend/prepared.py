@@ -22,7 +22,7 @@ def take_out_calibration(model: ir.Model) -> None:
     """Remove the ``HzCalibration`` nodes of ``model``, in place, and remember the thresholds of those that are ``ON``.
 
     Raises:
-        ModelError: one has no input or no output.
+        ModelError: one has no input, no output or an attribute of a wrong type.
     """
     given: dict[str, list[float]] = {}
     for node in tuple(calibration_nodes(model)):
@@ -30,9 +30,12 @@ def take_out_calibration(model: ir.Model) -> None:
         if source is None or not node.outputs:
             raise ModelError(f"node {node.name!r}: HzCalibration has no input or no output")
         result = node.outputs[0]
-        calibration = read_calibration(node)
+        try:
+            calibration = read_calibration(node)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"node {node.name!r}: HzCalibration has an attribute of a wrong type: {error}") from error
         if calibration.switch == "ON" and calibration.thresholds.size:
-            given[str(source.name)] = calibration.thresholds.tolist()
+            given[str(source.name)] = calibration.thresholds.ravel().tolist()
         result.replace_all_uses_with(source, replace_graph_outputs=True)
         model.graph.remove(node, safe=True)
     if given:

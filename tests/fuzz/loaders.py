@@ -157,7 +157,7 @@ def _yaml(content: bytes, folder: Path) -> Config:
     path = folder / "c.yaml"
     path.write_bytes(content)
     config = load_config(path)
-    config.input_specs(["a", "b"])
+    config.input_specs(config.input_parameters.input_name or ["a", "b"])
     return config
 
 
