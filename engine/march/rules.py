@@ -9,8 +9,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from engine.errors import ConfigError
+from engine.terms import March as MarchName
 
-MARCHES = ("bernoulli2", "bayes", "bayes-e")
+MARCHES = tuple(item.value for item in MarchName)
+"""Names of the architectures; each has a file ``<name>.yaml`` beside this module."""
 
 
 class Limits(BaseModel):
@@ -51,6 +53,29 @@ class Limits(BaseModel):
     argmax_channels: int
 
 
+class GraphRules(BaseModel):
+    """What the optimiser of the float graph does for one march (OPERATORS.md, ARITHMETIC.md 2.6).
+
+    Attributes:
+        pooling_window: largest side of an averaging window that one depthwise convolution computes.
+        global_pooling_as_conv: whether ``GlobalAveragePool`` (and a window that covers the map) becomes convolutions.
+        argmax_keeps_axis: whether an ``ArgMax`` that drops the channels keeps them and reshapes, to run on the BPU.
+        dense_output_prefix: prefix of the convolution's output that replaces a ``Gemm``'s.
+        dense_reshape_suffix: suffix of the ``Reshape`` behind it.
+        conv_1x1_part: input channels that one 1x1 convolution takes; one with more, within the march's limits, is
+            computed in parts. ``None``: every one is computed whole.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pooling_window: int
+    global_pooling_as_conv: bool
+    argmax_keeps_axis: bool
+    dense_output_prefix: str
+    dense_reshape_suffix: str
+    conv_1x1_part: int | None
+
+
 class March(BaseModel):
     """One BPU architecture.
 
@@ -71,6 +96,7 @@ class March(BaseModel):
         rank4_only: whether tensors of other ranks are computed on the CPU.
         cpu_operators: float operators that others run on the BPU and this one does not.
         limits: sizes.
+        graph: rewrites of the float graph.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,6 +117,7 @@ class March(BaseModel):
     rank4_only: bool
     cpu_operators: tuple[str, ...]
     limits: Limits
+    graph: GraphRules
 
 
 @cache

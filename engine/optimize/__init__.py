@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.ir import MARK_MARCH
+from engine.march import March, load
 from engine.optimize.activations import (
     CollapseActivations,
     CollapseRsqrt,
@@ -25,8 +26,8 @@ from engine.optimize.movement import KeepReducedAxis, SinkReshape
 from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
-from engine.optimize.rules import GraphRules, rules_for
 from engine.optimize.shuffle import CollapseShuffle
+from engine.optimize.wide import SplitWideConv
 
 MAX_ROUNDS = 100
 """Bound on the rounds of passes; every round that changes something removes or replaces a node for good."""
@@ -39,32 +40,34 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
 
     Args:
         original: model from :func:`engine.frontend.preprocess.insert`; not changed.
-        march: ``bernoulli2``, ``bayes`` or ``bayes-e``; kept in the model's metadata under ``hz.march``.
+        march: name of an architecture (``engine.march.MARCHES``); kept in the model's metadata under ``hz.march``.
 
     Returns:
         An equivalent model (up to float rounding) without constant, redundant or composite nodes. Optimising it again
         changes nothing.
 
     Raises:
-        UnsupportedError: there is no such march.
+        ConfigError: there is no such march.
     """
-    rules = rules_for(march)
+    rules = load(march)
+    simplify = simplifications(rules)
     model = original.clone()
     ConvertOpset9()(model)
-    simplify = simplifications(rules)
     for _ in range(MAX_ROUNDS):
         ir.passes.PassManager(simplify, steps=MAX_ROUNDS, early_stop=True)(model)
         if not AffineToDepthwise()(model).modified:
             break
+    ir.passes.Sequential(SplitWideConv(rules), RemoveUnusedNodesPass())(model)
     _remove_foreign_metadata(model)
     model.metadata_props[MARK_MARCH] = march
     return model
 
 
-def simplifications(rules: GraphRules) -> list[ir.passes.PassBase]:
+def simplifications(march: March) -> list[ir.passes.PassBase]:
     """Passes that run until none of them finds anything, in the order of one round.
 
-    :class:`AffineToDepthwise` is none of them: it would take what a later round folds into a neighbour.
+    :class:`AffineToDepthwise` and :class:`SplitWideConv` are none of them: they would take what a later round folds
+    into a neighbour.
     """
     return [
         LiftConstants(),
@@ -89,10 +92,10 @@ def simplifications(rules: GraphRules) -> list[ir.passes.PassBase]:
         CollapseRsqrt(),
         DecomposeNormalization(),
         ReduceMeanToGlobalPool(),
-        KeepReducedAxis(rules),
+        KeepReducedAxis(march.graph),
         AveragePool1d(),
-        AveragePoolToConv(rules),
-        DenseToConv(rules),
+        AveragePoolToConv(march.graph),
+        DenseToConv(march.graph),
         SinkReshape(),
         RemoveUnusedNodesPass(),
     ]

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
+from engine.march import GraphRules
 from engine.optimize.base import (
     Array,
     NodePass,
@@ -21,7 +22,6 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
-from engine.optimize.rules import GraphRules
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
+from engine.march import GraphRules
 from engine.optimize.base import (
     NodePass,
     add_initializer,
@@ -17,7 +18,6 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
-from engine.optimize.rules import GraphRules
 
 
 class SinkReshape(ir.passes.InPlacePass):

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
+from engine.march import GraphRules
 from engine.optimize.base import (
     Array,
     NodePass,
@@ -19,7 +20,6 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
-from engine.optimize.rules import GraphRules
 
 Window = tuple[int, int]
 

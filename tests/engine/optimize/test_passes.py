@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper
 
-from engine.errors import UnsupportedError
+from engine.errors import ConfigError
 from engine.ir import load_model, save_model, to_bytes
 from engine.optimize import optimize
 from engine.optimize.pooling import factors, split_window
@@ -252,6 +252,32 @@ class TestAffine:
     def test_zero_divisors_stay(self) -> None:
         constant = np.array([1, 2, 0, 4, 5, 6], np.float32).reshape(6, 1, 1)
         assert census(optimize(conv_then(node("Div", "c k"), k=constant), "bayes-e")) == {"Conv": 1, "Div": 1}
+
+
+class TestWideConvolution:
+    CHANNELS = 2100
+
+    def wide(self, *, group: int = 1, channels: int = CHANNELS, opset: int = 13) -> Any:
+        """A 1x1 convolution that a batch normalisation follows."""
+        parameters = {"g": normal(4), "h": normal(4), "m": normal(4), "v": np.abs(normal(4)) + 0.1}
+        first = node("Conv", "x w b", "c", name="conv", kernel_shape=[1, 1], group=group)
+        constants = {"w": normal(4, channels // group, 1, 1), "b": normal(4), **parameters}
+        return build(
+            [first, node("BatchNormalization", "c g h m v")], {"x": (2, channels, 2, 3)}, ["y"], constants, opset
+        )
+
+    @pytest.mark.parametrize("opset", [11, 13])
+    def test_is_computed_in_parts(self, opset: int) -> None:
+        after = optimized(self.wide(opset=opset), "bernoulli2")
+        assert [item.name for item in after.graph] == ["conv_split", "conv_part_0", "conv", "conv_sum_1"]
+        assert [value.shape[1] for value in after.graph[0].outputs] == [1050, 1050]
+        assert [len(item.inputs) for item in after.graph if item.op_type == "Conv"] == [2, 3]
+
+    def test_stays_whole_where_it_fits_or_is_beyond_the_limit(self) -> None:
+        assert census(optimized(self.wide(), "bayes-e")) == {"Conv": 1}
+        assert census(optimized(self.wide(channels=2048), "bernoulli2")) == {"Conv": 1}
+        assert census(optimized(self.wide(channels=4104), "bernoulli2")) == {"Conv": 1}
+        assert census(optimized(self.wide(group=2), "bernoulli2")) == {"Conv": 1}
 
 
 class TestDense:
@@ -514,7 +540,7 @@ def test_automatic_pads_are_written_out(op_type: str, mode: str) -> None:
 
 
 def test_unknown_march() -> None:
-    with pytest.raises(UnsupportedError, match="User input march invalid: 'nash-e'"):
+    with pytest.raises(ConfigError, match="User input march invalid: 'nash-e'"):
         optimize(build([node("Relu", "x")], MAP, ["y"]), "nash-e")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.frontend.onnx import load
-from engine.optimize.rules import RULES
+from engine.march import MARCHES
 from tests.engine.optimize.equivalence import census, optimized
 
 ZOO = Path(__file__).resolve().parents[3] / "suites" / "zoo"
@@ -16,7 +16,7 @@ TAKEN = {"BatchNormalization", "Identity", "Constant", "Dropout", "Gemm", "Flatt
 """Operators that no network of the zoo may keep."""
 
 
-@pytest.mark.parametrize("march", sorted(RULES))
+@pytest.mark.parametrize("march", MARCHES)
 @pytest.mark.parametrize("path", sorted(ZOO.glob("*.onnx")), ids=lambda path: path.stem)
 def test_bundled_networks(path: Path, march: str) -> None:
     after = optimized(load(path), march)

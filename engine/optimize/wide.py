@@ -1,0 +1,94 @@
+"""1x1 convolutions with more input channels than one can take are computed in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute
+from engine.march import March
+from engine.optimize.base import (
+    Array,
+    NodePass,
+    add_initializer,
+    constant,
+    graph_of,
+    ints,
+    make_node,
+    static_shape,
+    substitute,
+)
+
+_SPLIT_TAKES_SIZES = 13
+"""First opset in which the sizes of a ``Split`` are an input; before, they are an attribute."""
+
+
+class SplitWideConv(NodePass):
+    """A dense 1x1 convolution with too many input channels becomes a ``Split``, one convolution per part, and ``Add``s.
+
+    Parts are as equal as they can be. Every ``Add`` can be the fused sum of the part before it, so the last
+    convolution keeps the node's name, bias and, where nothing follows, int32 output. Beyond the march's limit the
+    convolution stays whole and runs on the CPU (OPERATORS.md, Limits: "4096 (as Conv + Split)").
+    """
+
+    op_types = frozenset({"Conv"})
+
+    def __init__(self, march: March) -> None:
+        self.part = march.graph.conv_1x1_part
+        self.limit = march.limits.conv_1x1_channels
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, weight = node.inputs[0], constant(node.inputs[1])
+        shape = static_shape(source)
+        if self.part is None or source is None or weight is None or shape is None or len(shape) != 4:
+            return False
+        channels = shape[1]
+        plain = weight.shape[2:] == (1, 1) and attribute(node, "group", 1) == 1 and not any(ints(node, "pads", ()))
+        if not plain or not self.part < channels <= self.limit:
+            return False
+        sizes = [len(part) for part in np.array_split(np.arange(channels), -(-channels // self.part))]
+        split = _split(node, source, shape, sizes)
+        new_nodes, total = [split], None
+        for index, kernel in enumerate(np.split(weight, np.cumsum(sizes)[:-1], axis=1)):
+            conv = _part(node, index, split.outputs[index], np.ascontiguousarray(kernel), last=index == len(sizes) - 1)
+            new_nodes.append(conv)
+            if total is not None:
+                new_nodes.append(_sum(node, index, conv.outputs[0], total))
+            total = new_nodes[-1].outputs[0]
+        substitute(node, new_nodes)
+        return True
+
+
+def _split(node: ir.Node, source: ir.Value, shape: tuple[int, ...], sizes: list[int]) -> ir.Node:
+    """The ``Split`` of ``source`` (N, C, H, W) into maps of ``sizes`` channels."""
+    graph, name = graph_of(node), f"{node.name}_split"
+    outputs = [
+        ir.Value(name=f"{name}_{index}", type=source.type, shape=ir.Shape((shape[0], size, *shape[2:])))
+        for index, size in enumerate(sizes)
+    ]
+    if graph.opset_imports.get("", 0) >= _SPLIT_TAKES_SIZES:
+        lengths = add_initializer(graph, f"{name}_sizes", np.asarray(sizes, np.int64))
+        return ir.node("Split", [source, lengths], {"axis": 1}, outputs=outputs, name=name)
+    return ir.node("Split", [source], {"axis": 1, "split": sizes}, outputs=outputs, name=name)
+
+
+def _part(node: ir.Node, index: int, source: ir.Value, weight: Array, *, last: bool) -> ir.Node:
+    """The convolution of part ``index``; the last one has the bias."""
+    name = str(node.name) if last else f"{node.name}_part_{index}"
+    kernel = add_initializer(graph_of(node), f"{node.name}_weight_{index}", weight)
+    inputs = [source, kernel, *(node.inputs[2:] if last else ())]
+    attributes = {key: value.value for key, value in node.attributes.items()}
+    return make_node(
+        "Conv",
+        inputs,
+        name=name,
+        output=f"{node.name}_part_{index}_output",
+        like=node.outputs[0],
+        attributes=attributes,
+    )
+
+
+def _sum(node: ir.Node, index: int, part: ir.Value, total: ir.Value) -> ir.Node:
+    """What part ``index`` adds to the parts before it."""
+    name = f"{node.name}_sum_{index}"
+    return make_node("Add", [part, total], name=name, output=f"{name}_output", like=node.outputs[0])
