@@ -136,6 +136,7 @@ def run_conversion(config: Config, logger: logging.Logger) -> None:
     logger.info("The converted model node information:\n%s", node_table(result.nodes))
     if result.outputs:
         logger.info("The quantized model output:\n%s", output_table(result.outputs))
+        logger.info("The integer model output, all calibration samples:\n%s", output_table(result.integer_outputs, " (integer)"))
     _log_performance(result, logger)
     logger.info("Convert to runtime bin file successfully!")
     logger.info("End Model Convert")
@@ -213,14 +214,14 @@ def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
     return render(headers, cells, frozenset({"Cosine Similarity", "Threshold"}))
 
 
-def output_table(rows: tuple[OutputRow, ...]) -> str:
-    """The output table."""
+def output_table(rows: tuple[OutputRow, ...], remark: str = "") -> str:
+    """The output table; ``remark`` is added to each name."""
     headers = ["Output", "Cosine Similarity", "L1 Distance", "L2 Distance", "Chebyshev Distance"]
     cells = []
     for row in rows:
         distance = row.distance
         numbers = (distance.cosine, distance.l1, distance.l2, distance.chebyshev)
-        cells.append([row.name, *(_number(number, ".6f") for number in numbers)])
+        cells.append([row.name + remark, *(_number(number, ".6f") for number in numbers)])
     return render(headers, cells, frozenset(headers[1:]))
 
 

@@ -26,7 +26,7 @@ from engine.convert.requests import (
     parameters_as_text,
     placement_options,
 )
-from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, quant_info
+from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.debug.data import dump_samples
 from engine.errors import UnsupportedError
 from engine.frontend import load, parse, preprocess
@@ -88,7 +88,8 @@ class ConversionResult:
         performance: its estimated latency and traffic.
         placement: placement and the requests that could not be honoured.
         nodes: the node table.
-        outputs: the output table; empty without calibration data.
+        outputs: the output table: calibrated against float model, first sample; empty without calibration data.
+        integer_outputs: the same of the quantised model, over all calibration samples (means; largest Chebyshev).
         timings: seconds per stage.
         files: written files by stage, ``bin`` and ``quant_info``.
     """
@@ -100,6 +101,7 @@ class ConversionResult:
     placement: Placement
     nodes: tuple[NodeRow, ...]
     outputs: tuple[OutputRow, ...]
+    integer_outputs: tuple[OutputRow, ...]
     timings: Mapping[Stage, float]
     files: Mapping[str, Path]
 
@@ -157,12 +159,16 @@ def convert(config: Config) -> ConversionResult:
         compiled = compile_model(quantized, march, compile_options(config), model.output_model_file_prefix)
         compiled = _without_ends(replace(compiled, parameters=parameters_as_text(config)), config)
         work.write(compiled.to_bytes(), "bin", ".bin")
-    with work.stage(Stage.COMPARE, "compare the calibrated with the float model"):
-        comparison = Comparison({}, {}) if data is None else compare(optimized, calibrated, data.read(0, 1))
+    comparison, integers = Comparison({}, {}), {}
+    if data is not None:
+        from engine.tune.evaluation import integer_distances  # brings the simulator
+
+        with work.stage(Stage.COMPARE, "compare the calibrated and the quantized with the float model"):
+            comparison = compare(optimized, calibrated, data.read(0, 1))
+            integers = integer_distances(optimized, quantized, data)
     nodes = node_rows(compiled, calibrated, cosines(optimized, comparison))
     work.write(quant_info(compiled, calibrated, nodes), "quant_info", "_quant_info.json")
-    outputs = tuple(OutputRow(name, distance) for name, distance in comparison.outputs.items())
-    return work.result(compiled, placement, nodes, outputs)
+    return work.result(compiled, placement, nodes, output_rows(comparison.outputs), output_rows(integers))
 
 
 @dataclass(frozen=True)
@@ -220,7 +226,7 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     work.save(quantized, "quantized")
     with work.stage(Stage.COMPILE, f"compile the model with march {wanted.march}"):
         compiled = compile_model(quantized, wanted.march, wanted.compile, model.stem)
-    return work.result(compiled, placement, node_rows(compiled, calibrated, {}), ())
+    return work.result(compiled, placement, node_rows(compiled, calibrated, {}))
 
 
 def _drafted_input(value: ir.Value, wanted: Draft) -> InputSpec:
@@ -308,7 +314,8 @@ class _Workspace:
         compiled: CompiledModel,
         placement: Placement,
         nodes: tuple[NodeRow, ...],
-        outputs: tuple[OutputRow, ...],
+        outputs: tuple[OutputRow, ...] = (),
+        integer_outputs: tuple[OutputRow, ...] = (),
     ) -> ConversionResult:
         """The result with everything that was made."""
         return ConversionResult(
@@ -319,6 +326,7 @@ class _Workspace:
             placement=placement,
             nodes=nodes,
             outputs=outputs,
+            integer_outputs=integer_outputs,
             timings=self.timings,
             files=self.files,
         )

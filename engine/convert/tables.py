@@ -47,7 +47,7 @@ class NodeRow:
 
 @dataclass(frozen=True)
 class OutputRow:
-    """How far an output of the calibrated model is from the float model's, on the first calibration sample."""
+    """How far an output of a model is from the float model's."""
 
     name: str
     distance: Distance
@@ -87,6 +87,11 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                 )
             )
     return tuple(rows)
+
+
+def output_rows(distances: Mapping[str, Distance]) -> tuple[OutputRow, ...]:
+    """The output table of ``distances`` by name of an output."""
+    return tuple(OutputRow(name, distance) for name, distance in distances.items())
 
 
 def float_name(value: ir.Value) -> str:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationData, FloatSession
-from engine.calibrate.compare import cosine
+from engine.calibrate.compare import Distance, cosine, distance
 from engine.simulate import Session, TensorInfo
 
 Array = NDArray[Any]
@@ -73,6 +73,38 @@ class Evaluator:
         return Score(
             float(np.mean(cosines)), float(np.min(cosines)), float(np.mean(agreements)) if agreements else None
         )
+
+
+def integer_distances(
+    optimized: ir.Model, quantized: ir.Model, data: CalibrationData, threads: int | None = None
+) -> dict[str, Distance]:
+    """Distance of the integer model's outputs from the float model's, by output.
+
+    Args:
+        optimized: float model.
+        quantized: the quantised model made from it; it runs on the simulator.
+        data: all samples are taken, one at a time.
+        threads: CPU threads; None for all.
+
+    Returns:
+        Means over the samples of cosine, L1 and L2, and the largest Chebyshev distance.
+    """
+    exact, integer = FloatSession(optimized, threads=threads), Session(quantized, threads=threads)
+    found: dict[str, list[Distance]] = {info.name: [] for info in integer.outputs}
+    for index in range(len(data)):
+        feed = data.read(index, index + 1)
+        expected, actual = exact.run(feed), integer.run(as_integers(feed, integer.inputs))
+        for name, distances in found.items():
+            distances.append(distance(actual[name], expected[name]))
+    return {
+        name: Distance(
+            cosine=float(np.mean([each.cosine for each in distances])),
+            l1=float(np.mean([each.l1 for each in distances])),
+            l2=float(np.mean([each.l2 for each in distances])),
+            chebyshev=max(each.chebyshev for each in distances),
+        )
+        for name, distances in found.items()
+    }
 
 
 def as_integers(feed: Mapping[str, Array], inputs: tuple[TensorInfo, ...]) -> dict[str, Array]:

@@ -1,0 +1,55 @@
+"""Figures of the integer model over all calibration samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.calibrate import FloatSession
+from engine.calibrate.data import as_fed
+from engine.config import parse_config
+from engine.convert import convert
+from engine.simulate import Session
+from harness.cards import load_card
+
+CARD = load_card("mnist_lenet")
+SAMPLES = 5
+
+
+def test_the_integer_table_of_a_conversion_covers_all_samples(tmp_path: Path) -> None:
+    folder = tmp_path / "calibration"
+    folder.mkdir()
+    images = CARD.training_images(CARD.open_dataset().split("calibration").images(0, SAMPLES))
+    for index, image in enumerate(images):
+        np.save(folder / f"{index}.npy", image[None])
+    result = convert(
+        parse_config(
+            {
+                "model_parameters": {
+                    "onnx_model": str(CARD.model_path()),
+                    "march": "bayes",
+                    "working_dir": str(tmp_path),
+                    "output_model_file_prefix": "net",
+                },
+                "input_parameters": CARD.converter_yaml(),
+                "calibration_parameters": {"cal_data_dir": str(folder), "calibration_type": "max"},
+                "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
+            }
+        )
+    )
+    exact, integer = FloatSession(result.models["optimized_float"]), Session(result.files["quantized"])
+    (info,), (row,) = integer.inputs, result.integer_outputs
+    errors, cosines = [], []
+    for image in images:
+        fed = as_fed(image[None], CARD.input_spec)
+        (expected,) = exact.run({info.name: fed}).values()
+        (found,) = integer.run({info.name: fed.astype(np.int8).reshape(info.shape)}).values()
+        errors.append(np.abs(found.astype(np.float64) - expected))
+        cosines.append(np.vdot(found, expected) / np.linalg.norm(found) / np.linalg.norm(expected))
+    distance = row.distance
+    assert distance.cosine == pytest.approx(np.mean(cosines), abs=1e-6)
+    assert distance.l1 == pytest.approx(np.mean(errors), rel=1e-5)
+    assert distance.l2 == pytest.approx(np.mean([np.linalg.norm(e) / e.size for e in errors]), rel=1e-5)
+    assert distance.chebyshev == pytest.approx(np.max(errors), rel=1e-5)
