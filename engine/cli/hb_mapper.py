@@ -136,7 +136,8 @@ def run_conversion(config: Config, logger: logging.Logger) -> None:
     logger.info("The converted model node information:\n%s", node_table(result.nodes))
     if result.outputs:
         logger.info("The quantized model output:\n%s", output_table(result.outputs))
-        logger.info("The integer model output, all calibration samples:\n%s", output_table(result.integer_outputs, " (integer)"))
+        integers = output_table(result.integer_outputs, " (integer)")
+        logger.info("The integer model output, all calibration samples:\n%s", integers)
     _log_performance(result, logger)
     logger.info("Convert to runtime bin file successfully!")
     logger.info("End Model Convert")
