@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.lab import COMMANDS
-from engine.errors import PtqlabError
+from engine.errors import ConfigError, PtqlabError
 from harness import workdir as workdirs
 from harness.bench_command import bench
 
@@ -238,14 +238,28 @@ def sync(
         str | None, typer.Option(help="MLflow tracking URI; default: the one that each sweep was meant for.")
     ] = None,
 ) -> None:
-    """Write the records of sweeps that MLflow was away for; what it has already is not written again."""
+    """Write the records of sweeps that MLflow was away for, and close those of sweeps that were killed.
+
+    What MLflow has already is not written again.
+    """
+    from mlflow.exceptions import MlflowException
+
     from harness.sync import pending, replay
+    from harness.unfinished import close_unfinished
 
     folders = pending(workdir)
     for folder in folders:
         record = replay(folder, workdir, tracking_uri)
         typer.echo(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
-    if not folders:
+    try:
+        closed = close_unfinished(workdir)
+    except (MlflowException, OSError) as error:
+        raise ConfigError(
+            f"sweeps that were killed stay open in MLflow: {' '.join(str(error).split())[:400]}"
+        ) from error
+    for killed in closed:
+        typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed, and is closed in MLflow")
+    if not folders and not closed:
         typer.echo("nothing to sync")
 
 

@@ -56,6 +56,10 @@ _DIGEST_LENGTH = 36
 """Longest digest of a dataset that every MLflow store takes."""
 
 
+_COMPLETE = "lab.complete"
+"""Tag of a run to which everything has been written."""
+
+
 class RunStatus(StrEnum):
     """How a run ended, in MLflow's words."""
 
@@ -124,11 +128,11 @@ class SweepRecord:
         self._client = connect(tracking_uri)
         local = not tracking_uri.startswith(("http:", "https:", "databricks"))
         self._experiment = self._open_experiment(workdir if local else None)
-        runs = self._find_runs()
+        runs = _find_runs(self._client, self._experiment, sweep)
         by_key = {run.data.tags.get("lab.trial_key", ""): run.info.run_id for run in runs}
         parent = by_key.pop("", None)
         self._children: dict[str, str] = by_key
-        self._complete = {run.info.run_id for run in runs if run.data.tags.get("lab.complete") == "true"}
+        self._complete = {run.info.run_id for run in runs if _is_complete(run)}
         self._inputs: dict[str, _Inputs | None] = {}
         self.parent: str = parent or self._open_parent(started, trials)
 
@@ -145,16 +149,15 @@ class SweepRecord:
         started = finished - sum(result.seconds.values())
         run = self._children.get(spec.key) or self._start(self._trial_tags(result, reused), started)
         self._children[spec.key] = run
-        seconds = {f"seconds.{stage}": value for stage, value in result.seconds.items()}
-        self._log(run, result.metrics() | seconds, finished, _params(spec))
         for name in (RESULT_FILE, NODES_FILE):
             file = self._store.folder(spec.key) / name
             if file.is_file():
                 self._client.log_artifact(run, str(file))
         self._log_inputs(run, spec)
         status = RunStatus.FINISHED if result.ok else RunStatus.FAILED
-        self._client.set_tag(run, "lab.complete", "true")
         self._client.set_terminated(run, status.value, _milliseconds(finished))
+        seconds = {f"seconds.{stage}": value for stage, value in result.seconds.items()}
+        self._log(run, result.metrics() | seconds, finished, _params(spec), complete=True)
 
     def close(self, closing: Closing, artifacts: Sequence[Path]) -> None:
         """Finish the sweep's run; ``artifacts`` are files of the sweep."""
@@ -162,11 +165,10 @@ class SweepRecord:
             run = self._children.get(key) if key else self.parent
             if run is not None:
                 self._client.set_tag(run, "lab.verdict", verdict)
-        self._log(self.parent, closing.metrics, closing.at)
         for artifact in artifacts:
             self._client.log_artifact(self.parent, str(artifact))
-        self._client.set_tag(self.parent, "lab.complete", "true")
         self._client.set_terminated(self.parent, closing.status.value, _milliseconds(closing.at))
+        self._log(self.parent, closing.metrics, closing.at, complete=True)
 
     def _open_experiment(self, local: Path | None) -> str:
         found = self._client.get_experiment_by_name(self._suite.name)
@@ -174,18 +176,6 @@ class SweepRecord:
             return str(found.experiment_id)
         location = None if local is None else (local.resolve() / ARTIFACTS / self._suite.name).as_uri()
         return str(self._client.create_experiment(self._suite.name, artifact_location=location))
-
-    def _find_runs(self) -> list[Any]:
-        """All runs of this sweep that the store has."""
-        found, token = [], None
-        while True:
-            page = self._client.search_runs(
-                [self._experiment], f"tags.`lab.sweep` = '{self._sweep}'", max_results=1000, page_token=token
-            )
-            found += list(page)
-            token = page.token
-            if not token:
-                return found
 
     def _open_parent(self, started: float, trials: int) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
@@ -207,13 +197,23 @@ class SweepRecord:
         )
         return str(run.info.run_id)
 
-    def _log(self, run: str, metrics: Mapping[str, float], at: float, params: Mapping[str, str] | None = None) -> None:
-        from mlflow.entities import Metric, Param
+    def _log(
+        self,
+        run: str,
+        metrics: Mapping[str, float],
+        at: float,
+        params: Mapping[str, str] | None = None,
+        *,
+        complete: bool = False,
+    ) -> None:
+        """Log in one transaction; ``complete``: it is the last thing that is written to ``run``."""
+        from mlflow.entities import Metric, Param, RunTag
 
         self._client.log_batch(
             run,
             metrics=[Metric(name, value, _milliseconds(at), 0) for name, value in metrics.items()],
             params=[Param(name, value) for name, value in (params or {}).items()],
+            tags=[RunTag(_COMPLETE, "true")] if complete else [],
         )
 
     def _log_inputs(self, run: str, spec: TrialSpec) -> None:
@@ -301,6 +301,22 @@ class SweepRecord:
         }
 
 
+def close_killed(tracking_uri: str, suite: str, sweep: str) -> None:
+    """Let the runs that a sweep left incomplete when it was killed say so.
+
+    When it was killed nobody knows: they end with the last trial that is complete.
+    """
+    client = connect(tracking_uri)
+    experiment = client.get_experiment_by_name(suite)
+    if experiment is None:
+        return
+    runs = _find_runs(client, experiment.experiment_id, sweep)
+    last = max((run.info.end_time or run.info.start_time for run in runs), default=0)
+    for run in runs:
+        if not _is_complete(run):
+            client.set_terminated(run.info.run_id, RunStatus.KILLED.value, last)
+
+
 def promote(tracking_uri: str, run: str) -> None:
     """Let :data:`LAST_GOOD` of the suite of sweep ``run`` mean that run."""
     client = connect(tracking_uri)
@@ -331,6 +347,22 @@ def fetch_baseline(tracking_uri: str, suite: str, alias: str, folder: Path) -> P
             logger.warning("baseline @%s: %s is away; the copy of last time serves", alias, tracking_uri)
             return folder / BASELINE_FILE
         raise ConfigError(f"baseline @{alias}: {tracking_uri}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _find_runs(client: MlflowClient, experiment: str, sweep: str) -> list[Any]:
+    """All runs of a sweep that the store has."""
+    found: list[Any] = []
+    token = None
+    while True:
+        page = client.search_runs([experiment], f"tags.`lab.sweep` = '{sweep}'", max_results=1000, page_token=token)
+        found += page
+        token = page.token
+        if not token:
+            return found
+
+
+def _is_complete(run: Any) -> bool:
+    return bool(run.data.tags.get(_COMPLETE) == "true")
 
 
 def _milliseconds(seconds: float) -> int:

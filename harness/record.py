@@ -18,6 +18,7 @@ from harness.mlflow_store import Closing, SweepRecord, default_tracking_uri
 from harness.pipeline import Preparation, Prepared
 from harness.suites import Suite
 from harness.trials import TrialResult, TrialSpec, TrialStore
+from harness.unfinished import Mark, OpenRecord, close_unfinished, mark_open
 
 
 class Recorder:
@@ -39,6 +40,7 @@ class Recorder:
         self._writer = ThreadPoolExecutor(1, "mlflow")
         self._writes: list[Future[None]] = []
         self._opened: SweepRecord | None = None
+        self._mark: Mark | None = None
 
     @property
     def parent(self) -> str:
@@ -47,8 +49,11 @@ class Recorder:
         return self._opened.parent if self._opened else ""
 
     def planned(self, specs: Sequence[TrialSpec]) -> None:
-        """Open experiment and parent run."""
+        """Open experiment and parent run, and close those of sweeps that were killed."""
+        record = OpenRecord(sweep=self._sweep, suite=self._suite.name, tracking_uri=self.tracking_uri)
+        self._mark = mark_open(record, self._workdir)
         self._later(self._open, len(specs), time.time())
+        self._later(close_unfinished, self._workdir, self.tracking_uri)
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         """Times of shared stages belong to the sweep."""
@@ -68,9 +73,11 @@ class Recorder:
         self._later(lambda: self._record.close(closing, artifacts))
         self._writer.shutdown(wait=True)
         error = next((error for write in self._writes if (error := write.exception())), None)
+        if self._mark is not None:
+            self._mark.release(complete=error is None)
         return None if error is None else f"{self.tracking_uri}: {' '.join(str(error).split())[:400]}"
 
-    def _later(self, write: Callable[..., None], *arguments: Any) -> None:
+    def _later(self, write: Callable[..., object], *arguments: Any) -> None:
         """Write in the recorder's thread, after all earlier writes; not at all once one of them failed."""
 
         def guarded() -> None:

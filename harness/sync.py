@@ -52,9 +52,14 @@ class PendingRecord(StrictModel):
     closing: Closing
 
 
+def record_folder(workdir: Path, sweep: str) -> Path:
+    """Where the record of ``sweep`` is kept, if it is."""
+    return workdir / FOLDER / sweep
+
+
 def keep(record: PendingRecord, artifacts: Sequence[Path], workdir: Path) -> Path:
     """Keep ``record`` with copies of its files; the folder."""
-    folder = workdir / FOLDER / record.sweep
+    folder = record_folder(workdir, record.sweep)
     folder.mkdir(parents=True, exist_ok=True)
     for artifact in artifacts:
         shutil.copyfile(artifact, folder / artifact.name)

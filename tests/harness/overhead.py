@@ -1,0 +1,89 @@
+"""What a trial costs beside its own work: ``python -m tests.harness.overhead processes dask``.
+
+The trials compute nothing (:mod:`tests.harness.fakes`). Each executor runs a whole sweep, with table, report and MLflow
+record unless ``--no-mlflow``; ``dask`` is a cluster of its own on loopback. Times are wall time by trial: of the trials
+alone, and of all that ``ptqlab run`` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness.execution import Plan, executor_factory
+from harness.pipeline import Bench
+from harness.strict_yaml import parse
+from harness.suites import Suite
+from harness.sweep import run_suite
+from harness.trials import TrialResult
+from tests.harness import fakes
+
+MODELS = 5
+
+
+class Clock(fakes.Log):
+    """When the first and the last trial ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[float] = []
+
+    def finished(self, result: TrialResult, *, reused: bool) -> None:
+        self.ends.append(time.perf_counter())
+
+
+def measure(executor: str, trials: int, workers: int, record: bool) -> tuple[float, float]:
+    """Seconds per trial: between the ends of the first and the last one, and of the whole sweep."""
+    suite = parse({"name": "overhead", "version": 1, "models": "net*", "sweep": {}}, Suite, "overhead")
+    settings = [fakes.Settings(max_percentile=1 - number / 1e6) for number in range(-(-trials // MODELS))]
+    specs = [fakes.spec(f"net{model}", setting) for model in range(MODELS) for setting in settings][:trials]
+    clock = Clock()
+    with TemporaryDirectory() as folder, address(executor) as name:
+        plan = Plan(
+            bench=Bench(Path(folder)), executor=executor_factory(name), workers=workers, stages="tests.harness.fakes"
+        )
+        start = time.perf_counter()
+        sweep = run_suite(suite, plan, specs=specs, record=record, observers=[clock])
+        whole = time.perf_counter() - start
+    if sweep.failed or sweep.record_problem:
+        raise RuntimeError(f"{len(sweep.failed)} trials failed; record: {sweep.record_problem}")
+    return (clock.ends[-1] - clock.ends[0]) / (trials - 1), whole / trials
+
+
+@contextmanager
+def address(executor: str) -> Iterator[str]:
+    """What ``--executor`` takes; inside, the cluster of ``dask`` runs."""
+    if executor != "dask":
+        yield executor
+        return
+    from distributed import LocalCluster
+
+    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    with LocalCluster(**options) as cluster:
+        yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("executors", nargs="+", metavar="EXECUTOR", help="serial, processes, dask, or any other")
+    parser.add_argument("--trials", type=int, default=500)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--no-mlflow", action="store_true")
+    options = parser.parse_args()
+    for executor in options.executors:
+        load = os.getloadavg()[0]
+        trial, whole = measure(executor, options.trials, options.workers, not options.no_mlflow)
+        print(  # noqa: T201
+            f"{executor}: {1e3 * trial:.1f} ms per trial, {1e3 * whole:.1f} ms with start, record and report "
+            f"({options.trials} trials, load average {load:.1f})"
+        )
+
+
+if __name__ == "__main__":
+    main()
