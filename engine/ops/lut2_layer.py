@@ -22,6 +22,8 @@ CELLS = 256
 """Cells of the grid that bounds of segments lie on."""
 MAX_LEFT_SHIFT, MAX_RIGHT_SHIFT = 15, 16
 INT16_MIN, INT16_MAX = -32768, 32767
+_LARGEST_INPUT_SCALE = float(np.finfo(np.float32).max) / 2**17
+"""Of a larger one, the threshold of a tensor that holds infinity, the grid would overflow float32."""
 OUTER_LEFT, OUTER_RIGHT = 0, 7
 
 
@@ -117,7 +119,7 @@ def interpolation_tables(function: Function, input_scale: float, output_scale: f
         input_scale: value of one input unit.
         output_scale: value of one output unit.
     """
-    xs, ys = np.float32(input_scale), np.float32(output_scale)
+    xs, ys = np.float32(min(input_scale, _LARGEST_INPUT_SCALE)), np.float32(output_scale)
     grid = np.linspace(INT16_MIN * xs, INT16_MAX * xs, CELLS + 1, dtype=np.float32)
 
     def quantized(x: Floats) -> Floats:

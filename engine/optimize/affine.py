@@ -1,11 +1,13 @@
 """Padding, batch normalisation and arithmetic with constants are folded into convolutions.
 
-New weights are computed in float64 and rounded to float32 once.
+New weights are computed in float64 and rounded to float32 once. Nothing is folded that would make one infinite or
+undefined: an infinite constant times a zero, or an overflow, is NaN where the separate operators give a number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -97,9 +99,12 @@ class FoldAffineIntoPrevious(NodePass):
         bias = _bias_of(producer)
         if weight is None or bias is None:
             return False
+        new_weight, new_bias = _scale_outputs(producer, weight, affine.scale), bias * affine.scale + affine.shift
+        if not _representable(new_weight, new_bias):
+            return False
         if np.any(affine.scale != 1.0):
-            set_constant(producer, 1, _scale_outputs(producer, weight, affine.scale))
-        _set_bias(producer, bias * affine.scale + affine.shift)
+            set_constant(producer, 1, new_weight.astype(np.float32))
+        _set_bias(producer, new_bias)
         absorb_next(last, node)
         return True
 
@@ -128,6 +133,8 @@ class FoldAffineIntoNext(NodePass):
         wide = weight.astype(np.float64).reshape(group, -1, channels_per_group, int(np.prod(weight.shape[2:])))
         moved = np.einsum("goik,gi->go", wide, affine.shift.reshape(group, channels_per_group)).reshape(-1)
         scaled = wide * affine.scale.reshape(group, 1, channels_per_group, 1)
+        if not _representable(scaled, bias + moved):
+            return False
         set_constant(following, 1, scaled.reshape(weight.shape).astype(np.float32))
         if np.any(affine.shift != 0.0):
             _set_bias(following, bias + moved)
@@ -176,7 +183,21 @@ class AffineToDepthwise(NodePass):
 
 
 def affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
-    """The tensor and the per-channel affine function that ``node`` applies to it; ``None`` for anything else."""
+    """The tensor and the per-channel affine function that ``node`` applies to it.
+
+    Returns:
+        ``None`` for anything else, also where scale or shift is no finite float32 number.
+    """
+    found = _any_affine_of(node)
+    return found if found is not None and _representable(found[1].scale, found[1].shift) else None
+
+
+def _representable(*arrays: NDArray[Any]) -> bool:
+    """Whether all numbers are finite in float32."""
+    return all(bool(np.all(np.abs(array) <= np.finfo(np.float32).max)) for array in arrays)
+
+
+def _any_affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
     if node.op_type == "BatchNormalization":
         return _affine_of_batch_norm(node)
     left, right = node.inputs[0], node.inputs[1]
@@ -258,15 +279,15 @@ def _set_bias(conv: ir.Node, bias: NDArray[np.float64]) -> None:
     conv.replace_input_with(2, value)
 
 
-def _scale_outputs(conv: ir.Node, weight: Array, scale: NDArray[np.float64]) -> NDArray[np.float32]:
-    """``weight`` with every output channel multiplied by its ``scale``."""
+def _scale_outputs(conv: ir.Node, weight: Array, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``weight`` with every output channel multiplied by its ``scale``, not rounded yet."""
     wide = weight.astype(np.float64)
     if conv.op_type == "Conv":
-        return (wide * scale.reshape(-1, *(1,) * (wide.ndim - 1))).astype(np.float32)
+        return wide * scale.reshape(-1, *(1,) * (wide.ndim - 1))
     group = attribute(conv, "group", 1)
     grouped = wide.reshape(group, wide.shape[0] // group, *wide.shape[1:])
     factors = scale.reshape(group, 1, wide.shape[1], *(1,) * (wide.ndim - 2))
-    return (grouped * factors).reshape(wide.shape).astype(np.float32)
+    return (grouped * factors).reshape(wide.shape)
 
 
 def _pads(conv: ir.Node) -> bool:

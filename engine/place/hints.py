@@ -27,6 +27,7 @@ _BY_OPERATOR = {
 """Hints for operators that the BPU does not have, by type."""
 
 _BY_REASON = (
+    (r"custom operator", "nothing; or write it with operators of the BPU, and put it at an end of the network"),
     (r"run_on_cpu is set", "take the node out of run_on_cpu and node_info"),
     (r"runs on the BPU only if", "ask for it with run_on_bpu, or node_info ON: BPU"),
     (r"passive and no BPU node reads it", "nothing: so the convolution before it keeps its exact int32 result"),

@@ -29,6 +29,8 @@ from engine.ir import (
 )
 from engine.march import March, load
 from engine.ops.base import MARK_QTYPE, FloatRule, Tie
+from engine.ops.custom import REASON as CUSTOM_REASON
+from engine.ops.custom import is_custom
 from engine.ops.float_nodes import is_relu
 from engine.ops.registry import rule_for
 from engine.place.chains import BPU, CPU, chains, on_bpu
@@ -173,6 +175,8 @@ def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_r
     requested = options.node_info.get(name)
     if name in options.run_on_cpu or (requested is not None and requested.on == CPU):
         return "run_on_cpu is set"
+    if is_custom(node):
+        return CUSTOM_REASON
     rule = rule_for(node)
     if rule is None or node.op_type in march.cpu_operators:
         return f"{march.name} has no operator for {node.op_type}"
@@ -183,7 +187,16 @@ def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_r
         return "only float32 tensors are quantised"
     if rule.on_request and not on_request:
         return f"{node.op_type} runs on the BPU only if node_info or run_on_bpu asks for it"
+    if _has_undefined_constant(node, rule):
+        return "a constant operand is infinite or undefined: it has no threshold"
     return rule.refusal(node, march) or rule.late_refusal(node, march)
+
+
+def _has_undefined_constant(node: ir.Node, rule: FloatRule) -> bool:
+    """Whether a constant that would be quantised is not finite."""
+    values = [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
+    arrays = [constant_of(before_calibration(value)) for value in values if value is not None]
+    return any(array is not None and not np.all(np.isfinite(array)) for array in arrays)
 
 
 def _set(node: ir.Node, reason: str | None) -> None:
