@@ -19,6 +19,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from engine.calibrate.batching import computes_samples_apart, with_symbolic_batch
+from engine.calibrate.chained import ChainedRunner
 from engine.errors import InferenceError, ModelError
 from engine.ir import (
     QMAX,
@@ -33,6 +34,7 @@ from engine.ir import (
     to_bytes,
 )
 from engine.ops.composite import Expansion, expand_composites
+from engine.ops.custom import is_custom
 
 Array = NDArray[Any]
 
@@ -241,8 +243,10 @@ class FloatSession:
         self._options = _session_options(threads, kernels)
         self._session, self.batch = self._open(model, max_batch)
 
-    def _open(self, model: ir.Model, max_batch: int) -> tuple[ort.InferenceSession, int]:
-        """The session and how many samples it computes per run."""
+    def _open(self, model: ir.Model, max_batch: int) -> tuple[ort.InferenceSession | ChainedRunner, int]:
+        """The session and how many samples it computes per run; code of users sees one at a time, as the model says."""
+        if any(map(is_custom, model.graph)):
+            return ChainedRunner(model, self._load), 1
         if max_batch > 1 and all(kind == np.float32 for kind in self._types.values()):
             symbolic = with_symbolic_batch(model)
             if symbolic is not None:
@@ -288,14 +292,22 @@ class FloatSession:
         first, (name, shape) = 0, next(iter(self.inputs.items()))
         for batch in self._batches(feed):
             samples = len(batch[name]) // shape[0]
-            binding = self._session.io_binding()
-            for key, array in batch.items():
-                binding.bind_cpu_input(key, array)
-            for key, (rows, *rest) in self.outputs.items():
-                part = buffers[key][first * rows : (first + samples) * rows]
-                binding.bind_output(key, "cpu", 0, np.float32, (samples * rows, *rest), part.ctypes.data)
-            self._session.run_with_iobinding(binding)
+            rows = {key: slice(first * shape[0], (first + samples) * shape[0]) for key, shape in self.outputs.items()}
+            self._run_into(batch, {key: buffers[key][part] for key, part in rows.items()})
             first += samples
+
+    def _run_into(self, batch: Mapping[str, Array], parts: Mapping[str, NDArray[np.float32]]) -> None:
+        """One run of :meth:`run_into`; custom operators allocate what they return."""
+        if isinstance(self._session, ChainedRunner):
+            for part, result in zip(parts.values(), self._session.run(None, batch), strict=True):
+                part[...] = result
+            return
+        binding = self._session.io_binding()
+        for key, array in batch.items():
+            binding.bind_cpu_input(key, array)
+        for key, part in parts.items():
+            binding.bind_output(key, "cpu", 0, np.float32, part.shape, part.ctypes.data)
+        self._session.run_with_iobinding(binding)
 
     def _batches(self, feed: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
         """The feed in pieces that one run can take."""

@@ -10,13 +10,14 @@ from typing import Any
 from engine import debug
 from engine.compat.api import ORTExecutor, convert, infer
 from engine.errors import ConfigError
+from engine.ops.custom_registry import LOOKALIKE, LOOKALIKE_MODULES
 from engine.simulate.session import HB_ONNXRuntime
 
 _MARK = "__ptqlab__"
 
 
 def install() -> None:
-    """Make ``horizon_tc_ui``, ``horizon_nn``, ``horizon_nn.debug`` and ``horizon_nn.api`` importable.
+    """Make ``horizon_tc_ui``, ``horizon_nn`` and its modules ``api``, ``custom`` and ``debug`` importable.
 
     Calling it again changes nothing.
 
@@ -53,6 +54,7 @@ def _content() -> dict[str, Mapping[str, Any]]:
         "horizon_tc_ui.hb_onnxruntime": runtime,
         "horizon_nn": {},
         "horizon_nn.debug": functions,
+        **dict.fromkeys(LOOKALIKE_MODULES, LOOKALIKE),
         "horizon_nn.api": {"ORTExecutor": ORTExecutor, "convert": convert, "infer": infer},
     }
 

@@ -104,7 +104,6 @@ def check_implemented(config: Config, calibration_types: Collection[str]) -> Non
 
 _NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
     "input_parameters.input_batch above 1": lambda config: config.input_parameters.input_batch > 1,
-    "custom_op": lambda config: config.custom_op is not None,
 }
 """Documented parameters that no stage takes yet, and when they are used."""
 

@@ -347,6 +347,13 @@ class CustomOp(_Group):
     op_register_files: Names = ()
     custom_op_dir: File = None
 
+    @model_validator(mode="after")
+    def _files_in_a_folder(self) -> Self:
+        if bool(self.op_register_files) != (self.custom_op_dir is not None):
+            given, missing = ("op_register_files", "custom_op_dir")[:: 1 if self.op_register_files else -1]
+            raise ValueError(f"{given} needs {missing}, which is missing")
+        return self
+
 
 class Config(_Group):
     """A whole conversion.

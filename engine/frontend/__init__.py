@@ -13,6 +13,7 @@ from engine.errors import ConfigError
 from engine.frontend import caffe, onnx
 from engine.frontend.outputs import cut
 from engine.ir import shape_of
+from engine.ops.custom_registry import load_files
 from engine.terms import Layout
 
 __all__ = ["load", "parse"]
@@ -22,7 +23,7 @@ RESIZER_PIXELS = 18432
 
 
 def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
-    """Read the model of a conversion, ONNX or Caffe.
+    """Read the model of a conversion, ONNX or Caffe; the Python files of ``custom_op`` are executed before.
 
     Returns:
         The source model and what each of its inputs is, ready for :func:`engine.frontend.preprocess.insert`.
@@ -32,6 +33,7 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
         ModelError: see :func:`load`.
         UnsupportedError: likewise.
     """
+    _load_custom_operators(config)
     model, prototxt = config.float_model, config.model_parameters.prototxt
     names = onnx.input_names(model) if prototxt is None else caffe.input_names(prototxt)
     specs = config.input_specs(names)
@@ -40,6 +42,17 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     if config.model_parameters.output_nodes:
         source = cut(source, config.model_parameters.output_nodes)
     return source, specs
+
+
+def _load_custom_operators(config: Config) -> None:
+    """Execute the files of ``custom_op``.
+
+    Raises:
+        ConfigError: one is missing, lies outside ``custom_op_dir``, or fails.
+    """
+    custom = config.custom_op
+    if custom is not None and custom.custom_op_dir is not None:
+        load_files(custom.op_register_files, custom.custom_op_dir)
 
 
 def _check_input_sources(config: Config, source: ir.Model, specs: Sequence[InputSpec]) -> None:

@@ -8,6 +8,7 @@ default axis) handles it where it reads the node.
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +18,11 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
+from engine.frontend.control_flow import has_branches, put_branches_in_place
+from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration
 from engine.ir import load_model
+from engine.ops import custom
 
 MIN_OPSET = 9
 MAX_OPSET = 19
@@ -38,7 +42,8 @@ def load(
 ) -> ir.Model:
     """Read an ONNX file as a source model.
 
-    External data must lie in the model's folder. Functions local to the model are inlined.
+    External data must lie in the model's folder. Functions local to the model are inlined, branches that a constant
+    decides put in place. Float16 and float64 are taken as float32.
 
     Args:
         path: the ``.onnx`` file.
@@ -52,7 +57,8 @@ def load(
 
     Raises:
         ModelError: the file is missing, damaged, invalid, or an input stays dynamic.
-        UnsupportedError: opset, ``ir_version``, an operator domain or the type of an input is not supported.
+        UnsupportedError: opset, ``ir_version``, an operator domain, the type of an input or control flow that depends
+            on the data is not supported.
         ConfigError: ``input_shapes`` names an unknown input or contradicts the file.
     """
     path = Path(path)
@@ -63,7 +69,12 @@ def load(
     check_domains(model, path)
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
+    if compute_in_float32(model):
+        logging.getLogger(__name__).info("%s: its float16 or float64 tensors are taken as float32", path)
     fix_input_shapes(model, input_shapes or {}, path, resize=resize)
+    if has_branches(model, path):
+        model = infer_shapes(model, path)
+        put_branches_in_place(model, path)
     return finish(model, path)
 
 
@@ -126,13 +137,21 @@ def opset_of(model: ir.Model) -> int:
 
 
 def check_domains(model: ir.Model, path: Path) -> None:
-    """Refuse operators of any domain but ONNX's own."""
+    """Refuse operators of any domain but ONNX's own, save custom operators, which all become ``PyOp``."""
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        if node.domain not in ("", "ai.onnx"):
+        domain = node.domain
+        standard = domain in ("", "ai.onnx")
+        if standard and onnx.defs.has(node.op_type):
+            continue
+        if node.graph is not model.graph or not custom.adopt(node):
+            if standard:
+                continue  # the checker says what is wrong with it
             raise UnsupportedError(
                 f"{path}: unsupported domain detected in model: node {node.name!r} ({node.op_type}) is of domain "
-                f"{node.domain!r}; allowed is ai.onnx"
+                f"{domain!r}; allowed are ai.onnx and, outside of subgraphs, custom operators that are registered "
+                "(custom_op)"
             )
+        model.opset_imports.setdefault(custom.CUSTOM_DOMAIN, custom.CUSTOM_VERSION)
 
 
 def fix_input_shapes(
@@ -200,10 +219,8 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
         UnsupportedError: the shape of an output depends on the data.
     """
     try:
-        proto = ir.to_proto(model)
-        _check_structure(proto)
-        proto = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
-        model = ir.from_proto(proto)
+        _check_structure(ir.to_proto(model))
+        model = _infer_around_custom(model)
         if any(_is_dynamic(value) for node in model.graph for value in node.outputs):
             _infer_by_folding(model)
         for value in model.graph.outputs:
@@ -215,6 +232,26 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
     except _INVALID as error:
         raise ModelError(f"{path}: not a valid ONNX model: {_brief(error)}") from error
     return model
+
+
+def _infer_around_custom(model: ir.Model) -> ir.Model:
+    """Shape inference up to the first custom operators, their outputs, inference up to the next ones, and so on."""
+    while True:
+        proto = ir.to_proto(model)
+        model = ir.from_proto(
+            onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+        )
+        ready = [node for node in model.graph if custom.is_custom(node) and _can_be_inferred(node)]
+        if not ready:
+            return model
+        for node in ready:
+            custom.set_output_types(node)
+
+
+def _can_be_inferred(node: ir.Node) -> bool:
+    """Whether the inputs of ``node`` have shapes, and an output has none yet."""
+    lacks = any(_is_dynamic(value) or value.dtype is None for value in node.outputs)
+    return lacks and not any(value is not None and _is_dynamic(value) for value in node.inputs)
 
 
 _INVALID = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ir.serde.SerdeError, ValueError)

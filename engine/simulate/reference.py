@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN, constant_of
+from engine.ops.custom import CustomNode, is_custom
 from engine.ops.registry import operator, read_attributes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs, join_samples, split_samples
 
@@ -64,7 +65,8 @@ def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
     """What ``node`` computes on one sample; it raises ModelError for inputs or attributes that do not fit together.
 
     Raises:
-        UnsupportedError: the node belongs to neither ONNX nor the quantised operators.
+        UnsupportedError: the node belongs to neither ONNX nor the quantised operators, or is a custom operator that is
+            not registered.
         ModelError: an attribute is missing or has the wrong kind.
     """
     if node.domain == HORIZON_DOMAIN:
@@ -73,6 +75,8 @@ def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
         from engine.simulate.standard import StandardNode  # needs ONNX Runtime, which most quantised graphs do not
 
         function = StandardNode(node, dict(model.opset_imports))
+    elif is_custom(node):
+        function = CustomNode(node)
     else:
         raise UnsupportedError(f"node {node.name}: operator {node.domain}::{node.op_type} is not known")
     return partial(_compute, node, function)

@@ -13,6 +13,7 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPa
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN
+from engine.ops.custom import is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
 from engine.simulate.portable.arithmetic import add, matmul, mul, sub
 from engine.simulate.portable.conversions import dequantize, quantize, requantize
@@ -89,6 +90,8 @@ def to_standard(model: ir.Model) -> ir.Model:
     """
     if not any(node.domain == HORIZON_DOMAIN and node.op_type in OPERATORS for node in model.graph):
         raise ModelError(f"graph {model.graph.name}: it holds no quantised operator; export takes quantised models")
+    if custom := [str(node.name) for node in model.graph if is_custom(node)]:
+        raise UnsupportedError(f"graph {model.graph.name}: custom operators have no standard form: {', '.join(custom)}")
     standard = _with_newer_opset(sorted_copy(model))
     _Exporter(standard).rewrite()
     _drop_leftovers(standard)
