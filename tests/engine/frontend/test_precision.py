@@ -1,0 +1,77 @@
+"""Models of float16 and float64 become models of float32 that compute the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from engine.frontend.onnx import load
+from tests.engine.frontend.networks import convolution, saved
+
+OTHERS = (ir.DataType.FLOAT16, ir.DataType.DOUBLE)
+
+
+def _model(dtype: type[np.floating], listed: bool = False) -> onnx.ModelProto:
+    """Constants as initializers, as a node's value and behind a cast; ``listed``: initializers are inputs as well."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    weight = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(dtype)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(np.array([0.5], dtype))),
+        helper.make_node("Mul", ["c", "k"], ["m"]),
+        helper.make_node("Cast", ["m"], ["i"], to=TensorProto.INT32),
+        helper.make_node("Cast", ["i"], ["f"], to=kind),
+        helper.make_node("Add", ["m", "f"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", kind, (1, 3, 8, 8))]
+    inputs += [helper.make_tensor_value_info("w", kind, weight.shape)] if listed else []
+    outputs = [helper.make_tensor_value_info("y", kind, (1, 4, 6, 6))]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(weight, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def _run(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    (y,) = ReferenceEvaluator(model).run(None, {"x": x})
+    return np.asarray(y)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_the_same_values(tmp_path: Path, dtype: type[np.floating], listed: bool) -> None:
+    proto = _model(dtype, listed)
+    model = load(saved(proto, tmp_path))
+    values = [*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()]
+    values += [value for node in model.graph for value in node.outputs]
+    assert not [value.name for value in values if value.dtype in OTHERS]
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(dtype)
+    expected = _run(proto, x).astype(np.float32)
+    found = _run(ir.to_proto(model), x.astype(np.float32))
+    whole = np.rint(expected) == expected  # the cast to integers jumps there
+    np.testing.assert_allclose(found[~whole], expected[~whole], atol=3e-2 if dtype is np.float16 else 1e-5)
+
+
+def test_values_beyond_float32(tmp_path: Path) -> None:
+    proto = _model(np.float64)
+    weight = np.zeros((4, 3, 3, 3))
+    weight.flat[:4] = (1e300, -1e300, np.inf, -np.inf)
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight, "w"))
+    constant = load(saved(proto, tmp_path)).graph.initializers["w"].const_value
+    assert constant is not None
+    largest = np.finfo(np.float32).max
+    np.testing.assert_array_equal(constant.numpy().ravel()[:4], [largest, -largest, np.inf, -np.inf])
+
+
+def test_a_float32_model_keeps_its_casts(tmp_path: Path) -> None:
+    model = convolution()
+    model.graph.node[0].output[0] = "c"
+    model.graph.node.extend(
+        [helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE), helper.make_node("Cast", ["d"], ["y"], to=1)]
+    )
+    casts = [node.attributes["to"].as_int() for node in load(saved(model, tmp_path)).graph if node.op_type == "Cast"]
+    assert casts == [TensorProto.DOUBLE, TensorProto.FLOAT]
