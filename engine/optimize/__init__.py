@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
@@ -35,6 +38,27 @@ MAX_ROUNDS = 100
 _FOREIGN_METADATA = "pkg.onnxscript."
 
 
+@dataclass(frozen=True)
+class Pipeline:
+    """The passes of one march, in the order they run.
+
+    Attributes:
+        opening: run once, before everything.
+        round: run in turn until none of them finds anything.
+        settled: run then; where one finds something, rounds start again. They take what a later round could have folded
+            into a neighbour.
+        closing: run once, on the result.
+    """
+
+    opening: tuple[ir.passes.PassBase, ...]
+    round: tuple[ir.passes.PassBase, ...]
+    settled: tuple[ir.passes.PassBase, ...]
+    closing: tuple[ir.passes.PassBase, ...]
+
+    def __iter__(self) -> Iterator[ir.passes.PassBase]:
+        return iter((*self.opening, *self.round, *self.settled, *self.closing))
+
+
 def optimize(original: ir.Model, march: str) -> ir.Model:
     """The float graph that placement, calibration and quantisation work on.
 
@@ -49,56 +73,56 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
     Raises:
         ConfigError: there is no such march.
     """
-    rules = load(march)
-    simplify = simplifications(rules)
+    passes = pipeline(load(march))
     model = original.clone()
-    ConvertOpset9()(model)
+    ir.passes.Sequential(*passes.opening)(model)
     for _ in range(MAX_ROUNDS):
-        ir.passes.PassManager(simplify, steps=MAX_ROUNDS, early_stop=True)(model)
-        if not AffineToDepthwise()(model).modified:
+        ir.passes.PassManager(passes.round, steps=MAX_ROUNDS, early_stop=True)(model)
+        if not ir.passes.Sequential(*passes.settled)(model).modified:
             break
-    ir.passes.Sequential(SplitWideConv(rules), RemoveUnusedNodesPass())(model)
+    ir.passes.Sequential(*passes.closing)(model)
     _remove_foreign_metadata(model)
     model.metadata_props[MARK_MARCH] = march
     return model
 
 
-def simplifications(march: March) -> list[ir.passes.PassBase]:
-    """Passes that run until none of them finds anything, in the order of one round.
-
-    :class:`AffineToDepthwise` and :class:`SplitWideConv` are none of them: they would take what a later round folds
-    into a neighbour.
-    """
-    return [
-        LiftConstants(),
-        FoldConstants(),
-        RemoveUnusedNodesPass(),
-        CompleteAttributes(),
-        RemoveNoOps(),
-        RemoveCastPairs(),
-        CollapseActivations(),
-        HardSigmoidToHardSwish(),
-        StandardActivations(),
-        ReshapingToReshape(),
-        CollapseShuffle(),
-        MergeReshapes(),
-        MergeTransposes(),
-        FoldPadIntoConv(),
-        FoldAffineIntoPrevious(),
-        FoldAffineIntoNext(),
-        SumToAdd(),
-        DivToReciprocal(),
-        WhereToProducts(),
-        CollapseRsqrt(),
-        DecomposeNormalization(),
-        ReduceMeanToGlobalPool(),
-        KeepReducedAxis(march.graph),
-        AveragePool1d(),
-        AveragePoolToConv(march.graph),
-        DenseToConv(march.graph),
-        SinkReshape(),
-        RemoveUnusedNodesPass(),
-    ]
+def pipeline(march: March) -> Pipeline:
+    """The passes for ``march``."""
+    return Pipeline(
+        opening=(ConvertOpset9(),),
+        round=(
+            LiftConstants(),
+            FoldConstants(),
+            RemoveUnusedNodesPass(),
+            CompleteAttributes(),
+            RemoveNoOps(),
+            RemoveCastPairs(),
+            CollapseActivations(),
+            HardSigmoidToHardSwish(),
+            StandardActivations(),
+            ReshapingToReshape(),
+            CollapseShuffle(),
+            MergeReshapes(),
+            MergeTransposes(),
+            FoldPadIntoConv(),
+            FoldAffineIntoPrevious(),
+            FoldAffineIntoNext(),
+            SumToAdd(),
+            DivToReciprocal(),
+            WhereToProducts(),
+            CollapseRsqrt(),
+            DecomposeNormalization(),
+            ReduceMeanToGlobalPool(),
+            KeepReducedAxis(march.graph),
+            AveragePool1d(),
+            AveragePoolToConv(march.graph),
+            DenseToConv(march.graph),
+            SinkReshape(),
+            RemoveUnusedNodesPass(),
+        ),
+        settled=(AffineToDepthwise(),),
+        closing=(SplitWideConv(march), RemoveUnusedNodesPass()),
+    )
 
 
 def _remove_foreign_metadata(model: ir.Model) -> None:
