@@ -164,6 +164,11 @@ class FolderData(CalibrationData):
             for folder in self._folders
         }
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the samples: of the first input's files, without suffix."""
+        return tuple(file.stem for file in self._folders[0].files) if self._folders else ()
+
     def digest(self) -> str:
         """See :meth:`CalibrationData.digest`."""
         sha = hashlib.sha256()

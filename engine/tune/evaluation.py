@@ -35,6 +35,20 @@ class Score:
     agreement: float | None
 
 
+def float_outputs(model: ir.Model, data: CalibrationData, threads: int | None = None) -> list[Array]:
+    """Outputs of a float-stage model for all samples, in the order of the model's, joined along the first dimension."""
+    session = FloatSession(model, threads=threads)
+    results = [session.run(data.read(index, index + 1)) for index in range(len(data))]
+    return [np.concatenate([result[str(value.name)] for result in results]) for value in model.graph.outputs]
+
+
+def integer_outputs(quantized: ir.Model, data: CalibrationData, threads: int | None = None) -> list[Array]:
+    """Outputs of a quantised model on the simulator, as :func:`float_outputs`."""
+    session = Session(quantized, threads=threads)
+    results = [session.run(as_integers(data.read(i, i + 1), session.inputs)) for i in range(len(data))]
+    return [np.concatenate([result[info.name] for result in results]) for info in session.outputs]
+
+
 class Evaluator:
     """Scores models against one float model on evenly spread samples.
 

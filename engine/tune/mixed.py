@@ -187,10 +187,16 @@ class MixedPrecisionSearch:
         placements = [placed, self._place(names, ()).model]
         return collect_for(self.optimized, placements, self.data, self.calibration, threads=self.threads)
 
+    def model(self, mix: Mix) -> ir.Model:
+        """The quantised model of ``mix``, one of those that :meth:`run` returned."""
+        return self._quantized(mix.int16, mix.cpu)
+
+    def _quantized(self, int16: tuple[str, ...], cpu: tuple[str, ...]) -> ir.Model:
+        return quantize(to_signed(self._calibrate(self._place(int16, cpu).model)), self.march)
+
     def _build(self, int16: tuple[str, ...], cpu: tuple[str, ...]) -> Mix:
         key = (tuple(sorted(int16)), tuple(sorted(cpu)))
         if key not in self._built:
-            placed = self._place(int16, cpu).model
-            quantized = quantize(to_signed(self._calibrate(placed)), self.march)
+            quantized = self._quantized(int16, cpu)
             self._built[key] = Mix(int16, cpu, self.evaluator.integer(quantized), self.latency(quantized))
         return self._built[key]

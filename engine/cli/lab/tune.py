@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.errors import ConfigError
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from engine.config import Config
+    from engine.calibrate import FolderData
+    from engine.config import Config, InputSpec
+    from engine.debug.task import Task
     from engine.tune import Mix, MixedPrecisionSearch, TuningResult
+
+FLOAT = "float"
+INT8 = "int8"
+CEILING = "all int16"
+CHOSEN = "chosen"
 
 
 def tune(
@@ -24,12 +34,19 @@ def tune(
     minutes: Annotated[float, typer.Option("--minutes", min=0, help="After these no further model is built.")] = 10.0,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Calibration samples to score on.")] = 16,
     cpu: Annotated[bool, typer.Option("--cpu", help="Nodes that cannot be int16 may go to the CPU.")] = False,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", exists=True, dir_okay=False, help="Labels of --data: adds accuracies.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="Folders as in cal_data_dir, with labels; else cal_data_dir's.")
+    ] = None,
+    metric: Annotated[str, typer.Option("--metric", help="With --labels: top1 or module:function.")] = "top1",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the YAML fragment.")] = None,
 ) -> None:
     """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
 
-    Scores are similarities of the integer model to the float one on calibration data; latencies are estimates and do
-    not hold the time of CPU nodes.
+    The search goes by similarities of the integer model to the float one on calibration data; labels only add their
+    metric to the table. Latencies are estimates and do not hold the time of CPU nodes.
     """
     import yaml
 
@@ -37,28 +54,50 @@ def tune(
     from engine.ir import write_atomically
     from engine.tune import Budget
 
-    search = _search(load_config(config), model, samples)
+    settings = load_config(config)
+    source, specs = _source(settings, model)
+    labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric)
+    if labelled is None and data is not None:
+        raise ConfigError("--data: give its labels too, with --labels")
+    search = _search(settings, source, specs, samples)
     found = search.run(Budget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
-    typer.echo(_table(found))
+    accuracies = {} if labelled is None else _accuracies(search, found, *labelled)
+    typer.echo(_table(found, accuracies, metric))
     fragment = yaml.safe_dump(found.fragment(), sort_keys=False) if found.fragment() else "# int8 throughout\n"
     typer.echo(fragment)
     if output is not None:
         write_atomically(output, fragment.encode())
 
 
-def _search(config: Config, path: Path, samples: int) -> MixedPrecisionSearch:
-    """The search on the model in ``path`` under everything else that ``config`` says."""
+def _source(config: Config, path: Path) -> tuple[ir.Model, tuple[InputSpec, ...]]:
+    from engine.frontend.onnx import input_names, load
+
+    specs = config.input_specs(input_names(path))
+    return load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None}), specs
+
+
+def _labelled(
+    config: Config, source: ir.Model, specs: tuple[InputSpec, ...], folders: str | None, labels: Path, metric: str
+) -> tuple[FolderData, Task]:
+    """The samples to score on, and the metric with their labels."""
+    from engine.calibrate import open_folders
+    from engine.debug.task import Task, open_score, read_labels
+
+    given = config.calibration_parameters
+    wanted = given.cal_data_dir if folders is None else tuple(part.strip() for part in folders.split(";"))
+    data = open_folders(source, specs, wanted, given.cal_data_type, preprocess_on=given.preprocess_on)
+    return data, Task(metric, open_score(metric), read_labels(labels, data.names))
+
+
+def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int) -> MixedPrecisionSearch:
+    """The search on ``source`` under everything else that ``config`` says."""
     from engine.compile import compile_model
     from engine.convert import calibration_options, compile_options, open_data, placement_options
-    from engine.errors import ConfigError
     from engine.frontend import preprocess
-    from engine.frontend.onnx import input_names, load
     from engine.optimize import optimize
     from engine.perf import estimate
     from engine.tune import Evaluator, MixedPrecisionSearch
 
-    specs = config.input_specs(input_names(path))
-    source = load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None})
     data = open_data(config, source, specs)
     if data is None:
         raise ConfigError("calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some")
@@ -66,22 +105,46 @@ def _search(config: Config, path: Path, samples: int) -> MixedPrecisionSearch:
     optimized = optimize(preprocess.insert(source, specs), march)
 
     def latency(quantized: ir.Model) -> float:
-        return estimate(compile_model(quantized, march, compile_options(config), path.stem)).latency_us
+        return estimate(compile_model(quantized, march, compile_options(config), "tuned")).latency_us
 
     placement = placement_options(config, optimized)
     evaluator = Evaluator(optimized, data, samples)
     return MixedPrecisionSearch(optimized, march, data, calibration_options(config), placement, evaluator, latency)
 
 
-def _table(found: TuningResult) -> str:
-    lines = [f"{'':16}{'cosine':>10}{'worst':>10}{'agreement':>11}{'us':>10}{'int16':>7}{'CPU':>5}"]
-    for name, mix in (("int8", found.int8), ("all int16", found.ceiling), ("chosen", found.chosen)):
-        lines.append(f"{name:16}{_row(mix)}")
+def _accuracies(search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: Task) -> dict[str, float]:
+    """The metric of the float model and of the three mixes, by row of the table."""
+    from engine.tune.evaluation import float_outputs, integer_outputs
+
+    accuracies = {FLOAT: task.of(float_outputs(search.optimized, data))}
+    for name, mix in _mixes(found).items():
+        accuracies[name] = task.of(integer_outputs(search.model(mix), data))
+    return accuracies
+
+
+def _mixes(found: TuningResult) -> dict[str, Mix]:
+    return {INT8: found.int8, CEILING: found.ceiling, CHOSEN: found.chosen}
+
+
+def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) -> str:
+    scored = f"{metric:>10}{'to float':>10}" if accuracies else ""
+    lines = [f"{'':12}{scored}{'cosine':>10}{'worst':>10}{'agreement':>11}{'us':>10}{'int16':>7}{'CPU':>5}"]
+    if accuracies:
+        lines.append(f"{FLOAT:12}{_scored(accuracies, FLOAT)}")
+    lines += [f"{name:12}{_scored(accuracies, name)}{_row(mix)}" for name, mix in _mixes(found).items()]
     lines.append(
         f"budget {found.latency_budget_us:.0f} us; {found.trials} models built in {found.seconds:.0f} s\n"
         "most sensitive: " + ", ".join(f"{name} {value:.6f}" for name, value in found.ranking[:5])
     )
     return "\n".join(lines)
+
+
+def _scored(accuracies: Mapping[str, float], name: str) -> str:
+    """The metric and its ratio to the float model's; empty without labels."""
+    if not accuracies:
+        return ""
+    ratio = accuracies[name] / accuracies[FLOAT] if accuracies[FLOAT] else float("nan")
+    return f"{accuracies[name]:10.4f}{ratio:10.4f}"
 
 
 def _row(mix: Mix) -> str:

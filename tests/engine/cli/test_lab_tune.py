@@ -1,0 +1,92 @@
+"""``ptqlab tune`` on a bundled network: the table, the accuracies of labelled data, the fragment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from engine.cli.lab.tune import CEILING, CHOSEN, FLOAT, INT8
+from harness.cards import load_card
+from harness.cli import app
+
+CARD = load_card("mnist_lenet")
+SCORED = 30
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``c.yaml``, ``calibration/``, ``scored/`` and ``labels.csv``."""
+    folder = tmp_path_factory.mktemp("tune")
+    data = CARD.open_dataset()
+    for name, split, count in (("calibration", "calibration", 8), ("scored", "evaluation", SCORED)):
+        (folder / name).mkdir()
+        for index, image in enumerate(CARD.training_images(data.split(split).images(0, count))):
+            np.save(folder / name / f"{index:03}.npy", image[None])
+    labels = data.split("evaluation").targets(0, SCORED)
+    rows = [f"{index:03},{int(label)}" for index, label in enumerate(labels)]
+    (folder / "labels.csv").write_text("\n".join(rows))
+    content = {
+        "model_parameters": {"onnx_model": str(CARD.model_path()), "march": "bayes-e", "output_model_file_prefix": "m"},
+        "input_parameters": CARD.converter_yaml(),
+        "calibration_parameters": {"cal_data_dir": str(folder / "calibration"), "calibration_type": "max"},
+        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
+    }
+    (folder / "c.yaml").write_text(yaml.safe_dump(content))
+    return folder
+
+
+def run(folder: Path, *arguments: str, code: int = 0) -> str:
+    command = ["tune", str(CARD.model_path()), "-c", str(folder / "c.yaml"), "--trials", "4", *arguments]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def rows(shown: str) -> dict[str, list[str]]:
+    found = {}
+    for line in shown.splitlines():
+        name = next((name for name in (FLOAT, INT8, CEILING, CHOSEN) if line.startswith(name.ljust(12))), None)
+        if name is not None:
+            found[name] = line.removeprefix(name).split()
+    return found
+
+
+def test_accuracies_of_labelled_data(folder: Path) -> None:
+    given = ("--data", str(folder / "scored"), "--labels", str(folder / "labels.csv"))
+    shown = run(folder, *given, "-o", str(folder / "fragment.yaml"), "--latency", "1e9")
+    found = rows(shown)
+    assert float(found[FLOAT][0]) >= 0.9
+    for name in (INT8, CEILING, CHOSEN):
+        accuracy, ratio = map(float, found[name][:2])
+        assert ratio == pytest.approx(accuracy / float(found[FLOAT][0]), abs=1e-3)
+        assert accuracy == pytest.approx(round(accuracy * SCORED) / SCORED, abs=1e-4)
+    assert found[CHOSEN] == found[CEILING]
+    fragment = yaml.safe_load((folder / "fragment.yaml").read_text())
+    assert len(fragment["model_parameters"]["node_info"]) == int(found[CHOSEN][-2])
+
+
+def test_without_labels_the_table_has_similarities_only(folder: Path) -> None:
+    found = rows(run(folder, "--latency", "0"))
+    assert FLOAT not in found
+    assert 0.9 < float(found[INT8][0]) <= 1
+    assert found[CHOSEN] == found[INT8]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--data", "scored"), "give its labels too"),
+        (("--data", "none", "--labels", "labels.csv"), "does not exist"),
+        (("--labels", "labels.csv", "--metric", "top7"), "metric 'top7' is unknown"),
+    ],
+)
+def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str) -> None:
+    monkeypatch.chdir(folder)
+    command = ["tune", str(CARD.model_path()), "-c", "c.yaml", *arguments]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code != 0
+    assert message in f"{result.output}{result.exception}"
