@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
+from onnx.external_data_helper import load_external_data_for_model
 from onnx_ir.serde import SerdeError
 
 from engine.errors import ModelError
@@ -70,13 +71,15 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
     """Read an ONNX file into memory.
 
     Raises:
-        ModelError: the file is missing or is not an ONNX model.
+        ModelError: the file is missing, is not an ONNX model, or its external data lie outside its folder.
     """
     path = Path(path)
     if not os.path.isfile(path):  # unlike Path.is_file, it takes names that no file can have
         raise ModelError(f"{path}: no such model file")
     try:
-        proto = onnx.load(os.fspath(path))
+        proto = onnx.load(os.fspath(path), load_external_data=False)
+        _check_external_data(proto, path)
+        load_external_data_for_model(proto, os.fspath(path.parent))
         if not proto.HasField("graph") or not proto.graph.output:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
         return ir.from_proto(proto)
@@ -86,6 +89,26 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
 
 _UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError, TypeError, OSError, RuntimeError)
 """What the libraries raise for damaged files; ``TypeError`` for a location of external data that is no text."""
+
+
+def _check_external_data(proto: Message, path: Path) -> None:
+    """Refuse locations outside the folder of ``path``, links followed: not every release of onnx does."""
+    folder = os.path.realpath(path.parent)
+    for tensor in _tensors(proto):
+        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+        if location and not os.path.realpath(os.path.join(folder, location)).startswith(os.path.join(folder, "")):
+            raise ModelError(f"{path}: tensor {tensor.name!r}: its data {location!r} lie outside the model's folder")
+
+
+def _tensors(message: Message) -> Iterator[onnx.TensorProto]:
+    """All tensors in ``message``, of subgraphs, functions and attributes too."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if isinstance(value, Sequence) else (value,):
+                yield from _tensors(part)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:

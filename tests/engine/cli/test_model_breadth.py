@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,9 +263,8 @@ def test_external_data(folder: Folder, location: str) -> None:
         ("../data.bin", None),
         ("sub/../../data.bin", None),
         ("linked", lambda outside, target: target.symlink_to(outside)),
-        ("hard", lambda outside, target: os.link(outside, target)),
     ],
-    ids=["parent", "by a folder", "symbolic link", "hard link"],
+    ids=["parent", "by a folder", "symbolic link"],
 )
 def test_external_data_elsewhere_are_refused(
     folder: Folder, location: str, link: Callable[[Path, Path], None] | None
@@ -275,7 +273,7 @@ def test_external_data_elsewhere_are_refused(
     _moved(folder, location, link)
     for result in (folder.check(), folder.convert()):
         assert result.exit_code == 255
-        assert "Data of TensorProto ( tensor name: " in result.output
+        assert f"its data {location!r} lie outside the model's folder" in result.output
     assert not (folder.path / "out").exists()
 
 
@@ -287,5 +285,5 @@ def test_external_data_in_a_linked_folder_are_refused(folder: Folder) -> None:
     assert (outside / "data.bin").exists()
     for result in (folder.check(), folder.convert()):
         assert result.exit_code == 255
-        assert "outside" in result.output
+        assert "its data 'sub/data.bin' lie outside the model's folder" in result.output
     assert not (folder.path / "out").exists()
