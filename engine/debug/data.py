@@ -51,6 +51,18 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
     }
 
 
+def sample_names(model: ir.Model, data: Samples, count: int) -> list[str]:
+    """Names of the first ``count`` samples: of their files without suffix, else ``0``, ``1``, ...
+
+    Raises:
+        CalibrationDataError: a folder holds none.
+    """
+    if isinstance(data, (CalibrationData, Mapping)):
+        return [str(index) for index in range(count)]
+    inputs = model.graph.inputs
+    return [file.stem for file in _sample_files(Path(data), str(inputs[0].name), len(inputs))[:count]]
+
+
 def dump_samples(data: CalibrationData, folder: str | os.PathLike[str]) -> Path:
     """Write ``data`` as ``folder/INPUT/INDEX.npy``, one sample per file; an earlier dump is replaced as a whole.
 

@@ -23,7 +23,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate.forward import FloatSession, Kernels, fake_quantize, integer_range, spread
-from engine.debug.bisect import Feed, integer_tensors
+from engine.debug.tensors import Feed, integer_tensors
 from engine.debug.variants import FLOAT, dynamic_values, switch
 from engine.ir import Calibration, calibration_nodes, is_calibration, read_calibration, shape_of
 
@@ -42,12 +42,14 @@ class NodeError:
         tensor: its result.
         parts: float64 arrays of the result's shape by name of the part; they sum to ``total``.
         total: integer model less float model.
+        units: value of one integer unit, of a shape that broadcasts to that of ``total``.
     """
 
     node: str
     tensor: str
     parts: Mapping[str, NDArray[np.float64]]
     total: NDArray[np.float64]
+    units: NDArray[np.float64]
 
     @property
     def mse(self) -> float:
@@ -74,9 +76,7 @@ def integer_errors(calibrated: ir.Model, quantized: ir.Model, feed: Feed) -> lis
     plain = calibrated.clone()
     switch(plain, FLOAT)
     nodes = _with_integers(plain, quantized)
-    integers = integer_tensors(quantized, feed)
-    shapes = {str(value.name): shape_of(value) for node in plain.graph for value in node.outputs if value.name in nodes}
-    values = {name: _value(integers[key], calibration, shapes[name]) for name, (key, calibration) in nodes.items()}
+    values = _values(plain, nodes, integer_tensors(quantized, feed))
     tensors = FloatSession(plain, list(nodes), kernels=Kernels.PLAIN, max_batch=1).run(feed)
     known = {**{name: _as_read(name, array, calibrated) for name, array in feed.items()}, **values}
     producers = {str(value.name): node for node in plain.graph for value in node.outputs}
@@ -90,8 +90,19 @@ def integer_errors(calibrated: ir.Model, quantized: ir.Model, feed: Feed) -> lis
         wanted = tensors[name].astype(np.float64)
         parts = (exact - wanted, clipped - exact, nearest - clipped, values[name] - nearest)
         total = values[name] - wanted
-        found.append(NodeError(str(producers[name].name), name, dict(zip(PARTS, parts, strict=True)), total))
+        found.append(NodeError(str(producers[name].name), name, dict(zip(PARTS, parts, strict=True)), total, steps))
     return found
+
+
+def integer_values(calibrated: ir.Model, quantized: ir.Model, integers: Mapping[str, Array]) -> dict[str, Array]:
+    """What the integers of a model stand for, by name of the float tensor, in its layout.
+
+    Args:
+        calibrated: model with thresholds.
+        quantized: its integer form.
+        integers: tensors of ``quantized`` by name.
+    """
+    return _values(calibrated, _with_integers(calibrated, quantized), integers)
 
 
 def error_table(errors: Sequence[NodeError]) -> str:
@@ -128,6 +139,13 @@ def _with_integers(plain: ir.Model, quantized: ir.Model) -> dict[str, tuple[str,
         for name in sorted(found, key=lambda name: order[name])
         if _fits(integral[found[name][0]], name, plain)
     }
+
+
+def _values(
+    plain: ir.Model, nodes: Mapping[str, tuple[str, Calibration]], integers: Mapping[str, Array]
+) -> dict[str, Array]:
+    shapes = {str(value.name): shape_of(value) for node in plain.graph for value in node.outputs if value.name in nodes}
+    return {name: _value(integers[key], calibration, shapes[name]) for name, (key, calibration) in nodes.items()}
 
 
 def _fits(value: ir.Value, name: str, plain: ir.Model) -> bool:

@@ -1,8 +1,8 @@
-"""A minimal model that still shows what a bisection found: one node, one sample."""
+"""A minimal model that still shows what a bisection found: one node, one sample, shapes as small as they can be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,18 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.calibrate import to_signed
 from engine.calibrate.forward import FloatSession, Kernels
-from engine.debug.bisect import Feed, PairReport, StageName, as_integers, integer_tensors
+from engine.debug.bisect import Material, PairReport
+from engine.debug.difference import float_difference, integer_difference
+from engine.debug.shrink import Case, Shows, shrink
+from engine.debug.stages import FLOAT_STAGES, Bounds, StageName
+from engine.debug.tensors import Feed, fed, integer_tensors
+from engine.debug.thresholds import threshold_losses
 from engine.debug.variants import dynamic_values
 from engine.errors import ModelError
-from engine.ir import MARK_MARCH, constant_of, shape_of
+from engine.ir import MARK_MARCH, constant_of, is_calibration, shape_of
+from engine.ops.composite import PREPROCESS
 from engine.quantize import quantize
 from engine.simulate import Session
 from engine.simulate.session import is_quantized
@@ -39,44 +46,56 @@ class MinimalCase:
     actual: Array
 
 
-def minimise(
-    report: PairReport, stages: Mapping[StageName, ir.Model], feed: Feed, source_feed: Feed | None = None
-) -> MinimalCase:
-    """Cut the node that ``report`` names out of its stage, with the sample that shows the fault best.
+def minimise(report: PairReport, material: Material) -> MinimalCase:
+    """Cut the node that ``report`` names out of its stage, with the sample that shows the fault best, and crop both.
 
     Args:
         report: a pair with a finding.
-        stages: models by stage.
-        feed: what was bisected on, samples along the first dimension.
-        source_feed: likewise, what the source model takes.
+        material: what was bisected.
 
     Raises:
         ModelError: the report has no finding.
     """
     if report.node is None or report.tensor is None:
         raise ModelError(f"{report.after} keeps its bound: there is nothing to minimise")
-    model = stages[report.after]
+    case = shrink(_cut(report, report.tensor, material), _shows(report, material))
+    return MinimalCase(case.model, case.inputs, case.expected, case.actual)
+
+
+def _cut(report: PairReport, tensor: str, material: Material) -> Case:
+    """The node at fault with the sample that shows the fault best."""
+    if report.after is StageName.DUMPS:
+        return _of_dump(report, tensor, material)
+    feed, before, model = material.feed, material.stages[report.before], material.stages[report.after]
+    if is_quantized(before):  # the stage at fault may lack the nodes at the inputs
+        feed = {**feed, **integer_tensors(before, feed)}
     node = next(node for node in model.graph if node.name == report.node)
     dynamic = dynamic_values(model.graph)
     inputs = list(dict.fromkeys(value for value in node.inputs if value is not None and value in dynamic))
     if not inputs:
         return _of_weight(model, node)
-    graph = ir.convenience.extract(model.graph, inputs, [value for value in node.outputs if value.name])
-    cut = ir.Model(graph, ir_version=model.ir_version)
-    cut.metadata_props.update(model.metadata_props)
+    names = [str(value.name) for value in inputs]
+    cut = _between(model, names, [str(node.outputs[0].name)])
     samples = _samples(model, feed)
-    rows = _tensors(model, feed, [str(value.name) for value in inputs])
-    wanted = np.split(_expected(report, report.tensor, stages, feed, source_feed or feed), samples)
+    rows = _tensors(model, feed, names)
+    wanted = np.split(_expected(report, tensor, material), samples)
+    right = _right(report, node, names, material)
     session = Session(cut)
     cases = []
     for index in range(samples):
         sample = {name: np.split(array, samples)[index] for name, array in rows.items()}
         actual = session.run(sample)[str(node.outputs[0].name)]
-        cases.append(MinimalCase(cut, sample, wanted[index], actual))
+        cases.append(Case(cut, right, sample, wanted[index], actual))
     return max(cases, key=lambda case: _difference(case.actual, case.expected))
 
 
-def _of_weight(model: ir.Model, node: ir.Node) -> MinimalCase:
+def _between(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> ir.Model:
+    cut = ir.Model(ir.convenience.extract(model.graph, inputs, outputs), ir_version=model.ir_version)
+    cut.metadata_props.update(model.metadata_props)
+    return cut
+
+
+def _of_weight(model: ir.Model, node: ir.Node) -> Case:
     """The calibration node of a weight, which becomes the input."""
     weight = constant_of(node.inputs[0])
     if weight is None or node.inputs[0] is None:
@@ -87,22 +106,63 @@ def _of_weight(model: ir.Model, node: ir.Node) -> MinimalCase:
     graph = ir.Graph([value], [result], nodes=[copy], opset_imports=dict(model.opset_imports), name="minimal")
     cut = ir.Model(graph, ir_version=model.ir_version)
     sample = {str(value.name): np.asarray(weight, np.float32)}
-    return MinimalCase(cut, sample, sample[str(value.name)], Session(cut).run(sample)[str(result.name)])
+    return Case(cut, None, sample, sample[str(value.name)], Session(cut).run(sample)[str(result.name)])
 
 
-def _expected(
-    report: PairReport, tensor: str, stages: Mapping[StageName, ir.Model], feed: Feed, source_feed: Feed
-) -> Array:
+def _of_dump(report: PairReport, tensor: str, material: Material) -> Case:
+    """A node that a board computes differently: what comes out is what was dumped, thus no shape can be smaller."""
+    model, dumps = material.stages[report.before], material.dumps or {}
+    node = next(node for node in model.graph if node.name == report.node)
+    dynamic = dynamic_values(model.graph)
+    names = [str(value.name) for value in dict.fromkeys(node.inputs) if value is not None and value in dynamic]
+    cut = _between(model, names, [tensor])
+    samples = _samples(model, material.feed)
+    rows = {name: np.split(array, samples) for name, array in _tensors(model, material.feed, [*names, tensor]).items()}
+    dumped = dumps[tensor]
+    cases = [
+        Case(cut, cut, {name: rows[name][index] for name in names}, rows[tensor][index], actual)
+        for index, actual in enumerate(np.split(dumped, len(dumped) // len(rows[tensor][0])))
+    ]
+    return max(cases, key=lambda case: _difference(case.actual, case.expected))
+
+
+def _shows(report: PairReport, material: Material) -> Shows:
+    """Whether a case shows the fault that ``report`` names."""
+    bounds = material.bounds.get(report.after, Bounds())
+    if report.after is StageName.CALIBRATED:
+        return lambda case: any(loss.decibel > bounds.threshold for loss in threshold_losses(case.model, case.inputs))
+    differs = float_difference(bounds.relative) if report.after in FLOAT_STAGES else integer_difference(bounds.lsb)
+    return lambda case: differs(case.actual, case.expected) is not None
+
+
+def _right(report: PairReport, node: ir.Node, inputs: Sequence[str], material: Material) -> ir.Model | None:
+    """What the stage before computes between the same tensors; see :class:`~engine.debug.shrink.Case`."""
+    if node.op_type == PREPROCESS or is_calibration(node):
+        return None
+    before, after = material.stages[report.before], material.stages[report.after]
+    model = _lowered(before) if is_quantized(after) and not is_quantized(before) else before
+    try:
+        return _between(model, inputs, [str(node.outputs[0].name)])
+    except ValueError:  # there are no such tensors: the node alone, with which no smaller case differs
+        return _between(after, inputs, [str(node.outputs[0].name)])
+
+
+def _lowered(calibrated: ir.Model) -> ir.Model:
+    return quantize(to_signed(calibrated), calibrated.metadata_props[MARK_MARCH])
+
+
+def _expected(report: PairReport, tensor: str, material: Material) -> Array:
     """The right values of ``tensor``: those of the stage before."""
+    stages, feed = material.stages, material.feed
     before = stages[report.before]
-    if report.after is StageName.QUANTIZED or (is_quantized(stages[report.after]) and not is_quantized(before)):
-        return integer_tensors(quantize(before, before.metadata_props[MARK_MARCH]), feed)[tensor]
+    if is_quantized(stages[report.after]) and not is_quantized(before):
+        return integer_tensors(_lowered(before), feed)[tensor]
     if is_quantized(before):
         return integer_tensors(before, feed)[tensor]
     if report.before is StageName.SOURCE:
         node = next(node for node in stages[report.after].graph if node.name == report.node)
-        name = str(node.inputs[0].name) if node.op_type == "HzPreprocess" and node.inputs[0] is not None else tensor
-        return _tensors(before, source_feed, [name])[name]
+        name = str(node.inputs[0].name) if node.op_type == PREPROCESS and node.inputs[0] is not None else tensor
+        return _tensors(before, material.source_feed or feed, [name])[name]
     return _tensors(before, feed, [tensor])[tensor]
 
 
@@ -120,14 +180,8 @@ def _samples(model: ir.Model, feed: Feed) -> int:
 def _tensors(model: ir.Model, feed: Feed, names: list[str]) -> dict[str, Array]:
     """Values of the tensors ``names`` in ``model``: graph inputs as they are fed, others computed."""
     if is_quantized(model):
-        known = integer_tensors(model, feed)
-        return {name: known[name] if name in known else _as_fed(model, feed, name) for name in names}
+        known = {**fed(model, feed), **integer_tensors(model, feed)}
+        return {name: known[name] for name in names}
     inner = [name for name in names if name not in feed]
     found = FloatSession(model, inner, kernels=Kernels.PLAIN, max_batch=1).run(feed) if inner else {}
     return {name: found[name] if name in found else feed[name] for name in names}
-
-
-def _as_fed(model: ir.Model, feed: Feed, name: str) -> Array:
-    value = next(value for value in model.graph.inputs if value.name == name)
-    kind = np.dtype((value.dtype or ir.DataType.FLOAT).numpy())
-    return as_integers(feed[name], kind) if np.issubdtype(kind, np.integer) else feed[name].astype(kind)

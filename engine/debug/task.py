@@ -6,7 +6,7 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,10 @@ class Task:
     score: Score
     labels: Array
 
+    def first(self, samples: int) -> Task:
+        """The same for fewer samples."""
+        return replace(self, labels=self.labels[:samples])
+
     def of(self, outputs: Sequence[Array]) -> float:
         """The metric of ``outputs``."""
         return float(self.score(outputs, self.labels))
@@ -54,6 +58,8 @@ def top1(outputs: Sequence[Array], labels: Array) -> float:
     Raises:
         InferenceError: the labels are no classes of the output.
     """
+    if len(outputs[0]) != len(labels):
+        raise InferenceError(f"{TOP1}: {len(labels)} labels for an output of shape {outputs[0].shape}")
     scores = outputs[0].reshape(len(labels), -1)
     if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= scores.shape[1]:
         raise InferenceError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
+    from engine.calibrate.data import CalibrationData
     from engine.config import Config
-    from engine.debug.bisect import Bisection, PairReport, StageName
+    from engine.debug.bisect import Bisection, Material, PairReport
+    from engine.debug.stages import StageName
+    from engine.debug.task import Task
 
 EXIT_BAD = 1
 
@@ -32,6 +36,23 @@ def bisect(
     foreign: Annotated[
         Path | None, typer.Option("--foreign", exists=True, dir_okay=False, help="A quantised model to compare too.")
     ] = None,
+    dumps: Annotated[
+        Path | None,
+        typer.Option(
+            "--dumps", exists=True, file_okay=False, help="What hrt_model_exec dumped on a board; 0/, 1/, ..."
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels", exists=True, dir_okay=False, help="CSV or .npy; default: DATA/labels.csv if it is there."
+        ),
+    ] = None,
+    metric: Annotated[str, typer.Option("--metric", help="With labels: top1, or module:function of yours.")] = "top1",
+    bound: Annotated[
+        list[str] | None,
+        typer.Option("--bound", metavar="STAGE:BOUND=NUMBER", help="E.g. quantized:sqnr=30, bin:lsb=1; repeatable."),
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Most samples to run.")] = 4,
     minimal: Annotated[
         Path | None, typer.Option("--minimise", help="Folder for a one-node model that still shows the fault.")
@@ -42,58 +63,79 @@ def bisect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run source, original, optimized, calibrated, quantized and .bin on your inputs; exit 1 if a bound is broken."""
-    from engine.config import load_config
     from engine.debug.bisect import bisect as run
-    from engine.debug.data import read_samples
+    from engine.debug.stages import parse_bounds
 
-    settings = load_config(config)
-    stages, feed = _stages(model, settings, foreign, data, samples)
-    source_feed = None
-    if source_data is not None:
-        count = min(samples, len(next(iter(feed.values()))))
-        source_feed = read_samples(next(iter(stages.values())), source_data, count)
-    else:
-        stages.pop(next(iter(stages)))
-    found = run(stages, feed, source_feed)
+    material = _material(model, config, data, source_data, foreign, dumps, samples)
+    task = _task(labels, metric, data, material)
+    material = replace(material, task=task, bounds=parse_bounds(bound or ()))
+    found = run(material)
     _show(found, as_json)
     if errors:
-        _show_errors(stages, feed, as_json)
+        _show_errors(material, as_json)
     bad = found.first_bad
     if bad is not None and minimal is not None:
-        _write_minimal(bad, stages, feed, source_feed, minimal)
+        _write_minimal(bad, material, minimal)
     if bad is not None:
         raise typer.Exit(EXIT_BAD)
 
 
-def _stages(
-    path: Path, config: Config, foreign: Path | None, folder: Path | None, count: int
-) -> tuple[dict[StageName, ir.Model], dict[str, NDArray[Any]]]:
-    """All stages of a conversion in memory, and the samples to run."""
+def _material(
+    path: Path,
+    config: Path,
+    folder: Path | None,
+    source_folder: Path | None,
+    foreign: Path | None,
+    dumps: Path | None,
+    count: int,
+) -> Material:
+    """All stages of a conversion, the samples to run, and what a board or another toolchain gave."""
+    from engine.config import load_config
+    from engine.convert import open_data
+    from engine.debug.bisect import Material
+    from engine.debug.data import read_samples
+    from engine.debug.dumps import read_dumps
+    from engine.debug.stages import StageName
+    from engine.errors import ConfigError
+    from engine.frontend.onnx import input_names, load
+    from engine.ir import load_model
+
+    settings = load_config(config)
+    specs = settings.input_specs(input_names(path))
+    source = load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None})
+    data = open_data(settings, source, specs)
+    stages = _convert(source, settings, data, path.stem)
+    samples = data if folder is None else folder
+    if samples is None:
+        raise ConfigError("--data: give samples; the configuration has no cal_data_dir either")
+    feed = _first(read_samples(stages[StageName.ORIGINAL], samples), stages[StageName.ORIGINAL], count)
+    source_feed = None
+    if source_folder is None:
+        del stages[StageName.SOURCE]
+    else:
+        source_feed = _first(read_samples(source, source_folder), source, _samples(feed, stages[StageName.ORIGINAL]))
+    if foreign is not None:
+        stages[StageName.FOREIGN] = load_model(foreign)
+    dumped = None if dumps is None else read_dumps(dumps, stages[StageName.BIN])
+    return Material(stages, feed, source_feed, dumped)
+
+
+def _convert(source: ir.Model, config: Config, data: CalibrationData | None, name: str) -> dict[StageName, ir.Model]:
+    """All stages of a conversion, in memory."""
     from tempfile import TemporaryDirectory
 
     from engine.calibrate import run_calibration, to_signed
     from engine.compile import compile_model
-    from engine.convert import calibration_options, compile_options, open_data, placement_options
-    from engine.debug.bisect import StageName
-    from engine.debug.data import read_samples
-    from engine.errors import ConfigError
+    from engine.convert import calibration_options, compile_options, placement_options
+    from engine.debug.stages import StageName
     from engine.frontend import preprocess
-    from engine.frontend.onnx import input_names, load
-    from engine.ir import load_model
     from engine.optimize import optimize
     from engine.place import place
     from engine.quantize import quantize
     from engine.simulate.loaders import open_model
 
-    specs = config.input_specs(input_names(path))
-    source = load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None})
-    data = open_data(config, source, specs)
-    original = preprocess.insert(source, specs)
-    if folder is None and data is None:
-        raise ConfigError("--data: give samples; the configuration has no cal_data_dir either")
-    feed = read_samples(original, data if folder is None and data is not None else folder or "")
-    feed = {name: array[:count] for name, array in feed.items()}
     march = config.march.value
+    original = preprocess.insert(source, config.input_specs([str(value.name) for value in source.graph.inputs]))
     optimized = optimize(original, march)
     calibrated = run_calibration(
         optimized,
@@ -104,13 +146,48 @@ def _stages(
     quantized = quantize(to_signed(calibrated), march)
     with TemporaryDirectory() as temporary:
         file = Path(temporary) / "model.bin"
-        compile_model(quantized, march, compile_options(config), path.stem).save(file)
+        compile_model(quantized, march, compile_options(config), name).save(file)
         compiled = open_model(file)
-    models = (source, original, optimized, calibrated, quantized, compiled)
-    stages = dict(zip(StageName, models, strict=False))
-    if foreign is not None:
-        stages[StageName.FOREIGN] = load_model(foreign)
-    return stages, feed
+    return {
+        StageName.SOURCE: source,
+        StageName.ORIGINAL: original,
+        StageName.OPTIMIZED: optimized,
+        StageName.CALIBRATED: calibrated,
+        StageName.QUANTIZED: quantized,
+        StageName.BIN: compiled,
+    }
+
+
+def _first(feed: Mapping[str, NDArray[Any]], model: ir.Model, count: int) -> dict[str, NDArray[Any]]:
+    """At most ``count`` samples, each as many rows as ``model`` takes at once."""
+    from engine.ir import shape_of
+
+    return {str(value.name): feed[str(value.name)][: count * shape_of(value)[0]] for value in model.graph.inputs}
+
+
+def _samples(feed: Mapping[str, NDArray[Any]], model: ir.Model) -> int:
+    from engine.ir import shape_of
+
+    value = model.graph.inputs[0]
+    return len(feed[str(value.name)]) // shape_of(value)[0]
+
+
+def _task(labels: Path | None, metric: str, folder: Path | None, material: Material) -> Task | None:
+    """The metric with labels of the samples; None where there are none."""
+    from engine.debug.data import sample_names
+    from engine.debug.stages import StageName
+    from engine.debug.task import LABELS_FILE, TOP1, Task, open_score, read_labels
+    from engine.errors import ConfigError
+
+    if labels is None and folder is not None and (folder / LABELS_FILE).is_file():
+        labels = folder / LABELS_FILE
+    if labels is None:
+        if metric != TOP1:
+            raise ConfigError(f"--metric {metric}: needs --labels, or {LABELS_FILE} in the folder of the samples")
+        return None
+    model = material.stages[StageName.ORIGINAL]
+    names = sample_names(model, folder or material.feed, _samples(material.feed, model))
+    return Task(metric, open_score(metric), read_labels(labels, names))
 
 
 def _show(found: Bisection, as_json: bool) -> None:
@@ -123,34 +200,32 @@ def _show(found: Bisection, as_json: bool) -> None:
         first = None if bad is None else {"stage": bad.after, "node": bad.node, "finding": bad.finding}
         typer.echo(json.dumps({"first_bad": first, "pairs": pairs}, indent=2))
         return
-    typer.echo(f"{'stage':24}{'max abs':>12}{'SQNR dB':>10}{'cosine':>12}{'LSB':>6}  finding")
+    with_task = any(pair.metric is not None for pair in found.pairs)
+    heading = f"{'stage':24}{'max abs':>12}{'SQNR dB':>10}{'cosine':>12}{'LSB':>6}"
+    typer.echo(heading + (f"{'metric before':>15}{'after':>9}" if with_task else "") + "  finding")
     for pair in found.pairs:
         lsb = "-" if pair.lsb is None else str(pair.lsb)
         text = f"{pair.node}: {pair.finding}" if pair.is_bad else "keeps its bound"
-        name = f"{pair.before} -> {pair.after}"
-        typer.echo(f"{name:24}{pair.max_abs:12.4g}{pair.sqnr:10.2f}{pair.cosine:12.8f}{lsb:>6}  {text}")
+        row = f"{f'{pair.before} -> {pair.after}':24}{pair.max_abs:12.4g}{pair.sqnr:10.2f}{pair.cosine:12.8f}{lsb:>6}"
+        task = f"{pair.metric_before:15.4f}{pair.metric:9.4f}" if with_task else ""
+        typer.echo(f"{row}{task}  {text}")
     if bad is None:
         typer.echo("every stage keeps its bound")
     else:
         typer.echo(f"first bad stage: {bad.after}, node {bad.node}: {bad.finding} (bound: {bad.bound})")
 
 
-def _show_errors(stages: Mapping[StageName, ir.Model], feed: Mapping[str, NDArray[Any]], as_json: bool) -> None:
+def _show_errors(material: Material, as_json: bool) -> None:
     """The error table on standard output; beside JSON on standard error."""
-    from engine.debug.bisect import StageName
     from engine.debug.integer_error import error_table, integer_errors
+    from engine.debug.stages import StageName
 
-    found = integer_errors(stages[StageName.CALIBRATED], stages[StageName.QUANTIZED], feed)
+    stages = material.stages
+    found = integer_errors(stages[StageName.CALIBRATED], stages[StageName.QUANTIZED], material.feed)
     typer.echo(error_table(found), err=as_json)
 
 
-def _write_minimal(
-    bad: PairReport,
-    stages: Mapping[StageName, ir.Model],
-    feed: Mapping[str, NDArray[Any]],
-    source_feed: Mapping[str, NDArray[Any]] | None,
-    folder: Path,
-) -> None:
+def _write_minimal(bad: PairReport, material: Material, folder: Path) -> None:
     """Leave ``minimal.onnx`` and ``minimal.npz`` (inputs ``in:NAME``, ``expected``, ``actual``)."""
     import io
 
@@ -159,7 +234,7 @@ def _write_minimal(
     from engine.debug.minimise import minimise
     from engine.ir import save_model, write_atomically
 
-    case = minimise(bad, stages, feed, source_feed)
+    case = minimise(bad, material)
     save_model(case.model, folder / "minimal.onnx")
     stream = io.BytesIO()
     inputs: dict[str, Any] = {f"in:{name}": array for name, array in case.inputs.items()}

@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from engine.calibrate.forward import FloatSession, Kernels
-from engine.debug.bisect import StageName
 from engine.debug.integer_error import PARTS, NodeError, error_table, integer_errors
+from engine.debug.stages import StageName
 from engine.debug.variants import FLOAT, switch
 from engine.quantize import quantize
 from tests.engine.debug.models import MARCH, zoo

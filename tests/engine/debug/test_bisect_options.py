@@ -1,0 +1,253 @@
+"""What a bisection takes besides the stages: bounds, a task metric, dumps of a board, a foreign model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import typer
+import yaml
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+from engine.cli.hrt_model_exec import app as hrt_model_exec
+from engine.cli.lab.bisect import bisect as command
+from engine.compile import compile_model
+from engine.debug.bisect import Material, bisect
+from engine.debug.dumps import file_name, read_dumps
+from engine.debug.minimise import minimise
+from engine.debug.stages import Bounds, StageName, parse_bounds
+from engine.debug.task import Task, open_score, read_labels, top1
+from engine.debug.tensors import integer_tensors
+from engine.debug.variants import FLOAT, switch
+from engine.errors import CalibrationDataError, ConfigError, InferenceError
+from engine.ir import save_model
+from engine.quantize import quantize
+from tests.engine.debug.models import zoo
+from tests.engine.debug.test_bisect import MARCH, Conversion, bad_tile, network, wrong_shift
+from tests.engine.debug.test_commands import config
+
+
+@pytest.fixture(scope="module")
+def conversion(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
+    return Conversion(2, tmp_path_factory.mktemp("conversion"))
+
+
+@pytest.fixture(scope="module")
+def stages(conversion: Conversion) -> dict[StageName, ir.Model]:
+    return conversion.make(with_bin=True)
+
+
+def test_bounds_are_read_per_stage() -> None:
+    found = parse_bounds(["quantized:sqnr=30", "quantized:requantisation=2", "bin:lsb=1"])
+    assert found == {StageName.QUANTIZED: Bounds(sqnr=30.0, requantisation=2.0), StageName.BIN: Bounds(lsb=1.0)}
+    for text in ("sqnr=30", "quantized:speed=1", "optimized:lsb=1", "source:sqnr=1", "bin:lsb=one", "binary:lsb=1"):
+        with pytest.raises(ConfigError, match="bound"):
+            parse_bounds([text])
+
+
+@pytest.mark.parametrize(
+    ("stage", "bounds"),
+    [
+        (StageName.CALIBRATED, Bounds(sqnr=200.0)),
+        (StageName.CALIBRATED, Bounds(cosine=1.0)),
+        (StageName.CALIBRATED, Bounds(max_abs=0.0)),
+        (StageName.QUANTIZED, Bounds(sqnr=200.0)),
+        (StageName.QUANTIZED, Bounds(requantisation=0.0)),
+    ],
+)
+def test_bounds_of_the_outputs_name_a_node(
+    stage: StageName, bounds: Bounds, conversion: Conversion, stages: dict[StageName, ir.Model]
+) -> None:
+    found = bisect(conversion.material(stages, bounds={stage: bounds}))
+    bad = found.first_bad
+    assert bad is not None
+    assert bad.after is stage
+    assert bad.node in {node.name for node in stages[StageName.CALIBRATED].graph}
+    assert [pair.after for pair in found.pairs if pair.is_bad] == [stage]
+
+
+def test_wider_bounds_let_a_fault_pass(tmp_path: Path) -> None:
+    conversion = Conversion(4, tmp_path)
+    wrong_shift(conversion, np.random.default_rng(4))
+    stages = conversion.make()
+    bad = bisect(conversion.material(stages)).first_bad
+    assert bad is not None
+    assert bad.lsb is not None
+    wide = {StageName.QUANTIZED: Bounds(lsb=float(bad.lsb))}
+    assert bisect(conversion.material(stages, bounds=wide)).first_bad is None
+    tight = {StageName.QUANTIZED: Bounds(lsb=float(bad.lsb - 1))}
+    assert bisect(conversion.material(stages, bounds=tight)).first_bad is not None
+
+
+def test_task_metric_of_every_stage_and_its_bound() -> None:
+    calibrated, feed = zoo("mnist_lenet")
+    optimized = calibrated.clone()
+    switch(optimized, FLOAT)
+    stages = {StageName.OPTIMIZED: optimized, StageName.CALIBRATED: calibrated}
+    stages[StageName.QUANTIZED] = quantize(calibrated, MARCH)
+    labels = np.arange(len(feed["image"])) % 10
+    task = Task("top1", top1, labels)
+    pairs = bisect(Material(stages, feed, task=task)).pairs
+    outputs = [
+        integer_tensors(stages[StageName.QUANTIZED], feed)[str(stages[StageName.QUANTIZED].graph.outputs[0].name)]
+    ]
+    assert pairs[-1].metric == top1(outputs, labels)
+    assert pairs[-1].metric_before == pairs[-2].metric
+    falls = Task("falls", lambda outputs, _: float(-np.abs(outputs[0] - np.round(outputs[0], 6)).max()), labels)
+    found = bisect(Material(stages, feed, task=falls, bounds={StageName.CALIBRATED: Bounds(metric=-1.0)})).first_bad
+    assert found is not None
+    assert found.after is StageName.CALIBRATED
+    assert "metric falls" in str(found.finding)
+
+
+def test_labels_by_order_by_name_and_as_array(tmp_path: Path) -> None:
+    (tmp_path / "order.csv").write_text("label\n3\n1\n2\n")
+    assert read_labels(tmp_path / "order.csv", ["a", "b"]).tolist() == [3, 1]
+    (tmp_path / "name.csv").write_text("b.npy, cat\na.npy, dog\n")
+    assert read_labels(tmp_path / "name.csv", ["a", "b"]).tolist() == ["dog", "cat"]
+    np.save(tmp_path / "boxes.npy", np.zeros((4, 5)))
+    assert read_labels(tmp_path / "boxes.npy", ["0", "1"]).shape == (2, 5)
+    for names, file in ((["a", "c"], "name.csv"), (["0"] * 5, "boxes.npy"), (["0"], "absent.csv")):
+        with pytest.raises(CalibrationDataError, match="label"):
+            read_labels(tmp_path / file, names)
+
+
+def test_metrics_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bisect_metric_of_mine.py").write_text("def half(outputs, labels):\n    return 0.5\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert open_score("bisect_metric_of_mine:half")([], np.zeros(0)) == 0.5
+    for name in ("top2", "bisect_metric_of_mine:third", "no_such_module_here:half"):
+        with pytest.raises(ConfigError, match="metric"):
+            open_score(name)
+    with pytest.raises(InferenceError, match="labels from 0 to 1"):
+        top1([np.zeros((1, 2))], np.array([2]))
+
+
+def test_dumps_of_a_board_are_compared_with_the_simulator(
+    conversion: Conversion, stages: dict[StageName, ir.Model], tmp_path: Path
+) -> None:
+    tensors = integer_tensors(stages[StageName.BIN], {"image": conversion.images})
+    write_dumps(tmp_path / "right", stages[StageName.BIN], tensors, samples=2)
+    dumps = read_dumps(tmp_path / "right", stages[StageName.BIN])
+    assert {len(array) for array in dumps.values()} == {2}
+    report = bisect(conversion.material(stages, dumps=dumps)).pairs[-1]
+    assert (report.before, report.after, report.node, report.lsb) == (StageName.BIN, StageName.DUMPS, None, 0)
+
+    names = [name for name, array in dumps.items() if array.dtype == np.int8]
+    spoiled = {**dumps, names[3]: dumps[names[3]] + np.int8(1)}
+    material = conversion.material(stages, dumps=spoiled)
+    bad = bisect(material).first_bad
+    assert bad is not None
+    assert (bad.after, bad.tensor, bad.lsb) == (StageName.DUMPS, names[3], 255 if 127 in dumps[names[3]] else 1)
+    case = minimise(bad, material)
+    assert [node.name for node in case.model.graph] == [bad.node]
+    assert not np.array_equal(case.actual, case.expected)
+
+
+def test_dumps_that_do_not_fit_are_refused(stages: dict[StageName, ir.Model], tmp_path: Path) -> None:
+    model = stages[StageName.BIN]
+    with pytest.raises(InferenceError, match="no dump"):
+        read_dumps(tmp_path, model)
+    name = file_name(str(model.graph.outputs[0].name))
+    (tmp_path / f"model_infer_output_0_{name}.bin").write_bytes(b"123")
+    with pytest.raises(InferenceError, match="3 bytes"):
+        read_dumps(tmp_path, model)
+    (tmp_path / "1").mkdir()
+    with pytest.raises(InferenceError, match="folders 0, 1"):
+        read_dumps(tmp_path, model)
+
+
+def test_hrt_model_exec_writes_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversion = Conversion(5, tmp_path)
+    stages = conversion.make()
+    file = tmp_path / "board.bin"
+    compile_model(stages[StageName.QUANTIZED], MARCH).save(file)
+    stages[StageName.BIN] = conversion.compiled(stages[StageName.QUANTIZED])
+    (conversion.images[0] + 128).astype(np.uint8).transpose(1, 2, 0).tofile(tmp_path / "image.bin")
+    (tmp_path / "dumps").mkdir()
+    for form in ("bin", "txt"):
+        monkeypatch.setattr("engine.cli.hrt_model_exec.DUMP_FOLDER", tmp_path / "dumps")
+        options = ["--enable_dump", "true", "--dump_intermediate", "1", "--dump_format", form]
+        done = CliRunner().invoke(
+            hrt_model_exec, ["infer", "--model_file", str(file), "--input_file", str(tmp_path / "image.bin"), *options]
+        )
+        assert done.exit_code == 0, done.output
+        dumps = read_dumps(tmp_path / "dumps", stages[StageName.BIN])
+        assert len(dumps) > 5
+        assert bisect(conversion.material(stages, dumps=dumps)).first_bad is None
+
+
+def test_foreign_model_with_names_of_its_own(tmp_path: Path) -> None:
+    conversion = Conversion(6, tmp_path)
+    bad_tile(conversion, np.random.default_rng(6))
+    stages = conversion.make()
+    foreign = conversion.given[StageName.BIN].clone()
+    for node in foreign.graph:
+        for value in node.outputs:
+            value.name = f"other_{value.name}"
+    found = bisect(conversion.material({**stages, StageName.FOREIGN: foreign}))
+    assert found.first_bad is not None
+    assert (found.first_bad.before, found.first_bad.after) == (StageName.QUANTIZED, StageName.FOREIGN)
+    assert found.first_bad.tensor == f"other_{stages[StageName.QUANTIZED].graph.outputs[0].name}"
+
+
+def test_command_takes_labels_dumps_bounds_and_a_foreign_model(tmp_path: Path) -> None:
+    conversion = Conversion(1, tmp_path)
+    onnx.save(network(1), tmp_path / "model.onnx")
+    (tmp_path / "data" / "image").mkdir(parents=True)
+    (tmp_path / "cal").mkdir()
+    for index, array in enumerate(conversion.images):
+        np.save(tmp_path / "data" / "image" / f"{index}.npy", array[None])
+        (array + 128).tofile(tmp_path / "cal" / f"{index}.rgb")
+    (tmp_path / "data" / "labels.csv").write_text("sample,label\n2,1\n1,5\n0,7\n")
+    (tmp_path / "model.yaml").write_text(yaml.safe_dump(config(tmp_path, (0.0, 0.0, 0.0))))
+    stages = conversion.make(with_bin=True)
+    save_model(stages[StageName.QUANTIZED], tmp_path / "foreign.onnx")
+    write_dumps(
+        tmp_path / "dumps",
+        stages[StageName.BIN],
+        integer_tensors(stages[StageName.BIN], {"image": conversion.images}),
+        1,
+    )
+    app = typer.Typer()
+    app.command()(command)
+    files = {"--config": "model.yaml", "--data": "data", "--dumps": "dumps", "--foreign": "foreign.onnx"}
+    arguments = [
+        str(tmp_path / "model.onnx"),
+        *(part for key, name in files.items() for part in (key, str(tmp_path / name))),
+    ]
+    done = CliRunner().invoke(app, [*arguments, "--bound", "calibrated:sqnr=300", "--json"])
+    assert done.exit_code == 1, done.output
+    found = json.loads(done.stdout)
+    assert [pair["after"] for pair in found["pairs"]] == [
+        "optimized",
+        "calibrated",
+        "quantized",
+        "bin",
+        "dumps",
+        "foreign",
+    ]
+    assert found["first_bad"]["stage"] == "calibrated"
+    # Dumps and foreign model come from a conversion with another mean.
+    assert [pair["bad"] for pair in found["pairs"]] == [False, True, False, False, True, True]
+    assert all(0 <= pair["metric"] <= 1 for pair in found["pairs"])
+    table = CliRunner().invoke(app, arguments)
+    assert "metric before" in table.stdout.splitlines()[0]
+    assert CliRunner().invoke(app, [*arguments, "--bound", "bin:speed=1"]).exit_code != 0
+
+
+def write_dumps(folder: Path, model: ir.Model, tensors: dict[str, NDArray], samples: int) -> None:
+    """As ``hrt_model_exec infer --enable_dump true --dump_intermediate 1`` leaves them."""
+    outputs = [value.name for value in model.graph.outputs]
+    for index in range(samples):
+        (folder / str(index)).mkdir(parents=True)
+        for name, array in tensors.items():
+            sample = array[index * (len(array) // 3) : (index + 1) * (len(array) // 3)]
+            prefix = f"model_infer_output_{outputs.index(name)}_" if name in outputs else ""
+            (folder / str(index) / f"{prefix}{file_name(name)}.bin").write_bytes(sample.tobytes())
