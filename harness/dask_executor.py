@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
@@ -11,6 +13,7 @@ from engine.errors import ConfigError
 T = TypeVar("T")
 
 CONNECT_SECONDS = 20
+CAPACITY_SECONDS = 1.0
 
 
 class DaskExecutor(Executor):
@@ -33,12 +36,16 @@ class DaskExecutor(Executor):
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise ConfigError(f"--executor dask://{address}: no cluster with workers there: {error}") from error
+        self._threads, self._counted_at = 0, -math.inf
         self._executor = self._client.get_executor(pure=False)
 
     @property
     def capacity(self) -> int:
-        """Threads of all workers."""
-        return sum(self._client.nthreads().values())
+        """Threads of all workers, at most :data:`CAPACITY_SECONDS` ago: to ask costs as much as to submit a task."""
+        now = time.monotonic()
+        if now > self._counted_at + CAPACITY_SECONDS:
+            self._threads, self._counted_at = sum(self._client.nthreads().values()), now
+        return self._threads
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run ``fn`` on a worker."""
