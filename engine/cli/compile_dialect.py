@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Config:
         _translate_quant_config(content, path.resolve().parent)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    config = parse_config(content, path)
+    config = parse_config(content, path, batch_of_several_inputs=True)
     _check_npy(config)
     return config
 

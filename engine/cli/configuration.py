@@ -220,11 +220,14 @@ _RULES = f"""## Rules between parameters
 * `mean_value` and `scale_value` are needed where `norm_type` says so; a `featuremap` has none.
 * Inputs of `nv12` and `yuv444` need even height and width.
 * `input_space_and_range` has an effect with `nv12` only, `input_layout_rt` with all but `nv12`.
-* `input_batch` above 1 needs a single input whose first dimension is 1.
+* `input_batch` above 1 needs a single input whose first dimension is 1; for `hb_compile` several, each of that kind.
+  Only the `.bin` has that batch; calibration samples and `.onnx` files keep theirs. Networks whose samples depend on
+  each other are refused.
 * `bernoulli2` has no int16, and no `yuv444` in `NCHW`; `core_num` 2 is for `bernoulli2` only.
 * `cal_data_dir` is not needed with `calibration_type` `load` and `skip`.
 * `optimization` takes `asymmetric`, `bias_correction`, `run_fast`, `set_model_output_int8`, `set_model_output_int16`,
   `set_<OpType>_input_int16`, `set_<OpType>_output_int16`, and of ptqlab's own
   {", ".join(f"`{item}`" for item in OWN_OPTIMIZATIONS)}.
+* `op_register_files` and `custom_op_dir` belong together; see [custom operators](custom_operators.md).
 * An input whose `input_source` is `resizer` has less than 18432 pixels.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from engine.config.parameters import GROUPS, Config
 from engine.config.values import hint
-from engine.errors import ConfigError, UnsupportedError
+from engine.errors import ConfigError
 from engine.terms import CalibrationType, March
 
 logger = logging.getLogger("engine.config")
@@ -68,44 +68,26 @@ def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     return content
 
 
-def parse_config(content: Mapping[str, Any], path: str | os.PathLike[str] = "config") -> Config:
+def parse_config(
+    content: Mapping[str, Any], path: str | os.PathLike[str] = "config", *, batch_of_several_inputs: bool = False
+) -> Config:
     """Check the groups of a conversion that were read from ``path``.
+
+    Args:
+        content: parameters by group.
+        path: what messages name, and whose folder paths are relative to.
+        batch_of_several_inputs: whether ``input_batch`` may go with several inputs.
 
     Raises:
         ConfigError: as :func:`load_config`.
     """
     folder = Path(path).resolve().parent
     try:
-        return Config.model_validate(content, context={"folder": folder})
+        return Config.model_validate(
+            content, context={"folder": folder, "batch_of_several_inputs": batch_of_several_inputs}
+        )
     except ValidationError as error:
         raise ConfigError("\n".join(f"{path}: {_explain(detail)}" for detail in error.errors())) from error
-
-
-def check_implemented(config: Config, calibration_types: Collection[str]) -> None:
-    """Refuse what is documented but not built yet, so that no parameter is ignored silently.
-
-    Args:
-        config: the conversion.
-        calibration_types: names of the calibration methods that are registered.
-
-    Raises:
-        UnsupportedError: names the first such parameter.
-    """
-    for key, is_used in _NOT_IMPLEMENTED.items():
-        if is_used(config):
-            raise UnsupportedError(f"{key} is not supported yet; leave it out")
-    method = config.calibration_parameters.calibration_type.value
-    if method not in calibration_types:
-        raise UnsupportedError(
-            f"calibration_parameters.calibration_type {method!r} is not supported yet; allowed are "
-            f"{sorted(calibration_types)}"
-        )
-
-
-_NOT_IMPLEMENTED: Mapping[str, Callable[[Config], bool]] = {
-    "input_parameters.input_batch above 1": lambda config: config.input_parameters.input_batch > 1,
-}
-"""Documented parameters that no stage takes yet, and when they are used."""
 
 
 def _explain(error: ErrorDetails) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from engine.config.values import (
     CustomOpMethod,
@@ -212,7 +212,7 @@ class InputParameters(_Group):
         input_layout_rt: layout that the converted model is fed with; without effect for ``nv12``.
         input_space_and_range: range of ``nv12`` data.
         input_shape: the inputs' shapes; empty: those of the model file.
-        input_batch: batch size of the ``.bin``, 1..128.
+        input_batch: samples that the ``.bin`` takes at once, 1..128; the other models keep one.
         norm_type: normalisation that becomes part of the model.
         mean_value: what is subtracted, one value or one per channel, in units of the uint8 image.
         scale_value: what is then multiplied, one value or one per channel.
@@ -231,7 +231,7 @@ class InputParameters(_Group):
     scale_value: NumbersPerInput = ()
 
     @model_validator(mode="after")
-    def _one_entry_per_input(self) -> Self:
+    def _one_entry_per_input(self, info: ValidationInfo) -> Self:
         count = len(self.input_type_train)
         for key in type(self).model_fields:
             values = getattr(self, key)
@@ -239,9 +239,20 @@ class InputParameters(_Group):
                 raise ValueError(f"Wrong {key} num given, {key} num {len(values)} is not equal to input num {count}")
         if len(set(self.input_name)) < len(self.input_name):
             raise ValueError(f"input_name {list(self.input_name)} names an input twice")
-        if self.input_batch > 1 and (count > 1 or (self.input_shape and self.input_shape[0][0] != 1)):
-            raise ValueError("input_batch above 1 needs a model with a single input whose first dimension is 1")
+        if self.input_batch > 1:
+            self._takes_batches(count, several=(info.context or {}).get("batch_of_several_inputs", False))
         return self
+
+    def _takes_batches(self, count: int, several: bool) -> None:
+        """``several``: whether the dialect has batches of several inputs."""
+        if count > 1 and not several:
+            raise ValueError(f"input_batch {self.input_batch} needs a model with a single input, given are {count}")
+        for shape in self.input_shape:
+            if shape[0] != 1:
+                raise ValueError(
+                    f"input_batch {self.input_batch} needs an input_shape whose first dimension is 1, given is "
+                    f"{'x'.join(map(str, shape))}"
+                )
 
     @model_validator(mode="after")
     def _consistent_entries(self) -> Self:
@@ -339,7 +350,7 @@ class CustomOp(_Group):
 
     Attributes:
         custom_op_method: how operators are made known.
-        op_register_files: Python files that register them.
+        op_register_files: Python files below ``custom_op_dir`` that register them; they are executed.
         custom_op_dir: folder of these files.
     """
 

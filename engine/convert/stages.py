@@ -12,12 +12,13 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from engine.calibrate import METHODS, SEARCHES, apply_thresholds, calibration_tensors, run_calibration, to_signed
+from engine.calibrate import apply_thresholds, calibration_tensors, run_calibration, to_signed
 from engine.calibrate.compare import Comparison, compare
 from engine.calibrate.equalize import equalize
+from engine.calibrate.rebatch import rebatch
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.compile.removal import remove_nodes
-from engine.config import Config, InputSpec, NodeInfo, check_implemented
+from engine.config import Config, InputSpec, NodeInfo
 from engine.convert.requests import (
     calibration_options,
     compile_options,
@@ -120,7 +121,6 @@ def convert(config: Config) -> ConversionResult:
         ModelError: the model file cannot be read.
         CalibrationDataError: calibration data are missing or do not fit.
     """
-    check_implemented(config, [method.value for method in (*METHODS, *SEARCHES)])
     model = config.model_parameters
     work = _Workspace(model.working_dir, model.output_model_file_prefix)
     march = config.march.value
@@ -156,7 +156,8 @@ def convert(config: Config) -> ConversionResult:
     work.save(quantized, "quantized")
     refuse_cpu_operators(quantized)
     with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
-        compiled = compile_model(quantized, march, compile_options(config), model.output_model_file_prefix)
+        deployed = _deployed(quantized, calibrated, config)
+        compiled = compile_model(deployed, march, compile_options(config), model.output_model_file_prefix)
         compiled = _without_ends(replace(compiled, parameters=parameters_as_text(config)), config)
         work.write(compiled.to_bytes(), "bin", ".bin")
     comparison, integers = Comparison({}, {}), {}
@@ -169,6 +170,15 @@ def convert(config: Config) -> ConversionResult:
     nodes = node_rows(compiled, calibrated, cosines(optimized, comparison))
     work.write(quant_info(compiled, calibrated, nodes), "quant_info", "_quant_info.json")
     return work.result(compiled, placement, nodes, output_rows(comparison.outputs), output_rows(integers))
+
+
+def _deployed(quantized: ir.Model, calibrated: ir.Model, config: Config) -> ir.Model:
+    """What the ``.bin`` holds: ``quantized``, made anew for ``input_batch`` samples where that is above 1."""
+    batch = config.input_parameters.input_batch
+    if batch == 1:
+        return quantized
+    logger.info("The .bin takes %d samples at once: input_batch.", batch)
+    return quantize(to_signed(rebatch(calibrated, batch)), config.march.value)
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_r
     if is_custom(node):
         return CUSTOM_REASON
     rule = rule_for(node)
-    if rule is None or node.op_type in march.cpu_operators:
+    if rule is None or (node.op_type in march.cpu_operators and not _orders_pixels(node)):
         return f"{march.name} has no operator for {node.op_type}"
     if march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs):
         return f"{march.name} computes tensors of rank 4"
@@ -190,6 +190,13 @@ def _reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_r
     if _has_undefined_constant(node, rule):
         return "a constant operand is infinite or undefined: it has no threshold"
     return rule.refusal(node, march) or rule.late_refusal(node, march)
+
+
+def _orders_pixels(node: ir.Node) -> bool:
+    """Whether ``node`` gives an NHWC image the NCHW order: BPU tensors are NHWC anyway, nothing is moved."""
+    image = None if node.op_type != "Transpose" or node.inputs[0] is None else node.inputs[0].producer()
+    is_image = image is not None and image.op_type == "HzPreprocess" and attribute(image, "data_format") == "NHWC"
+    return is_image and tuple(attribute(node, "perm", ())) == (0, 3, 1, 2)
 
 
 def _has_undefined_constant(node: ir.Node, rule: FloatRule) -> bool:
@@ -434,7 +441,7 @@ def _calibrate_input(
     if value not in inserted:
         qtype = decided or types.get(value, INT8)
         attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1}
-        inserted[value] = _insert(node, value, f"{value.name}_calibrated", {**attributes, "switch": "ON"})
+        inserted[value] = _insert(node, value, {**attributes, "switch": "ON"})
         _fix_constant(value, inserted[value])
     node.replace_input_with(index, inserted[value])
 
@@ -457,9 +464,18 @@ def _calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
     if value is None or is_calibration(value.producer()):
         return
     attributes = {"quant_attrs": WEIGHT_QUANT_ATTRS, "switch": "ON", "qtype": INT8, "constant": 1}
-    group = attribute(node, "group", 1)
-    calibrated = _insert(node, value, f"{value.name}_calibrated", {**attributes, "group": group, "axis": axis})
-    node.replace_input_with(index, calibrated)
+    attributes |= {"group": attribute(node, "group", 1), "axis": axis}
+    shared = [
+        other.outputs[0]
+        for other in _calibrations(value)
+        if all(attribute(other, key) == item for key, item in attributes.items())
+    ]
+    node.replace_input_with(index, shared[0] if shared else _insert(node, value, attributes))
+
+
+def _calibrations(value: ir.Value) -> list[ir.Node]:
+    """The calibration nodes that ``value`` has already."""
+    return [usage.node for usage in value.uses() if is_calibration(usage.node)]
 
 
 def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> None:
@@ -483,16 +499,17 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> Non
             calibration.name = f"{value.name}_HzCalibration"
 
 
-def _insert(before: ir.Node, value: ir.Value, output: str, attributes: Mapping[str, object]) -> ir.Value:
+def _insert(before: ir.Node, value: ir.Value, attributes: Mapping[str, object]) -> ir.Value:
     """An ``HzCalibration`` of ``value`` in front of ``before``; its output."""
-    result = ir.Value(name=output, type=value.type, shape=value.shape)
+    suffix = f"_{len(others)}" if (others := _calibrations(value)) else ""
+    result = ir.Value(name=f"{value.name}_calibrated{suffix}", type=value.type, shape=value.shape)
     node = ir.node(
         CALIBRATION_OP,
         [value],
         dict(attributes),  # type: ignore[arg-type]
         domain=HORIZON_DOMAIN,
         outputs=[result],
-        name=f"{value.name}_HzCalibration",
+        name=f"{value.name}_HzCalibration{suffix}",
     )
     graph = before.graph
     if not isinstance(graph, ir.Graph):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.config import InputSpec, check_implemented, load_config, parse_config
-from engine.errors import ConfigError, UnsupportedError
+from engine.config import InputSpec, load_config, parse_config
+from engine.errors import ConfigError
 from engine.terms import CalibrationType, DataType, Device, InputType, Layout, NormType, SpaceAndRange
 
 VALID: dict[str, Any] = {
@@ -258,26 +258,15 @@ def test_files_that_are_no_configuration(tmp_path: Path, text: str) -> None:
         load_config(tmp_path / "absent.yaml")
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({}, None),
-        (
-            {"calibration__calibration_type": "mix"},
-            r"calibration_type 'mix' is not supported yet; allowed are \['max'\]",
-        ),
-        ({"calibration__optimization": "run_fast"}, None),
-        ({"calibration__optimization": "set_model_output_int16; set_Conv_input_int16"}, None),
-        ({"input__input_batch": 4}, "input_batch above 1"),
-    ],
-)
-def test_what_no_stage_takes_is_refused(changes: dict[str, Any], text: str | None) -> None:
-    config = parse_config(changed(**changes))
-    if text is None:
-        check_implemented(config, ["max"])
-    else:
-        with pytest.raises(UnsupportedError, match=text):
-            check_implemented(config, ["max"])
+def test_batches_of_several_inputs_are_of_one_dialect() -> None:
+    content = changed(calibration__cal_data_dir="a;b", calibration__cal_data_type="uint8; float32")
+    content["input_parameters"] = {**TWO_INPUTS, "input_batch": 4}
+    with pytest.raises(ConfigError, match="input_batch 4 needs a model with a single input, given are 2"):
+        parse_config(content)
+    assert parse_config(content, batch_of_several_inputs=True).input_parameters.input_batch == 4
+    content["input_parameters"]["input_shape"] = "1x3x32x32; 2x8"
+    with pytest.raises(ConfigError, match="first dimension is 1, given is 2x8"):
+        parse_config(content, batch_of_several_inputs=True)
 
 
 @pytest.mark.reference

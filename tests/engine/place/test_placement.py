@@ -146,3 +146,15 @@ def test_the_model_that_is_placed_is_not_changed() -> None:
     before = [(node.op_type, dict(node.metadata_props)) for node in model.graph]
     place(model, "bayes-e", PlacementOptions())
     assert [(node.op_type, dict(node.metadata_props)) for node in model.graph] == before
+
+
+def test_a_weight_of_two_convolutions_is_calibrated_once() -> None:
+    """Names stay unique: also where a sum reads the same constant, whose calibration is of another kind."""
+    shared = helper.make_node("Conv", ["c0", "w0"], ["s"], name="shared")
+    model = network([shared, one("Add", "s", "w0")])
+    model.graph.initializers["w0"].const_value = ir.tensor(np.ones((4, 4, 1, 1), np.float32), name="w0")
+    placement = place(model, "bayes")
+    names = [value.name for node in placement.model.graph for value in node.outputs]
+    assert len(set(names)) == len(names)
+    weights = {node.inputs[1] for node in placement.model.graph if node.op_type == "Conv" and node.name != "Conv_9"}
+    assert [value.name for value in weights] == ["w0_calibrated"]
