@@ -86,4 +86,6 @@ class PreprocessRule(FloatRule):
         }
         inputs = [x.value, *convolution_constants(node, integers, lowering)]
         scale = integers.accumulator_scale if output is None else output.scales
-        lowering.emit("HzSQuantizedPreprocess", node, inputs, attributes, result, bits=bits, scale=scale)
+        as_float = attribute(node, "data_format", "NCHW") == "NHWC"
+        layout = "NCHW" if as_float else "NHWC"  # an NHWC float tensor needs no transpose to have its channels last
+        lowering.emit("HzSQuantizedPreprocess", node, inputs, attributes, result, bits=bits, scale=scale, layout=layout)

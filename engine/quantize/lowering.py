@@ -358,7 +358,7 @@ class IntegerGraph:
             "HzDequantize",
             f"{name}_HzDequantize",
             [form.value, self.initializer(scale_name, form.scale)],
-            {"axis": 3} if outside else {},
+            {"axis": 3} if outside or _data_format(_producers(tensor)) == "NHWC" else {},
             f"{name}_HzDequantize_dequanti_output" if outside else name,
             ir.TensorType(ir.DataType.FLOAT),
             shape_of(form.value),
@@ -450,9 +450,14 @@ class IntegerGraph:
         return ir.Model(graph, ir_version=IR_VERSION, producer_name=PRODUCER, metadata_props=metadata)
 
 
-def _data_format(readers: Sequence[ir.Node]) -> str:
-    """Layout that the preprocessing node among ``readers`` works in."""
-    return next((attribute(n, "data_format", "NCHW") for n in readers if n.op_type == "HzPreprocess"), "NCHW")
+def _data_format(nodes: Sequence[ir.Node]) -> str:
+    """Layout that the preprocessing node among ``nodes`` works in."""
+    return next((attribute(n, "data_format", "NCHW") for n in nodes if n.op_type == "HzPreprocess"), "NCHW")
+
+
+def _producers(value: ir.Value) -> list[ir.Node]:
+    node = value.producer()
+    return [] if node is None else [node]
 
 
 def _readers(node: ir.Node) -> list[ir.Node]:
