@@ -78,7 +78,7 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         raise ModelError(f"{path}: no such model file")
     try:
         proto = onnx.load(os.fspath(path), load_external_data=False)
-        _check_external_data(proto, path)
+        _check_parts(proto, path)
         load_external_data_for_model(proto, os.fspath(path.parent))
         if not proto.HasField("graph") or not proto.graph.output:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
@@ -91,24 +91,30 @@ _UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError
 """What the libraries raise for damaged files; ``TypeError`` for a location of external data that is no text."""
 
 
-def _check_external_data(proto: Message, path: Path) -> None:
-    """Refuse locations outside the folder of ``path``, links followed: not every release of onnx does."""
-    folder = os.path.realpath(path.parent)
-    for tensor in _tensors(proto):
-        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-        if location and not os.path.realpath(os.path.join(folder, location)).startswith(os.path.join(folder, "")):
-            raise ModelError(f"{path}: tensor {tensor.name!r}: its data {location!r} lie outside the model's folder")
+def _check_parts(proto: onnx.ModelProto, path: Path) -> None:
+    """What the libraries let pass: names that are no text, external data outside the folder of ``path``.
+
+    Links are followed; not every release of onnx does that.
+    """
+    folder = os.path.join(os.path.realpath(path.parent), "")
+    for part in _parts(proto):
+        for field, value in part.ListFields():
+            texts = (value,) if isinstance(value, bytes) else value if isinstance(value, Sequence) else ()
+            if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in texts):
+                raise ModelError(f"{path}: not an ONNX model: field {field.name} is not UTF-8: {value!r}")
+        if isinstance(part, onnx.TensorProto):
+            location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
+            if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
+                raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
 
 
-def _tensors(message: Message) -> Iterator[onnx.TensorProto]:
-    """All tensors in ``message``, of subgraphs, functions and attributes too."""
-    if isinstance(message, onnx.TensorProto):
-        yield message
-        return
+def _parts(message: Message) -> Iterator[Message]:
+    """``message`` and all messages in it: graphs, nodes, tensors, attributes …"""
+    yield message
     for field, value in message.ListFields():
         if field.message_type is not None:
             for part in value if isinstance(value, Sequence) else (value,):
-                yield from _tensors(part)
+                yield from _parts(part)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:

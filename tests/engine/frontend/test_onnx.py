@@ -174,3 +174,10 @@ def test_damaged_files_never_raise_anything_else(
     path.write_bytes(GOOD[:position] if cut else GOOD[:position] + bytes([value]) + GOOD[position + 1 :])
     with contextlib.suppress(PtqlabError):
         load(path)
+
+
+@pytest.mark.parametrize("text", [b"Conv_0", b"Conv", b"network", b"y"])
+def test_names_must_be_text(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "m.onnx").write_bytes(GOOD.replace(text, b"\xff" * len(text)))
+    with pytest.raises(ModelError, match="is not UTF-8"):
+        load(tmp_path / "m.onnx")
