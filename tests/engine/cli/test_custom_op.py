@@ -17,19 +17,13 @@ from engine.cli import hb_compile, hb_mapper
 from engine.ops.custom_registry import REGISTRY
 from engine.simulate import Session
 from harness.cli import app as lab
+from tests.configurations import FEATUREMAP
 from tests.engine.ops.custom_operators import FILE, SHAPE, network, write_files
 
 STAGES = ("original_float_model", "optimized_float_model", "calibrated_model", "quantized_model")
 
 CONFIG: dict[str, Any] = {
-    "model_parameters": {
-        "onnx_model": "m.onnx",
-        "march": "bayes-e",
-        "output_model_file_prefix": "m",
-        "working_dir": "out",
-    },
-    "input_parameters": {"input_type_train": "featuremap", "input_layout_train": "NCHW", "input_type_rt": "featuremap"},
-    "calibration_parameters": {"cal_data_dir": "data", "cal_data_type": "float32", "calibration_type": "max"},
+    **FEATUREMAP,
     "custom_op": {"custom_op_method": "register", "op_register_files": FILE, "custom_op_dir": "./ops"},
 }
 

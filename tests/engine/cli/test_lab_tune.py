@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from engine.cli.lab.tune import CEILING, CHOSEN, FLOAT, INT8
 from harness.cards import load_card
 from harness.cli import app
+from tests.configurations import of_card
 
 CARD = load_card("mnist_lenet")
 SCORED = 30
@@ -29,13 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = data.split("evaluation").targets(0, SCORED)
     rows = [f"{index:03},{int(label)}" for index, label in enumerate(labels)]
     (folder / "labels.csv").write_text("\n".join(rows))
-    content = {
-        "model_parameters": {"onnx_model": str(CARD.model_path()), "march": "bayes-e", "output_model_file_prefix": "m"},
-        "input_parameters": CARD.converter_yaml(),
-        "calibration_parameters": {"cal_data_dir": str(folder / "calibration"), "calibration_type": "max"},
-        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
-    }
-    (folder / "c.yaml").write_text(yaml.safe_dump(content))
+    (folder / "c.yaml").write_text(yaml.safe_dump(of_card(CARD, folder / "calibration")))
     return folder
 
 

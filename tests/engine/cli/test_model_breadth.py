@@ -17,18 +17,10 @@ from onnx import helper, numpy_helper
 from typer.testing import CliRunner, Result
 
 from engine.cli.hb_mapper import app, join_input_shapes
+from tests.configurations import FEATUREMAP
 
 SHAPE = (1, 3, 16, 16)
-CONFIG: dict[str, dict[str, Any]] = {
-    "model_parameters": {
-        "onnx_model": "m.onnx",
-        "march": "bayes-e",
-        "output_model_file_prefix": "m",
-        "working_dir": "out",
-    },
-    "input_parameters": {"input_type_train": "featuremap", "input_layout_train": "NCHW", "input_type_rt": "featuremap"},
-    "calibration_parameters": {"cal_data_dir": "data", "cal_data_type": "float32", "calibration_type": "max"},
-}
+CONFIG = FEATUREMAP
 
 
 def classifier(

@@ -16,6 +16,7 @@ from engine.frontend.outputs import cut, with_outputs
 from engine.simulate import Session
 from engine.simulate.tensors import random_feed
 from harness.cards import load_card
+from tests.configurations import of_card
 
 CARD = load_card("mnist_resnet8")
 
@@ -31,19 +32,7 @@ def calibration(tmp_path: Path) -> Path:
 
 
 def converted(folder: Path, calibration: Path, **parameters: Any) -> ConversionResult:
-    content = {
-        "model_parameters": {
-            "onnx_model": str(CARD.model_path()),
-            "march": "bayes-e",
-            "working_dir": str(folder),
-            "output_model_file_prefix": "net",
-            **parameters,
-        },
-        "input_parameters": CARD.converter_yaml(),
-        "calibration_parameters": {"cal_data_dir": str(calibration), "calibration_type": "max"},
-        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
-    }
-    return convert(parse_config(content))
+    return convert(parse_config(of_card(CARD, calibration, working_dir=str(folder), **parameters)))
 
 
 def test_every_inner_map_becomes_an_output_and_the_own_ones_stay(tmp_path: Path, calibration: Path) -> None:

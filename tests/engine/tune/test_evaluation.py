@@ -13,6 +13,7 @@ from engine.config import parse_config
 from engine.convert import convert
 from engine.simulate import Session
 from harness.cards import load_card
+from tests.configurations import of_card
 
 CARD = load_card("mnist_lenet")
 SAMPLES = 5
@@ -24,21 +25,7 @@ def test_the_integer_table_of_a_conversion_covers_all_samples(tmp_path: Path) ->
     images = CARD.training_images(CARD.open_dataset().split("calibration").images(0, SAMPLES))
     for index, image in enumerate(images):
         np.save(folder / f"{index}.npy", image[None])
-    result = convert(
-        parse_config(
-            {
-                "model_parameters": {
-                    "onnx_model": str(CARD.model_path()),
-                    "march": "bayes",
-                    "working_dir": str(tmp_path),
-                    "output_model_file_prefix": "net",
-                },
-                "input_parameters": CARD.converter_yaml(),
-                "calibration_parameters": {"cal_data_dir": str(folder), "calibration_type": "max"},
-                "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
-            }
-        )
-    )
+    result = convert(parse_config(of_card(CARD, folder, "bayes", working_dir=str(tmp_path))))
     exact, integer = FloatSession(result.models["optimized_float"]), Session(result.files["quantized"])
     (info,), (row,) = integer.inputs, result.integer_outputs
     errors, cosines = [], []
