@@ -148,27 +148,27 @@ class _SpecReader:
                 pair = (kernel, kernel)
                 self._weighted(name, LayerKind.TRANSPOSED, inputs, channels, pair, (stride, stride), group, shape)
             case "act":
-                self._plain(name, LayerKind.LUT, inputs, self._shapes[inputs[0]])
+                self._append(name, LayerKind.LUT, inputs, self._shapes[inputs[0]])
             case "add" if "const" not in spec:
                 self._add_maps(spec, inputs, fusable)
             case "mul" if "const" not in spec:
-                self._plain(name, LayerKind.MUL, inputs, max(self._shapes[i] for i in inputs))
+                self._append(name, LayerKind.MUL, inputs, max(self._shapes[i] for i in inputs))
             case "concat":
                 total = sum(self._shapes[i][3] for i in inputs)
-                self._plain(name, LayerKind.MOVE, inputs, (batch, height, width, total))
+                self._append(name, LayerKind.MOVE, inputs, (batch, height, width, total))
             case "maxpool":
                 self._pool(spec, inputs)
             case "gap":
-                self._plain(name, LayerKind.REDUCE, inputs, (batch, 1, 1, channels))
+                self._append(name, LayerKind.REDUCE, inputs, (batch, 1, 1, channels))
             case "resize":
                 factor = spec.get("f", 2)
                 shape = (batch, int(height * factor), int(width * factor), channels)
-                self._plain(name, LayerKind.RESIZE, inputs, shape)
+                self._append(name, LayerKind.RESIZE, inputs, shape)
             case _:
                 raise _UnknownOperatorError(spec["op"])
         if spec["op"] != "act" and spec.get("act") not in (None, "relu", "relu6"):
             before = self._resolve(name)
-            self._plain(f"{name}_act", LayerKind.LUT, (before,), self._shapes[before])
+            self._append(f"{name}_act", LayerKind.LUT, (before,), self._shapes[before])
             self._alias[name] = f"{name}_act"
 
     def _conv(self, spec: Spec, inputs: tuple[str, ...]) -> None:
@@ -198,22 +198,18 @@ class _SpecReader:
                 self._layers[position] = layer.model_copy(update=fused)
                 self._shapes[spec["n"]] = layer.output_shape
                 return
-        self._plain(spec["n"], LayerKind.ADD, inputs, self._shapes[inputs[0]])
+        self._append(spec["n"], LayerKind.ADD, inputs, self._shapes[inputs[0]])
 
     def _pool(self, spec: Spec, inputs: tuple[str, ...]) -> None:
         batch, height, width, channels = self._shapes[inputs[0]]
         kernel, stride, pad = spec.get("k", 2), spec.get("s", 2), spec.get("p", 0)
         out = ((height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1)
-        self._plain(spec["n"], LayerKind.POOL, inputs, (batch, *out, channels), (kernel, kernel))
+        self._append(spec["n"], LayerKind.POOL, inputs, (batch, *out, channels), kernel=(kernel, kernel))
 
-    def _plain(
-        self,
-        name: str,
-        kind: LayerKind,
-        inputs: tuple[str, ...],
-        shape: tuple[int, ...],
-        kernel: tuple[int, int] = (1, 1),
+    def _append(
+        self, name: str, kind: LayerKind, inputs: tuple[str, ...], shape: tuple[int, ...], **details: Any
     ) -> None:
+        """A layer that computes ``shape`` from ``inputs``; ``details`` are further fields of :class:`Layer`."""
         layer = Layer(
             name=name,
             op_type=kind,
@@ -222,9 +218,10 @@ class _SpecReader:
             output=name,
             input_shapes=tuple(self._shapes[i] for i in inputs),
             output_shape=shape,
-            kernel=kernel,
+            **details,
         )
-        self._append(layer)
+        self._layers.append(layer)
+        self._shapes[name] = shape
 
     def _weighted(
         self,
@@ -241,14 +238,11 @@ class _SpecReader:
         macs = math.prod(shape) * math.prod(weight[1:])
         if kind is LayerKind.TRANSPOSED:
             macs //= strides[0] * strides[1]
-        layer = Layer(
-            name=name,
-            op_type=kind,
-            kind=kind,
-            inputs=inputs,
-            output=name,
-            input_shapes=tuple(self._shapes[i] for i in inputs),
-            output_shape=shape,
+        self._append(
+            name,
+            kind,
+            inputs,
+            shape,
             kernel=kernel,
             strides=strides,
             group=group,
@@ -257,11 +251,6 @@ class _SpecReader:
             weight_bytes=packed_bytes("int8", weight, weight_layout(weight, self._block), self._block),
             parameter_bytes=CHANNEL_PARAMETER_BYTES * shape[3],
         )
-        self._append(layer)
-
-    def _append(self, layer: Layer) -> None:
-        self._layers.append(layer)
-        self._shapes[layer.output] = layer.output_shape
 
     def _as_tail(self, layer: Layer) -> Layer:
         """What ends the graph is wide: the accumulators of a convolution, 16 bits where a clip follows it."""
