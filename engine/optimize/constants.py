@@ -25,7 +25,8 @@ class LiftConstants(LiftConstantsToInitializersPass):
 class FoldConstants(ir.passes.InPlacePass):
     """Nodes whose inputs are all constant are computed; ``Shape`` of a static tensor and the like count as constant.
 
-    Also completes the shapes of all tensors. NaN and infinite values are results like any other.
+    Results are initializers. Also completes the shapes of all tensors. NaN and infinite values are results like any
+    other.
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -37,6 +38,7 @@ class FoldConstants(ir.passes.InPlacePass):
                 output_size_limit=MAX_FOLDED_ELEMENTS,
                 should_fold=_affordable,
             )
+        LiftConstants()(model)
         return ir.passes.PassResult(model, result.modified)
 
 

@@ -54,11 +54,11 @@ def run(model: ir.Model, seed: int = 0) -> list[Array]:
     return list(session.run(None, feed))
 
 
-def assert_equivalent(before: ir.Model, after: ir.Model) -> None:
+def assert_equivalent(before: ir.Model, after: ir.Model, seed: int = 0) -> None:
     """Same outputs by name, and by value up to float rounding."""
     assert [value.name for value in after.graph.outputs] == [value.name for value in before.graph.outputs]
     onnx.checker.check_model(ir.to_proto(expand_composites(after)), full_check=True)
-    for actual, expected in zip(run(after), run(before), strict=True):
+    for actual, expected in zip(run(after, seed), run(before, seed), strict=True):
         assert actual.shape == expected.shape
         largest = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-3))
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5 * largest)
