@@ -174,7 +174,13 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
             return Memory(0, latency.map_bytes, relay_outputs=relay.rows, relay_above=relay.keeps, overlap=overlap)
         case OptimizeLevel.O2 | OptimizeLevel.O3:
             thrifty = options.compile_mode is CompileMode.BANDWIDTH
-            return Memory(latency.group_bytes, UNLIMITED if thrifty else latency.map_bytes)
+            return Memory(
+                latency.group_bytes,
+                UNLIMITED if thrifty else latency.map_bytes,
+                strips=latency.strips,
+                tables_through_ddr=latency.tables_through_ddr,
+                skips_whole=latency.skips_whole,
+            )
 
 
 def check_options(options: CompileOptions, quantized: ir.Model, march: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.compile.layers import Layer, LayerKind
 from engine.compile.packing import round_up
-from engine.march.latency import RowPadding
+from engine.march.latency import RowPadding, Strips
 
 _NEVER = 1 << 60
 UNLIMITED = 1 << 60
@@ -18,8 +18,9 @@ UNLIMITED = 1 << 60
 _ROWS = 8
 """Rows of every map that layers fused row by row hold at a time; cancels out against the fitted ``group_bytes``."""
 
+_ACCUMULATOR_BITS = 32
 
-_IMAGE_CHANNELS = 4
+IMAGE_CHANNELS = 4
 """Maps with at most so many channels are images, whose channels are not padded in DDR."""
 
 
@@ -43,6 +44,9 @@ class Memory:
         relay_outputs: row multiples of the passes over DDR that rearrange outputs larger than ``relay_above`` bytes.
         relay_above: see ``relay_outputs``.
         overlap: what of the traffic goes on while layers compute.
+        strips: column strips of layers with wide int32 results; none: rows of any width run whole.
+        tables_through_ddr: whether what a table is applied to passes through DDR.
+        skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
     """
 
     group_bytes: int
@@ -51,22 +55,86 @@ class Memory:
     relay_outputs: tuple[int, ...] = ()
     relay_above: int = 0
     overlap: Overlap = Overlap.ALL
+    strips: Strips | None = None
+    tables_through_ddr: bool = False
+    skips_whole: bool = False
 
 
 def fused_groups(layers: Sequence[Layer], memory: Memory) -> tuple[tuple[int, ...], ...]:
-    """Consecutive layers that run row by row together, as positions; each group is as long as its rows fit."""
+    """Consecutive layers that run row by row together, as positions; each group is as long as its rows fit.
+
+    Layers that run in column strips are joined by those before them as far as the rows of a strip fit too. What is
+    broadcast over a map depends on all rows of others: it is ready before the first row of its reader.
+    """
     groups: list[tuple[int, ...]] = []
     rows: dict[str, int] = {}
     for position, layer in enumerate(layers):
         own = _row_bytes(layer)
         joined = rows | own
-        if groups and sum(joined.values()) <= memory.group_bytes:
+        ended = bool(groups) and (in_strips(layers[groups[-1][-1]], memory.strips) or _broadcasts(layer))
+        if groups and not ended and sum(joined.values()) <= memory.group_bytes:
             groups[-1] = (*groups[-1], position)
             rows = joined
         else:
             groups.append((position,))
             rows = own
-    return tuple(groups)
+    return tuple(part for group in groups for part in _cut_before_strips(layers, group, memory.strips))
+
+
+def in_strips(layer: Layer, strips: Strips | None) -> bool:
+    """Whether ``layer`` runs in column strips: its results are int32 and wider than the accumulators."""
+    wide = layer.output_bits == _ACCUMULATOR_BITS and len(layer.output_shape) == 4
+    return strips is not None and wide and layer.output_shape[2] > strips.above
+
+
+def strip_columns(layers: Sequence[Layer], strips: Strips) -> Iterator[dict[str, tuple[int, int]]]:
+    """Columns, first and end, of every map of a group that each strip of its last layer needs; they may exceed the map.
+
+    Windows are taken to be padded evenly.
+    """
+    for start in range(0, layers[-1].output_shape[2], strips.columns):
+        needed = {layers[-1].output: (start, start + strips.columns)}
+        for layer in reversed(layers):
+            first, end = needed.get(layer.output, (0, 0))
+            stride, halo = layer.strides[1], layer.kernel[1] // 2
+            for name in layer.inputs:
+                own = (first * stride - halo, (end - 1) * stride + layer.kernel[1] - halo)
+                other = needed.get(name, own)
+                needed[name] = (min(own[0], other[0]), max(own[1], other[1]))
+        yield needed
+
+
+def _cut_before_strips(
+    layers: Sequence[Layer], group: tuple[int, ...], strips: Strips | None
+) -> tuple[tuple[int, ...], ...]:
+    """The group in one piece, or without and with the layers whose rows fit a strip."""
+    if strips is None or not in_strips(layers[group[-1]], strips):
+        return (group,)
+    cut = len(group) - 1
+    while cut and (
+        _is_image(layers[group[cut - 1]])
+        or _strip_row_bytes([layers[at] for at in group[cut - 1 :]], strips) <= strips.row_bytes
+    ):
+        cut -= 1
+    return (group[:cut], group[cut:]) if cut else (group,)
+
+
+def _is_image(layer: Layer) -> bool:
+    return layer.output_shape[-1] <= IMAGE_CHANNELS
+
+
+def _broadcasts(layer: Layer) -> bool:
+    """Whether the layer reads maps of different heights."""
+    return len({shape[1] for shape in layer.input_shapes if len(shape) == 4}) > 1
+
+
+def _strip_row_bytes(layers: Sequence[Layer], strips: Strips) -> int:
+    """Bytes of the rows of all maps of a group within one strip, as many rows as the largest window has."""
+    depths = {name: shape[-1] for layer in layers for name, shape in zip(layer.inputs, layer.input_shapes, strict=True)}
+    depths |= {layer.output: layer.output_shape[-1] * layer.output_bits // 8 for layer in layers}
+    needed = next(strip_columns(layers, strips))
+    rows = max(layer.kernel[0] for layer in layers)
+    return rows * sum((end - first) * depths[name] for name, (first, end) in needed.items())
 
 
 def spilled_tensors(
@@ -76,6 +144,7 @@ def spilled_tensors(
 
     A map takes its bytes from the layer that computes it until the last one that reads it, which may write over it.
     Where the maps alive together exceed ``memory.map_bytes`` those whose next use is farthest go out (Belady's rule).
+    What column strips or tables read from DDR goes out in any case.
 
     Args:
         layers: in running order.
@@ -88,8 +157,12 @@ def spilled_tensors(
     alive: dict[str, int] = {}
     spilled: dict[str, None] = {}
     for position, layer in enumerate(layers):
-        leaves_group = any(group_of[use] != group_of[position] for use in uses.get(layer.output, ()))
-        if leaves_group and not (memory.map_bytes and _is_view(layer)):
+        readers = uses.get(layer.output, ())
+        leaves_group = any(group_of[use] != group_of[position] for use in readers)
+        leaves_group |= memory.skips_whole and _is_skip(layers, uses, position)
+        if _must_leave(layers, groups, group_of, position, readers, memory):
+            spilled[layer.output] = None
+        elif leaves_group and not (memory.map_bytes and _is_view(layer)):
             alive[layer.output] = activation_bytes(layer.output_shape, layer.output_bits)
         alive = {name: size for name, size in alive.items() if _next_use(uses[name], position) < _NEVER}
         while sum(alive.values()) > memory.map_bytes:
@@ -98,6 +171,38 @@ def spilled_tensors(
             spilled[victim] = None
     leaving = set(outputs)
     return tuple(name for name in spilled if name not in leaving)
+
+
+def _is_skip(layers: Sequence[Layer], uses: Mapping[str, Sequence[int]], position: int) -> bool:
+    """Whether a reader of the layer's output also depends on it by way of a layer with a window of several rows."""
+    readers = uses.get(layers[position].output, ())
+    if len(readers) < 2:
+        return False
+    through: set[str] = set()
+    for at in range(readers[0], readers[-1] + 1):
+        layer = layers[at]
+        if through.intersection(layer.inputs):
+            if at in readers:
+                return True
+            through.add(layer.output)
+        elif at in readers and layer.kernel[0] > 1:
+            through.add(layer.output)
+    return False
+
+
+def _must_leave(
+    layers: Sequence[Layer],
+    groups: Sequence[Sequence[int]],
+    group_of: Mapping[int, int],
+    position: int,
+    readers: Sequence[int],
+    memory: Memory,
+) -> bool:
+    """Whether a reader of the layer's output takes it from DDR: a table, or a group that runs in column strips."""
+    if memory.tables_through_ddr and any(layers[reader].kind is LayerKind.LUT for reader in readers):
+        return True
+    others = {group_of[reader] for reader in readers} - {group_of[position]}
+    return any(in_strips(layers[groups[other][-1]], memory.strips) for other in others)
 
 
 def relaid_bytes(
@@ -139,7 +244,7 @@ def ddr_bytes(shape: Sequence[int], bits: int, padding: RowPadding) -> int:
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
     batch, height, width, channels = shape
-    padded = round_up(channels, padding.channels) if channels > _IMAGE_CHANNELS else channels
+    padded = round_up(channels, padding.channels) if channels > IMAGE_CHANNELS else channels
     return batch * height * row_width(width, padding) * padded * bits // 8
 
 

@@ -117,8 +117,12 @@ def _predecessors(node: ir.Node) -> Iterable[ir.Node]:
 
 
 def _connected(nodes: Sequence[ir.Node]) -> list[list[ir.Node]]:
-    """Groups of ``nodes`` that tensors connect, each in the order of ``nodes``, ordered by their first node."""
+    """Groups of ``nodes`` that tensors connect, each in the order of ``nodes``, ordered by their first node.
+
+    Two nodes that read the same tensor are connected too: it is loaded once.
+    """
     parent = {node: node for node in nodes}
+    readers: dict[ir.Value, ir.Node] = {}
 
     def root(node: ir.Node) -> ir.Node:
         while parent[node] is not node:
@@ -130,6 +134,9 @@ def _connected(nodes: Sequence[ir.Node]) -> list[list[ir.Node]]:
         for before in _predecessors(node):
             if before in parent:
                 parent[root(node)] = root(before)
+        for value in node.inputs:
+            if value is not None and value.const_value is None:
+                parent[root(node)] = root(readers.setdefault(value, node))
     groups: dict[ir.Node, list[ir.Node]] = {}
     for node in nodes:
         groups.setdefault(root(node), []).append(node)

@@ -43,7 +43,7 @@ SHORT_US = 30.0
 
 FOLDS = 5
 
-_MEMORY_GRID = tuple(kilobytes << 10 for kilobytes in (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096))
+_MEMORY_GRID = tuple(kilobytes << 10 for kilobytes in (0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096))
 _LOSS_SCALE = 0.05
 """Relative error beyond which a row pulls with constant force."""
 _NETWORK_WEIGHT = 4.0
@@ -61,19 +61,26 @@ _LEAST_COMPUTE_US = 5.0
 _COMPUTE_WEIGHT = 0.3
 """Weight of an error in computing time relative to one in latency."""
 
-_COMMON = {"int16_factor": 2.5, "pipeline_power": 1.2}
+_COMMON = {
+    "int16_factor": 2.5,
+    "int16_rate": 4,
+    "row_ns": 1.6,
+    "matrix_us": 1.7,
+    "drain_exposed": 0.5,
+    "pipeline_power": 1.2,
+}
 START: Mapping[str, Mapping[str, float]] = {
     "bayes-e": _COMMON
     | {"mac_rate": 2048, "depthwise_rate": 310, "activation_rate": 36, "elementwise_rate": 25, "multiply_rate": 12}
-    | {"pool_rate": 100, "resize_rate": 10.5, "wide_rate": 9, "input_rate": 17, "load_gbps": 7.45, "store_gbps": 7.7}
+    | {"pool_rate": 100, "resize_rate": 10.5, "wide_rate": 9, "input_rate": 40, "load_gbps": 7.45, "store_gbps": 7.7}
     | {"fixed_us": 4, "layer_us": 1.33, "pipeline_bytes": 2e6},
     "bayes": _COMMON
     | {"mac_rate": 9900, "depthwise_rate": 1000, "activation_rate": 150, "elementwise_rate": 80, "multiply_rate": 40}
-    | {"pool_rate": 300, "resize_rate": 50, "wide_rate": 28, "input_rate": 50, "load_gbps": 8.85, "store_gbps": 9}
+    | {"pool_rate": 300, "resize_rate": 50, "wide_rate": 28, "input_rate": 120, "load_gbps": 8.85, "store_gbps": 9}
     | {"fixed_us": 3.2, "layer_us": 1.06, "pipeline_bytes": 5e6},
     "bernoulli2": _COMMON
     | {"mac_rate": 256, "depthwise_rate": 258, "activation_rate": 40, "elementwise_rate": 20, "multiply_rate": 0.128}
-    | {"pool_rate": 4.5, "resize_rate": 10, "wide_rate": 0.27, "input_rate": 40, "load_gbps": 9.9, "store_gbps": 9}
+    | {"pool_rate": 4.5, "resize_rate": 10, "wide_rate": 0.27, "input_rate": 1.5, "load_gbps": 9.9, "store_gbps": 9}
     | {"fixed_us": 15, "layer_us": 0.54, "pipeline_bytes": 5e6},
 }
 """Where the fit starts: the figures of LATENCY.md, so that its result does not depend on what the data files hold."""
@@ -109,7 +116,8 @@ def fit_memory(rows: Sequence[Row], latency: Latency) -> Latency:
 
     def error(sizes: tuple[int, ...]) -> float:
         candidate = latency.model_copy(update={"group_bytes": sizes[0], "map_bytes": sizes[1]})
-        return float(errors_of(cases_of(rows, candidate), candidate).ddr.clip(max=1).mean())
+        cases = cases_of(rows, candidate)
+        return float(np.average(errors_of(cases, candidate).ddr.clip(max=1), weights=_weights(cases)))
 
     group_bytes, map_bytes = min(product(_MEMORY_GRID, repeat=2), key=error)
     return latency.model_copy(update={"group_bytes": group_bytes, "map_bytes": map_bytes})
@@ -126,7 +134,7 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
     timed = [case for case in cases if case[0].compute_us >= _LEAST_COMPUTE_US]
     computing = np.asarray([row.compute_us for row, _ in timed])
     measured = np.asarray([row.latency_us for row, _ in cases])
-    weights = np.asarray([_NETWORK_WEIGHT if row.kind == "net" else 1.0 for row, _ in cases])
+    weights = _weights(cases)
 
     def with_constants(logarithms: Floats) -> Latency:
         values = dict(zip(names, np.exp(logarithms).tolist(), strict=True))
@@ -139,7 +147,8 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
         return np.concatenate([of_latency, _COMPUTE_WEIGHT * of_computing, prior * (logarithms - start)])
 
     walk = np.log(_WALK)
-    limits = (start - walk, start + walk)
+    most = np.array([0.0 if name == "drain_exposed" else np.inf for name in names])
+    limits = (start - walk, np.minimum(start + walk, most))
     overlap = np.array([name == "pipeline_bytes" for name in names], float)
     found = (
         least_squares(
@@ -148,6 +157,10 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
         for shift in (-walk / 2, 0.0, walk / 2)
     )
     return with_constants(min(found, key=lambda result: float(result.cost)).x)
+
+
+def _weights(cases: Sequence[Case]) -> Floats:
+    return np.asarray([_NETWORK_WEIGHT if row.kind == "net" else 1.0 for row, _ in cases])
 
 
 def _computing(cases: Sequence[Case], latency: Latency) -> Floats:

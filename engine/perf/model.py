@@ -8,11 +8,11 @@ the other; the more data it moves the more tiles it has, and the more of the wor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.compile.layers import Layer, LayerKind
-from engine.compile.memory import Overlap, ddr_bytes
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, LayerKind
+from engine.compile.memory import IMAGE_CHANNELS, Overlap, ddr_bytes, in_strips, strip_columns
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.march.latency import Alignment, Fitted, Latency, RowPadding
@@ -44,6 +44,7 @@ class Cost:
     Attributes:
         compute_us: computing time.
         drain_us: time in which int32 results leave the accumulators, beside computing.
+        arrange_us: time in which loads bring inputs into the array's layout, besides their traffic.
         traffic: all of it.
         detour: the part of ``traffic`` by which maps pass through DDR within the subgraph.
     """
@@ -52,6 +53,7 @@ class Cost:
     traffic: Traffic
     detour: Traffic = Traffic()
     drain_us: float = 0.0
+    arrange_us: float = 0.0
 
     @property
     def working_us(self) -> float:
@@ -61,42 +63,53 @@ class Cost:
 
 def layer_costs(schedule: Schedule, latency: Latency) -> tuple[Cost, ...]:
     """Costs of the layers of a subgraph, in running order."""
-    inputs = {tensor.name for tensor in schedule.inputs}
+    by_load = latency.input_layer.by_load
     return tuple(
         Cost(
-            compute_us(layer, latency, inputs) / schedule.cores,
+            (_kernel_ns(layer, latency) + arranging * (not by_load)) / 1000 / schedule.cores,
             straight + detour,
             detour,
             drain_us(layer, latency.fitted) / schedule.cores,
+            arranging * by_load / 1000 / schedule.cores,
         )
-        for layer, (straight, detour) in zip(schedule.layers, _traffic(schedule, latency), strict=True)
+        for layer, arranging, (straight, detour) in zip(
+            schedule.layers, _arranging_ns(schedule, latency.fitted), _traffic(schedule, latency), strict=True
+        )
     )
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:
     """Latency of a subgraph in microseconds: fixed costs, and its engines as far as they overlap."""
-    working = (sum(cost.compute_us for cost in costs), sum(cost.drain_us for cost in costs))
+    working = _working_us(costs, fitted)
+    arranging = sum(cost.arrange_us for cost in costs)
     weights = schedule.cores * sum(layer.weight_bytes + layer.parameter_bytes for layer in schedule.layers)
     traffic = sum((cost.traffic for cost in costs), Traffic())
     fixed = fitted.fixed_us + fitted.layer_us * len(costs)
     match schedule.overlap:
         case Overlap.NONE:
-            return fixed + sum(working) + transfer_us(traffic, fitted)
+            return fixed + arranging + sum(cost.working_us for cost in costs) + transfer_us(traffic, fitted)
         case Overlap.BORDERS:
             detours = sum((cost.detour for cost in costs), Traffic())
-            return fixed + _pipelined_us(working, traffic - detours, weights, fitted) + transfer_us(detours, fitted)
+            pipelined = _pipelined_us(working, arranging, traffic - detours, weights, fitted)
+            return fixed + pipelined + transfer_us(detours, fitted)
         case Overlap.ALL:
-            return fixed + _pipelined_us(working, traffic, weights, fitted)
+            return fixed + _pipelined_us(working, arranging, traffic, weights, fitted)
 
 
-def _pipelined_us(working: tuple[float, ...], traffic: Traffic, weights: int, fitted: Fitted) -> float:
+def _working_us(costs: Sequence[Cost], fitted: Fitted) -> float:
+    """Computing and draining, which goes on beside it as soon as the first results are complete."""
+    computing, draining = sum(cost.compute_us for cost in costs), sum(cost.drain_us for cost in costs)
+    return max(computing, draining) + fitted.drain_exposed * min(computing, draining)
+
+
+def _pipelined_us(working: float, arranging: float, traffic: Traffic, weights: int, fitted: Fitted) -> float:
     """The busiest engine, and the exposed part of the others.
 
     Maps are cut into tiles, weights are not: only what maps move makes tiles that overlap (a layer of many channels on
     few pixels loads its weights, then computes).
     """
-    engines = (load_us(traffic, fitted), *working, store_us(traffic, fitted))
-    maps = traffic.loaded + traffic.stored - weights
+    engines = (load_us(traffic, fitted) + arranging, working, store_us(traffic, fitted))
+    maps = max(traffic.loaded + traffic.stored - weights, 0)
     tiles: float = (maps / fitted.pipeline_bytes) ** fitted.pipeline_power
     return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)
 
@@ -116,27 +129,24 @@ def store_us(traffic: Traffic, fitted: Fitted) -> float:
     return traffic.stored / fitted.store_gbps / 1000
 
 
-def compute_us(layer: Layer, latency: Latency, inputs: set[str]) -> float:
-    """Computing time of a layer.
-
-    Args:
-        layer: the layer.
-        latency: the march.
-        inputs: tensors that come from outside the subgraph and are brought into the array's layout first.
-    """
-    fitted = latency.fitted
-    time = _kernel_ns(layer, latency)
-    for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
-        if name in inputs:
-            time += math.prod(shape) / fitted.input_rate
-    return time / 1000
-
-
 def drain_us(layer: Layer, fitted: Fitted) -> float:
     """Time in which int32 results leave the accumulators; narrower ones leave while they are computed."""
     if layer.output_bits != _ACCUMULATOR_BITS:
         return 0.0
-    return math.prod(layer.output_shape) / fitted.wide_rate / 1000
+    return (math.prod(layer.output_shape) / fitted.wide_rate + fitted.row_ns * _rows(layer.output_shape)) / 1000
+
+
+def _arranging_ns(schedule: Schedule, fitted: Fitted) -> Iterator[float]:
+    """Per layer, the time to bring the subgraph's inputs that it reads into the layout of the array."""
+    inputs = {tensor.name for tensor in schedule.inputs}
+    for layer in schedule.layers:
+        read = [shape for name, shape in zip(layer.inputs, layer.input_shapes, strict=True) if name in inputs]
+        yield sum(math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape) for shape in read)
+
+
+def _rows(shape: Sequence[int]) -> int:
+    """Rows of all channels (NHWC)."""
+    return shape[0] * shape[1] * shape[3] if len(shape) == 4 else shape[-1]
 
 
 def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]:
@@ -155,14 +165,20 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
     elements = math.prod(layer.output_shape)
     window = layer.kernel[0] * layer.kernel[1]
     match layer.kind:
+        case LayerKind.MATMUL if len(layer.inputs) > 1:
+            return layer.macs / fitted.mac_rate + 1000 * fitted.matrix_us * math.prod(layer.output_shape[:-2])
         case LayerKind.CONV | LayerKind.GROUPED | LayerKind.TRANSPOSED | LayerKind.MATMUL:
             macs = _aligned_macs(layer, latency.alignment) * _type_factor(layer, fitted)
             moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
-            return max(macs / fitted.mac_rate, moved / fitted.activation_rate)
+            return max(macs / fitted.mac_rate, moved / fitted.activation_rate) + _int16_ns(layer, fitted)
         case LayerKind.DEPTHWISE:
             rows = math.prod(aligned_shape(layer.output_shape, latency.alignment)[1:3])
             channels = round_up(layer.output_shape[-1], latency.alignment.in_channels)
+            if _is_dense(layer, latency):
+                return rows * channels * window * latency.weight_load.wide_depthwise_lanes / fitted.mac_rate
             return _type_factor(layer, fitted) * rows * channels * window / fitted.depthwise_rate
+        case LayerKind.MUL if len(set(layer.input_shapes)) > 1:
+            return elements / fitted.elementwise_rate
         case LayerKind.MUL:
             return elements / fitted.multiply_rate
         case LayerKind.POOL:
@@ -194,29 +210,84 @@ def _type_factor(layer: Layer, fitted: Fitted) -> float:
     return fitted.int16_factor if layer.input_bits > 8 else 1.0
 
 
+def _int16_ns(layer: Layer, fitted: Fitted) -> float:
+    """Time to split int16 inputs into bytes."""
+    return math.prod(layer.input_shapes[0]) / fitted.int16_rate if layer.input_bits > 8 else 0.0
+
+
 def _traffic(schedule: Schedule, latency: Latency) -> list[tuple[Traffic, Traffic]]:
     """Traffic of each layer: weights, inputs that it is the first to read and outputs; spilled and rearranged maps."""
     inputs = {tensor.name: tensor for tensor in schedule.inputs}
     outputs, spilled = set(schedule.outputs), set(schedule.spilled)
-    widths = {layer.output: layer.output_bits for layer in schedule.layers}
-    loaded_once: set[str] = set()
+    producers = {layer.output: layer for layer in schedule.layers}
+    group_of = {position: group for group in schedule.groups for position in group}
+    home = {layer.output: group_of.get(position) for position, layer in enumerate(schedule.layers)}
+    loaded: set[tuple[str, tuple[int, ...] | None]] = set()
+    at_hand: set[str] = set()
     result = []
-    for layer in schedule.layers:
-        straight, detour = Traffic(schedule.cores * (layer.weight_bytes + layer.parameter_bytes)), Traffic()
+    for position, layer in enumerate(schedule.layers):
+        group = group_of.get(position)
+        columns = _strips_of(schedule, group or (position,), latency)
+        straight, detour = Traffic(schedule.cores * _constant_bytes(layer, latency)), Traffic()
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
-            if name in inputs and name not in loaded_once:
-                straight += Traffic(loaded=_input_bytes(inputs[name], latency))
+            if name in inputs and (name, None) not in loaded:
+                straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency))
                 detour += _round_trip(schedule, name)
-                loaded_once.add(name)
-            elif name in spilled:
-                detour += Traffic(loaded=ddr_bytes(shape, widths[name], _ON_CHIP_ROWS))
+                loaded.add((name, None))
+            elif name in at_hand and home[name] == group and not _is_table(layer, latency):
+                at_hand.discard(name)  # its first reader takes it row by row
+            elif name in spilled and (name, group) not in loaded:
+                detour += Traffic(loaded=_spilled_bytes(producers[name], shape, columns.get(name), latency))
+                loaded.add((name, group))
         if layer.output in outputs:
             straight += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, latency.output_row))
             detour += _round_trip(schedule, layer.output)
         elif layer.output in spilled:
             detour += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
+        at_hand.add(layer.output)
         result.append((straight, detour))
     return result
+
+
+Columns = Sequence[tuple[int, int]]
+"""First column and end of each strip of a map."""
+
+
+def _strips_of(schedule: Schedule, group: Sequence[int], latency: Latency) -> Mapping[str, Columns]:
+    """Columns of each map that the strips of a group read; empty where the group runs whole rows."""
+    layers = [schedule.layers[position] for position in group]
+    if latency.strips is None or not in_strips(layers[-1], latency.strips):
+        return {}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for needed in strip_columns(layers, latency.strips):
+        for name, columns in needed.items():
+            found.setdefault(name, []).append(columns)
+    return found
+
+
+def _constant_bytes(layer: Layer, latency: Latency) -> int:
+    """Weights and parameters of a layer as they are loaded."""
+    load = latency.weight_load
+    weights, parameters = layer.weight_bytes, layer.parameter_bytes
+    if _is_table(layer, latency):
+        return 0
+    if layer.macs:
+        parameters = round_up(parameters, CHANNEL_PARAMETER_BYTES * load.parameter_channels)
+    if _is_dense(layer, latency):
+        channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
+        weights = channels * load.wide_depthwise_lanes * layer.kernel[0] * layer.kernel[1]
+    return weights + parameters
+
+
+def _is_table(layer: Layer, latency: Latency) -> bool:
+    """Whether the layer is looked up on the way through DDR."""
+    return latency.tables_through_ddr and layer.kind is LayerKind.LUT
+
+
+def _is_dense(layer: Layer, latency: Latency) -> bool:
+    """Whether a depthwise layer runs as a dense one, for its results are int32."""
+    wide = layer.kind is LayerKind.DEPTHWISE and layer.output_bits == _ACCUMULATOR_BITS
+    return wide and latency.weight_load.wide_depthwise_lanes > 0
 
 
 def _round_trip(schedule: Schedule, name: str) -> Traffic:
@@ -225,13 +296,38 @@ def _round_trip(schedule: Schedule, name: str) -> Traffic:
     return Traffic(moved, moved)
 
 
-def _input_bytes(tensor: InputTensor, latency: Latency) -> int:
+def _input_bytes(tensor: InputTensor, reader: Layer, columns: Columns | None, latency: Latency) -> int:
     """Bytes of an input in DDR and of the layer that rearranges it; NV12 planes are dense: 3/2 bytes per pixel."""
     if tensor.nv12:
         return math.prod(tensor.shape[:3]) * 3 // 2
-    extra = latency.input_layer
-    parameters = extra.channel_bytes * round_up(tensor.shape[-1], extra.channels) + extra.fixed_bytes
-    return ddr_bytes(tensor.shape, 8 * _bytes_of(tensor.dtype), latency.input_row) + parameters
+    extra, bits = latency.input_layer, 8 * _bytes_of(tensor.dtype)
+    if extra.channel_bytes and math.prod(tensor.shape[1:3]) == 1:
+        return math.prod(tensor.shape) * bits // 8 + extra.fixed_bytes
+    parameters = extra.channel_bytes * round_up(tensor.shape[-1], extra.channels)
+    if reader.kind is LayerKind.DEPTHWISE and not _is_dense(reader, latency):
+        parameters = 0
+    if columns is None or tensor.shape[-1] <= IMAGE_CHANNELS:
+        return ddr_bytes(tensor.shape, bits, latency.input_row) + parameters + extra.fixed_bytes
+    pixels = _strip_pixels(columns, tensor.shape[2], extra.align, extra.halo)
+    depth = round_up(tensor.shape[-1], latency.input_row.channels)
+    return math.prod(tensor.shape[:2]) * pixels * depth * bits // 8 + parameters + extra.fixed_bytes
+
+
+def _spilled_bytes(producer: Layer, shape: Sequence[int], columns: Columns | None, latency: Latency) -> int:
+    """Bytes of a spilled map that a group reads."""
+    if columns is None or latency.strips is None or len(shape) != 4:
+        return ddr_bytes(shape, producer.output_bits, _ON_CHIP_ROWS)
+    pixels = _strip_pixels(columns, shape[2], latency.strips.align, 0)
+    return math.prod(shape[:2]) * pixels * shape[3] * producer.output_bits // 8
+
+
+def _strip_pixels(columns: Columns, width: int, align: int, halo: int) -> int:
+    """Pixels of a row that strips load, columns rounded outwards to ``align``."""
+    pixels = 0
+    for first, end in columns:
+        left = max(first - halo, 0) // align * align
+        pixels += round_up(min(end + halo, width), align) - left
+    return pixels
 
 
 _ON_CHIP_ROWS = RowPadding(block=8, minimum=8)

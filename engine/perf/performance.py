@@ -159,7 +159,7 @@ def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency) -> Laye
         output_shape=layer.output_shape,
         aligned_shape=aligned_shape(layer.output_shape, latency.alignment),
         compute_us=cost.working_us,
-        load_us=load_us(cost.traffic, latency.fitted),
+        load_us=load_us(cost.traffic, latency.fitted) + cost.arrange_us,
         store_us=store_us(cost.traffic, latency.fitted),
         loaded_bytes=cost.traffic.loaded,
         stored_bytes=cost.traffic.stored,

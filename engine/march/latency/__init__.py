@@ -53,11 +53,46 @@ class InputLayer(Data):
         channel_bytes: per input channel.
         fixed_bytes: once.
         channels: multiple that the channels are padded to.
+        halo: pixels of the layer's window on each side of a pixel.
+        align: pixels that columns are rounded to.
+        by_load: whether the loads do it rather than the array: it counts as loading, not as computing.
     """
 
     channel_bytes: int = 0
     fixed_bytes: int = 0
     channels: int = 1
+    halo: int = 0
+    align: int = 1
+    by_load: bool = False
+
+
+class WeightLoad(Data):
+    """How the loading of weights and parameters departs from their packed sizes.
+
+    Attributes:
+        parameter_channels: multiple of output channels that biases and requantisation parameters are loaded for.
+        wide_depthwise_lanes: input channels per depthwise filter whose results leave as int32: the depthwise unit
+            cannot compute it, so it is loaded as a dense convolution of so many channels; 0: it can.
+    """
+
+    parameter_channels: int = 1
+    wide_depthwise_lanes: int = 0
+
+
+class Strips(Data):
+    """Columns in which layers run whose int32 results exceed the accumulators' row.
+
+    Attributes:
+        above: widest row in pixels that runs whole.
+        columns: output pixels of a strip.
+        row_bytes: bytes that the rows of a strip may take, windows of all maps of its layers together.
+        align: pixels that a strip's rows of a map on its way from DDR are rounded to.
+    """
+
+    above: int
+    columns: int
+    row_bytes: int
+    align: int = 8
 
 
 class Alignment(Data):
@@ -105,6 +140,10 @@ class Fitted(Data):
         resize_rate: output elements per ns of resizing.
         wide_rate: int32 elements per ns that leave the accumulators.
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
+        row_ns: cost of each row of each channel that is brought into that layout or leaves it as int32.
+        int16_rate: elements per ns of int16 maps that a convolution reads, besides its multiply-accumulates.
+        matrix_us: cost of each matrix product of two maps.
+        drain_exposed: part of the shorter of computing and draining int32 results that does not hide behind the longer.
         int16_factor: cost of a convolution with int16 input relative to int8.
         load_gbps: bytes loaded per ns.
         store_gbps: bytes stored per ns.
@@ -123,6 +162,10 @@ class Fitted(Data):
     resize_rate: float
     wide_rate: float
     input_rate: float
+    row_ns: float
+    int16_rate: float
+    matrix_us: float
+    drain_exposed: float
     int16_factor: float
     load_gbps: float
     store_gbps: float
@@ -142,6 +185,10 @@ class Latency(Data):
 
     Attributes:
         weight_block: padding of packed weights.
+        weight_load: what of weights and parameters is loaded otherwise than packed.
+        tables_through_ddr: whether a table is looked up on the way through DDR, for want of a unit on the chip.
+        skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
+        strips: column strips of wide int32 results; none where rows of any width run whole.
         input_row: rows of a subgraph's inputs in DDR.
         input_layer: what is loaded besides each feature map that enters a subgraph.
         output_row: rows of a subgraph's outputs in DDR.
@@ -155,6 +202,10 @@ class Latency(Data):
     """
 
     weight_block: WeightBlock
+    weight_load: WeightLoad = WeightLoad()
+    tables_through_ddr: bool = False
+    skips_whole: bool = False
+    strips: Strips | None = None
     input_row: RowPadding
     input_layer: InputLayer = InputLayer()
     output_row: RowPadding
