@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from engine.config import load_yaml
 from engine.errors import ConfigError
 
 
@@ -29,21 +29,12 @@ def load(path: Path, model: type[M]) -> M:
     Raises:
         ConfigError: the file is missing, no YAML mapping, or holds a wrong key or value.
     """
-    return parse(_read(path), model, str(path))
+    return parse(load_yaml(path), model, str(path))
 
 
 def read_mapping(path: Path, model: type[BaseModel]) -> dict[str, Any]:
     """The content of ``path``, to become a ``model``, before its keys are looked at; raises as :func:`load`."""
-    return dict(_mapping(_read(path), model, str(path)))
-
-
-def _read(path: Path) -> object:
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is no valid YAML: {' '.join(str(error).split())}") from error
+    return dict(_mapping(load_yaml(path), model, str(path)))
 
 
 def _mapping(content: object, model: type[BaseModel], where: str) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ Several values in one string are separated by ``;``, ``'None'`` stands for "noth
 relative to the file's folder where they exist there, else to the working directory.
 """
 
-from engine.config.files import load_config, parse_config, read_yaml, remarks
+from engine.config.files import load_config, load_yaml, parse_config, read_yaml, remarks
 from engine.config.parameters import (
     GROUPS,
     OWN_OPTIMIZATIONS,
@@ -32,6 +32,7 @@ __all__ = [
     "NodeInfo",
     "RemovableType",
     "load_config",
+    "load_yaml",
     "parse_config",
     "read_yaml",
     "remarks",

@@ -48,19 +48,48 @@ def remarks(config: Config) -> tuple[str, ...]:
     return tuple(found)
 
 
+_MOST_VALUES = 1 << 20
+
+
+def load_yaml(path: str | os.PathLike[str]) -> object:
+    """The content of a YAML file: plain values only, of bounded size also where aliases repeat them.
+
+    Raises:
+        ConfigError: the file cannot be read, is no YAML, is nested too deeply or holds too much.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is no valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: is no valid YAML: it is nested too deeply") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # PyYAML's of tags that do not fit a value
+        raise ConfigError(f"{path}: is no valid YAML: {error!r}") from error
+    _check_size(content, path)
+    return content
+
+
+def _check_size(content: object, path: str | os.PathLike[str]) -> None:
+    """Refuse what unfolds to more than a million values: a few aliases of aliases can stand for billions."""
+    waiting, count = [content], 1
+    while waiting:
+        value = waiting.pop()
+        parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+        waiting.extend(parts)
+        count += len(parts)
+        if count > _MOST_VALUES:
+            raise ConfigError(f"{path}: holds more than {_MOST_VALUES} values, its aliases written out")
+
+
 def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """Read a YAML file of parameter groups, unchecked.
 
     Raises:
         ConfigError: the file cannot be read or holds something else.
     """
-    path = Path(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is no valid YAML: {error}") from error
+    content = load_yaml(path)
     if not isinstance(content, Mapping):
         raise ConfigError(
             f"{path}: must hold the groups {', '.join(Config.model_fields)}, found {type(content).__name__}"
