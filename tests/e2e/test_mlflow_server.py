@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from harness.strict_yaml import parse
 from harness.suites import Suite
 from harness.sweep import Sweep, run_suite
 from harness.sync import pending, replay
+from tests.e2e.postgres import free_port, postgres
 from tests.harness import fakes
 
 SUITE = parse(
@@ -36,19 +36,20 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def server(folder: Path, port: int) -> Iterator[str]:
-    """``mlflow server`` on loopback with a SQLite store in ``folder``."""
+def server(folder: Path, port: int, database: str | None = None) -> Iterator[str]:
+    """``mlflow server`` on loopback; its store is ``database``, or a SQLite file in ``folder``."""
     folder.mkdir(exist_ok=True)
+    database = database or f"sqlite:///{folder / 'mlflow.db'}"
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
-        *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--artifacts-destination", str(folder / "files")),
+        *("--backend-store-uri", database, "--artifacts-destination", str(folder / "files")),
     ]
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
     )
     try:
-        wait_for(f"http://127.0.0.1:{port}/health")
+        wait_for(f"http://127.0.0.1:{port}/health", process)
         yield f"http://127.0.0.1:{port}"
     finally:
         with suppress(ProcessLookupError):
@@ -56,22 +57,16 @@ def server(folder: Path, port: int) -> Iterator[str]:
         process.wait()
 
 
-def wait_for(url: str) -> None:
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + 120
     while True:
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return
         except OSError:
+            assert process.poll() is None, "the server has ended"
             assert time.monotonic() < end, f"{url} does not answer"
             time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def sweep(workdir: Path, uri: str) -> Sweep:
@@ -114,18 +109,48 @@ def test_a_server_that_is_away_loses_nothing(tmp_path: Path) -> None:
     with server(tmp_path / "server", port):
         replay(folder, tmp_path / "work")
         assert pending(tmp_path / "work") == []
-        record = snapshot(uri)
-        assert set(record) == {"sweep", *(spec.id for spec in SPECS)}
-        good = record[SPECS[0].id]
-        assert good["status"] == "FINISHED"
-        assert good["metrics"]["accuracy.quantized"] == 0.9
-        assert good["files"] == ["nodes.csv", "result.json"]
-        assert good["datasets"] == [("mnist/calibration", "calibration"), ("mnist/evaluation", "evaluation")]
-        assert good["models"] == 1
-        assert set(good["histories"].values()) == {1}
-        assert record[SPECS[2].id]["tags"]["lab.failed_stage"] == "quantize"
-        assert {"report.html", "suite.yaml", "trials.csv"} <= set(record["sweep"]["files"])
-        assert record["sweep"]["tags"]["lab.verdict"] == "ERROR"
+        check_record(snapshot(uri))
+
+
+def check_record(record: dict[str, Any]) -> None:
+    """Everything about the sweep is there, once."""
+    assert set(record) == {"sweep", *(spec.id for spec in SPECS)}
+    good = record[SPECS[0].id]
+    assert good["status"] == "FINISHED"
+    assert good["metrics"]["accuracy.quantized"] == 0.9
+    assert good["files"] == ["nodes.csv", "result.json"]
+    assert good["datasets"] == [("mnist/calibration", "calibration"), ("mnist/evaluation", "evaluation")]
+    assert good["models"] == 1
+    assert set(good["histories"].values()) == {1}
+    assert record[SPECS[2].id]["tags"]["lab.failed_stage"] == "quantize"
+    assert {"report.html", "suite.yaml", "trials.csv"} <= set(record["sweep"]["files"])
+    assert record["sweep"]["tags"]["lab.verdict"] == "ERROR"
+    assert record["sweep"]["status"] == "FAILED"
+
+
+def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
+    port = free_port()
+    with postgres() as database:
+        with server(tmp_path / "server", port, database) as uri:
+            first = sweep(tmp_path / "work", uri)
+            assert first.record_problem is None
+            directly = snapshot(uri)
+            check_record(directly)
+        again = sweep(tmp_path / "work", uri)  # the server is away now
+        assert again.record_problem is not None
+        (folder,) = pending(tmp_path / "work")
+        with server(tmp_path / "server", port, database) as uri:
+            from mlflow import MlflowClient
+
+            replay(folder, tmp_path / "work")
+            client = MlflowClient(uri)
+            runs = client.search_runs([client.get_experiment_by_name("served").experiment_id])
+            assert len(runs) == 2 * (1 + len(SPECS))
+            synced = [run for run in runs if run.data.tags["lab.sweep"] == again.summary.id]
+            assert {run.data.tags.get("lab.reused", "true") for run in synced} == {"true"}
+            names = {run.data.tags.get("lab.trial", "sweep"): run for run in synced}
+            assert {name: names[name].data.params for name in names} == {n: r["params"] for n, r in directly.items()}
+            assert all(run.data.tags["lab.complete"] == "true" for run in runs)
 
 
 def test_a_record_cut_off_half_way_is_completed_and_not_doubled(tmp_path: Path) -> None:
