@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.hb_mapper import INPUT_SHAPE, join_input_shapes, parse_shape, run_check, run_conversion
+from engine.cli.hb_mapper import INPUT_SHAPE, join_pairs, parse_shape, run_check, run_conversion
 from engine.cli.logs import logged
 
 LOG = Path("hb_compile.log")
@@ -20,7 +20,7 @@ app = typer.Typer(name="hb_compile", help=__doc__, add_completion=False, rich_ma
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command; ``arguments`` default to those of the process."""
-    app(args=join_input_shapes(sys.argv[1:] if arguments is None else arguments))
+    app(args=join_pairs(sys.argv[1:] if arguments is None else arguments))
 
 
 def _print_version(wanted: bool) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAKERTBIN_LOG = Path("hb_mapper_makertbin.log")
 CHECKER_LOG = Path("hb_mapper_checker.log")
+INFER_LOG = Path("hb_mapper_infer.log")
 
 app = typer.Typer(name="hb_mapper", help=__doc__, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -34,21 +35,30 @@ class ModelType(StrEnum):
     ONNX = "onnx"
 
 
+class LayoutName(StrEnum):
+    """Where the channels of an image are."""
+
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+
+
 INPUT_SHAPE = "--input-shape"
+PAIRS = (INPUT_SHAPE, "-i", "--image-file")
+"""Options that take two words, and may be repeated."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command; ``arguments`` default to those of the process."""
-    app(args=join_input_shapes(sys.argv[1:] if arguments is None else arguments))
+    app(args=join_pairs(sys.argv[1:] if arguments is None else arguments))
 
 
-def join_input_shapes(arguments: Sequence[str]) -> list[str]:
+def join_pairs(arguments: Sequence[str]) -> list[str]:
     """``--input-shape NAME SHAPE`` as ``--input-shape "NAME SHAPE"``: typer has no repeatable options of two words."""
     joined: list[str] = []
     rest = iter(arguments)
     for argument in rest:
         joined.append(argument)
-        if argument in (INPUT_SHAPE, "-i"):
+        if argument in PAIRS:
             words = [word for word in (next(rest, None), next(rest, None)) if word is not None]
             joined += [" ".join(words)] if words else []
     return joined
@@ -185,6 +195,53 @@ def run_check(
     _log_performance(result, logger)
     logger.info("ONNX model output num : %d", len(result.compiled.model.graph.outputs))
     logger.info("End model checking....")
+
+
+@app.command()
+def infer(
+    config: Annotated[
+        Path, typer.Option("--config", "-c", exists=True, dir_okay=False, help="YAML file of the conversion.")
+    ],
+    model_file: Annotated[
+        Path,
+        typer.Option("--model-file", exists=True, dir_okay=False, help="A model of the conversion, .onnx or .bin."),
+    ],
+    model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
+    image_file: Annotated[
+        list[str],
+        typer.Option(
+            "--image-file",
+            metavar="NAME FILE",
+            help="Input and its file: as calibration data, or an image; repeatable.",
+        ),
+    ],
+    output_dir: Annotated[Path, typer.Option("--output-dir", file_okay=False, help="Folder of the outputs.")],
+    input_layout: Annotated[
+        LayoutName | None,
+        typer.Option("--input-layout", help="Layout of the model's image inputs; its own by default."),
+    ] = None,
+) -> None:
+    """Run a model of a conversion on data like those for calibration; every output becomes a file."""
+    with logged("infer", INFER_LOG) as logger:
+        from engine.cli.infer import InferRequest, run_infer
+
+        _log_start(logger)
+        files = dict(map(parse_image_file, image_file))
+        run_infer(
+            InferRequest(config, model_file, model_type is ModelType.CAFFE, files, input_layout, output_dir), logger
+        )
+
+
+def parse_image_file(words: str) -> tuple[str, Path]:
+    """``"data image.bin"`` to name and file.
+
+    Raises:
+        ConfigError: there is one word only.
+    """
+    name, _, file = words.partition(" ")
+    if not name or not file:
+        raise ConfigError(f"--image-file {words}: give the name of an input and its file")
+    return name, Path(file)
 
 
 def parse_shape(words: str) -> tuple[str, tuple[int, ...]]:

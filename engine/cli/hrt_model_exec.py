@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.common import Truth, version_option
+from engine.cli.common import Truth, file_name, version_option
 from engine.errors import ConfigError, PtqlabError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def infer(
 ) -> None:
     """Run one or more frames."""
     from engine.cli.inputs import read_inputs
+    from engine.compile.removal import dequantized
     from engine.simulate import Session
 
     _refuse_roi(roi_infer, roi)
@@ -109,17 +110,17 @@ def infer(
         seconds, results = _timed(session, feed)
         milliseconds.append(seconds * 1e3)
     typer.echo(f"Infer time: {sum(milliseconds) / len(milliseconds):.3f} ms per frame on the simulator")
-    outputs = _dequantized(compiled, results) if hybrid_dequantize_process else results
+    outputs = dequantized(compiled, results) if hybrid_dequantize_process else results
     if enable_dump:
         for index, (name, array) in enumerate(outputs.items()):
-            stem = f"model_infer_output_{index}_{_file_name(name)}"
+            stem = f"model_infer_output_{index}_{file_name(name)}"
             _dump(stem, array, (dump_format,), dump_precision, dump_txt_axis)
     if dump_intermediate:
         formats = (DumpFormat.BIN,) if dump_intermediate == 1 else (DumpFormat.BIN, DumpFormat.TXT)
         for name, array in {**feed, **_all_values(compiled, feed)}.items():
-            _dump(f"{_file_name(name)}", array, formats, dump_precision, dump_txt_axis)
+            _dump(f"{file_name(name)}", array, formats, dump_precision, dump_txt_axis)
     if enable_cls_post_process:
-        _print_classes(next(iter(_dequantized(compiled, results).values())))
+        _print_classes(next(iter(dequantized(compiled, results).values())))
 
 
 @app.command()
@@ -202,24 +203,6 @@ def _timed(session: Session, feed: dict[str, NDArray[Any]]) -> tuple[float, dict
     return time.perf_counter() - start, results
 
 
-def _dequantized(compiled: CompiledModel, results: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Outputs whose Dequantize node was removed, times its scale; others as they are."""
-    import numpy as np
-
-    scales = {node.input_name: node for node in compiled.removed if node.type == "Dequantize"}
-    found = {}
-    for name, array in results.items():
-        node = scales.get(name)
-        if node is not None:
-            scale = np.asarray(node.scales, np.float32)
-            axis = node.axis if scale.size > 1 else 0
-            shape = [1] * array.ndim
-            shape[axis] = scale.size
-            array = array.astype(np.float32) * (scale.reshape(shape) if scale.size > 1 else scale.reshape(()))
-        found[name] = array
-    return found
-
-
 def _all_values(compiled: CompiledModel, feed: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Every tensor that a node computes."""
     from engine.simulate import Session
@@ -275,8 +258,3 @@ def _write_profile(folder: Path, figures: dict[str, Any], latencies: Sequence[fl
     for name, entry in [*model.items(), ("TaskRunningTime", task)]:
         rows.append(f"{name},{entry['avg_time']},{entry['max_time']},{entry['min_time']}")
     write_atomically(folder / "profiler.csv", ("\n".join(rows) + "\n").encode())
-
-
-def _file_name(name: str) -> str:
-    """``name`` without what a file name must not hold."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.data import as_fed
+from engine.calibrate.data import InputFolder, as_fed
 from engine.config import InputSpec
-from engine.errors import ConfigError, InferenceError
+from engine.errors import CalibrationDataError, ConfigError, InferenceError
 from engine.frontend.colour import to_quantized_input
 from engine.frontend.preprocess import saved_inputs
 from engine.simulate import Session, TensorInfo
+from engine.simulate.session import image_inputs
 from engine.simulate.tensors import random_feed
 from engine.terms import InputType, Layout
 
@@ -103,6 +104,11 @@ def _pixels(info: TensorInfo, spec: InputSpec, array: NDArray[np.uint8], path: P
     return to_quantized_input(array.reshape(shape), spec, Layout.NHWC if nhwc else Layout.NCHW)
 
 
+def layout_of(info: TensorInfo, spec: InputSpec) -> Layout:
+    """Layout of an image input, by its shape; that of the training where both fit."""
+    return Layout.NHWC if _is_nhwc(info, spec) else Layout.NCHW
+
+
 def _is_nhwc(info: TensorInfo, spec: InputSpec) -> bool:
     """Whether the channels of an image input come last."""
     channels = _channels(spec)
@@ -131,10 +137,57 @@ def _picture(info: TensorInfo, spec: InputSpec | None, path: Path) -> NDArray[An
     if spec.type_train is InputType.BGR:
         image = image[..., ::-1]
     trained = image if spec.layout_train is Layout.NHWC else np.moveaxis(image, 3, 1)
-    fed = as_fed(np.ascontiguousarray(trained), spec)
-    if fed.shape[1:] != tuple(info.shape[1:]):
-        fed = fed.transpose(0, 2, 3, 1)
-    return np.clip(np.rint(fed), -128, 127).astype(info.dtype)
+    return _as_model_takes(info, spec, np.ascontiguousarray(trained), nhwc)
+
+
+def read_trained(session: Session, info: TensorInfo, spec: InputSpec, path: Path, raw_type: str) -> NDArray[Any]:
+    """One input from a file like those for calibration: format, layout and values that the network was trained on.
+
+    Args:
+        session: of a model of a conversion.
+        info: the input.
+        spec: what the configuration says of it.
+        path: raw binary of ``raw_type``, ``.npy``, or an image.
+        raw_type: ``float32`` or ``uint8``.
+
+    Raises:
+        InferenceError: the file is missing or does not fit, or the model does not take the run-time format.
+    """
+    if not path.is_file():
+        raise InferenceError(f"input {info.name}: {path}: no such file")
+    if spec.is_image and info.name not in image_inputs(session.model):
+        raise InferenceError(
+            f"input {info.name} is no image of {spec.type_train} (input_type_train); give a model of the conversion"
+        )
+    if path.suffix.lower() in IMAGE_SUFFIXES:
+        return _picture(info, spec if spec.is_image else None, path)
+    nhwc = spec.is_image and _is_nhwc(info, spec)
+    shape = info.shape
+    if spec.is_image and nhwc is not (spec.layout_train is Layout.NHWC):
+        batch, first, second, third = shape
+        shape = (batch, third, first, second) if nhwc else (batch, second, third, first)
+    try:
+        array = InputFolder(spec, shape, (path,), raw_type, images=False).read(0)
+    except CalibrationDataError as error:
+        raise InferenceError(f"input {info.name}: {error}") from error
+    if spec.is_image:
+        return _as_model_takes(info, spec, array, nhwc)
+    if array.dtype.kind != info.dtype.kind:
+        raise InferenceError(f"input {info.name}: {path} holds {array.dtype}, the model takes {info.dtype}")
+    return array.astype(info.dtype)
+
+
+def _as_model_takes(info: TensorInfo, spec: InputSpec, images: NDArray[Any], nhwc: bool) -> NDArray[Any]:
+    """Images as the network was trained on, in the run-time format of the model's input, 128 subtracted.
+
+    Quantised models take int8: values are rounded half to even and saturated.
+    """
+    fed = as_fed(images, spec)
+    if nhwc is not (spec.layout_train is Layout.NHWC):
+        fed = np.moveaxis(fed, 1, 3) if nhwc else np.moveaxis(fed, 3, 1)
+    if info.dtype == np.int8:
+        fed = np.clip(np.rint(fed), -128, 127)
+    return np.ascontiguousarray(fed, info.dtype)
 
 
 def _size(shape: Sequence[int]) -> int:

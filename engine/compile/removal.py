@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from engine.compile.compiler import CompiledModel, compile_model
 from engine.compile.records import RemovedNode
@@ -70,6 +73,20 @@ def remove_nodes(compiled: CompiledModel, names: Sequence[str] = (), types: Sequ
 def type_of(node: ir.Node) -> str:
     """Operator type as users of these tools write it."""
     return node.op_type.removeprefix("Hz")
+
+
+def dequantized(compiled: CompiledModel, results: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """``results`` of a run with the outputs whose Dequantize node was removed times its scale, float32."""
+    scales = {node.input_name: node for node in compiled.removed if node.type == "Dequantize"}
+    return {name: _times_scale(array, scales[name]) if name in scales else array for name, array in results.items()}
+
+
+def _times_scale(array: NDArray[Any], node: RemovedNode) -> NDArray[np.float32]:
+    scale = np.asarray(node.scales, np.float32)
+    shape = [1] * array.ndim
+    if scale.size > 1:
+        shape[node.axis] = scale.size
+    return array.astype(np.float32) * scale.reshape(shape)
 
 
 def _at_input(node: ir.Node) -> bool:

@@ -16,7 +16,7 @@ from engine.ir import shape_of
 from engine.ops.custom_registry import load_files
 from engine.terms import Layout
 
-__all__ = ["load", "parse"]
+__all__ = ["load", "load_custom_operators", "parse"]
 
 RESIZER_PIXELS = 18432
 """Height times width that an input from the resizer must stay below."""
@@ -33,7 +33,7 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
         ModelError: see :func:`load`.
         UnsupportedError: likewise.
     """
-    _load_custom_operators(config)
+    load_custom_operators(config)
     model, prototxt = config.float_model, config.model_parameters.prototxt
     names = onnx.input_names(model) if prototxt is None else caffe.input_names(prototxt)
     specs = config.input_specs(names)
@@ -44,7 +44,7 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     return source, specs
 
 
-def _load_custom_operators(config: Config) -> None:
+def load_custom_operators(config: Config) -> None:
     """Execute the files of ``custom_op``.
 
     Raises:

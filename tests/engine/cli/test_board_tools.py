@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from engine.cli import hb_model_info, hb_model_modifier, hb_pack, hb_perf, hb_verifier, hrt_model_exec, vec_diff
 from engine.compile import CompileOptions, compile_model, load
 from engine.compile.pack import open_models
+from engine.compile.removal import dequantized
 from engine.errors import PtqlabError
 from engine.ir import load_model, save_model
 from engine.simulate import Session
@@ -123,7 +124,7 @@ class TestModifier:
         session = Session(whole.model)
         feed = random_feed(session.inputs, 1)
         expected, found = session.run(feed), Session(cut.model).run(feed)
-        scaled = hrt_model_exec._dequantized(cut, found)
+        scaled = dequantized(cut, found)
         for first, second in zip(expected.values(), scaled.values(), strict=True):
             np.testing.assert_array_equal(first, second)
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from engine.cli import compile_dialect
 from engine.cli.hb_compile import app
-from engine.cli.hb_mapper import join_input_shapes
+from engine.cli.hb_mapper import join_pairs
 from engine.errors import ConfigError
 from engine.terms import CalibrationType, DataType, Layout, March, NormType
 from tests.engine.frontend.networks import convolution
@@ -60,7 +60,7 @@ def written(folder: Path, **changes: dict[str, Any]) -> Path:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, join_input_shapes(arguments))
+    return CliRunner().invoke(app, join_pairs(arguments))
 
 
 def test_std_value_is_the_inverse_of_scale(folder: Path) -> None:

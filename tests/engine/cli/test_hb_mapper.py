@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from engine.cli.hb_mapper import join_input_shapes, node_table, parse_shape
+from engine.cli.hb_mapper import join_pairs, node_table, parse_shape
 from engine.convert import NodeRow
 from engine.errors import ConfigError
 
@@ -16,8 +16,8 @@ from engine.errors import ConfigError
 def test_pairs_of_words_become_one_argument() -> None:
     given = ["checker", "--input-shape", "a", "1x3", "--input-shape", "b", "2x4", "--march", "bayes"]
     expected = ["checker", "--input-shape", "a 1x3", "--input-shape", "b 2x4", "--march", "bayes"]
-    assert join_input_shapes(given) == expected
-    assert join_input_shapes(["checker", "--input-shape"]) == ["checker", "--input-shape"]
+    assert join_pairs(given) == expected
+    assert join_pairs(["checker", "--input-shape"]) == ["checker", "--input-shape"]
 
 
 def test_shapes_are_read() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from typer.testing import CliRunner, Result
 
-from engine.cli.hb_mapper import app, join_input_shapes
+from engine.cli.hb_mapper import app, join_pairs
 from tests.configurations import FEATUREMAP
 
 SHAPE = (1, 3, 16, 16)
@@ -99,7 +99,7 @@ class Folder:
     def check(self, *options: str) -> Result:
         """``hb_mapper checker``."""
         arguments = ["checker", "--model-type", "onnx", "--march", "bayes-e", "--model", "m.onnx", *options]
-        return CliRunner().invoke(app, join_input_shapes(arguments))
+        return CliRunner().invoke(app, join_pairs(arguments))
 
     def convert(self, **inputs: Any) -> Result:
         """``hb_mapper makertbin`` with parameters of the input and calibration groups changed."""
