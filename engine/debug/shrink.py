@@ -207,7 +207,7 @@ def _set_constant(model: ir.Model, node: ir.Node, index: int, array: Array) -> N
     name = f"{old.name if old is not None else node.name}_part"
     model.graph.initializers.pop(name, None)
     tensor = ir.tensor(np.ascontiguousarray(array), name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
     model.graph.register_initializer(value)
     node.replace_input_with(index, value)
     if old is not None and not old.uses():
