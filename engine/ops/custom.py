@@ -82,24 +82,25 @@ def output_shapes(node: ir.Node) -> list[Shape]:
         ModelError: likewise.
     """
     infer = REGISTRY.find_shapes(_class_name(node))
-    stated = attribute(node, "output_shape")
+    stated = _stated_shapes(node)
     if infer is not None:
         shapes = _inferred(node, infer)
     elif stated is not None:
-        shapes = [_parse_shape(node, text) for text in stated]
+        shapes = stated
     else:
         shapes = [array.shape for array in CustomNode(node, checked=False)(_zeros(node))]
     if len(shapes) != len(node.outputs):
         raise ModelError(f"{_where(node)} has {len(node.outputs)} outputs, shapes are given for {len(shapes)}")
+    if any(dim < 0 for shape in shapes for dim in shape):
+        raise ModelError(f"{_where(node)}: its outputs cannot have the shapes {shapes}")
     return shapes
 
 
 def with_batch(node: ir.Node, count: int) -> None:
     """State in ``output_shape``, where a node has it, the shapes for ``count`` samples in place of one."""
-    stated = attribute(node, "output_shape")
+    stated = _stated_shapes(node)
     if stated is not None:
-        shapes = [_parse_shape(node, text) for text in stated]
-        texts = [", ".join(map(str, (count * shape[0], *shape[1:]) if shape else shape)) for shape in shapes]
+        texts = [", ".join(map(str, (count * shape[0], *shape[1:]) if shape else shape)) for shape in stated]
         node.attributes["output_shape"] = ir.AttrStrings("output_shape", texts)
 
 
@@ -161,7 +162,7 @@ def _computation(node: ir.Node) -> Callable[..., Any]:
         instance = implementation(**arguments)
     except USER_ERRORS as error:
         raise ModelError(f"{where} with attributes {sorted(arguments)}: {type(error).__name__}: {error}") from error
-    wanted = attribute(node, "compute")
+    wanted = _typed(node, "compute", ir.AttributeType.STRING)
     for method in _METHODS if wanted is None else (wanted,):
         found = getattr(instance, method, None)
         if callable(found):
@@ -192,6 +193,24 @@ def _inferred(node: ir.Node, infer: Callable[[list[list[int]]], Any]) -> list[Sh
         raise ModelError(f"{_where(node)}: its shape function fails: {type(error).__name__}: {error}") from error
 
 
+def _stated_shapes(node: ir.Node) -> list[Shape] | None:
+    """Attribute ``output_shape``; ``None`` where it is absent."""
+    stated = _typed(node, "output_shape", ir.AttributeType.STRINGS)
+    return None if stated is None else [_parse_shape(node, text) for text in stated]
+
+
+def _typed(node: ir.Node, name: str, kind: ir.AttributeType) -> Any:
+    """The value of an attribute of ours; ``None`` where it is absent.
+
+    Raises:
+        ModelError: it has another type.
+    """
+    found = node.attributes.get(name)
+    if found is not None and found.type is not kind:
+        raise ModelError(f"node {node.name} ({CUSTOM_OP}): attribute {name} is {found.type.name}, expected {kind.name}")
+    return None if found is None else found.value
+
+
 def _parse_shape(node: ir.Node, text: str) -> Shape:
     try:
         return tuple(int(part) for part in text.strip("[]() ").split(",") if part.strip())
@@ -201,13 +220,15 @@ def _parse_shape(node: ir.Node, text: str) -> Shape:
 
 def _output_types(node: ir.Node) -> list[ir.DataType]:
     """Types of the outputs: attribute ``output_types``, else that of the first input."""
-    stated = attribute(node, "output_types")
+    stated = _typed(node, "output_types", ir.AttributeType.INTS)
     if stated is None:
         first = next((value.dtype for value in node.inputs if value is not None and value.dtype is not None), None)
         return [first or ir.DataType.FLOAT] * len(node.outputs)
     try:
         types = [ir.DataType(number) for number in stated]
-    except ValueError:
+        for kind in types:
+            kind.numpy()
+    except (TypeError, ValueError):
         raise ModelError(f"{_where(node)}: output_types {list(stated)} are no types of ONNX") from None
     if len(types) != len(node.outputs):
         raise ModelError(f"{_where(node)} has {len(node.outputs)} outputs, output_types are given for {len(types)}")
@@ -222,10 +243,10 @@ def _zeros(node: ir.Node) -> list[Array | None]:
 
 
 def _class_name(node: ir.Node) -> str:
-    name = attribute(node, "class_name")
-    if not isinstance(name, str):
-        raise ModelError(f"node {node.name} ({node.op_type}): attribute class_name is missing")
-    return name
+    name = _typed(node, "class_name", ir.AttributeType.STRING)
+    if name is None:
+        raise ModelError(f"node {node.name} ({CUSTOM_OP}): attribute class_name is missing")
+    return str(name)
 
 
 def _where(node: ir.Node) -> str:

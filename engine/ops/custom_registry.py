@@ -144,7 +144,10 @@ def load_files(names: Sequence[str], folder: Path) -> None:
     """
     root = folder.resolve()
     for name in names:
-        path = (root / name).resolve()
+        try:
+            path = (root / name).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ConfigError(f"custom_op.op_register_files: {name!r} is no path: {error}") from error
         if not path.is_relative_to(root):
             raise ConfigError(f"custom_op.op_register_files: {name!r} lies outside custom_op_dir {folder}")
         load_file(path)

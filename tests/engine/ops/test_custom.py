@@ -124,6 +124,22 @@ def test_shapes_are_stated_inferred_or_tried() -> None:
         output_shapes(node(class_name="Other", output_shape=["a, b"]))
 
 
+@pytest.mark.parametrize(
+    ("attributes", "text"),
+    [
+        ({"output_shape": 3}, "attribute output_shape is INT, expected STRINGS"),
+        ({"output_shape": ["1, -2"]}, r"cannot have the shapes \[\(1, -2\)\]"),
+        ({"output_shape": ["1"], "output_types": 1}, "attribute output_types is INT, expected INTS"),
+        ({"output_shape": ["1"], "output_types": [0]}, r"output_types \[0\] are no types"),
+        ({"output_shape": ["1"], "output_types": [99]}, r"output_types \[99\] are no types"),
+        ({"class_name": 1.5}, "attribute class_name is FLOAT, expected STRING"),
+    ],
+)
+def test_malformed_attributes_are_errors_of_the_model(attributes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ModelError, match=text):
+        set_output_types(node(**attributes))
+
+
 def test_nodes_of_other_domains_become_pyop() -> None:
     op_implement_register("Relu")(lambda x: x)
     foreign = ir.node("Relu", [], domain="mine", name="n", num_outputs=1)
@@ -151,6 +167,7 @@ def test_files_register_operators_and_import_their_neighbours(tmp_path: Path) ->
         ("broken.py", "def f(:", "fails: SyntaxError"),
         ("failing.py", "import nothing_of_this_name", "fails: ModuleNotFoundError"),
         ("../outside.py", "", "lies outside custom_op_dir"),
+        ("a\0b.py", None, "is no path"),
     ],
 )
 def test_files_that_do_not_register(tmp_path: Path, name: str, content: str | None, text: str) -> None:
