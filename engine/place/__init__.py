@@ -1,5 +1,7 @@
 """Placement: BPU or CPU per node, and where thresholds stand."""
 
-from engine.place.placement import NodeTypes, Placement, PlacementOptions, Refusal, place
+from engine.place.devices import mark_placement
+from engine.place.options import NodeTypes, Placement, PlacementOptions, Refusal
+from engine.place.placement import place
 
-__all__ = ["NodeTypes", "Placement", "PlacementOptions", "Refusal", "place"]
+__all__ = ["NodeTypes", "Placement", "PlacementOptions", "Refusal", "mark_placement", "place"]

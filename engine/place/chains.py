@@ -67,3 +67,20 @@ def chains(model: ir.Model, march: March) -> list[list[ir.Node]]:
         taken.update(chain)
         found.append(chain)
     return found
+
+
+def float_readers(value: ir.Value) -> list[ir.Node]:
+    """Nodes that read ``value``, seen through calibration nodes."""
+    readers = []
+    for usage in value.uses():
+        if is_calibration(usage.node):
+            readers += float_readers(usage.node.outputs[0])
+        else:
+            readers.append(usage.node)
+    return readers
+
+
+def joins(node: ir.Node) -> bool:
+    """Whether ``node`` brings a second activation into a chain."""
+    rule = rule_for(node)
+    return rule is not None and len(rule.activations(node)) > 1

@@ -47,8 +47,8 @@ from engine.ops.conv_transpose import per_output_channel
 from engine.ops.float_nodes import given
 from engine.ops.lut import element_function
 from engine.ops.registry import operator, read_attributes
+from engine.place import mark_placement
 from engine.place.chains import chains
-from engine.place.placement import mark_placement
 
 Float64 = NDArray[np.float64]
 

@@ -30,8 +30,8 @@ from engine.ops.base import Quantized
 from engine.ops.fixed_point import requantization
 from engine.ops.float_nodes import TO_NHWC
 from engine.ops.registry import rule_for
+from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
-from engine.place.placement import mark_placement
 from engine.quantize.layouts import simplify_layouts
 from engine.terms import InputType
 

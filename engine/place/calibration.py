@@ -1,0 +1,229 @@
+"""``HzCalibration`` nodes on every tensor that is quantised (CALIBRATION.md 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.errors import ConfigError
+from engine.ir import (
+    ACTIVATION_QUANT_ATTRS,
+    CALIBRATION_OP,
+    HORIZON_DOMAIN,
+    MARK_FIXED,
+    MARK_REASON,
+    WEIGHT_QUANT_ATTRS,
+    attribute,
+    constant_of,
+    is_calibration,
+    mark,
+)
+from engine.march import March
+from engine.ops.base import MARK_QTYPE, FloatRule, Tie
+from engine.ops.registry import rule_for
+from engine.place.chains import chains, joins, on_bpu
+from engine.place.options import INT8, INT16
+from engine.place.ties import mark_thresholds
+
+
+def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, str], output_type: str | None) -> None:
+    """An ``HzCalibration`` on every tensor that the BPU reads, and on results that do not stay in int32."""
+    inserted: dict[ir.Value, ir.Value] = {}
+    for chain in _separated(chains(model, march), types):
+        rule = rule_for(chain[0])
+        if rule is None:
+            continue
+        for index, axis in rule.weights(chain[0]).items():
+            _calibrate_weight(chain[0], index, axis)
+        for node, index in _activation_inputs(chain, rule):
+            _calibrate_input(node, index, types, inserted)
+    for node in model.graph:
+        rule = rule_for(node)
+        if rule is not None and not is_calibration(node) and _refused_late(node, rule, march):
+            for index in rule.activations(node):
+                _calibrate_input(node, index, types, inserted)
+    for value, calibrated in inserted.items():
+        _let_cpu_read(model, value, calibrated)
+    for chain in chains(model, march):
+        _calibrate_result(model, chain, types, output_type)
+    mark_thresholds(model)
+
+
+def _refused_late(node: ir.Node, rule: FloatRule, march: March) -> bool:
+    reason = node.metadata_props.get(MARK_REASON)
+    return reason is not None and reason == rule.late_refusal(node, march)
+
+
+def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:
+    """``found`` cut where int16 keeps a sum apart from its convolution."""
+    result = []
+    for chain in found:
+        cut = next(
+            (
+                index
+                for index, node in enumerate(chain)
+                if joins(node) and any(value in types for value in (*node.inputs, node.outputs[0]) if value)
+            ),
+            None,
+        )
+        parts = [chain] if cut is None else [chain[:cut], *([node] for node in chain[cut:])]
+        result += [part for part in parts if part]
+    return result
+
+
+def _activation_inputs(chain: Sequence[ir.Node], rule: FloatRule) -> list[tuple[ir.Node, int]]:
+    """Activation inputs of a chain: the head's, and operands of absorbed nodes from outside."""
+    inside = {value for node in chain for value in node.outputs}
+    found = [(chain[0], index) for index in rule.activations(chain[0])]
+    for node in chain[1:]:
+        absorbed = rule_for(node)
+        indices = () if absorbed is None else absorbed.activations(node)
+        found += [(node, index) for index in indices if node.inputs[index] not in inside]
+    return found
+
+
+def _calibrate_input(
+    node: ir.Node, index: int, types: Mapping[ir.Value, str], inserted: dict[ir.Value, ir.Value]
+) -> None:
+    """Let ``node`` read the calibrated form of input ``index``."""
+    value = node.inputs[index]
+    if value is None or is_calibration(value.producer()):
+        return
+    decided = _decided_type(value)
+    if decided == "none":
+        return
+    if value not in inserted:
+        qtype = decided or types.get(value, INT8)
+        attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1}
+        inserted[value] = _insert(node, value, {**attributes, "switch": "ON"})
+        _fix_constant(value, inserted[value])
+    node.replace_input_with(index, inserted[value])
+
+
+def _fix_constant(value: ir.Value, calibrated: ir.Value) -> None:
+    """The threshold of a constant operand is its largest magnitude; that of zeros is 1."""
+    array, calibration = constant_of(value), calibrated.producer()
+    if array is not None and calibration is not None:
+        mark(calibration, MARK_FIXED, repr(float(np.max(np.abs(array), initial=0.0)) or 1.0))
+
+
+def _decided_type(value: ir.Value) -> str | None:
+    """Type that a decomposition gave to ``value``."""
+    producer = value.producer()
+    return None if producer is None else producer.metadata_props.get(MARK_QTYPE)
+
+
+def _calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
+    value = node.inputs[index]
+    if value is None or is_calibration(value.producer()):
+        return
+    attributes = {"quant_attrs": WEIGHT_QUANT_ATTRS, "switch": "ON", "qtype": INT8, "constant": 1}
+    attributes |= {"group": attribute(node, "group", 1), "axis": axis}
+    shared = [
+        other.outputs[0]
+        for other in _calibrations(value)
+        if all(attribute(other, key) == item for key, item in attributes.items())
+    ]
+    node.replace_input_with(index, shared[0] if shared else _insert(node, value, attributes))
+
+
+def _calibrations(value: ir.Value) -> list[ir.Node]:
+    """The calibration nodes that ``value`` has already."""
+    return [usage.node for usage in value.uses() if is_calibration(usage.node)]
+
+
+def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> None:
+    """A tensor that the BPU computes in integers is read in that precision by CPU nodes and graph outputs too."""
+    producer = value.producer()
+    if producer is None or not on_bpu(producer):
+        return
+    readers = [usage for usage in value.uses() if not is_calibration(usage.node) and not on_bpu(usage.node)]
+    for usage in readers:
+        usage.node.replace_input_with(usage.idx, calibrated)
+    calibration = calibrated.producer()
+    if readers and calibration is not None:
+        model.graph.remove(calibration)
+        model.graph.insert_after(producer, calibration)
+    if value.is_graph_output():
+        name = value.name
+        value.name, calibrated.name = f"{name}_before", name
+        outputs = model.graph.outputs
+        outputs[outputs.index(value)] = calibrated
+        if calibration is not None:
+            calibration.name = f"{value.name}_HzCalibration"
+
+
+def _insert(before: ir.Node, value: ir.Value, attributes: Mapping[str, object]) -> ir.Value:
+    """An ``HzCalibration`` of ``value`` in front of ``before``; its output."""
+    suffix = f"_{len(others)}" if (others := _calibrations(value)) else ""
+    result = ir.Value(name=f"{value.name}_calibrated{suffix}", type=value.type, shape=value.shape)
+    node = ir.node(
+        CALIBRATION_OP,
+        [value],
+        dict(attributes),  # type: ignore[arg-type]
+        domain=HORIZON_DOMAIN,
+        outputs=[result],
+        name=f"{value.name}_HzCalibration{suffix}",
+    )
+    graph = before.graph
+    if not isinstance(graph, ir.Graph):
+        raise ConfigError(f"node {before.name} is not part of a graph")
+    producer = value.producer()
+    if producer is not None:
+        graph.insert_after(producer, node)
+    else:
+        graph.insert_before(before if value.is_initializer() else graph[0], node)
+    return result
+
+
+def _calibrate_result(
+    model: ir.Model, chain: Sequence[ir.Node], types: Mapping[ir.Value, str], output_type: str | None
+) -> None:
+    """Calibrate a result that only float consumers read, unless it is the int32 accumulator of a convolution."""
+    result = chain[-1].outputs[0]
+    if any(is_calibration(usage.node) for usage in result.uses()):
+        return
+    if result.type is not None and result.dtype != ir.DataType.FLOAT:
+        return
+    rule = rule_for(chain[0])
+    clipped = chain[-1].op_type == "Clip"
+    requested = types.get(result, output_type if result.is_graph_output() else None)
+    if rule is None or (requested is None and not clipped and _needs_no_scale(chain[-1], rule)):
+        return
+    qtype = requested or (INT16 if clipped else INT8)
+    attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
+    _insert_behind(model, result, attributes)
+
+
+def _needs_no_scale(last: ir.Node, head: FloatRule) -> bool:
+    """Whether a result has a scale without a calibration: an accumulator's, or that of what it moves."""
+    rule = rule_for(last)
+    return head.int32_output or (rule is not None and rule.tie(last) is Tie.OUTPUT_TAKES_INPUT)
+
+
+def _insert_behind(model: ir.Model, value: ir.Value, attributes: Mapping[str, object]) -> None:
+    """Let every reader of ``value``, the graph's outputs too, read its calibrated form.
+
+    A graph output keeps its name: the tensor before it is called ``<name>_before``.
+    """
+    name = str(value.name)
+    producer = value.producer()
+    if producer is None:
+        return
+    is_output = value.is_graph_output()
+    if is_output:
+        value.name = f"{name}_before"
+    result = ir.Value(name=name if is_output else f"{name}_calibrated", type=value.type, shape=value.shape)
+    node = ir.node(
+        CALIBRATION_OP,
+        [value],
+        dict(attributes),  # type: ignore[arg-type]
+        domain=HORIZON_DOMAIN,
+        outputs=[result],
+        name=f"{value.name}_HzCalibration",
+    )
+    value.replace_all_uses_with(result, replace_graph_outputs=True)
+    node.replace_input_with(0, value)
+    model.graph.insert_after(producer, node)

@@ -1,0 +1,124 @@
+"""BPU or CPU for every node, with the reason for the CPU (OPERATORS.md, Placement)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import MARK_ON, MARK_REASON, attribute, before_calibration, constant_of, is_calibration, mark, shape_of
+from engine.march import March
+from engine.ops.base import FloatRule
+from engine.ops.custom import REASON as CUSTOM_REASON
+from engine.ops.custom import is_custom
+from engine.ops.float_nodes import is_relu
+from engine.ops.registry import rule_for
+from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu
+from engine.place.options import PlacementOptions, Refusal
+
+
+def mark_placement(model: ir.Model, march: March, options: PlacementOptions | None = None) -> list[Refusal]:
+    """Set the marks ``hz.on`` and ``hz.reason`` on every node of ``model``, in place; unhonoured requests."""
+    options = options or PlacementOptions()
+    wanted = wanted_on_bpu(options)
+    refusals = []
+    for node in model.graph:
+        if is_calibration(node):
+            continue
+        requested = str(node.name) in wanted
+        reason = reason_for_cpu(node, march, options, requested)
+        _set(node, reason)
+        if reason is not None and requested:
+            refusals.append(Refusal(str(node.name), "ON: BPU", reason))
+    _drop_tails(model, march, wanted)
+    return refusals
+
+
+def wanted_on_bpu(options: PlacementOptions) -> set[str]:
+    return {name for name, types in options.node_info.items() if types.on == BPU} | set(options.run_on_bpu)
+
+
+def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> str | None:
+    """Why ``node`` runs on the CPU; ``None`` for the BPU."""
+    name = str(node.name)
+    requested = options.node_info.get(name)
+    if name in options.run_on_cpu or (requested is not None and requested.on == CPU):
+        return "run_on_cpu is set"
+    if is_custom(node):
+        return CUSTOM_REASON
+    rule = rule_for(node)
+    if rule is None or (node.op_type in march.cpu_operators and not _orders_pixels(node)):
+        return f"{march.name} has no operator for {node.op_type}"
+    if march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs):
+        return f"{march.name} computes tensors of rank 4"
+    numbers = [value for index, value in enumerate(node.outputs) if index not in rule.index_outputs]
+    if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers):
+        return "only float32 tensors are quantised"
+    if rule.on_request and not on_request:
+        return f"{node.op_type} runs on the BPU only if node_info or run_on_bpu asks for it"
+    if _has_undefined_constant(node, rule):
+        return "a constant operand is infinite or undefined: it has no threshold"
+    return rule.refusal(node, march) or rule.late_refusal(node, march)
+
+
+def _orders_pixels(node: ir.Node) -> bool:
+    """Whether ``node`` gives an NHWC image the NCHW order: BPU tensors are NHWC anyway, nothing is moved."""
+    image = None if node.op_type != "Transpose" or node.inputs[0] is None else node.inputs[0].producer()
+    is_image = image is not None and image.op_type == "HzPreprocess" and attribute(image, "data_format") == "NHWC"
+    return is_image and tuple(attribute(node, "perm", ())) == (0, 3, 1, 2)
+
+
+def _has_undefined_constant(node: ir.Node, rule: FloatRule) -> bool:
+    """Whether a constant that would be quantised is not finite."""
+    values = [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
+    arrays = [constant_of(before_calibration(value)) for value in values if value is not None]
+    return any(array is not None and not np.all(np.isfinite(array)) for array in arrays)
+
+
+def _set(node: ir.Node, reason: str | None) -> None:
+    mark(node, MARK_ON, BPU if reason is None else CPU)
+    mark(node, MARK_REASON, reason)
+
+
+def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
+    """Operators behind the last convolution that would cost it its int32 output run on the CPU.
+
+    These are passive operators, and the activation where the march cannot apply it to an int32 output.
+    """
+    heads = {chain[-1].outputs[0]: chain[0] for chain in chains(model, march)}
+    for node in reversed(list(model.graph)):
+        rule = rule_for(node)
+        if is_calibration(node) or not on_bpu(node) or rule is None:
+            continue
+        if any(on_bpu(reader) for value in node.outputs for reader in float_readers(value)):
+            continue
+        if rule.passive and str(node.name) not in wanted and _moves_accumulator(node, heads):
+            _set(node, f"{node.op_type} is passive and no BPU node reads it")
+        elif is_relu(node) and not march.tail_relu and _follows_convolution(node):
+            _set(node, f"{march.name} has no {node.op_type} on an int32 output")
+
+
+def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
+    """Whether a passive ``node`` reads, directly or through others, what could stay in int32 or is float anyway."""
+    rule = rule_for(node)
+    for index in () if rule is None else rule.activations(node):
+        value = node.inputs[index]
+        head = None if value is None else heads.get(before_calibration(value))
+        source = None if head is None else rule_for(head)
+        if (
+            head is None
+            or source is None
+            or source.int32_output
+            or (source.passive and _moves_accumulator(head, heads))
+        ):
+            return True
+    return False
+
+
+def _follows_convolution(node: ir.Node) -> bool:
+    """Whether ``node`` reads a convolution, or a sum that one may have absorbed."""
+    value = node.inputs[0]
+    producer = None if value is None else before_calibration(value).producer()
+    rule = None if producer is None else rule_for(producer)
+    return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.int32_output))

@@ -1,0 +1,113 @@
+"""Which tensors are int16: requests spread over tensors that must have one type (OPERATORS.md, int16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from engine.errors import ConfigError
+from engine.march import March
+from engine.ops.base import Tie
+from engine.ops.registry import rule_for
+from engine.place.chains import chains, float_readers, joins, on_bpu
+from engine.place.options import INT16, PlacementOptions, Refusal
+
+
+def check_types(march: March, options: PlacementOptions) -> None:
+    wanted = [options.output_type]
+    for types in options.node_info.values():
+        wanted += [types.input_type, types.output_type, *types.input_types.values()]
+    if INT16 in wanted and not march.int16:
+        raise ConfigError(f"Unsupported datatype settings for march bernoulli/{march.name}: int16")
+
+
+def tensor_types(model: ir.Model, march: March, options: PlacementOptions) -> tuple[dict[ir.Value, str], list[Refusal]]:
+    """Quantised type per activation tensor that is not int8, and requests that fell back to int8."""
+    requests = _int16_requests(model, march, options)
+    tails = _int16_tails(model, march) if options.output_type is None else set()
+    types: dict[ir.Value, str] = {}
+    refusals = []
+    for group in _tied_groups(model):
+        names = sorted({name for value in group for name in requests.get(value, ())})
+        if not names and tails.isdisjoint(group):
+            continue
+        obstacle = next((text for value in group if (text := _no_int16(value)) is not None), None)
+        if obstacle is None:
+            types.update(dict.fromkeys(group, INT16))
+        else:
+            refusals += [Refusal(name, INT16, obstacle) for name in names]
+    return types, refusals
+
+
+def _int16_requests(model: ir.Model, march: March, options: PlacementOptions) -> dict[ir.Value, set[str]]:
+    """Names of the nodes that ask for int16, per tensor; a request for a chain's head is one for its result."""
+    requests: dict[ir.Value, set[str]] = {}
+    results = {chain[0]: _own_result(chain) for chain in chains(model, march)}
+    for node in model.graph:
+        types = options.node_info.get(str(node.name))
+        rule = rule_for(node)
+        if types is None or rule is None:
+            continue
+        for index in rule.activations(node):
+            value = node.inputs[index]
+            if value is not None and types.input_types.get(index, types.input_type) == INT16:
+                requests.setdefault(value, set()).add(str(node.name))
+        if types.output_type == INT16:
+            requests.setdefault(results.get(node, node.outputs[0]), set()).add(str(node.name))
+    if options.output_type == INT16:
+        for value in model.graph.outputs:
+            requests.setdefault(value, set()).add("set_model_output_int16")
+    return requests
+
+
+def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
+    """Requantised results that only float consumers read: int16 where the march has it (OPERATORS.md, Partition)."""
+    tails: set[ir.Value] = set()
+    for chain in chains(model, march) if march.int16 else []:
+        result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])
+        if head is None or last is None or head.int32_output or not last.int16_outputs:
+            continue
+        if not any(on_bpu(reader) for reader in float_readers(result)):
+            tails.add(result)
+    return tails
+
+
+def _own_result(chain: Sequence[ir.Node]) -> ir.Value:
+    """What the head of ``chain`` and its activation compute: the result of the chain, or the operand of its sum."""
+    alone = [node for node in chain[1:] if not joins(node)]
+    last = alone[0] if alone and chain[1] is alone[0] else chain[0]
+    return last.outputs[0]
+
+
+def _tied_groups(model: ir.Model) -> list[set[ir.Value]]:
+    """Activation tensors that must have one type, as groups; a tensor that is free is a group of its own."""
+    group_of: dict[ir.Value, set[ir.Value]] = {}
+    for node in model.graph:
+        rule = rule_for(node)
+        activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
+        tied = on_bpu(node) and rule is not None and (rule.one_width or rule.tie(node) is not Tie.NONE)
+        for value in (*activations, node.outputs[0]):
+            if value is not None:
+                group_of.setdefault(value, {value})
+        if tied:
+            members = [value for value in (*activations, node.outputs[0]) if value is not None]
+            merged = set().union(*(group_of[value] for value in members))
+            group_of.update(dict.fromkeys(merged, merged))
+    unique = {id(group): group for group in group_of.values()}
+    return list(unique.values())
+
+
+def _no_int16(value: ir.Value) -> str | None:
+    """Why ``value`` cannot be int16: a neighbour on the BPU has no int16 there."""
+    producer = value.producer()
+    neighbours = [(usage.node, False) for usage in value.uses()]
+    neighbours += [] if producer is None else [(producer, True)]
+    for node, is_output in neighbours:
+        rule = rule_for(node)
+        if not on_bpu(node) or rule is None:
+            continue
+        if not (rule.int16_outputs if is_output else rule.int16_inputs):
+            where = "output" if is_output else "input"
+            return f"The {where} of Node(name:{node.name}, type:{node.op_type}) does not support data type: int16"
+    return None
