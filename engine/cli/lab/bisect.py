@@ -97,10 +97,12 @@ def _material(
     from engine.debug.dumps import read_dumps
     from engine.debug.stages import StageName
     from engine.errors import ConfigError
+    from engine.frontend import load_custom_operators
     from engine.frontend.onnx import input_names, load
     from engine.ir import load_model
 
     settings = load_config(config)
+    load_custom_operators(settings)
     specs = settings.input_specs(input_names(path))
     source = load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None})
     data = open_data(settings, source, specs)

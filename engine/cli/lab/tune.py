@@ -70,8 +70,10 @@ def tune(
 
 
 def _source(config: Config, path: Path) -> tuple[ir.Model, tuple[InputSpec, ...]]:
+    from engine.frontend import load_custom_operators
     from engine.frontend.onnx import input_names, load
 
+    load_custom_operators(config)
     specs = config.input_specs(input_names(path))
     return load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None}), specs
 

@@ -104,6 +104,14 @@ def test_custom_nodes_are_on_the_cpu_and_say_why(folder: Path) -> None:
     assert "custom operators have no standard form: shrink0, shrink1, halves" in str(refused.exception)
 
 
+@pytest.mark.parametrize("arguments", [("bisect", "--json"), ("tune", "--trials", "2", "--samples", "2")])
+def test_tools_with_a_configuration_register_operators(folder: Path, arguments: tuple[str, ...]) -> None:
+    command, *options = arguments
+    Path("config.yaml").write_text(yaml.safe_dump(CONFIG))
+    result = CliRunner().invoke(lab, [command, "m.onnx", "-c", "config.yaml", *options])
+    assert result.exit_code == 0, (result.output, result.exception)
+
+
 def test_hb_compile_takes_the_same_group(folder: Path) -> None:
     for index, sample in enumerate(samples(3)):
         (folder / "data" / f"{index}.bin").unlink()
