@@ -1,0 +1,94 @@
+"""Activations that exporters write as several nodes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.engine.optimize.equivalence import build, census, optimized
+from tests.engine.optimize.networks import MAP, node
+
+HALF, ONE, ROOT = np.float32(0.5), np.float32(1), np.float32(math.sqrt(2))
+SCALARS = {
+    "half": HALF,
+    "one": ONE,
+    "root": ROOT,
+    "inverse": np.float32(math.sqrt(0.5)),
+    "three": np.float32(3),
+    "six": np.array([6], np.float32),
+    "sixth": np.float32(1 / 6),
+    "zero": np.float32(0),
+}
+RELU6 = [node("Add", "three x", "a"), node("Clip", "a zero six0", "k")]
+ERF = [node("Div", "x root", "d"), node("Erf", "d", "e"), node("Add", "e one", "f")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "op_type"),
+    [
+        ([node("Sigmoid", "x", "s"), node("Mul", "s x", name="named")], "HzSwish"),
+        ([node("Softplus", "x", "s"), node("Tanh", "s", "t"), node("Mul", "x t", name="named")], "HzMish"),
+        ([*RELU6, node("Mul", "x k", "m", name="named"), node("Div", "m six")], "HzHardSwish"),
+        ([*RELU6, node("Mul", "k x", "m", name="named"), node("Mul", "sixth m")], "HzHardSwish"),
+        ([*RELU6, node("Div", "k six", "q"), node("Mul", "x q", name="named")], "HzHardSwish"),
+        ([*RELU6, node("Mul", "k sixth", "q"), node("Mul", "x q", name="named")], "HzHardSwish"),
+        ([node("HardSigmoid", "x", "h", alpha=1 / 6), node("Mul", "x h", name="named")], "HzHardSwish"),
+        ([node("HardSwish", "x", name="named")], "HzHardSwish"),
+        ([node("Mish", "x", name="named")], "HzMish"),
+        ([*ERF, node("Mul", "x half", "h"), node("Mul", "h f", name="named")], "HzGelu"),
+        ([*ERF, node("Mul", "x f", "h"), node("Mul", "h half", name="named")], "HzGelu"),
+        ([*ERF, node("Mul", "half f", "h"), node("Mul", "x h", name="named")], "HzGelu"),
+        (
+            [node("Mul", "x inverse", "d"), *ERF[1:], node("Mul", "x half", "h"), node("Mul", "h f", name="named")],
+            "HzGelu",
+        ),
+    ],
+)
+def test_activations_collapse(nodes: list[onnx.NodeProto], op_type: str) -> None:
+    constants = {**SCALARS, "six0": np.float32(6)}
+    before = build(nodes, {"x": (2, 3, 4, 5)}, ["y"], constants, 18)
+    (collapsed,) = optimized(before).graph
+    assert (collapsed.domain, collapsed.op_type, collapsed.name) == ("horizon", op_type, "named")
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("Add", "x three", "a"), node("Clip", "a zero one", "k"), node("Mul", "x k", "m"), node("Div", "m six")],
+        [node("Sigmoid", "x", "s"), node("Tanh", "x", "t"), node("Mul", "t s")],
+        [node("HardSigmoid", "x", "h", alpha=0.2), node("Mul", "x h")],
+    ],
+)
+def test_similar_activations_do_not(nodes: list[onnx.NodeProto]) -> None:
+    after = optimized(build(nodes, {"x": (2, 3, 4, 5)}, ["y"], SCALARS))
+    assert not any(item.domain for item in after.graph)
+
+
+def test_a_shared_sigmoid_is_no_swish() -> None:
+    nodes = [node("Sigmoid", "x", "s"), node("Mul", "s x"), node("Relu", "s", "z")]
+    assert census(optimized(build(nodes, MAP, ["y", "z"]))) == {"Sigmoid": 1, "Mul": 1, "Relu": 1}
+
+
+def test_relu6_of_old_opsets_collapses() -> None:
+    nodes = [
+        node("Add", "x three", "a"),
+        node("Clip", "a", "k", min=0.0, max=6.0),
+        node("Mul", "x k", "m"),
+        node("Div", "m six"),
+    ]
+    assert census(optimized(build(nodes, MAP, ["y"], SCALARS, 10))) == {"HzHardSwish": 1}
+
+
+def test_reciprocal_square_root_collapses() -> None:
+    nodes = [
+        node("Mul", "x x", "q"),
+        node("Add", "q eps", "a"),
+        node("Sqrt", "a", "s", name="root"),
+        node("Div", "x s"),
+    ]
+    after = optimized(build(nodes, MAP, ["y"], {"eps": np.float32(1e-5)}))
+    assert census(after) == {"Mul": 2, "HzRsqrt": 1}
+    assert after.graph[1].attributes["epsilon"].value == pytest.approx(1e-5)

@@ -1,0 +1,135 @@
+"""Pads, batch normalisation and arithmetic with constants, folded into convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.optimize import optimize
+from tests.engine.optimize.equivalence import build, census, optimized
+from tests.engine.optimize.networks import MAP, conv_then, node, normal
+
+
+class TestAffine:
+    def test_pad_becomes_part_of_the_convolution(self) -> None:
+        nodes = [
+            node("Pad", "x pads zero", "p"),
+            node("Conv", "p w", kernel_shape=[3, 3], pads=[0, 1, 0, 0], strides=[2, 2]),
+        ]
+        constants = {"pads": np.array([0, 0, 1, 0, 0, 0, 2, 3]), "zero": np.float32(0), "w": normal(2, 4, 3, 3)}
+        (conv,) = optimized(build(nodes, MAP, ["y"], constants)).graph
+        assert conv.attributes["pads"].value == (1, 1, 2, 3)
+
+    @pytest.mark.parametrize(
+        ("pads", "value", "mode"),
+        [
+            ([0, 0, 1, 1, 0, 0, 1, 1], 1.0, "constant"),
+            ([0, 1, 1, 1, 0, 0, 1, 1], 0.0, "constant"),
+            ([0, 0, 1, 1] * 2, 0.0, "edge"),
+        ],
+    )
+    def test_other_pads_stay(self, pads: list[int], value: float, mode: str) -> None:
+        channels = 4 + pads[1] + pads[5]
+        nodes = [node("Pad", "x pads value", "p", mode=mode), node("Conv", "p w", kernel_shape=[1, 1])]
+        constants = {"pads": np.array(pads), "value": np.float32(value), "w": normal(2, channels, 1, 1)}
+        assert census(optimized(build(nodes, MAP, ["y"], constants))) == {"Pad": 1, "Conv": 1}
+
+    @pytest.mark.parametrize("opset", [9, 10])
+    def test_pad_with_attributes(self, opset: int) -> None:
+        nodes = [node("Pad", "x", "p", pads=[0, 0, 1, 1, 0, 0, 1, 1]), node("Conv", "p w", kernel_shape=[3, 3])]
+        assert census(optimized(build(nodes, MAP, ["y"], {"w": normal(2, 4, 3, 3)}, opset))) == {"Conv": 1}
+
+    def test_pad_with_axes(self) -> None:
+        nodes = [node("Pad", "x pads _ axes", "p"), node("Conv", "p w", kernel_shape=[3, 3])]
+        constants = {"pads": np.array([1, 2, 0, 1]), "axes": np.array([-1, 2]), "w": normal(2, 4, 3, 3)}
+        (conv,) = optimized(build(nodes, MAP, ["y"], constants, 18)).graph
+        assert conv.attributes["pads"].value == (2, 1, 1, 0)
+
+    @pytest.mark.parametrize("bias", [True, False])
+    def test_batch_normalisation_is_folded(self, bias: bool) -> None:
+        parameters = {"g": normal(6), "h": normal(6), "m": normal(6), "v": np.abs(normal(6)) + 0.1}
+        after = optimized(conv_then(node("BatchNormalization", "c g h m v", epsilon=1e-3), bias=bias, **parameters))
+        (conv,) = after.graph
+        assert conv.name == "conv"
+        assert conv.inputs[2].name == ("b" if bias else "conv_hz_bias")
+
+    def test_batch_normalisation_of_a_grouped_transposed_convolution(self) -> None:
+        nodes = [node("ConvTranspose", "x w", "c", group=2, strides=[2, 2]), node("BatchNormalization", "c g h m v")]
+        parameters = {"g": normal(6), "h": normal(6), "m": normal(6), "v": np.abs(normal(6)) + 0.1}
+        after = optimized(build(nodes, MAP, ["y"], {"w": normal(4, 3, 2, 2), **parameters}))
+        assert census(after) == {"ConvTranspose": 1}
+
+    @pytest.mark.parametrize("shape", [(), (1,), (6, 1, 1), (1, 6, 1, 1), (1, 6, 8, 8)])
+    @pytest.mark.parametrize(
+        "arithmetic",
+        [
+            ("Add", "c k"),
+            ("Add", "k c"),
+            ("Sub", "c k"),
+            ("Sub", "k c"),
+            ("Mul", "c k"),
+            ("Mul", "k c"),
+            ("Div", "c k"),
+        ],
+    )
+    def test_arithmetic_with_channel_constants_is_folded(
+        self, arithmetic: tuple[str, str], shape: tuple[int, ...]
+    ) -> None:
+        op_type, inputs = arithmetic
+        constant = (
+            np.full(shape, 1.7, np.float32)
+            if len(shape) != 3 and len(shape) != 4
+            else np.broadcast_to(normal(6, 1, 1) + 3, shape).astype(np.float32)
+        )
+        assert census(optimized(conv_then(node(op_type, inputs), k=constant))) == {"Conv": 1}
+
+    def test_constants_that_differ_over_the_map_stay(self) -> None:
+        assert census(optimized(conv_then(node("Add", "c k"), k=normal(1, 6, 8, 8)))) == {"Conv": 1, "Add": 1}
+        assert census(optimized(conv_then(node("Mul", "c k"), k=normal(8)))) == {"Conv": 1, "Mul": 1}
+
+    def test_shared_weights_and_shared_results_are_respected(self) -> None:
+        nodes = [
+            node("Conv", "x w", "a", name="first"),
+            node("Mul", "a k", "am"),
+            node("Conv", "x w", "b", name="second"),
+            node("Mul", "b k", "bm"),
+            node("Concat", "am b bm", axis=1),
+        ]
+        after = optimized(build(nodes, MAP, ["y"], {"w": normal(6, 4, 1, 1), "k": normal(6, 1, 1)}))
+        assert census(after) == {"Conv": 3, "Concat": 1}
+
+    def test_affine_before_a_convolution_moves_into_it(self) -> None:
+        nodes = [
+            node("Relu", "x", "r"),
+            node("Mul", "r k", "m"),
+            node("Add", "m s", "a"),
+            node("Conv", "a w", group=2, kernel_shape=[3, 3]),
+        ]
+        after = optimized(
+            build(nodes, MAP, ["y"], {"k": normal(4, 1, 1), "s": normal(4, 1, 1), "w": normal(6, 2, 3, 3)})
+        )
+        assert census(after) == {"Relu": 1, "Conv": 1}
+
+    def test_an_addition_cannot_pass_padding(self) -> None:
+        nodes = [
+            node("Relu", "x", "r"),
+            node("Add", "r s", "a"),
+            node("Conv", "a w", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        ]
+        after = optimized(build(nodes, MAP, ["y"], {"s": normal(4, 1, 1), "w": normal(6, 4, 3, 3)}))
+        assert census(after) == {"Relu": 1, "Conv": 2}
+
+    def test_a_lone_batch_normalisation_becomes_depthwise(self) -> None:
+        parameters = {"g": normal(4), "h": normal(4), "m": normal(4), "v": np.abs(normal(4)) + 0.1}
+        nodes = [
+            node("MaxPool", "x", "p", kernel_shape=[2, 2]),
+            node("BatchNormalization", "p g h m v", "n"),
+            node("Sigmoid", "n"),
+        ]
+        after = optimized(build(nodes, MAP, ["y"], parameters))
+        assert census(after) == {"MaxPool": 1, "Conv": 1, "Sigmoid": 1}
+        assert after.graph[1].attributes["group"].value == 4
+
+    def test_zero_divisors_stay(self) -> None:
+        constant = np.array([1, 2, 0, 4, 5, 6], np.float32).reshape(6, 1, 1)
+        assert census(optimize(conv_then(node("Div", "c k"), k=constant), "bayes-e")) == {"Conv": 1, "Div": 1}

@@ -1,0 +1,83 @@
+"""Matrix products as convolutions, and wide convolutions in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engine.optimize.equivalence import build, census, optimized
+from tests.engine.optimize.networks import MAP, node, normal
+
+
+class TestWideConvolution:
+    CHANNELS = 2100
+
+    def wide(self, *, group: int = 1, channels: int = CHANNELS, opset: int = 13) -> Any:
+        """A 1x1 convolution that a batch normalisation follows."""
+        parameters = {"g": normal(4), "h": normal(4), "m": normal(4), "v": np.abs(normal(4)) + 0.1}
+        first = node("Conv", "x w b", "c", name="conv", kernel_shape=[1, 1], group=group)
+        constants = {"w": normal(4, channels // group, 1, 1), "b": normal(4), **parameters}
+        return build(
+            [first, node("BatchNormalization", "c g h m v")], {"x": (2, channels, 2, 3)}, ["y"], constants, opset
+        )
+
+    @pytest.mark.parametrize("opset", [11, 13])
+    def test_is_computed_in_parts(self, opset: int) -> None:
+        after = optimized(self.wide(opset=opset), "bernoulli2")
+        assert [item.name for item in after.graph] == ["conv_split", "conv_part_0", "conv", "conv_sum_1"]
+        assert [value.shape[1] for value in after.graph[0].outputs] == [1050, 1050]
+        assert [len(item.inputs) for item in after.graph if item.op_type == "Conv"] == [2, 3]
+
+    def test_stays_whole_where_it_fits_or_is_beyond_the_limit(self) -> None:
+        assert census(optimized(self.wide(), "bayes-e")) == {"Conv": 1}
+        assert census(optimized(self.wide(channels=2048), "bernoulli2")) == {"Conv": 1}
+        assert census(optimized(self.wide(channels=4104), "bernoulli2")) == {"Conv": 1}
+        assert census(optimized(self.wide(group=2), "bernoulli2")) == {"Conv": 1}
+
+
+class TestDense:
+    @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+    @pytest.mark.parametrize("trans_b", [0, 1])
+    def test_gemm_of_a_flattened_map(self, march: str, trans_b: int) -> None:
+        weight = normal(10, 256) if trans_b else normal(256, 10)
+        nodes = [
+            node("Relu", "x", "r"),
+            node("Flatten", "r", "f"),
+            node("Gemm", "f w b", name="fc", transB=trans_b, alpha=0.5, beta=2.0),
+        ]
+        after = optimized(build(nodes, MAP, ["y"], {"w": weight, "b": normal(10)}), march)
+        _, conv, reshape = after.graph
+        prefix, suffix = (
+            ("replaced_", "_reshape_output")
+            if march == "bernoulli2"
+            else ("transposed_replaced_", "_transpose_output_reshape")
+        )
+        assert (conv.name, conv.outputs[0].name, reshape.name) == ("fc", f"{prefix}y", f"fc{suffix}")
+        assert [value.name for value in conv.inputs[1:]] == ["fcw_conv_weight", "fcb_conv_bias"]
+        assert conv.attributes["kernel_shape"].value == (8, 8)
+        assert reshape.inputs[1].name == "fc_reshape_output_shape_dim4"
+
+    @pytest.mark.parametrize("bias", [(), (1,), (1, 10), (10,)])
+    def test_gemm_biases(self, bias: tuple[int, ...]) -> None:
+        nodes = [node("Gemm", "x w b")]
+        after = optimized(build(nodes, {"x": (3, 5)}, ["y"], {"w": normal(5, 10), "b": normal(*bias)}))
+        assert census(after) == {"Reshape": 2, "Conv": 1}
+
+    def test_gemm_that_is_no_convolution_stays(self) -> None:
+        transposed = build([node("Gemm", "x w", transA=1)], {"x": (5, 3)}, ["y"], {"w": normal(5, 10)})
+        assert census(optimized(transposed)) == {"Gemm": 1}
+        computed = build([node("Gemm", "x z")], {"x": (3, 5), "z": (5, 2)}, ["y"])
+        assert census(optimized(computed)) == {"Gemm": 1}
+        rows = build([node("Gemm", "x w b")], {"x": (3, 5)}, ["y"], {"w": normal(5, 2), "b": normal(3, 1)})
+        assert census(optimized(rows)) == {"Gemm": 1}
+
+    def test_matmul_takes_its_bias(self) -> None:
+        nodes = [node("MatMul", "x w", "m", name="fc"), node("Add", "b m")]
+        after = optimized(build(nodes, {"x": (2, 3, 5)}, ["y"], {"w": normal(5, 7), "b": normal(7)}))
+        assert census(after) == {"Reshape": 2, "Conv": 1}
+
+    def test_matmul_of_activations_stays(self) -> None:
+        after = optimized(build([node("MatMul", "x z")], {"x": (2, 3, 5), "z": (2, 5, 4)}, ["y"]))
+        assert census(after) == {"MatMul": 1}

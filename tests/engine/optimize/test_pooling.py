@@ -1,0 +1,75 @@
+"""Averages as convolutions and global pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.optimize.pooling import factors, split_window
+from tests.engine.optimize.equivalence import build, census, optimized
+from tests.engine.optimize.networks import MAP, node
+
+
+class TestPooling:
+    @pytest.mark.parametrize(
+        ("attributes", "march", "kernels"),
+        [
+            ({"kernel_shape": [3, 3]}, "bayes-e", [(3, 3)]),
+            ({"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}, "bayes-e", [(3, 3)]),
+            ({"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, "bayes-e", None),
+            ({"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, "bayes-e", None),
+            ({"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}, "bayes-e", [(2, 2)]),
+            ({"kernel_shape": [8, 8], "strides": [8, 8]}, "bayes-e", [(4, 4), (2, 2)]),
+            ({"kernel_shape": [8, 8]}, "bayes-e", None),
+            ({"kernel_shape": [16, 16]}, "bayes-e", None),
+            ({"kernel_shape": [16, 16]}, "bernoulli2", [(4, 4), (4, 4)]),
+            ({"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, "bayes-e", None),
+            ({"kernel_shape": [2, 2], "auto_pad": "VALID"}, "bayes-e", [(2, 2)]),
+        ],
+    )
+    def test_windows(self, attributes: dict[str, Any], march: str, kernels: list[tuple[int, int]] | None) -> None:
+        after = optimized(
+            build([node("AveragePool", "x", name="p", **attributes)], {"x": (1, 3, 16, 16)}, ["y"]), march
+        )
+        if kernels is None:
+            assert census(after) == {"AveragePool": 1}
+        else:
+            assert [item.attributes["kernel_shape"].value for item in after.graph] == kernels
+            assert after.graph[-1].name == "p"
+            assert after.graph[-1].inputs[1].name == "AVERAGE_WEIGHT_FOR_p"
+
+    @pytest.mark.parametrize(("march", "convolutions"), [("bayes-e", 0), ("bernoulli2", 2)])
+    @pytest.mark.parametrize("keepdims", [0, 1])
+    def test_mean_over_the_map(self, march: str, convolutions: int, keepdims: int) -> None:
+        for opset, mean, constants in (
+            (13, node("ReduceMean", "x", "m", axes=[-2, 3], keepdims=keepdims), {}),
+            (18, node("ReduceMean", "x axes", "m", keepdims=keepdims), {"axes": np.array([3, 2])}),
+        ):
+            after = census(
+                optimized(build([mean, node("Relu", "m")], {"x": (1, 3, 14, 10)}, ["y"], constants, opset), march)
+            )
+            assert after.get("Conv", 0) == convolutions
+            assert after.get("GlobalAveragePool", 0) == (0 if convolutions else 1)
+            assert after.get("Reshape", 0) == 1 - keepdims
+
+    def test_other_means_stay(self) -> None:
+        assert census(optimized(build([node("ReduceMean", "x", axes=[1])], MAP, ["y"]))) == {"ReduceMean": 1}
+
+    @pytest.mark.parametrize(
+        ("size", "expected"),
+        [(7, [7]), (8, [4, 2]), (12, [4, 3]), (16, [4, 4]), (49, [7, 7]), (56, [4, 14 // 2, 2]), (22, None)],
+    )
+    def test_factors(self, size: int, expected: list[int] | None) -> None:
+        found = factors(size, 7)
+        assert (found is None) == (expected is None)
+        if found is not None and expected is not None:
+            assert math.prod(found) == size
+            assert len(found) == len(expected)
+            assert found == sorted(found, reverse=True)
+
+    def test_rectangular_windows_split(self) -> None:
+        assert split_window((8, 3), 7) == [(4, 3), (2, 1)]
+        assert split_window((11, 3), 7) is None
