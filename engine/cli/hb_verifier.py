@@ -90,17 +90,27 @@ def _refuse_board(address: str | None) -> None:
 def _compare(
     quantized: Path, compiled: Path, given: str | None, digits: int, every_node: bool, logger: logging.Logger
 ) -> bool:
-    """Run both models on the same input and report; whether all values agree to ``digits`` decimal places."""
+    """Run both models on the same input and report; whether all values agree to ``digits`` decimal places.
+
+    The ``.bin`` may take several samples at once (``input_batch``); it is given that which is given again and again.
+    """
+    import numpy as np
+
     from engine.cli.inputs import read_inputs
     from engine.ir import load_model
     from engine.simulate import Session
+    from engine.simulate.tensors import random_feed
 
     sessions = [_session(Session, quantized), _session(Session, compiled)]
     if every_node:
         models = [load_model(quantized), sessions[1].model]
         shared = _shared_values(models)
         sessions = [Session(_with_outputs(model, shared)) for model in models]
-    feed = read_inputs(sessions[0], given)
+    batch = max(1, _rows(sessions[1]) // _rows(sessions[0]))
+    if given is None:
+        feed = random_feed(sessions[0].inputs, batch)
+    else:
+        feed = {name: np.concatenate([array] * batch) for name, array in read_inputs(sessions[0], given).items()}
     results = [session.run(_matching(feed, session)) for session in sessions]
     counts = Mismatches()
     for (name, first), (_, second) in zip(*(result.items() for result in results), strict=False):
@@ -181,6 +191,11 @@ def _with_outputs(model: Any, names: Sequence[str]) -> Any:
     values = {str(value.name): value for node in copy.graph for value in node.outputs}
     copy.graph.outputs[:] = [values[name] for name in names]
     return copy
+
+
+def _rows(session: Session) -> int:
+    """First dimension of what the session takes."""
+    return next((info.shape[0] for info in session.inputs if info.shape), 1)
 
 
 def _matching(feed: Mapping[str, NDArray[Any]], session: Session) -> dict[str, NDArray[Any]]:

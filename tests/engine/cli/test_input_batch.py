@@ -12,7 +12,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner, Result
 
-from engine.cli import hb_compile, hb_mapper
+from engine.cli import hb_compile, hb_mapper, hb_verifier
 from engine.compile.compiler import load as load_bin
 from engine.perf import estimate
 from engine.simulate import Session
@@ -108,6 +108,10 @@ def test_the_bin_takes_several_samples(folder: Path) -> None:
         result = run(config(1, input_batch=batch))
         assert result.exit_code == 0, result.output
         check_files(batch)
+        np.arange(96, dtype=np.uint8).tofile("frame.bin")
+        for more in ((), ("-r", "True"), ("-i", "frame.bin")):
+            arguments = ["-m", "out/m_quantized_model.onnx,out/m.bin", "-s", "True", *more]
+            assert "Strict check PASSED" in CliRunner().invoke(hb_verifier.app, arguments).output
         latencies.append(estimate(load_bin("out/m.bin")).latency_us)
     assert latencies[0] < latencies[1] < BATCH * latencies[0]
 
