@@ -32,10 +32,12 @@ from engine.debug.data import dump_samples
 from engine.errors import UnsupportedError
 from engine.frontend import load, parse, preprocess
 from engine.frontend.outputs import with_outputs
-from engine.ir import save_model, shape_of, write_atomically
+from engine.ir import CALIBRATION_OP, MARK_REASON, save_model, shape_of, write_atomically
+from engine.ops.composite import PREPROCESS
 from engine.optimize import optimize
 from engine.perf import Performance, estimate
 from engine.place import Placement, PlacementOptions, Refusal, place
+from engine.place.chains import on_bpu
 from engine.quantize import quantize
 from engine.terms import InputType, Layout
 
@@ -142,6 +144,8 @@ def convert(config: Config) -> ConversionResult:
             optimized = with_outputs(optimized, calibration_tensors(placement.model))
             placement = place(optimized, march, placement_options(config, optimized))
         _log_placement(placement)
+        refuse_without_bpu(placement.model)
+        refuse_cpu_operators(placement.model)
     work.save(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):
         calibrated = run_calibration(optimized, placement.model, data, calibration_options(config))
@@ -154,7 +158,6 @@ def convert(config: Config) -> ConversionResult:
     with work.stage(Stage.QUANTIZE, "quantize the model"):
         quantized = quantize(to_signed(calibrated), march)
     work.save(quantized, "quantized")
-    refuse_cpu_operators(quantized)
     with work.stage(Stage.COMPILE, f"compile the model with march {march}"):
         deployed = _deployed(quantized, calibrated, config)
         compiled = compile_model(deployed, march, compile_options(config), model.output_model_file_prefix)
@@ -225,8 +228,13 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     work.keep(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
         optimized = optimize(original, wanted.march)
+        if any(
+            value.shape is None or not value.shape.is_static() for node in optimized.graph for value in node.outputs
+        ):
+            refuse_cpu_operators(optimized)  # nothing can be checked behind a shape that depends on the data
         placement = place(optimized, wanted.march, PlacementOptions(node_info=node_requests(wanted.node_info)))
         _log_placement(placement)
+        refuse_without_bpu(placement.model)
     work.keep(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):
         calibrated = apply_thresholds(placement.model, None)
@@ -257,13 +265,34 @@ _TRAINED_ON = {InputType.GRAY: InputType.GRAY, InputType.BGR: InputType.BGR, Inp
 """``input_type_train`` of a draft per run-time format, where it is not rgb."""
 
 
-def refuse_cpu_operators(quantized: ir.Model) -> None:
+def refuse_without_bpu(placed: ir.Model) -> None:
+    """Refuse a model none of whose own nodes runs on the BPU (OPERATORS.md, "Model-level errors").
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    own = [node for node in placed.graph if node.op_type not in (PREPROCESS, CALIBRATION_OP)]
+    if not any(map(on_bpu, own)):
+        reasons = "; ".join(
+            f"{node.name} ({node.op_type}): {node.metadata_props.get(MARK_REASON)}" for node in own[:_MOST_REASONS]
+        )
+        raise UnsupportedError(
+            "There is no node can execute on BPU in this model, please make sure the model has at least one "
+            f"(Conv/Gemm/MatMul) node. On the CPU are: {reasons}{' …' if len(own) > _MOST_REASONS else ''}"
+        )
+
+
+_MOST_REASONS = 5
+"""How many CPU nodes a message names."""
+
+
+def refuse_cpu_operators(model: ir.Model) -> None:
     """Refuse a model with operators that the board's runtime does not have (OPERATORS.md, "Refused").
 
     Raises:
         UnsupportedError: names their types.
     """
-    found = sorted({node.op_type for node in quantized.graph} & NOT_IN_RUNTIME)
+    found = sorted({node.op_type for node in model.graph} & NOT_IN_RUNTIME)
     if found:
         raise UnsupportedError(f"HorizonRT not support these cpu operators: {', '.join(found)}")
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import csv
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner, Result
 
 from engine.cli.hb_mapper import app
+from engine.convert.stages import NOT_IN_RUNTIME
 from tests.configurations import FEATUREMAP
 
 CONFIG: dict[str, Any] = {
@@ -38,6 +42,13 @@ def model(opset: int = 11, ir_version: int = 8, shape: Any = (1, 8, 16, 16), tai
     )
     imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
     return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+
+
+def relu() -> Any:
+    """A model of nothing that the BPU computes."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8, 16, 16)) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"], "neg")], "m", values[:1], values[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
 
 
 @pytest.fixture
@@ -155,6 +166,7 @@ def test_wrong_parameters(folder: Path, changes: dict[str, Any], message: str) -
         ),
         (lambda: model(tail="Hardmax"), "HorizonRT not support these cpu operators: Hardmax"),
         (lambda: model(tail="MeanVarianceNormalization"), "cpu operators: MeanVarianceNormalization"),
+        (relu, "There is no node can execute on BPU in this model, please make sure the model has at least one"),
         (lambda: model(tail="Own", domain="my.domain"), "unsupported domain detected in model"),
         (lambda: b"garbage", "Error parsing message with type 'onnx.ModelProto'"),
         (lambda: b"", "not an ONNX model"),
@@ -164,6 +176,54 @@ def test_wrong_models(folder: Path, make: Callable[[], Any], message: str) -> No
     content = make()
     (folder / "m.onnx").write_bytes(content if isinstance(content, bytes) else content.SerializeToString())
     assert_refused(folder, run(folder, {}), message)
+
+
+@pytest.mark.reference
+def test_operators_without_a_runtime(folder: Path, reference_dir: Path) -> None:
+    """Every measured case, through the checker and the converter."""
+    with (reference_dir / "operators" / "operators.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if "HorizonRT not support these cpu operators" in row["reason"]]
+    assert len(rows) > 20
+    for row in rows:
+        message = re.search(r"HorizonRT not support these cpu operators: *([\w, ]*)", row["reason"])
+        assert message is not None
+        types = sorted(message[1].replace(",", " ").split())
+        if row["op"] == "QDQ":  # the original names the operator that it makes of the pair
+            types = ["DequantizeLinear", "QuantizeLinear"]
+        wanted = f"HorizonRT not support these cpu operators: {', '.join(types)}"
+        path = reference_dir / "operators" / "models" / row["model"]
+        shutil.copy(path, folder / "m.onnx")
+        arguments = ["checker", "--model-type", "onnx", "--march", row["march"], "--model", "m.onnx"]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 255, row
+        assert wanted in result.output, (row, result.output)
+
+
+def test_the_documented_operators_without_a_runtime() -> None:
+    """OPERATORS.md, "Refused"."""
+    documented = """Compress Det Hardmax IsInf IsNaN MatMulInteger MaxUnpool Mean MeanVarianceNormalization
+    NonMaxSuppression NonZero Unique Xor QuantizeLinear DequantizeLinear"""
+    assert set(documented.split()) <= NOT_IN_RUNTIME
+
+
+def test_max_percentile_has_a_floor(folder: Path) -> None:
+    """0.3 is taken as 0.5 (CALIBRATION.md 1)."""
+    models = []
+    for percentile in (0.3, 0.5):
+        result = run(folder, {f"{CALIBRATION}.max_percentile": percentile})
+        assert result.exit_code == 0, result.output
+        models.append((folder / "out" / "m_quantized_model.onnx").read_bytes())
+    assert models[0] == models[1]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_undefined_data_are_no_error(folder: Path, value: float) -> None:
+    data = np.fromfile(folder / "data" / "0.bin", np.float32)
+    data[::7] = value
+    data.tofile(folder / "data" / "0.bin")
+    result = run(folder, {})
+    assert result.exit_code == 0, result.output
+    assert (folder / "out" / "m.bin").is_file()
 
 
 @pytest.mark.parametrize(
