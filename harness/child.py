@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.isolation import STARTED, Reply, Task
-from harness.pipeline import Bench
+from harness.tasks import Bench
 
 IDLE_SECONDS = 120.0
 """A child that nobody asks anything for so long ends."""

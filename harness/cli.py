@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from harness.execution import Plan
-    from harness.pipeline import Preparation, Prepared
     from harness.suites import Suite
     from harness.sweep import Sweep
+    from harness.tasks import Preparation, Prepared
     from harness.trials import TrialResult, TrialSpec
 
 EXIT_FAILED_TRIALS = 1
@@ -100,9 +100,9 @@ def run(
     """Sweep a suite: convert, simulate and score every trial; finished trials are not run again."""
     from engine.simulate.fast import available_cpus
     from harness.execution import DEFAULT_TIME_LIMIT, Plan, executor_factory
-    from harness.pipeline import Bench
     from harness.suites import open_suite
     from harness.sweep import find_baseline, resolve_baseline
+    from harness.tasks import Bench
 
     definition = open_suite(suite)
     workers = workers or available_cpus()
@@ -142,8 +142,8 @@ def nightly(
     from engine.simulate.fast import available_cpus
     from harness.execution import Plan, executor_factory
     from harness.nightly import exit_code, last_good, promote_if_good
-    from harness.pipeline import Bench
     from harness.suites import open_suite
+    from harness.tasks import Bench
 
     definition = open_suite(suite)
     plan = Plan(bench=Bench(workdir.resolve()), executor=executor_factory(executor), workers=available_cpus())

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from engine.errors import ConfigError
 from harness.cache import content_key
 from harness.isolation import Reply, Task, children, run_task
-from harness.pipeline import SHARED_SETTINGS, Bench, Preparation, Prepared
+from harness.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials import Failure, Outcome, Symptom, TrialResult, TrialSpec
 
 ExecutorFactory = Callable[[int], Executor]

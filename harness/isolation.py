@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.pipeline import Bench, Preparation, Prepared
 from harness.strict_yaml import StrictModel
+from harness.tasks import Bench, Preparation, Prepared
 from harness.trials import Failure, Symptom, TrialResult, TrialSpec
 
 STARTED = "started"
@@ -37,7 +37,7 @@ class Task(StrictModel):
 
     Attributes:
         key: of the task; names its journal.
-        workdir: of the :class:`harness.pipeline.Bench`.
+        workdir: of the :class:`harness.tasks.Bench`.
         stages: module that offers ``prepare`` and ``run_trial`` as :mod:`harness.pipeline` does.
         threads: CPU threads that it may use.
         time_limit: seconds, None for no limit.

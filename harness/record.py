@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.mlflow_store import Closing, SweepRecord, default_tracking_uri
-from harness.pipeline import Preparation, Prepared
 from harness.suites import Suite
+from harness.tasks import Preparation, Prepared
 from harness.trials import TrialResult, TrialSpec, TrialStore
 from harness.unfinished import Mark, OpenRecord, close_unfinished, mark_open
 

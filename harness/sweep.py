@@ -32,11 +32,11 @@ from harness.gates import (
     worst,
 )
 from harness.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
-from harness.pipeline import Preparation, Prepared
 from harness.record import Recorder
 from harness.strict_yaml import StrictModel
 from harness.suites import Budget, Point, Suite, bundled_suites, expand, open_suite
 from harness.sync import PendingRecord, SharedSeconds, keep
+from harness.tasks import Preparation, Prepared
 from harness.trials import TrialResult, TrialSpec, TrialStore, resolve
 from harness.version import engine_version, git_commit
 

@@ -11,7 +11,16 @@ from pathlib import Path
 _HARNESS = Path(__file__).resolve().parent
 _ENGINE = _HARNESS.parent / "engine"
 
-_EVALUATING = ("comparison.py", "engines.py", "pipeline.py", "datasets", "metrics")
+_EVALUATING = (
+    "comparison.py",
+    "engines.py",
+    "network.py",
+    "pipeline.py",
+    "scoring.py",
+    "stage_options.py",
+    "datasets",
+    "metrics",
+)
 """Parts of the harness that determine a trial's figures."""
 
 

@@ -61,8 +61,8 @@ class SceneTarget:
     mask: NDArray[np.uint8]
 
 
-Targets = NDArray[np.int64] | Sequence[SceneTarget]
-"""Class per image, int64, shape (images,); or one :class:`SceneTarget` per image."""
+Targets = NDArray[np.int64] | Sequence[SceneTarget] | Sequence[str]
+"""Class per image, int64, shape (images,); or one :class:`SceneTarget`, or one text, per image."""
 
 
 class Split(ABC):

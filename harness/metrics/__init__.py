@@ -9,12 +9,16 @@ from typing import Any
 from harness.metrics.base import Metric, Score
 from harness.metrics.classification import Top1, Top5
 from harness.metrics.detection import Map50
+from harness.metrics.recognition import EditSimilarity
 from harness.metrics.segmentation import Miou
+from harness.metrics.text_detection import Hmean
 from harness.strict_yaml import parse, unknown
 
 __all__ = ["METRICS", "Metric", "Score", "open_metric"]
 
-METRICS: Mapping[str, type[Metric]] = MappingProxyType({metric.name: metric for metric in (Top1, Top5, Map50, Miou)})
+METRICS: Mapping[str, type[Metric]] = MappingProxyType(
+    {metric.name: metric for metric in (Top1, Top5, Map50, Miou, EditSimilarity, Hmean)}
+)
 """Metric by the name that cards use."""
 
 

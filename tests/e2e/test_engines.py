@@ -10,10 +10,10 @@ import pytest
 
 from harness.engines import HB_MAPPER
 from harness.execution import Plan, serial
-from harness.pipeline import Bench
 from harness.strict_yaml import parse
 from harness.suites import Engine, Suite
 from harness.sweep import Sweep, run_suite, trial_rows
+from harness.tasks import Bench
 from harness.trials import Symptom, TrialResult
 
 STAND_IN = shlex.join([sys.executable, "-c", "from engine.cli.hb_mapper import main; main()"])

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from harness.execution import Plan, processes
-from harness.pipeline import Bench
 from harness.strict_yaml import parse
 from harness.suites import Suite
 from harness.sweep import Sweep, run_suite
 from harness.sync import pending, replay
+from harness.tasks import Bench
 from tests.e2e.postgres import free_port, postgres
 from tests.harness import fakes
 

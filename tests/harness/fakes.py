@@ -15,8 +15,8 @@ import numpy as np
 
 from engine.errors import UnsupportedError
 from engine.terms import CalibrationType, March
-from harness.pipeline import Bench, Preparation, Prepared
 from harness.suites import Int16Kind, Int16Policy, Settings
+from harness.tasks import Bench, Preparation, Prepared
 from harness.trials import (
     Accuracy,
     Failure,

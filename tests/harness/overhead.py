@@ -19,10 +19,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.execution import Plan, executor_factory
-from harness.pipeline import Bench
 from harness.strict_yaml import parse
 from harness.suites import Suite
 from harness.sweep import run_suite
+from harness.tasks import Bench
 from harness.trials import TrialResult
 from tests.harness import fakes
 

@@ -18,7 +18,7 @@ from engine.errors import ConfigError
 from engine.terms import March
 from harness import execution
 from harness.execution import Plan, executor_factory, group, run_sweep
-from harness.pipeline import Bench
+from harness.tasks import Bench
 from harness.trials import Symptom, TrialResult, TrialSpec
 from tests.harness import fakes
 

@@ -14,9 +14,9 @@ import yaml
 
 from harness import gating
 from harness.gates import save_baseline, updated_baseline
-from harness.pipeline import Bench
 from harness.strict_yaml import parse
 from harness.suites import Suite
+from harness.tasks import Bench
 from harness.trials import Outcome
 from tests.harness import fakes
 

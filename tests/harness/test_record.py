@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from harness.mlflow_store import Closing, RunStatus, default_tracking_uri
-from harness.pipeline import Preparation, Prepared
 from harness.record import Recorder
 from harness.strict_yaml import parse
 from harness.suites import Suite
+from harness.tasks import Preparation, Prepared
 from harness.trials import Outcome, TrialStore
 from tests.harness import fakes
 
