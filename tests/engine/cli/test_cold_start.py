@@ -1,0 +1,37 @@
+"""The checker starts without what it does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+MODEL = ROOT / "suites" / "zoo" / "mnist_resnet8.onnx"
+UNUSED = ("sympy.core", "numba", "pandas", "torch", "mlflow", "plotly", "sklearn")
+
+
+def run(code: str, folder: Path) -> str:
+    """What Python prints for ``code``, in a process of its own."""
+    finished = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    return finished.stdout.splitlines()[-1]
+
+
+def test_a_check_loads_no_package_that_it_does_not_use(tmp_path: Path) -> None:
+    code = (
+        "import sys; from engine.cli.hb_mapper import app; "
+        f"app(['checker', '--model-type', 'onnx', '--march', 'bayes-e', '--model', {str(MODEL)!r}], "
+        "standalone_mode=False); "
+        f"print([name for name in {UNUSED!r} if name in sys.modules])"
+    )
+    assert run(code, tmp_path) == "[]"
+
+
+def test_deferred_modules_load_when_they_are_used(tmp_path: Path) -> None:
+    code = (
+        "import engine.cli, sys, onnx_ir; "
+        "before = 'sympy.core' in sys.modules; "
+        "size = onnx_ir.SymbolicDim('N') + 1; "
+        "print(before, size.value, 'sympy.core' in sys.modules)"
+    )
+    assert run(code, tmp_path) == "False N + 1 True"
