@@ -250,7 +250,7 @@ def _infer_around_custom(model: ir.Model) -> ir.Model:
 
 def _can_be_inferred(node: ir.Node) -> bool:
     """Whether the inputs of ``node`` have shapes, and an output has none yet."""
-    lacks = any(_is_dynamic(value) or value.dtype is None for value in node.outputs)
+    lacks = any(_is_dynamic(value) or value.dtype is None for value in node.outputs if value.name)
     return lacks and not any(value is not None and _is_dynamic(value) for value in node.inputs)
 
 

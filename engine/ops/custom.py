@@ -77,6 +77,8 @@ def set_output_types(node: ir.Node) -> None:
 def output_shapes(node: ir.Node) -> list[Shape]:
     """Shapes of the outputs: of the registered shape function, else of attribute ``output_shape``, else by trying.
 
+    A node may leave out the last of its outputs; here and elsewhere, what is said of them counts for nothing.
+
     Raises:
         UnsupportedError: as :func:`set_output_types`.
         ModelError: likewise.
@@ -89,11 +91,11 @@ def output_shapes(node: ir.Node) -> list[Shape]:
         shapes = stated
     else:
         shapes = [array.shape for array in CustomNode(node, checked=False)(_zeros(node))]
-    if len(shapes) != len(node.outputs):
+    if len(shapes) < len(node.outputs):
         raise ModelError(f"{_where(node)} has {len(node.outputs)} outputs, shapes are given for {len(shapes)}")
     if any(dim < 0 for shape in shapes for dim in shape):
         raise ModelError(f"{_where(node)}: its outputs cannot have the shapes {shapes}")
-    return shapes
+    return shapes[: len(node.outputs)]
 
 
 def with_batch(node: ir.Node, count: int) -> None:
@@ -141,7 +143,7 @@ class CustomNode:
             arrays = [np.ascontiguousarray(item, dtype) for item, dtype in zip(results, self._types, strict=False)]
         except USER_ERRORS as error:
             raise ModelError(f"{self._where} cannot be computed: {type(error).__name__}: {error}") from error
-        if len(results) != len(self._types):
+        if len(results) < len(self._types):
             raise ModelError(f"{self._where} has {len(self._types)} outputs, its code returns {len(results)}")
         for array, shape in zip(arrays, self._shapes, strict=True):
             if shape is not None and array.shape != shape:
@@ -219,7 +221,7 @@ def _parse_shape(node: ir.Node, text: str) -> Shape:
 
 
 def _output_types(node: ir.Node) -> list[ir.DataType]:
-    """Types of the outputs: attribute ``output_types``, else that of the first input."""
+    """Types of the outputs: attribute ``output_types``, else all that of the first input."""
     stated = _typed(node, "output_types", ir.AttributeType.INTS)
     if stated is None:
         first = next((value.dtype for value in node.inputs if value is not None and value.dtype is not None), None)
@@ -230,9 +232,9 @@ def _output_types(node: ir.Node) -> list[ir.DataType]:
             kind.numpy()
     except (TypeError, ValueError):
         raise ModelError(f"{_where(node)}: output_types {list(stated)} are no types of ONNX") from None
-    if len(types) != len(node.outputs):
+    if len(types) < len(node.outputs):
         raise ModelError(f"{_where(node)} has {len(node.outputs)} outputs, output_types are given for {len(types)}")
-    return types
+    return types[: len(node.outputs)]
 
 
 def _zeros(node: ir.Node) -> list[Array | None]:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
+from onnx import TensorProto, helper
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
+from engine.frontend import load
 from engine.ops.custom import CustomNode, adopt, output_shapes, set_output_types, with_batch
 from engine.ops.custom_registry import (
     FILES_VARIABLE,
@@ -95,8 +98,8 @@ def test_what_does_not_fit_is_reported() -> None:
     set_output_types(wrong)
     with pytest.raises(ModelError, match=r"returns shape \(1, 2, 3\), stated is \(1, 2\)"):
         CustomNode(wrong)([X])
-    with pytest.raises(ModelError, match="output_types are given for 2"):
-        CustomNode(node(output_types=[1, 1]))
+    with pytest.raises(ModelError, match="output_types are given for 1"):
+        CustomNode(node(outputs=2, output_types=[1]))
     with pytest.raises(UnsupportedError, match=rf"no custom operator .* registered: Twice; .*{FILES_VARIABLE}"):
         CustomNode(node(class_name="Thrice"))
 
@@ -138,6 +141,20 @@ def test_shapes_are_stated_inferred_or_tried() -> None:
 def test_malformed_attributes_are_errors_of_the_model(attributes: dict[str, Any], text: str) -> None:
     with pytest.raises(ModelError, match=text):
         set_output_types(node(**attributes))
+
+
+@pytest.mark.parametrize("names", [["a", ""], ["", "a"]])
+def test_omitted_outputs_need_no_shape(tmp_path: Path, names: list[str]) -> None:
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 2, 3)) for name in ("x", "y")]
+    halves = helper.make_node(
+        "PyOp", ["x"], names, "op", domain="horizon.custom", class_name="Twice", output_shape=["1, 2, 3"] * 2
+    )
+    nodes = [halves, helper.make_node("Relu", ["a"], ["y"], "relu")]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:])
+    opsets = [helper.make_opsetid("", 11), helper.make_opsetid("horizon.custom", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    model = load(tmp_path / "m.onnx")
+    assert [value.shape for value in model.graph.node("relu").outputs] == [(1, 2, 3)]
 
 
 def test_nodes_of_other_domains_become_pyop() -> None:
