@@ -20,6 +20,7 @@ from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
+from engine.compile.search import searched
 from engine.compile.tiles import tiled_model
 from engine.errors import ConfigError, ContainerError, UnsupportedError
 from engine.frontend.preprocess import saved_inputs
@@ -32,7 +33,8 @@ class CompileOptions(BaseModel):
     """The compiler parameters of a conversion, under their documented names.
 
     Attributes:
-        optimize_level: O0 stores every layer's output to DDR; O1 to O3 keep feature maps on the chip.
+        optimize_level: O0 stores every layer's output to DDR; O1 to O3 keep feature maps on the chip;
+            O3 searches where to cut fused groups.
         compile_mode: minimise latency or DDR traffic.
         core_num: cores that share one frame; 2 on bernoulli2 only.
         debug: keep per-layer figures in the result.
@@ -150,13 +152,14 @@ def compile_model(
     segments = partition(quantized.graph)
     on_bpu = [segment for segment in segments if segment.device is Device.BPU]
     block = _weight_block(march)
-    memory = memory_of(load_latency(march), options)
+    latency = load_latency(march)
+    memory = memory_of(latency, options)
     nv12 = {spec.name for spec in saved_inputs(quantized) if spec.type_rt is InputType.NV12}
-    schedules = tuple(
-        schedule_of(segment, f"{name}_subgraph_{k}", block, memory, nv12).on_cores(options.core_num)
-        for k, segment in enumerate(on_bpu)
-    )
-    return CompiledModel(name, march, options, quantized, segments, schedules)
+    schedules = [schedule_of(segment, f"{name}_subgraph_{k}", block, memory, nv12) for k, segment in enumerate(on_bpu)]
+    if options.optimize_level is OptimizeLevel.O3:
+        schedules = [searched(schedule, memory, latency) for schedule in schedules]
+    on_cores = tuple(schedule.on_cores(options.core_num) for schedule in schedules)
+    return CompiledModel(name, march, options, quantized, segments, on_cores)
 
 
 def memory_of(latency: Latency, options: CompileOptions) -> Memory:
@@ -255,7 +258,11 @@ def load_quantized(path: Path) -> ir.Model:
     Raises:
         ContainerError: see :func:`load`.
     """
-    return load(path).executable
+    compiled = load(path)
+    try:
+        return compiled.executable
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ContainerError(f"{path}: its schedule does not fit its graph: {error!r}") from error
 
 
 def _weight_block(march: str) -> Block:

@@ -81,6 +81,18 @@ def fused_groups(layers: Sequence[Layer], memory: Memory) -> tuple[tuple[int, ..
     return tuple(part for group in groups for part in _cut_before_strips(layers, group, memory.strips))
 
 
+def fits_together(layers: Sequence[Layer], memory: Memory) -> bool:
+    """Whether ``layers`` can be one group: the rules of :func:`fused_groups`, wherever the group begins."""
+    rows: dict[str, int] = {}
+    for layer in layers:
+        rows |= _row_bytes(layer)
+    if sum(rows.values()) > memory.group_bytes or any(_broadcasts(layer) for layer in layers[1:]):
+        return False
+    if any(in_strips(layer, memory.strips) for layer in layers[:-1]):
+        return False
+    return len(_cut_before_strips(layers, tuple(range(len(layers))), memory.strips)) == 1
+
+
 def in_strips(layer: Layer, strips: Strips | None) -> bool:
     """Whether ``layer`` runs in column strips: its results are int32 and wider than the accumulators."""
     wide = layer.output_bits == _ACCUMULATOR_BITS and len(layer.output_shape) == 4

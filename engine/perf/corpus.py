@@ -77,8 +77,14 @@ def read_rows(path: Path) -> tuple[Row, ...]:
 
 def schedule_of_row(row: Row, latency: Latency, memory: Memory) -> Schedule | None:
     """The schedule of a row's network, or ``None`` where it is no chain or graph of known operators."""
+    network = network_of_row(row, latency)
+    return None if network is None else network.schedule(memory)
+
+
+def network_of_row(row: Row, latency: Latency) -> Network | None:
+    """A row's network, or ``None`` where it is no chain or graph of known operators."""
     try:
-        return _SpecReader(row, latency).schedule(memory)
+        return Network(row, latency)
     except _UnknownOperatorError:
         return None
 
@@ -87,8 +93,8 @@ class _UnknownOperatorError(Exception):
     """The spec holds an operator that the reader does not know."""
 
 
-class _SpecReader:
-    """Builds the layers of one row: what folds, fuses and stays float is decided as the converter decides it."""
+class Network:
+    """The layers of one row: what folds, fuses and stays float is decided as the converter decides it."""
 
     def __init__(self, row: Row, latency: Latency) -> None:
         if row.subgraphs != 1 or "wmode" in row.spec:
@@ -101,12 +107,13 @@ class _SpecReader:
         self._layers: list[Layer] = []
         self._inputs = tuple(self._input(name, shape) for name, shape in row.spec["in"].items())
         self._add_layers()
+        outputs = tuple(self._resolve(name) for name in row.spec.get("out", [self._last]))
+        self._outputs = self._without_cpu_tail(outputs)
+        self._layers = [self._as_tail(layer) if layer.output in self._outputs else layer for layer in self._layers]
 
     def schedule(self, memory: Memory) -> Schedule:
         """The layers, grouped and with their memory planned."""
-        outputs = tuple(self._resolve(name) for name in self._row.spec.get("out", [self._last]))
-        layers = tuple(self._as_tail(layer) if layer.output in outputs else layer for layer in self._layers)
-        return schedule_layers(self._row.id, self._inputs, outputs, layers, memory)
+        return schedule_layers(self._row.id, self._inputs, self._outputs, tuple(self._layers), memory)
 
     def _input(self, name: str, nchw: Sequence[int]) -> InputTensor:
         batch, channels, height, width = nchw
@@ -252,8 +259,17 @@ class _SpecReader:
             parameter_bytes=CHANNEL_PARAMETER_BYTES * shape[3],
         )
 
+    def _without_cpu_tail(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
+        """The outputs with operators left out that run on the CPU at the end: windows, on bernoulli2 reductions too."""
+        on_cpu = {LayerKind.POOL} | ({LayerKind.REDUCE} if self._row.march == "bernoulli2" else set())
+        while outputs == (self._layers[-1].output,) and self._layers[-1].kind in on_cpu:
+            outputs = self._layers.pop().inputs
+        return outputs
+
     def _as_tail(self, layer: Layer) -> Layer:
-        """What ends the graph is wide: the accumulators of a convolution, 16 bits where a clip follows it."""
+        """What ends the graph is wide: accumulators of a convolution; 16 bits of a table or before a clip."""
+        if layer.kind is LayerKind.LUT and self._row.march != "bernoulli2":
+            return layer.model_copy(update={"output_bits": 16})
         if not layer.macs:
             return layer
         clipped = any(spec["n"] == layer.output and spec.get("act") == "relu6" for spec in self._specs)

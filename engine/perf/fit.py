@@ -24,19 +24,18 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
+from scipy.stats import spearmanr
 
 from engine.compile.compiler import CompileOptions, memory_of
+from engine.compile.cost import LayerTraffic, Traffic, layer_costs, layer_traffic, subgraph_us
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
 from engine.march.latency import Accuracy, Fitted, Latency, data_file, load_latency, marches
-from engine.perf.corpus import Row, read_rows, schedule_of_row
-from engine.perf.model import layer_costs
-from engine.perf.performance import estimate_subgraph
+from engine.perf.corpus import Network, Row, network_of_row, read_rows
 from engine.terms import OptimizeLevel
 
 Floats = NDArray[np.float64]
-Case = tuple[Row, Schedule]
 
 SHORT_US = 30.0
 """Rows that take less are fitted but not counted: a microsecond is several percent of them."""
@@ -53,6 +52,8 @@ _PRIOR_WEIGHT = 0.02
 _BANDWIDTHS = frozenset({"load_gbps", "store_gbps"})
 _BANDWIDTH_PRIOR_WEIGHT = 1.0
 """The same for bandwidths, which were measured by themselves (LATENCY.md)."""
+_SHARES = frozenset({"drain_exposed", "drain_apart"})
+"""Constants that cannot exceed one."""
 _WALK = 10.0
 """Constants stay within this factor of their start."""
 _LEAST_COMPUTE_US = 5.0
@@ -67,6 +68,7 @@ _COMMON = {
     "row_ns": 1.6,
     "matrix_us": 1.7,
     "drain_exposed": 0.5,
+    "drain_apart": 0.5,
     "pipeline_power": 1.2,
 }
 START: Mapping[str, Mapping[str, float]] = {
@@ -87,6 +89,35 @@ START: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass(frozen=True)
+class Case:
+    """A measured row, the schedule that the compiler would make, and its traffic, which no fitted constant changes."""
+
+    row: Row
+    schedule: Schedule
+    traffic: Sequence[LayerTraffic]
+
+    @classmethod
+    def of(cls, row: Row, schedule: Schedule, latency: Latency) -> Case:
+        """The case of a row and its schedule."""
+        return cls(row, schedule, layer_traffic(schedule, latency))
+
+    def latency_us(self, latency: Latency) -> float:
+        """The estimate."""
+        costs = layer_costs(self.schedule, latency, self.traffic)
+        return subgraph_us(self.schedule, costs, latency.fitted)
+
+    def working_us(self, latency: Latency) -> float:
+        """The estimate of the computing time of all layers."""
+        return sum(cost.working_us for cost in layer_costs(self.schedule, latency, self.traffic))
+
+    @property
+    def ddr_bytes(self) -> int:
+        """The estimate."""
+        total = sum((straight + detour for straight, detour in self.traffic), Traffic())
+        return total.loaded + total.stored
+
+
+@dataclass(frozen=True)
 class Errors:
     """Relative errors of estimates; 0.1 is 10 percent."""
 
@@ -98,26 +129,34 @@ class Errors:
         return " ".join(f"{np.median(e):7.1%} {np.quantile(e, 0.9):7.1%}" for e in (self.latency, self.ddr))
 
 
-def cases_of(rows: Iterable[Row], latency: Latency) -> list[Case]:
-    """The rows of one core and mode ``latency`` whose networks the reader knows, with their schedules."""
-    found = []
-    for row in rows:
-        if row.core_num == 1 and row.compile_mode == "latency":
-            schedule = schedule_of_row(
-                row, latency, memory_of(latency, CompileOptions(optimize_level=OptimizeLevel(row.optimize_level)))
-            )
-            if schedule is not None:
-                found.append((row, schedule))
-    return found
+Networks = Sequence[tuple[Row, Network]]
+"""Rows of one core and mode ``latency`` whose networks the reader knows."""
 
 
-def fit_memory(rows: Sequence[Row], latency: Latency) -> Latency:
+def networks_of(rows: Iterable[Row], latency: Latency) -> Networks:
+    """The rows that take part."""
+    plain = (row for row in rows if row.core_num == 1 and row.compile_mode == "latency")
+    read = ((row, network_of_row(row, latency)) for row in plain)
+    return [(row, network) for row, network in read if network is not None]
+
+
+def cases_of(networks: Networks, latency: Latency) -> list[Case]:
+    """The rows with their schedules."""
+    memory = {
+        level: memory_of(latency, CompileOptions(optimize_level=OptimizeLevel(level)))
+        for level in {row.optimize_level for row, _ in networks}
+    }
+    return [Case.of(row, network.schedule(memory[row.optimize_level]), latency) for row, network in networks]
+
+
+def fit_memory(networks: Networks, latency: Latency) -> Latency:
     """The memory sizes that reproduce the measured DDR traffic best, by mean error over O1 and O2."""
+    fused = [(row, network) for row, network in networks if row.optimize_level in ("O1", "O2")]
 
     def error(sizes: tuple[int, ...]) -> float:
         candidate = latency.model_copy(update={"group_bytes": sizes[0], "map_bytes": sizes[1]})
-        cases = cases_of(rows, candidate)
-        return float(np.average(errors_of(cases, candidate).ddr.clip(max=1), weights=_weights(cases)))
+        cases = cases_of(fused, candidate)
+        return float(np.average(ddr_errors(cases).clip(max=1), weights=_weights(cases)))
 
     group_bytes, map_bytes = min(product(_MEMORY_GRID, repeat=2), key=error)
     return latency.model_copy(update={"group_bytes": group_bytes, "map_bytes": map_bytes})
@@ -129,11 +168,11 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
     The loss has several minima in how much the engines overlap; the best of three starts counts.
     """
     names = list(Fitted.model_fields)
-    start = np.log([START[cases[0][0].march][name] for name in names])
+    start = np.log([START[cases[0].row.march][name] for name in names])
     prior = np.asarray([_BANDWIDTH_PRIOR_WEIGHT if name in _BANDWIDTHS else _PRIOR_WEIGHT for name in names])
-    timed = [case for case in cases if case[0].compute_us >= _LEAST_COMPUTE_US]
-    computing = np.asarray([row.compute_us for row, _ in timed])
-    measured = np.asarray([row.latency_us for row, _ in cases])
+    timed = [case for case in cases if case.row.compute_us >= _LEAST_COMPUTE_US]
+    computing = np.asarray([case.row.compute_us for case in timed])
+    measured = np.asarray([case.row.latency_us for case in cases])
     weights = _weights(cases)
 
     def with_constants(logarithms: Floats) -> Latency:
@@ -147,8 +186,9 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
         return np.concatenate([of_latency, _COMPUTE_WEIGHT * of_computing, prior * (logarithms - start)])
 
     walk = np.log(_WALK)
-    most = np.array([0.0 if name == "drain_exposed" else np.inf for name in names])
-    limits = (start - walk, np.minimum(start + walk, most))
+    least = np.array([0.0 if name == "int16_factor" else -np.inf for name in names])
+    most = np.array([0.0 if name in _SHARES else np.inf for name in names])
+    limits = (np.maximum(start - walk, least), np.minimum(start + walk, most))
     overlap = np.array([name == "pipeline_bytes" for name in names], float)
     found = (
         least_squares(
@@ -160,25 +200,31 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
 
 
 def _weights(cases: Sequence[Case]) -> Floats:
-    return np.asarray([_NETWORK_WEIGHT if row.kind == "net" else 1.0 for row, _ in cases])
+    return np.asarray([_NETWORK_WEIGHT if case.row.kind == "net" else 1.0 for case in cases])
 
 
 def _computing(cases: Sequence[Case], latency: Latency) -> Floats:
-    return np.asarray([sum(c.working_us for c in layer_costs(schedule, latency)) for _, schedule in cases])
+    return np.asarray([case.working_us(latency) for case in cases])
 
 
 def _latencies(cases: Sequence[Case], latency: Latency) -> Floats:
-    return np.asarray([estimate_subgraph(schedule, latency).latency_us for _, schedule in cases])
+    return np.asarray([case.latency_us(latency) for case in cases])
 
 
 def errors_of(cases: Sequence[Case], latency: Latency) -> Errors:
     """Relative errors of all cases."""
-    estimates = [estimate_subgraph(schedule, latency) for _, schedule in cases]
-    times = [abs(e.latency_us / row.latency_us - 1) for e, (row, _) in zip(estimates, cases, strict=True)]
-    bytes_ = [
-        abs((e.loaded_bytes + e.stored_bytes) / row.ddr_bytes - 1) for e, (row, _) in zip(estimates, cases, strict=True)
-    ]
-    return Errors(np.asarray(times), np.asarray(bytes_))
+    measured = np.asarray([case.row.latency_us for case in cases])
+    return Errors(abs(_latencies(cases, latency) / measured - 1), ddr_errors(cases))
+
+
+def ddr_errors(cases: Sequence[Case]) -> Floats:
+    """Relative errors of the traffic of all cases."""
+    return np.asarray([abs(case.ddr_bytes / case.row.ddr_bytes - 1) for case in cases])
+
+
+def rank_correlation(cases: Sequence[Case], latency: Latency) -> float:
+    """Spearman's correlation of estimated and measured latencies: whether what is faster is said to be faster."""
+    return float(spearmanr(_latencies(cases, latency), [case.row.latency_us for case in cases]).statistic)
 
 
 def accuracy_of(cases: Sequence[Case], latency: Latency) -> Accuracy:
@@ -189,42 +235,66 @@ def accuracy_of(cases: Sequence[Case], latency: Latency) -> Accuracy:
     )
 
 
-def cross_validated(cases: Sequence[Case], latency: Latency) -> Errors:
-    """Errors on rows that the constants were not fitted to: ``FOLDS`` folds over the specs."""
-    folds = np.arange(len(cases)) % FOLDS
+def cross_validated(networks: Networks, latency: Latency) -> list[tuple[Case, Latency]]:
+    """Cases at O2, each with data fitted without it: ``FOLDS`` folds over the specs, memory sizes included."""
+    specs = list(dict.fromkeys(_spec_of(row) for row, _ in networks))
+    fold_of = {spec: position % FOLDS for position, spec in enumerate(specs)}
     parts = []
     for fold in range(FOLDS):
-        seen = [case for case, which in zip(cases, folds, strict=True) if which != fold]
-        unseen = [case for case, which in zip(cases, folds, strict=True) if which == fold]
-        parts.append(errors_of(counted(unseen), fit_constants(seen, latency)))
-    return Errors(np.concatenate([p.latency for p in parts]), np.concatenate([p.ddr for p in parts]))
+        seen = [pair for pair in networks if fold_of[_spec_of(pair[0])] != fold]
+        unseen = [pair for pair in networks if fold_of[_spec_of(pair[0])] == fold and pair[0].optimize_level == "O2"]
+        fitted = fit(seen, latency)
+        parts += [(case, fitted) for case in cases_of(unseen, fitted)]
+    return parts
+
+
+def fit(networks: Networks, latency: Latency) -> Latency:
+    """Memory sizes, then constants on the rows at O2."""
+    sized = fit_memory(networks, latency)
+    return fit_constants(_where(cases_of(networks, sized), optimize_level="O2"), sized)
+
+
+def _spec_of(row: Row) -> str:
+    """The part of a row's id that names its network: rows of other levels are no unseen ones."""
+    return row.id.partition("|")[0]
 
 
 def counted(cases: Sequence[Case]) -> list[Case]:
     """Cases that are long enough to judge."""
-    return [case for case in cases if case[0].latency_us > SHORT_US]
+    return [case for case in cases if case.row.latency_us > SHORT_US]
 
 
 def report(cases: Sequence[Case], total: int, latency: Latency) -> str:
     """The error table of one march: by kind, by level, whole networks, worst rows."""
     judged = counted(cases)
-    at_o2 = [case for case in judged if case[0].optimize_level == "O2"]
+    at_o2 = [case for case in judged if case.row.optimize_level == "O2"]
     lines = [f"{total} rows, {len(cases)} read, {len(judged)} above {SHORT_US:g} us", _HEADER]
     lines.append(_line("all, O2", at_o2, latency))
     lines += [_line(f"level {level}", _where(judged, optimize_level=level), latency) for level in ("O0", "O1", "O3")]
-    groups = dict.fromkeys(row.group for row, _ in at_o2)
+    groups = dict.fromkeys(case.row.group for case in at_o2)
     lines += [_line(group, _where(at_o2, group=group), latency) for group in groups]
+    lines.append(f"Spearman correlation of latencies at O2: {rank_correlation(at_o2, latency):.4f}")
     lines.append(f"computing time of a row: median error {_compute_error(at_o2, latency):.1%}")
     lines.append("networks:")
-    lines += [_network_line(case, latency) for case in judged if case[0].kind == "net"]
+    lines += [_network_line(case, latency) for case in judged if case.row.kind == "net"]
     worst = sorted(at_o2, key=lambda case: -errors_of([case], latency).latency[0])[:10]
     lines += ["worst ten:", *(_network_line(case, latency) for case in worst)]
     return "\n".join(lines)
 
 
+def validation_report(parts: Sequence[tuple[Case, Latency]]) -> str:
+    """Errors on unseen rows, and whole networks among them."""
+    judged = [(case, latency) for case, latency in parts if case.row.latency_us > SHORT_US]
+    each = [errors_of([case], latency) for case, latency in judged]
+    errors = Errors(np.concatenate([e.latency for e in each]), np.concatenate([e.ddr for e in each]))
+    lines = [f"{FOLDS}-fold, O2".ljust(29) + errors.summary()]
+    lines += [_network_line(case, latency) for case, latency in judged if case.row.kind == "net"]
+    return "\n".join(lines) + "\n"
+
+
 def _compute_error(cases: Sequence[Case], latency: Latency) -> float:
-    timed = [case for case in cases if case[0].compute_us >= _LEAST_COMPUTE_US]
-    measured = np.asarray([row.compute_us for row, _ in timed])
+    timed = [case for case in cases if case.row.compute_us >= _LEAST_COMPUTE_US]
+    measured = np.asarray([case.row.compute_us for case in timed])
     return float(np.median(abs(_computing(timed, latency) / measured - 1)))
 
 
@@ -232,7 +302,7 @@ _HEADER = f"{'':24} rows {'latency: median':>9} {'p90':>7} {'DDR: median':>7} {'
 
 
 def _where(cases: Sequence[Case], **wanted: str) -> list[Case]:
-    return [case for case in cases if all(getattr(case[0], key) == value for key, value in wanted.items())]
+    return [case for case in cases if all(getattr(case.row, key) == value for key, value in wanted.items())]
 
 
 def _line(label: str, cases: Sequence[Case], latency: Latency) -> str:
@@ -240,12 +310,10 @@ def _line(label: str, cases: Sequence[Case], latency: Latency) -> str:
 
 
 def _network_line(case: Case, latency: Latency) -> str:
-    row, schedule = case
-    found = estimate_subgraph(schedule, latency)
-    ddr = found.loaded_bytes + found.stored_bytes
+    row, found, ddr = case.row, case.latency_us(latency), case.ddr_bytes
     return (
-        f"  {row.id:44} {row.latency_us:9.1f} us, estimated {found.latency_us:9.1f} "
-        f"({found.latency_us / row.latency_us - 1:+6.1%}); {row.ddr_bytes:9} bytes ({ddr / row.ddr_bytes - 1:+6.1%})"
+        f"  {row.id:44} {row.latency_us:9.1f} us, estimated {found:9.1f} "
+        f"({found / row.latency_us - 1:+6.1%}); {row.ddr_bytes:9} bytes ({ddr / row.ddr_bytes - 1:+6.1%})"
     )
 
 
@@ -263,13 +331,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     for march in marches():
         of_march = [row for row in rows if row.march == march]
-        latency = fit_memory([row for row in of_march if row.optimize_level in ("O1", "O2")], load_latency(march))
-        cases = cases_of(of_march, latency)
+        networks = networks_of(of_march, load_latency(march))
+        latency = fit(networks, load_latency(march))
+        cases = cases_of(networks, latency)
         at_o2 = _where(cases, optimize_level="O2")
-        latency = fit_constants(at_o2, latency)
         sys.stdout.write(f"\n== {march}: {report(cases, len(of_march), latency)}\n")
         if options.validate:
-            sys.stdout.write(f"{FOLDS}-fold, O2".ljust(29) + cross_validated(at_o2, latency).summary() + "\n")
+            sys.stdout.write(validation_report(cross_validated(networks, latency)))
         if options.write:
             accuracy = accuracy_of(counted(at_o2), latency)
             fitted = latency.model_copy(update={"accuracy": accuracy})

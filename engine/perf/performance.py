@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from engine.compile import CompiledModel
+from engine.compile.cost import Cost, Traffic, aligned_shape, layer_costs, load_us, store_us, subgraph_us
 from engine.compile.schedule import Schedule
 from engine.march.latency import Latency, load_latency
-from engine.perf.model import Cost, Traffic, aligned_shape, layer_costs, load_us, store_us, subgraph_us
 
 
 @dataclass(frozen=True)

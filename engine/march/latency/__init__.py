@@ -143,7 +143,8 @@ class Fitted(Data):
         row_ns: cost of each row of each channel that is brought into that layout or leaves it as int32.
         int16_rate: elements per ns of int16 maps that a convolution reads, besides its multiply-accumulates.
         matrix_us: cost of each matrix product of two maps.
-        drain_exposed: part of the shorter of computing and draining int32 results that does not hide behind the longer.
+        drain_exposed: part of the shorter of a layer's computing and draining that does not hide behind the longer.
+        drain_apart: part of draining that would hide behind the computing of other layers but does not.
         int16_factor: cost of a convolution with int16 input relative to int8.
         load_gbps: bytes loaded per ns.
         store_gbps: bytes stored per ns.
@@ -166,6 +167,7 @@ class Fitted(Data):
     int16_rate: float
     matrix_us: float
     drain_exposed: float
+    drain_apart: float
     int16_factor: float
     load_gbps: float
     store_gbps: float

@@ -11,7 +11,7 @@ from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.memory import Memory
 from engine.march.latency import load_latency
 from engine.perf.corpus import Row, schedule_of_row
-from engine.perf.fit import START, errors_of, fit_constants, main
+from engine.perf.fit import START, Case, errors_of, fit_constants, main
 from engine.perf.performance import estimate_subgraph
 
 
@@ -49,7 +49,8 @@ def test_constants_of_a_synthetic_machine_are_recovered() -> None:
             for kernel in (1, 3, 5):
                 schedule = schedule_of_row(row(channels, size, kernel), truth, memory)
                 assert schedule is not None
-                cases.append((row(channels, size, kernel, estimate_subgraph(schedule, truth).latency_us), schedule))
+                measured = row(channels, size, kernel, estimate_subgraph(schedule, truth).latency_us)
+                cases.append(Case.of(measured, schedule, truth))
     errors = errors_of(cases, fit_constants(cases, truth)).latency
     assert np.median(errors) < 0.005
     assert errors.max() < 0.02  # the priors pull a little

@@ -61,8 +61,15 @@ class Cost:
         return self.compute_us + self.drain_us
 
 
-def layer_costs(schedule: Schedule, latency: Latency) -> tuple[Cost, ...]:
-    """Costs of the layers of a subgraph, in running order."""
+LayerTraffic = tuple[Traffic, Traffic]
+"""What a layer moves straight from and to the outside, and by which maps pass through DDR within the subgraph."""
+
+
+def layer_costs(
+    schedule: Schedule, latency: Latency, traffic: Sequence[LayerTraffic] | None = None
+) -> tuple[Cost, ...]:
+    """Costs of the layers of a subgraph, in running order; ``traffic`` is :func:`layer_traffic` where it is at hand."""
+    traffic = layer_traffic(schedule, latency) if traffic is None else traffic
     by_load = latency.input_layer.by_load
     return tuple(
         Cost(
@@ -73,7 +80,7 @@ def layer_costs(schedule: Schedule, latency: Latency) -> tuple[Cost, ...]:
             arranging * by_load / 1000 / schedule.cores,
         )
         for layer, arranging, (straight, detour) in zip(
-            schedule.layers, _arranging_ns(schedule, latency.fitted), _traffic(schedule, latency), strict=True
+            schedule.layers, _arranging_ns(schedule, latency.fitted), traffic, strict=True
         )
     )
 
@@ -97,9 +104,14 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
 
 
 def _working_us(costs: Sequence[Cost], fitted: Fitted) -> float:
-    """Computing and draining, which goes on beside it as soon as the first results are complete."""
-    computing, draining = sum(cost.compute_us for cost in costs), sum(cost.drain_us for cost in costs)
-    return max(computing, draining) + fitted.drain_exposed * min(computing, draining)
+    """Computing, and the draining of results that does not hide behind it.
+
+    Draining goes on beside the computing of its own layer, and of the layers that run with it, as far as they overlap.
+    """
+    whole = max(sum(cost.compute_us for cost in costs), sum(cost.drain_us for cost in costs))
+    layer_by_layer = sum(max(cost.compute_us, cost.drain_us) for cost in costs)
+    shorter = sum(min(cost.compute_us, cost.drain_us) for cost in costs)
+    return whole + fitted.drain_apart * (layer_by_layer - whole) + fitted.drain_exposed * shorter
 
 
 def _pipelined_us(working: float, arranging: float, traffic: Traffic, weights: int, fitted: Fitted) -> float:
@@ -215,7 +227,7 @@ def _int16_ns(layer: Layer, fitted: Fitted) -> float:
     return math.prod(layer.input_shapes[0]) / fitted.int16_rate if layer.input_bits > 8 else 0.0
 
 
-def _traffic(schedule: Schedule, latency: Latency) -> list[tuple[Traffic, Traffic]]:
+def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     """Traffic of each layer: weights, inputs that it is the first to read and outputs; spilled and rearranged maps."""
     inputs = {tensor.name: tensor for tensor in schedule.inputs}
     outputs, spilled = set(schedule.outputs), set(schedule.spilled)
