@@ -86,6 +86,9 @@ class IntegerGraph:
         for node in self._source.graph:
             if id(node) in by_last:
                 self._lower(by_last[id(node)])
+                for value in node.outputs:
+                    if _has_float_reader(value):
+                        self._float(value)
             elif not is_calibration(node) and not on_bpu(node):
                 self._copy(node)
         outputs = [self._output(value) for value in self._source.graph.outputs]
@@ -458,6 +461,16 @@ def _data_format(nodes: Sequence[ir.Node]) -> str:
 def _producers(value: ir.Value) -> list[ir.Node]:
     node = value.producer()
     return [] if node is None else [node]
+
+
+def _has_float_reader(value: ir.Value) -> bool:
+    """Whether the graph's user or a CPU node reads ``value``, calibrated or not: it is dequantised where it is made."""
+    if value.is_graph_output():
+        return True
+    return any(
+        _has_float_reader(usage.node.outputs[0]) if is_calibration(usage.node) else not on_bpu(usage.node)
+        for usage in value.uses()
+    )
 
 
 def _readers(node: ir.Node) -> list[ir.Node]:
