@@ -252,7 +252,7 @@ def runall(
         curves={"Accumulated error": averaged(curves) if average_mode else curves},
         distributions=tuple(distributions(model, feed, shown)),
         channels=tuple(channels(model, feed, boxed, axis)),
-        owners=owners_of(model, [*shown, *boxed]),
+        owners=owners_of(model, [*shown, *boxed, *(name for ranking in rankings for name in ranking.scores)]),
     )
     return write_report(report, save_dir)
 

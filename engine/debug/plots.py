@@ -27,6 +27,8 @@ from engine.ir import write_atomically
 
 COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666")
 RED = "#c0392b"
+CONFIG = {"displaylogo": False, "responsive": True}
+"""Of the interactive figures."""
 SHOWN_LABELS = 60
 """Most names on an axis of a PNG: of more, evenly spread ones; the interactive figure shows all on hover."""
 
@@ -39,7 +41,7 @@ def file_stem(name: str) -> str:
 def save(stem: str, png: Figure, page: Any, save_dir: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write both forms of a picture as ``stem.png`` and ``stem.html``; the script they need lies beside them."""
     folder = Path(save_dir)
-    html = page.to_html(include_plotlyjs="directory")
+    html = page.to_html(include_plotlyjs="directory", config=CONFIG)
     write_script(folder)
     return write_atomically(folder / f"{stem}.png", to_png(png)), write_atomically(
         folder / f"{stem}.html", html.encode()
@@ -173,7 +175,7 @@ def distribution_page(found: Distribution) -> Any:
         if title != "error":
             for limit in _limits(found, float(histogram.edges[0]), float(histogram.edges[-1])):
                 figure.add_vline(limit, line={"color": RED, "dash": "dash"}, row=1, col=column)
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", dtick=1)
     title_text = f"{found.node}<br><span style='font-size:12px'>{distribution_title(found)}</span>"
     figure.update_layout(_layout(title_text, None, None), bargap=0, showlegend=False, height=430)
     figure.update_layout(margin={"t": 110})
@@ -202,7 +204,7 @@ def channels_png(found: Channels) -> Figure:
     axes.vlines(x, found.minimum, found.maximum, color="#999999", linewidth=max(0.4, min(1.5, 150 / count)))
     sides = np.stack([x - 0.35, x - 0.35, x + 0.35, x + 0.35], axis=1)
     heights = np.stack([found.lower, found.upper, found.upper, found.lower], axis=1)
-    boxes = PolyCollection(np.stack([sides, heights], axis=2), facecolor="#9ecae1", label="quartiles", zorder=2)
+    boxes = PolyCollection(list(np.stack([sides, heights], axis=2)), facecolor="#9ecae1", label="quartiles", zorder=2)
     axes.add_collection(boxes)
     axes.hlines(found.median, x - 0.4, x + 0.4, color="red", linewidth=1.2, label="median", zorder=3)
     axes.plot(x, found.mean, color="blue", linestyle="--", linewidth=0.8, label="mean")
@@ -286,18 +288,22 @@ def ranking_png(title: str, metric: Metric, values: Mapping[str, float]) -> Figu
     return figure
 
 
-def ranking_page(title: str, metric: Metric, values: Mapping[str, float]) -> Any:
-    """See :func:`ranking_png`."""
+def ranking_page(
+    title: str, metric: Metric, values: Mapping[str, float], targets: Mapping[str, str] | None = None
+) -> Any:
+    """See :func:`ranking_png`. Nodes in ``targets`` have a colour, and their id in the page, of their own."""
     heights, label = _heights(metric, list(values.values()))
+    linked = targets or {}
     figure = go.Figure()
     figure.add_bar(
-        x=list(range(len(heights))),
+        x=list(range(1, len(heights) + 1)),
         y=heights,
-        customdata=[[name, value] for name, value in values.items()],
-        hovertemplate="%{customdata[0]}<br>" + metric + " %{customdata[1]:.8g}<extra></extra>",
-        marker={"color": COLOURS[0]},
+        customdata=[[name, value, linked.get(name, "")] for name, value in values.items()],
+        hovertemplate="%{x}. %{customdata[0]}<br>" + metric + " %{customdata[1]:.8g}<extra></extra>",
+        marker={"color": [COLOURS[1] if name in linked else COLOURS[0] for name in values]},
     )
-    figure.update_yaxes(type="linear" if metric is Metric.SQNR else "log", exponentformat="power")
+    if metric is not Metric.SQNR:
+        figure.update_yaxes(type="log", exponentformat="power", dtick=1)
     figure.update_layout(_layout(f"Sensitivity: {title}", "rank", label), height=360)
     return figure
 

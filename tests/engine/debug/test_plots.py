@@ -82,8 +82,9 @@ def test_runall_links_nodes_and_settings(tmp_path: Path) -> None:
     model, feed = zoo("mnist_mobilenet")
     page = runall(model, feed, tmp_path, node_type="node", ns_metrics=["mse", "sqnr"]).read_text("utf-8")
     links = set(re.findall(r'href="#([^"]+)"', page))
-    assert links <= set(re.findall(r'h3 id="([^"]+)"', page))
-    fragments = re.findall(r"node_info: (\{.*\})", page)
+    assert links == set(re.findall(r'h[23] id="([^"]+)"', page))
+    assert set(re.findall(r"Place (\d+) in .* as input of", page)) >= {"1", "2", "3", "4", "5"}
+    fragments = re.findall(r"node_info: (\{[^<]*\})", page)
     assert fragments
     nodes = DebugModel(model).nodes
     for fragment in fragments:
