@@ -66,7 +66,7 @@ class Cache:
         """
         path = self.path(kind, key, codec.suffix)
         if not path.is_file():
-            with _locked(path):
+            with locked(path):
                 if not path.is_file():
                     result = compute()
                     codec.save(result, path)
@@ -76,7 +76,7 @@ class Cache:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold the lock of ``path``; the system releases it should this process die."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:

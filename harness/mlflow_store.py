@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import yaml
 from pydantic import Field
 
 from engine.errors import ConfigError, PtqlabError
+from harness.cache import locked
 from harness.cards import ModelCard, load_card
 from harness.datasets import load_dataset_card
 from harness.strict_yaml import StrictModel, as_plain
@@ -92,11 +94,20 @@ def default_tracking_uri(workdir: Path) -> str:
 
 
 def _make_database(path: Path) -> None:
-    """Let a new SQLite store write ahead: commits take half the time, and who reads it does not hold up the sweep."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.closing(sqlite3.connect(path)) as database:
+    """Make a SQLite store that is whole or not there at all: one whose tables are half made MLflow never opens again.
+
+    It writes ahead: commits take half the time, and who reads it does not hold up the sweep.
+    """
+    if path.exists():
+        return
+    with locked(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        if path.exists():  # another sweep was faster
+            return
+        fresh = Path(folder).resolve() / path.name
+        connect(f"sqlite:///{fresh}")  # makes the tables
+        with contextlib.closing(sqlite3.connect(fresh)) as database:
             database.execute("PRAGMA journal_mode=WAL")
+        os.replace(fresh, path)
 
 
 def connect(tracking_uri: str) -> MlflowClient:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,3 +133,24 @@ def test_a_store_that_is_away_costs_the_record_only(tmp_path: Path, monkeypatch:
     problem = recorder.close(Closing(status=RunStatus.FINISHED))
     assert problem is not None
     assert problem.startswith("http://127.0.0.1:9: ")
+
+
+def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys, sqlalchemy\n"
+        "from pathlib import Path\n"
+        "from harness.record import Recorder\n"
+        "from harness.trials import TrialStore\n"
+        "from tests.harness.test_record import SUITE\n"
+        "@sqlalchemy.event.listens_for(sqlalchemy.Engine, 'before_cursor_execute')\n"
+        "def die(connection, cursor, statement, *rest):\n"
+        "    if 'index_params_run_uuid' in statement: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "workdir = Path(sys.argv[1])\n"
+        "recorder = Recorder(SUITE, 'cut', workdir, TrialStore(workdir / 'trials'))\n"
+        "recorder.planned([]); recorder.parent\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2], check=False)
+    assert killed.returncode == -9
+    recorder = Recorder(SUITE, "next", tmp_path, TrialStore(tmp_path / "trials"))
+    recorder.planned([])
+    assert recorder.close(Closing(status=RunStatus.FINISHED)) is None
