@@ -16,11 +16,11 @@ import yaml
 
 from engine.calibrate import open_folders
 from engine.cli import compile_dialect
-from engine.compile import load as load_bin
 from engine.config import Config, InputSpec, load_config
 from engine.errors import PtqlabError
 from engine.frontend import caffe, onnx
 from engine.frontend.caffe.schema import message_class
+from engine.simulate.loaders import open_model
 from tests.engine.frontend.networks import convolution, network
 
 PROTOTXT = """name: "net"
@@ -234,7 +234,7 @@ def sealed(content: bytes) -> bytes:
 def _bin(content: bytes, folder: Path) -> object:
     path = folder / "m.bin"
     path.write_bytes(sealed(content))
-    return load_bin(path).executable
+    return open_model(path)
 
 
 _NUMBERS = (b"0", b"-1", b"1e999", b"nan", b"4294967295", b"2147483648", b"99999999999999999999", b"0.5")
