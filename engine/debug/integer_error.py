@@ -8,7 +8,10 @@ The error of a node's result, integer model less float model, is the sum of four
     requantisation = y - q(f(x~))            y: what the integers really gave: weights and bias as integers, narrowed
                                              accumulators, multipliers and shifts in place of exact scales
 
-so they sum to ``y - f(x)``, but for the rounding of float64. In squares the parts correlate: each part's share is its
+Where the integer model gives floats (the int32 accumulator of a last convolution times its scale, a node on the CPU),
+nothing is clipped or rounded, and both parts are 0.
+
+The parts sum to ``y - f(x)``, but for the rounding of float64. In squares the parts correlate: each part's share is its
 product with the total, and the shares sum to the mean squared error.
 """
 
@@ -25,7 +28,7 @@ from numpy.typing import NDArray
 from engine.calibrate.forward import FloatSession, Kernels, fake_quantize, integer_range, spread
 from engine.debug.tensors import Feed, integer_tensors
 from engine.debug.variants import FLOAT, dynamic_values, switch
-from engine.ir import Calibration, calibration_nodes, is_calibration, read_calibration, shape_of
+from engine.ir import Calibration, attribute, constant_of, is_calibration, read_calibration, shape_of
 
 Array = NDArray[Any]
 PARTS = ("inherited", "clipping", "rounding", "requantisation")
@@ -42,7 +45,7 @@ class NodeError:
         tensor: its result.
         parts: float64 arrays of the result's shape by name of the part; they sum to ``total``.
         total: integer model less float model.
-        units: value of one integer unit, of a shape that broadcasts to that of ``total``.
+        units: value of one integer unit, broadcasts to the shape of ``total``; infinite where none is known.
     """
 
     node: str
@@ -63,7 +66,7 @@ class NodeError:
 
 
 def integer_errors(calibrated: ir.Model, quantized: ir.Model, feed: Feed) -> list[NodeError]:
-    """The error of every node whose result both models hold: a float tensor, and its integers.
+    """The error of every node whose result both models hold: a float tensor, and its integers or floats made of them.
 
     Args:
         calibrated: model with thresholds; the float model is it with all calibration switched off.
@@ -71,26 +74,30 @@ def integer_errors(calibrated: ir.Model, quantized: ir.Model, feed: Feed) -> lis
         feed: what the original_float model takes, samples along the first dimension.
 
     Returns:
-        In graph order. A run of nodes without integers in between counts as one, named after its last.
+        In graph order. A run of nodes whose tensors in between only one model holds counts as one, named after its
+        last.
     """
     plain = calibrated.clone()
     switch(plain, FLOAT)
-    nodes = _with_integers(plain, quantized)
+    nodes = _shared(plain, quantized)
     values = _values(plain, nodes, integer_tensors(quantized, feed))
     tensors = FloatSession(plain, list(nodes), kernels=Kernels.PLAIN, max_batch=1).run(feed)
     known = {**{name: _as_read(name, array, calibrated) for name, array in feed.items()}, **values}
     producers = {str(value.name): node for node in plain.graph for value in node.outputs}
     found = []
-    for name, (_, calibration) in nodes.items():
+    for name, (key, calibration) in nodes.items():
         exact = _run_between(plain, name, known)
-        steps = spread(calibration.scales.astype(np.float64), exact.shape, calibration)
-        low, high = integer_range(calibration.qtype)
-        clipped = np.clip(exact, low * steps, high * steps)
-        nearest = np.rint(clipped / steps) * steps
+        if calibration is None:
+            units, clipped, nearest = _units(quantized, key, exact.ndim), exact, exact
+        else:
+            units = spread(calibration.scales.astype(np.float64), exact.shape, calibration)
+            low, high = integer_range(calibration.qtype)
+            clipped = np.clip(exact, low * units, high * units)
+            nearest = np.rint(clipped / units) * units
         wanted = tensors[name].astype(np.float64)
         parts = (exact - wanted, clipped - exact, nearest - clipped, values[name] - nearest)
         total = values[name] - wanted
-        found.append(NodeError(str(producers[name].name), name, dict(zip(PARTS, parts, strict=True)), total, steps))
+        found.append(NodeError(str(producers[name].name), name, dict(zip(PARTS, parts, strict=True)), total, units))
     return found
 
 
@@ -102,7 +109,7 @@ def integer_values(calibrated: ir.Model, quantized: ir.Model, integers: Mapping[
         quantized: its integer form.
         integers: tensors of ``quantized`` by name.
     """
-    return _values(calibrated, _with_integers(calibrated, quantized), integers)
+    return _values(calibrated, _shared(calibrated, quantized), integers)
 
 
 def error_table(errors: Sequence[NodeError]) -> str:
@@ -115,43 +122,73 @@ def error_table(errors: Sequence[NodeError]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _with_integers(plain: ir.Model, quantized: ir.Model) -> dict[str, tuple[str, Calibration]]:
-    """By float tensor that a node computes: its integer tensor and calibration."""
-    integral = {
-        str(value.name): value
-        for node in quantized.graph
-        for value in node.outputs
-        if value.dtype in (ir.DataType.INT8, ir.DataType.INT16)
-    }
+_Shared = Mapping[str, tuple[str, Calibration | None]]
+"""By float tensor that a node computes: the tensor of the integer model, and its calibration if it holds integers."""
+
+
+def _shared(plain: ir.Model, quantized: ir.Model) -> _Shared:
+    """The tensors that both models hold, in graph order."""
+    known = {str(value.name): value for node in quantized.graph for value in node.outputs}
     dynamic = dynamic_values(plain.graph)
-    found = {}
-    for node in calibration_nodes(plain):
-        source = node.inputs[0]
-        if source is None or source not in dynamic or source.producer() is None:
+    found: dict[str, tuple[str, Calibration | None]] = {}
+    for node in plain.graph:
+        for value in node.outputs:
+            name = str(value.name)
+            if value not in dynamic or is_calibration(node):
+                continue
+            match = _integers_of(value, known)
+            if match is not None:
+                found[name] = match
+            elif name in known and known[name].dtype == value.dtype == ir.DataType.FLOAT and _fits(known[name], value):
+                found[name] = (name, None)
+    return found
+
+
+def _integers_of(value: ir.Value, known: Mapping[str, ir.Value]) -> tuple[str, Calibration] | None:
+    """The int8 or int16 form of ``value`` and its calibration."""
+    for reader in value.consumers():
+        if not is_calibration(reader) or not read_calibration(reader).scales.size:
             continue
-        keys = (f"{source.name}_quantized", f"{source.name}_calibrated_quantized")
-        key = next((key for key in keys if key in integral), "")
-        if key and read_calibration(node).scales.size:
-            found[str(source.name)] = (key, read_calibration(node))
-    order = {str(value.name): place for place, node in enumerate(plain.graph) for value in node.outputs}
+        for key in (f"{value.name}_quantized", f"{value.name}_calibrated_quantized"):
+            if key in known and known[key].dtype in (ir.DataType.INT8, ir.DataType.INT16) and _fits(known[key], value):
+                return key, read_calibration(reader)
+    return None
+
+
+def _units(quantized: ir.Model, key: str, rank: int) -> NDArray[np.float64]:
+    """Scales of the HzDequantize that makes the float tensor ``key``, spread over its channels; else infinite."""
+    value: ir.Value | None = next(found for node in quantized.graph for found in node.outputs if found.name == key)
+    order = tuple(range(rank))
+    while value is not None and (node := value.producer()) is not None:
+        if node.op_type == "Transpose":
+            permutation = node.attributes["perm"].as_ints()
+            order = tuple(permutation[axis] for axis in order)
+            value = node.inputs[0]
+        elif node.op_type == "HzDequantize":
+            scales = np.asarray(constant_of(node.inputs[1]), np.float64).reshape(-1)
+            shape = [1] * rank
+            if scales.size > 1:
+                shape[order.index(attribute(node, "axis", 1) % rank)] = scales.size
+            return scales.reshape(shape)
+        else:
+            break
+    return np.full((1,) * rank, np.inf)
+
+
+def _values(plain: ir.Model, nodes: _Shared, integers: Mapping[str, Array]) -> dict[str, Array]:
+    shapes = {str(value.name): shape_of(value) for node in plain.graph for value in node.outputs if value.name in nodes}
     return {
-        name: found[name]
-        for name in sorted(found, key=lambda name: order[name])
-        if _fits(integral[found[name][0]], name, plain)
+        name: integers[key].astype(np.float64)
+        if calibration is None
+        else _value(integers[key], calibration, shapes[name])
+        for name, (key, calibration) in nodes.items()
     }
 
 
-def _values(
-    plain: ir.Model, nodes: Mapping[str, tuple[str, Calibration]], integers: Mapping[str, Array]
-) -> dict[str, Array]:
-    shapes = {str(value.name): shape_of(value) for node in plain.graph for value in node.outputs if value.name in nodes}
-    return {name: _value(integers[key], calibration, shapes[name]) for name, (key, calibration) in nodes.items()}
-
-
-def _fits(value: ir.Value, name: str, plain: ir.Model) -> bool:
-    """Whether ``value`` has as many elements as the float tensor ``name``."""
-    tensor = next(found for node in plain.graph for found in node.outputs if found.name == name)
-    return value.shape is not None and int(np.prod(shape_of(value))) == int(np.prod(shape_of(tensor)))
+def _fits(first: ir.Value, second: ir.Value) -> bool:
+    """Whether both have as many elements."""
+    known = first.shape is not None and second.shape is not None
+    return known and int(np.prod(shape_of(first))) == int(np.prod(shape_of(second)))
 
 
 def _value(integers: Array, calibration: Calibration, shape: tuple[int, ...]) -> NDArray[np.float64]:

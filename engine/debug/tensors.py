@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.calibrate.forward import FloatSession, Kernels, to_standard
 from engine.debug.variants import dynamic_values
 from engine.errors import InferenceError
+from engine.ir import shape_of
 from engine.simulate import Session
 from engine.simulate.tensors import graph_inputs
 
@@ -53,7 +54,7 @@ def integer_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
 
 
 def fed(model: ir.Model, feed: Feed) -> dict[str, Array]:
-    """``feed`` in the types that the inputs of ``model`` have.
+    """``feed`` in the types and layouts that the inputs of ``model`` have.
 
     Raises:
         InferenceError: an input is missing.
@@ -64,8 +65,18 @@ def fed(model: ir.Model, feed: Feed) -> dict[str, Array]:
         if name not in feed:
             raise InferenceError(f"no data for the input {name!r}; there are {sorted(feed)}")
         kind = np.dtype((value.dtype or ir.DataType.FLOAT).numpy())
-        rows[name] = as_integers(feed[name], kind) if np.issubdtype(kind, np.integer) else feed[name].astype(kind)
+        array = _in_layout(np.asarray(feed[name]), shape_of(value))
+        rows[name] = as_integers(array, kind) if np.issubdtype(kind, np.integer) else array.astype(kind)
     return rows
+
+
+def _in_layout(array: Array, shape: tuple[int, ...]) -> Array:
+    """``array`` with its axes moved where a model takes NHWC for NCHW, or the other way round."""
+    if array.ndim == len(shape) == 4 and array.shape[1:] != shape[1:]:
+        for order in ((0, 2, 3, 1), (0, 3, 1, 2)):
+            if tuple(array.shape[axis] for axis in order[1:]) == shape[1:]:
+                return np.ascontiguousarray(array.transpose(order))
+    return array
 
 
 def as_integers(array: Array, kind: np.dtype[Any]) -> Array:
