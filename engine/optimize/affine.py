@@ -78,8 +78,8 @@ class FoldPadIntoConv(NodePass):
 class FoldAffineIntoPrevious(NodePass):
     """A per-channel affine operator behind a convolution changes that convolution's weight and bias.
 
-    Also through a ``Reshape`` that keeps batch and channels apart. A convolution without bias gets one, called
-    ``<convolution>_hz_bias``.
+    Also through a ``Reshape`` that keeps batch and channels apart, which takes over the operator's name. A convolution
+    without bias gets one, called ``<convolution>_hz_bias``.
     """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
@@ -106,6 +106,8 @@ class FoldAffineIntoPrevious(NodePass):
             set_constant(producer, 1, new_weight.astype(np.float32))
         _set_bias(producer, new_bias)
         absorb_next(last, node)
+        if last is not producer:
+            last.name = node.name
         return True
 
 

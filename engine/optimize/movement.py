@@ -15,6 +15,7 @@ from engine.optimize.base import (
     graph_of,
     is_standard,
     make_node,
+    sole_consumer,
     static_shape,
     substitute,
 )
@@ -23,6 +24,7 @@ from engine.optimize.base import (
 class SinkReshape(ir.passes.InPlacePass):
     """Element-wise operators on a reshaped map run on the map itself; the ``Reshape`` follows them.
 
+    It keeps the name of the first operand's where nothing else reads that one.
     As the original for Sigmoid, Swish and the four arithmetic operators (OPERATORS.md, the cases on three dimensions).
     """
 
@@ -59,10 +61,11 @@ class SinkReshape(ir.passes.InPlacePass):
         )
         for name, attr in node.attributes.items():
             moved.attributes[name] = attr
+        alone = sole_consumer(reshapes[0].outputs[0]) is node
         reshape = make_node(
             "Reshape",
             [moved.outputs[0], reshapes[0].inputs[1]],
-            name=f"{node.name}_reshape",
+            name=str(reshapes[0].name) if alone else f"{node.name}_reshape",
             output=f"{node.name}_reshaped",
             like=result,
         )

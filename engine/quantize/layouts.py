@@ -7,6 +7,10 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from engine.ir import HORIZON_DOMAIN, attribute, shape_of
+from engine.ops.float_nodes import TO_NHWC
+
+TO_NCHW = (0, 3, 1, 2)
+"""Permutation from NHWC."""
 
 CHANNELS_LAST = 3
 """Channel axis of an NHWC tensor."""
@@ -17,11 +21,14 @@ def simplify_layouts(graph: ir.Graph) -> None:
 
     Two in a row become one under the second's name, or none where they cancel. Two around an ``HzDequantize`` that
     cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes of length 1 becomes
-    part of it, since the order of elements stays.
+    part of it, since the order of elements stays; so do two around a Reshape of integers that keeps batch and channels.
+    One of a single number changes nothing.
     """
     for node in list(graph):
         if _is(node, "Transpose"):
             _merge_with_producer(graph, node)
+            if node.graph is graph and _changes_nothing(node):
+                _bypass(graph, node)
         elif _is(node, "Reshape"):
             _absorb_pixel_transpose(graph, node)
 
@@ -40,6 +47,8 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
             _bypass(graph, node)
     elif _is(producer, "Reshape") and _alone(source) and _keeps_order(node):
         _reshape_further(graph, producer, node)
+    elif _is(producer, "Reshape") and _alone(source):
+        _cancel_around_reshape(graph, node, producer)
     elif _is(producer, "HzDequantize", HORIZON_DOMAIN) and _alone(source):
         _cancel_around(graph, node, producer)
 
@@ -58,15 +67,48 @@ def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
     _bypass(graph, node)
 
 
+def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> None:
+    """NHWC to NCHW, Reshape that keeps N and C, NCHW to NHWC: on the BPU only the Reshape stays, of H and W."""
+    source = _input(reshape)
+    before = source.producer()
+    if before is None or not _is(before, "Transpose") or not _alone(source) or source.dtype == ir.DataType.FLOAT:
+        return
+    old, new = shape_of(source), shape_of(node.inputs[0])
+    outside = tuple(attribute(before, "perm")), tuple(attribute(node, "perm"))
+    if outside == (TO_NCHW, TO_NHWC) and old[:2] == new[:2]:
+        reshape.replace_input_with(0, _input(before))
+        _remove_unread(graph, before)
+        _reshape_further(graph, reshape, node)
+
+
 def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
     source = _input(node)
     producer = source.producer()
+    if producer is not None and _is(producer, "HzDequantize", HORIZON_DOMAIN) and _alone(source):
+        _drop_before_dequantize(graph, producer)
+        return
     if producer is None or not _is(producer, "Transpose") or not _alone(source):
         return
     if _keeps_order(producer):
         node.name = f"{producer.name}_reshape"
         node.replace_input_with(0, _input(producer))
         graph.remove(producer, safe=True)
+
+
+def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:
+    """A batch of single pixels, the rows of a matrix product, is dequantised as it lies and then reshaped.
+
+    A single pixel keeps its transpose (golden conversions of ``Gemm``).
+    """
+    source = _input(dequantize)
+    transpose = source.producer()
+    if transpose is None or not _is(transpose, "Transpose") or not _alone(source) or not _keeps_order(transpose):
+        return
+    if shape_of(source)[0] > 1 and tuple(attribute(transpose, "perm")) == TO_NCHW:
+        dequantize.replace_input_with(0, _input(transpose))
+        dequantize.attributes["axis"] = ir.AttrInt64("axis", CHANNELS_LAST)
+        dequantize.outputs[0].shape = _input(transpose).shape
+        graph.remove(transpose, safe=True)
 
 
 def _reshape_further(graph: ir.Graph, reshape: ir.Node, node: ir.Node) -> None:
@@ -87,6 +129,10 @@ def _keeps_order(transpose: ir.Node) -> bool:
     shape = shape_of(_input(transpose))
     moved = [axis for axis in attribute(transpose, "perm") if shape[axis] != 1]
     return moved == sorted(moved)
+
+
+def _changes_nothing(transpose: ir.Node) -> bool:
+    return _keeps_order(transpose) and shape_of(_input(transpose)) == shape_of(transpose.outputs[0])
 
 
 def _is(node: ir.Node, op_type: str, domain: str = "") -> bool:

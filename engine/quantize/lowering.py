@@ -32,10 +32,8 @@ from engine.ops.float_nodes import TO_NHWC
 from engine.ops.registry import rule_for
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
-from engine.quantize.layouts import simplify_layouts
+from engine.quantize.layouts import TO_NCHW, simplify_layouts
 from engine.terms import InputType
-
-TO_NCHW = (0, 3, 1, 2)
 
 DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
 

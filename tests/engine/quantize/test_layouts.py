@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from engine.ir import shape_of
 from engine.quantize.layouts import simplify_layouts
@@ -70,3 +71,53 @@ def test_a_transpose_that_moves_elements_stays() -> None:
     result = graph(x, moved, reshape, initializers=(shape,))
     simplify_layouts(result)
     assert [node.name for node in result] == ["moved", "r"]
+
+
+def reshape(x: ir.Value, name: str, *shape: int) -> tuple[ir.Node, ir.Value]:
+    """A ``Reshape`` of ``x`` and its constant shape."""
+    target = ir.Value(
+        name=f"{name}_shape", const_value=ir.tensor(np.array(shape)), type=ir.TensorType(ir.DataType.INT64)
+    )
+    result = ir.Value(name=name, type=x.type, shape=ir.Shape(shape))
+    return ir.node("Reshape", [x, target], outputs=[result], name=name), target
+
+
+@pytest.mark.parametrize(("channels", "left"), [(6, ["r"]), (3, ["before", "r", "after"])])
+def test_transposes_around_a_reshape_of_the_map_cancel(channels: int, left: list[str]) -> None:
+    x = value("x", (1, 4, 5, 6), INT32)
+    before = transpose(x, [0, 3, 1, 2], "before")
+    reshaped, shape = reshape(before.outputs[0], "r", 1, channels, 60 // channels, 2)
+    after = transpose(reshaped.outputs[0], [0, 2, 3, 1], "after")
+    result = graph(x, before, reshaped, after, initializers=(shape,))
+    simplify_layouts(result)
+    assert [node.name for node in result] == left
+    assert shape_of(result.outputs[0]) == (1, 60 // channels, 2, channels)
+    if left == ["r"]:
+        target = result.node(0).inputs[1]
+        assert target is not None
+        assert target.const_value is not None
+        assert target.const_value.numpy().tolist() == [1, 10, 2, 6]
+
+
+def test_a_transpose_of_one_number_disappears() -> None:
+    x, scale = value("x", (1, 1, 1, 1)), value("scale", ())
+    moved = transpose(x, [0, 2, 3, 1], "moved")
+    last = ir.node("HzQuantize", [moved.outputs[0], scale], domain="horizon", outputs=[value("y", (1, 1, 1, 1))])
+    result = graph(x, moved, last)
+    simplify_layouts(result)
+    assert [node.op_type for node in result] == ["HzQuantize"]
+
+
+@pytest.mark.parametrize(("rows", "left"), [(4, ["d", "r"]), (1, ["before", "d", "r"])])
+def test_rows_of_a_product_are_dequantised_as_they_lie(rows: int, left: list[str]) -> None:
+    x, scale = value("x", (rows, 1, 1, 10), INT32), value("scale", (10,))
+    before = transpose(x, [0, 3, 1, 2], "before")
+    dequantize = ir.node(
+        "HzDequantize", [before.outputs[0], scale], domain="horizon", outputs=[value("y", (rows, 10, 1, 1))], name="d"
+    )
+    reshaped, shape = reshape(dequantize.outputs[0], "r", rows, 10)
+    result = graph(x, before, dequantize, reshaped, initializers=(shape,))
+    simplify_layouts(result)
+    assert [node.name for node in result] == left
+    if rows > 1:
+        assert dequantize.attributes["axis"].as_int() == 3
