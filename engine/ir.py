@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
+from onnx import numpy_helper
 from onnx.external_data_helper import load_external_data_for_model
 from onnx_ir.serde import SerdeError
 
@@ -80,6 +81,7 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         proto = onnx.load(os.fspath(path), load_external_data=False)
         _check_parts(proto, path)
         load_external_data_for_model(proto, os.fspath(path.parent))
+        check_tensors(proto)
         if not proto.HasField("graph") or not proto.graph.output:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
         return ir.from_proto(proto)
@@ -106,6 +108,20 @@ def _check_parts(proto: onnx.ModelProto, path: Path) -> None:
             location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
             if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
                 raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
+
+
+def check_tensors(message: Message) -> None:
+    """Read every tensor in ``message`` once: the libraries look at the size of its data when it is used.
+
+    Raises:
+        ValueError: the data of one do not fit its shape and type.
+    """
+    for part in _parts(message):
+        if isinstance(part, onnx.TensorProto):
+            try:
+                numpy_helper.to_array(part)
+            except (LookupError, TypeError, ValueError) as error:
+                raise ValueError(f"tensor {part.name!r}: its data do not fit its shape and type: {error}") from error
 
 
 def _parts(message: Message) -> Iterator[Message]:

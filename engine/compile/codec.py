@@ -30,6 +30,7 @@ from engine.compile.records import (
     TensorRecord,
 )
 from engine.errors import ContainerError, ModelError
+from engine.ir import check_tensors
 from engine.terms import Device
 
 _INLINE_LIST = 8
@@ -274,6 +275,10 @@ def _parse_cpu_model(data: bytes | None, name: str) -> onnx.GraphProto:
         raise ContainerError(f"CPU segment {name}: its section is not an ONNX model") from error
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
         raise ContainerError(f"CPU segment {name}: refers to data outside the file")
+    try:
+        check_tensors(model)
+    except ValueError as error:
+        raise ContainerError(f"CPU segment {name}: {error}") from error
     return model.graph
 
 
