@@ -24,7 +24,14 @@ from engine.terms import InputType, Layout, NormType, SpaceAndRange
 from harness import paths
 from harness.datasets import Colour, Dataset, Images, Split, open_dataset
 from harness.metrics import Metric, open_metric
-from harness.model_sources import PackageSource, RelativePath, TorchvisionSource, package_model, torchvision_model
+from harness.model_sources import (
+    PackageSource,
+    RelativePath,
+    TorchvisionSource,
+    model_metadata,
+    package_model,
+    torchvision_model,
+)
 from harness.strict_yaml import StrictModel, load, unknown
 
 
@@ -34,6 +41,7 @@ class Task(StrEnum):
     CLASSIFICATION = "classification"
     DETECTION = "detection"
     SEGMENTATION = "segmentation"
+    RECOGNITION = "recognition"
 
 
 class ModelSource(StrictModel):
@@ -90,10 +98,17 @@ class DatasetUse(StrictModel):
 
 
 class MetricUse(StrictModel):
-    """Name and options of the metric, as :func:`harness.metrics.open_metric` takes them."""
+    """Name and options of the metric, as :func:`harness.metrics.open_metric` takes them.
+
+    Attributes:
+        name: of the metric.
+        options: of the metric.
+        metadata: options whose value is in the metadata of the ONNX file, with the key that it has there.
+    """
 
     name: str
     options: Mapping[str, Any] = Field(default_factory=dict)
+    metadata: Mapping[str, str] = Field(default_factory=dict)
 
 
 class FloatScore(StrictModel):
@@ -222,8 +237,24 @@ class ModelCard(StrictModel):
         return dataset
 
     def open_metric(self) -> Metric:
-        """The card's metric; raises ConfigError for a wrong name or option."""
-        return open_metric(self.metric.name, self.metric.options)
+        """The card's metric.
+
+        Raises:
+            ConfigError: a name or option is wrong.
+            ModelError: an option is to come from the model file, and it is absent or has no such metadata.
+        """
+        return open_metric(self.metric.name, {**self.metric.options, **self._metric_metadata()})
+
+    def _metric_metadata(self) -> dict[str, str]:
+        if not self.metric.metadata:
+            return {}
+        found = model_metadata(self.model_path())
+        missing = sorted(set(self.metric.metadata.values()) - set(found))
+        if missing:
+            raise ModelError(
+                f"model {self.name}: its file has no metadata {', '.join(missing)}; it has {', '.join(found) or 'none'}"
+            )
+        return {option: found[key] for option, key in self.metric.metadata.items()}
 
     def training_images(self, images: Images) -> Images:
         """A data set's images as the float model sees them before normalisation, as calibration data are given.

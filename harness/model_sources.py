@@ -122,6 +122,22 @@ def torchvision_model(source: TorchvisionSource) -> Path:
     return _exported(content_key(source), source.side, build)
 
 
+def model_metadata(path: Path) -> dict[str, str]:
+    """Metadata of an ONNX file, such as the characters that a recognition network tells apart.
+
+    Raises:
+        ModelError: the file is no ONNX model.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError) as error:
+        raise ModelError(f"{path}: cannot be read as an ONNX model: {error}") from error
+    return {entry.key: entry.value for entry in model.metadata_props}
+
+
 def _package_file(source: PackageSource) -> Path:
     try:
         files = metadata.files(source.distribution) or []

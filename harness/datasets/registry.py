@@ -18,6 +18,7 @@ from harness.datasets.labelled_folder import LabelledFolder
 from harness.datasets.mnist import Mnist
 from harness.datasets.scenes import Scenes
 from harness.datasets.text_lines import TextLines
+from harness.datasets.text_pages import TextPages
 from harness.datasets.torchvision_data import TorchvisionData
 from harness.strict_yaml import StrictModel, load, parse, unknown
 
@@ -32,6 +33,7 @@ ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
         "coco": Coco,
         "torchvision": TorchvisionData,
         "text_lines": TextLines,
+        "text_pages": TextPages,
     }
 )
 """Adapter by the name that cards use."""

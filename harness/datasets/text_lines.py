@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from pydantic import Field
 
-from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets
+from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets, sha256_of
 from harness.strict_yaml import StrictModel
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
-"""Characters of the lines; a line's target holds indices into it, and -1 behind its end."""
+"""Characters of the words."""
+
+SHORTEST = 4
 
 LONGEST = 12
 
@@ -27,7 +29,7 @@ class TextTarget(StrEnum):
 
     Attributes:
         DIRECTION: class 0 upright, 1 upside down; every second line is.
-        TEXT: its characters.
+        TEXT: its characters; no line is upside down.
     """
 
     DIRECTION = "direction"
@@ -56,7 +58,7 @@ class TextLines(Dataset):
     """Words of 4 to 12 letters and digits, dark on a light noisy ground, in Pillow's own font."""
 
     Options = TextLinesOptions
-    version = 1
+    version = 2
 
     def __init__(self, options: TextLinesOptions) -> None:
         self.image_format = ImageFormat(height=options.height, width=options.width, colour=Colour.RGB)
@@ -64,8 +66,7 @@ class TextLines(Dataset):
             "calibration": TextSplit("calibration", options, 0, options.calibration),
             "evaluation": TextSplit("evaluation", options, options.calibration, options.evaluation),
         }
-        probe = _draw_line(options, 0)[0]  # Pillow's font and rasteriser are part of what the images are
-        self.digest = self._digest(options, {"probe": probe.tobytes().hex()[:4096]})
+        self.digest = self._digest(options, {"probe": draw_probe()})
 
     @property
     def splits(self) -> Mapping[str, Split]:
@@ -87,20 +88,33 @@ class TextSplit(Split):
         lines = [self._first + index for index in indices]
         if self._options.target is TextTarget.DIRECTION:
             return np.array([index % 2 for index in lines], np.int64)
-        codes = np.full((len(lines), LONGEST), -1, np.int64)
-        for row, index in zip(codes, lines, strict=True):
-            text = _draw_line(self._options, index)[1]
-            row[: len(text)] = [ALPHABET.index(character) for character in text]
-        return codes
+        return [_draw_line(self._options, index)[1] for index in lines]
+
+
+def draw_word(random: np.random.RandomState) -> str:
+    """The next word of ``random``."""
+    return "".join(random.choice(list(ALPHABET), random.randint(SHORTEST, LONGEST + 1)))
+
+
+def paper(random: np.random.RandomState, height: int, width: int) -> Image.Image:
+    """A light ground with noise, RGB."""
+    ground = np.clip(random.normal(random.uniform(190, 240), 6, (height, width, 3)), 0, 255)
+    return Image.fromarray(ground.astype(np.uint8))
+
+
+def draw_probe() -> str:
+    """Digest of all characters as Pillow draws them: its font and rasteriser are part of what the images are."""
+    image = Image.new("L", (1600, 80))
+    ImageDraw.Draw(image).text((4, 4), ALPHABET, 255, ImageFont.load_default(32))
+    return sha256_of(np.asarray(image))
 
 
 @lru_cache(maxsize=2048)
 def _draw_line(options: TextLinesOptions, index: int) -> tuple[NDArray[np.uint8], str]:
     """Image, uint8 (height, width, 3), and text of line ``index``."""
     random = np.random.RandomState((options.seed * 100_003 + index) % 2**32)
-    text = "".join(random.choice(list(ALPHABET), random.randint(4, LONGEST + 1)))
-    ground = np.clip(random.normal(random.uniform(190, 240), 6, (options.height, options.width, 3)), 0, 255)
-    image = Image.fromarray(ground.astype(np.uint8))
+    text = draw_word(random)
+    image = paper(random, options.height, options.width)
     draw = ImageDraw.Draw(image)
     size = options.height * random.uniform(0.55, 0.8)
     while draw.textlength(text, ImageFont.load_default(size)) > options.width - 8:

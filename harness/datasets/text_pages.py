@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import ImageDraw, ImageFont
 from pydantic import Field
 
 from harness.datasets.base import Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets

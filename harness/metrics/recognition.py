@@ -22,11 +22,13 @@ class EditSimilarityOptions(StrictModel):
             them from the model file with ``metadata: {characters: KEY}``.
         blank: class that separates repeated characters. The others count up around it.
         space: whether one class more, behind the characters, stands for a blank space, as PaddleOCR has it.
+        strip: whether blank spaces at both ends are dropped: what networks read in margins.
     """
 
     characters: str | tuple[str, ...] = Field(min_length=1)
     blank: int = Field(default=0, ge=0)
     space: bool = True
+    strip: bool = True
 
     @property
     def alphabet(self) -> list[str]:
@@ -43,6 +45,9 @@ class EditSimilarity(Metric):
 
     The text is the best class at each step, repetitions merged and blanks dropped (greedy CTC decoding). A line with a
     NaN among its outputs scores 0. ``per_sample`` is the similarity of each line; the standard error is that of a mean.
+
+    Attributes:
+        alphabet: text of each class; the blank's is empty.
     """
 
     name = "edit_similarity"
@@ -50,7 +55,7 @@ class EditSimilarity(Metric):
 
     def __init__(self, options: EditSimilarityOptions) -> None:
         self._options = options
-        self._alphabet = options.alphabet
+        self.alphabet = options.alphabet
 
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
         """One output: class scores, shape (lines, steps, classes); targets are texts."""
@@ -58,10 +63,10 @@ class EditSimilarity(Metric):
         if not texts or len(texts) != len(targets):
             raise InferenceError(f"{self.name} needs a text for every image, and at least one image")
         shapes = [output.shape for output in outputs]
-        if len(shapes) != 1 or len(shapes[0]) != 3 or shapes[0][::2] != (len(texts), len(self._alphabet)):
+        if len(shapes) != 1 or len(shapes[0]) != 3 or shapes[0][::2] != (len(texts), len(self.alphabet)):
             raise InferenceError(
                 f"{self.name}: outputs have shapes {shapes}, the characters and the targets need "
-                f"[({len(texts)}, steps, {len(self._alphabet)})]"
+                f"[({len(texts)}, steps, {len(self.alphabet)})]"
             )
         similarities = np.array(
             [
@@ -76,4 +81,5 @@ class EditSimilarity(Metric):
         """Text of one line; ``scores`` has shape (steps, classes). Equal scores rank by class number."""
         best = scores.argmax(axis=1)
         starts = np.append(True, best[1:] != best[:-1])
-        return "".join(self._alphabet[label] for label in best[starts])
+        text = "".join(self.alphabet[label] for label in best[starts])
+        return text.strip(" ") if self._options.strip else text

@@ -22,9 +22,9 @@ class HmeanOptions(StrictModel):
     Attributes:
         threshold: pixels above it belong to text.
         box_threshold: regions whose box has a lower mean probability are dropped.
-        unclip_ratio: a box of area ``A`` and circumference ``L`` grows by ``A * unclip_ratio / L`` on each side, because
-            the network draws text shrunk by as much (Liao et al., Real-time Scene Text Detection with Differentiable
-            Binarization, section 3.4).
+        unclip_ratio: a box of area ``A`` and perimeter ``L`` grows by ``A * unclip_ratio / L`` on each side: the
+            network draws text shrunk (Liao et al., Real-time Scene Text Detection with Differentiable Binarization,
+            section 3.4).
         min_side: boxes of which a side is shorter, in pixels, before they grow are dropped.
         match_iou: overlap from which a box has found a target.
     """

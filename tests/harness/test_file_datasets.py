@@ -14,7 +14,9 @@ from PIL import Image
 from engine.errors import CalibrationDataError, ConfigError, ModelError
 from harness.datasets.files import ArrayFolder, Coco, ImageFolder
 from harness.datasets.text_lines import ALPHABET, TextLines
+from harness.datasets.text_pages import TextPages
 from harness.datasets.transformers import ReadMode, apply, parse_chain, read_image, to_uint8
+from harness.metrics.detection import box_iou
 from harness.model_sources import PackageSource, package_model
 from harness.strict_yaml import parse
 
@@ -174,9 +176,30 @@ def test_text_lines_are_the_same_every_time_and_every_second_is_upside_down() ->
     again = open_with(TextLines, evaluation=6).split("evaluation")
     np.testing.assert_array_equal(lines.images(2, 4), again.images()[2:4])
     assert sorted(set(lines.targets().tolist())) == [0, 1]
-    codes = open_with(TextLines, evaluation=3, target="text").split("evaluation").targets()
-    assert all(4 <= (row >= 0).sum() <= 12 for row in codes)
-    assert codes.max() < len(ALPHABET)
+    texts = open_with(TextLines, evaluation=3, target="text").split("evaluation").targets()
+    assert all(4 <= len(text) <= 12 and set(text) <= set(ALPHABET) for text in texts)
+
+
+def test_text_that_is_to_be_read_is_never_upside_down() -> None:
+    read = open_with(TextLines, target="text").split("evaluation").images(0, 4)
+    turned = open_with(TextLines).split("evaluation").images(0, 4)
+    np.testing.assert_array_equal(read[::2], turned[::2])
+    np.testing.assert_array_equal(read[1::2], turned[1::2, ::-1, ::-1])
+
+
+def test_pages_of_text_have_ink_in_their_boxes_only() -> None:
+    pages = open_with(TextPages, evaluation=8)
+    split, again = pages.split("evaluation"), open_with(TextPages).split("evaluation")
+    np.testing.assert_array_equal(split.images(3, 5), again.images()[3:5])
+    for image, target in zip(split.images(), split.targets(), strict=True):
+        dark = image.max(axis=2) < 120
+        assert 1 <= len(target.boxes) <= 6
+        assert not dark[target.mask == 0].any()
+        for left, top, right, bottom in target.boxes.astype(int):
+            assert dark[top:bottom, left:right].mean() > 0.05
+        apart = [box_iou(target.boxes[:1] + np.float32([-4, -4, 4, 4]), target.boxes[1:]).max(initial=0)]
+        assert max(apart) == 0
+    assert open_with(TextPages, seed=1).digest != pages.digest
 
 
 @pytest.mark.parametrize(
