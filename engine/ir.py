@@ -100,14 +100,17 @@ def _check_parts(proto: onnx.ModelProto, path: Path) -> None:
     """
     folder = os.path.join(os.path.realpath(path.parent), "")
     for part in _parts(proto):
-        for field, value in part.ListFields():
-            texts = (value,) if isinstance(value, bytes) else value if isinstance(value, Sequence) else ()
-            if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in texts):
-                raise ModelError(f"{path}: not an ONNX model: field {field.name} is not UTF-8: {value!r}")
         if isinstance(part, onnx.TensorProto):
             location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
             if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
                 raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
+            if isinstance(part.name, bytes):
+                raise ModelError(f"{path}: not an ONNX model: the name of a tensor is not UTF-8: {part.name!r}")
+            continue  # its other fields are data
+        for field, value in part.ListFields():
+            texts = (value,) if isinstance(value, bytes) else value if isinstance(value, Sequence) else ()
+            if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in texts):
+                raise ModelError(f"{path}: not an ONNX model: field {field.name} is not UTF-8: {value!r}")
 
 
 def check_tensors(message: Message) -> None:
@@ -125,8 +128,10 @@ def check_tensors(message: Message) -> None:
 
 
 def _parts(message: Message) -> Iterator[Message]:
-    """``message`` and all messages in it: graphs, nodes, tensors, attributes …"""
+    """``message`` and all messages in it but those in tensors: graphs, nodes, tensors, attributes …"""
     yield message
+    if isinstance(message, onnx.TensorProto):
+        return
     for field, value in message.ListFields():
         if field.message_type is not None:
             for part in value if isinstance(value, Sequence) else (value,):
