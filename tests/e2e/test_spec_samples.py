@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
 from engine.config import InputSpec
@@ -27,13 +28,22 @@ from engine.terms import InputType, Layout
 
 MARCH = "bayes-e"
 
-SENSITIVITY = """
+IMPORT = """
 # Import debug module
 import horizon_nn.debug as dbg
+"""
+LOGGING = """
 # Import log module
 import logging
 # When verbose=True, set log level to INFO first
 logging.getLogger().setLevel(logging.INFO)
+"""
+FILES = """
+calibrated_data='./calibration_data/',
+model_or_file='./calibrated_model.onnx',
+"""
+SENSITIVITY = f"""
+{IMPORT}{LOGGING}
 # Obtain node quantization sensitivity
 node_message = dbg.get_sensitivity_of_nodes(
 model_or_file='./calibrated_model.onnx',
@@ -45,20 +55,8 @@ data_num=None,
 verbose=True,
 interested_nodes=None)
 """
-ACC_ERROR = """
-# Import debug module
-import horizon_nn.debug as dbg
-dbg.plot_acc_error(
-save_dir='./',
-calibrated_data='./calibration_data/',
-model_or_file='./calibrated_model.onnx',
-{nodes},
-metric='cosine-similarity',
-average_mode={average})
-"""
-BY_SENSITIVITY = """
-# Import debug module
-import horizon_nn.debug as dbg
+BY_SENSITIVITY = f"""
+{IMPORT}
 # First use the quantization sensitivity sorting function to obtain node quantization sensitivity ranking in the model
 node_message = dbg.get_sensitivity_of_nodes(
 model_or_file='./calibrated_model.onnx',
@@ -71,18 +69,22 @@ interested_nodes=None)
 # node_message is a dictionary type with node names as keys
 nodes = list(node_message.keys())
 # Use nodes to specify non-quantized nodes for convenient usage
-dbg.plot_acc_error(
-save_dir='./',
-calibrated_data='./calibration_data/',
-model_or_file='./calibrated_model.onnx',
-non_quantize_node=[nodes[:1],nodes[:2]],
-metric='cosine-similarity',
-average_mode=True)
 """
-DISTRIBUTION = """
-# Import debug module
-import horizon_nn.debug as dbg
-dbg.plot_distribution(
+
+
+def acc_error(nodes: str, average: bool, before: str = IMPORT) -> str:
+    """The printed call of ``plot_acc_error``, which differs in the nodes and the mode only."""
+    return f"""
+{before}
+dbg.plot_acc_error(
+save_dir='./',{FILES}{nodes},
+metric='cosine-similarity',
+average_mode={average})
+"""
+
+
+DISTRIBUTION = f"""
+{IMPORT}dbg.plot_distribution(
 save_dir='./',
 model_or_file='./calibrated_model.onnx',
 calibrated_data='./calibration_data',
@@ -90,20 +92,16 @@ nodes_list=['317_HzCalibration', # Activation node
 '471_HzCalibration', # Weight node
 'Conv_2']) # Regular node
 """
-CHANNELWISE = """
-# Import debug module
-import horizon_nn.debug as dbg
-dbg.get_channelwise_data_distribution(
+CHANNELWISE = f"""
+{IMPORT}dbg.get_channelwise_data_distribution(
 save_dir='./',
 model_or_file='./calibrated_model.onnx',
 calibrated_data='./calibration_data',
 nodes_list=['317_HzCalibration', '471_HzCalibration'],
 axis=None)
 """
-RUNALL = """
-# Import debug module
-import horizon_nn.debug as dbg
-dbg.runall(model_or_file='calibrated_model.onnx',
+RUNALL = f"""
+{IMPORT}dbg.runall(model_or_file='calibrated_model.onnx',
 calibrated_data='calibration_data')
 """
 RUNTIME = """
@@ -139,6 +137,60 @@ if __name__ == '__main__':
     # Input data types: (FEATURE)
     outputs = sess.run_feature(output_names, feed_dict, input_offset=0)
 """
+PREPARE = """
+import skimage.io
+import numpy as np
+from horizon_tc_ui import HB_ONNXRuntime
+layout = "NCHW"  # of the original model: left to the reader, like the four steps
+def ShortSideResize(image, short_size):
+    return image[:short_size, :short_size * 2]
+def CenterCrop(image, crop_size):
+    return image[:crop_size, :crop_size]
+def RGB2BGR(image):
+    return image[..., ::-1]
+def HWC2CHW(image):
+    return image.transpose(2, 0, 1)
+# This example uses skimage; if using opencv there will be differences
+# Please note that subtract-mean and multiply-scale processing is not shown in transformers
+# mean and scale operations have been fused into the model; refer to the configuration above
+def your_custom_data_prepare_sample(image_file):
+    # skimage reads images, already in NHWC layout
+    image = skimage.img_as_float(skimage.io.imread(image_file))
+    # Proportional scale, resize shorter side to 256
+    image = ShortSideResize(image, short_size=8)
+    # CenterCrop to obtain 224x224 image
+    image = CenterCrop(image, crop_size=8)
+    # skimage read result channel order is RGB; convert to BGR order required by bgr_128
+    image = RGB2BGR(image)
+    # If the original model is NCHW input (except when input_type_rt is nv12)
+    if layout == "NCHW":
+        image = HWC2CHW(image)
+    # skimage read value range is [0.0, 1.0]; adjust to value range required by bgr
+    image = image * 255
+    # bgr_128 is bgr minus 128
+    image = image - 128
+    # bgr_128 uses int8
+    image = image.astype(np.int8)
+    return image
+sess = HB_ONNXRuntime(model_file='bgr_quantized_model.onnx')
+feed_dict = {sess.input_names[0]: your_custom_data_prepare_sample('image.png')[None]}
+assert len(sess.run_feature(sess.output_names, feed_dict, input_offset=0)) == 1
+"""
+MAIN = """
+def main():
+    sess = HB_ONNXRuntime(model_file=MODEL_PATH)
+    input_names = [input.name for input in sess.get_inputs()]
+    output_names = [output.name for output in sess.get_outputs()]
+    feed_dict = dict()
+    for input_name in input_names:
+        feed_dict[input_name] = preprocess(input_name)
+    outputs = sess.run_feature(output_names, feed_dict, input_offset=0)
+{further}
+    postprocess(outputs)
+
+if __name__ == '__main__':
+    main()
+"""
 VERIFY_FLOAT = """
 from horizon_tc_ui import HB_ONNXRuntime
 import numpy as np
@@ -155,21 +207,6 @@ def preprocess(input_name):
 def postprocess(model_output):
     # 后处理
     assert len(model_output) == 1  # left to the reader
-
-def main():
-    sess = HB_ONNXRuntime(model_file=MODEL_PATH)
-    input_names = [input.name for input in sess.get_inputs()]
-    output_names = [output.name for output in sess.get_outputs()]
-    feed_dict = dict()
-    for input_name in input_names:
-        feed_dict[input_name] = preprocess(input_name)
-
-    outputs = sess.run_feature(output_names, feed_dict, input_offset=0)
-
-    postprocess(outputs)
-
-if __name__ == '__main__':
-    main()
 """
 VERIFY_CONVERTED = """
 from horizon_tc_ui import HB_ONNXRuntime
@@ -188,21 +225,6 @@ def preprocess(input_name):
 
 def postprocess(model_output):
     assert len(model_output) == 1  # left to the reader
-
-
-def main():
-    sess = HB_ONNXRuntime(model_file=MODEL_PATH)
-    input_names = [input.name for input in sess.get_inputs()]
-    output_names = [output.name for output in sess.get_outputs()]
-    feed_dict = dict()
-    for input_name in input_names:
-        feed_dict[input_name] = preprocess(input_name)
-    outputs = sess.run_feature(output_names, feed_dict, input_offset=0)
-    outputs = sess.hb_session.run(output_names, feed_dict)
-    postprocess(outputs)
-
-if __name__ == '__main__':
-    main()
 """
 WALKTHROUGH = """
 import numpy as np
@@ -214,26 +236,17 @@ from horizon_tc_ui import HB_ONNXRuntime
 sess = HB_ONNXRuntime(model_file=FLAGS.model)
 output = sess.run([output_name], {input_name: image_data})
 """
-SAMPLES = {
+ACC_ERRORS = {
+    "quantize one": acc_error("quantize_node=['Conv_2', 'Conv_90']", False),
+    "quantize some": acc_error("quantize_node=[['Conv_2'], ['Conv_2', 'Conv_90']]", False),
+    "not one": acc_error("non_quantize_node=['Conv_2', 'Conv_90']", True),
+    "not some": acc_error("non_quantize_node=[['Conv_2'], ['Conv_2', 'Conv_90']]", False),
+    "by kind": acc_error("quantize_node=['weight','activation']", False, "import horizon_nn.debug as dbg"),
+    "by sensitivity": acc_error("non_quantize_node=[nodes[:1],nodes[:2]]", True, BY_SENSITIVITY),
+}
+SAMPLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "sensitivity": (SENSITIVITY, ()),
-    "quantize one": (
-        ACC_ERROR.format(nodes="quantize_node=['Conv_2', 'Conv_90']", average=False),
-        ("accumulated_error",),
-    ),
-    "quantize some": (
-        ACC_ERROR.format(nodes="quantize_node=[['Conv_2'], ['Conv_2', 'Conv_90']]", average=False),
-        ("accumulated_error",),
-    ),
-    "not one": (
-        ACC_ERROR.format(nodes="non_quantize_node=['Conv_2', 'Conv_90']", average=True),
-        ("accumulated_error",),
-    ),
-    "not some": (
-        ACC_ERROR.format(nodes="non_quantize_node=[['Conv_2'], ['Conv_2', 'Conv_90']]", average=False),
-        ("accumulated_error",),
-    ),
-    "by kind": (ACC_ERROR.format(nodes="quantize_node=['weight','activation']", average=False), ("accumulated_error",)),
-    "by sensitivity": (BY_SENSITIVITY, ("accumulated_error",)),
+    **{name: (text, ("accumulated_error",)) for name, text in ACC_ERRORS.items()},
     "distribution": (
         DISTRIBUTION,
         ("317_HzCalibration_distribution", "471_HzCalibration_distribution", "Conv_2_distribution"),
@@ -241,10 +254,15 @@ SAMPLES = {
     "channelwise": (CHANNELWISE, ("317_HzCalibration_channels", "471_HzCalibration_channels")),
     "runall": (RUNALL, ("ranking_weight", "curves_Accumulated_error")),
     "runtime": (RUNTIME, ()),
-    "verify float": (VERIFY_FLOAT, ()),
-    "verify converted": (VERIFY_CONVERTED, ()),
+    "prepare": (PREPARE, ()),
+    "verify float": (VERIFY_FLOAT + MAIN.format(further=""), ()),
+    "verify converted": (
+        VERIFY_CONVERTED + MAIN.format(further="    outputs = sess.hb_session.run(output_names, feed_dict)"),
+        (),
+    ),
     "walkthrough": (WALKTHROUGH, ()),
 }
+"""Text of every sample, with the pictures that it leaves."""
 
 
 def network() -> onnx.ModelProto:
@@ -280,8 +298,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "calibration_data" / "image").mkdir(parents=True)
     for index, sample in enumerate(data):
         np.save(folder / "calibration_data" / "image" / f"{index}.npy", sample[None])
-    image = InputSpec(name="image", type_train=InputType.RGB, layout_train=Layout.NCHW, type_rt=InputType.RGB)
-    for name, inputs in (("", []), ("image_", [image])):
+    rgb = InputSpec(name="image", type_train=InputType.RGB, layout_train=Layout.NCHW, type_rt=InputType.RGB)
+    bgr = InputSpec(
+        name="image",
+        type_train=InputType.BGR,
+        layout_train=Layout.NCHW,
+        type_rt=InputType.BGR,
+    )
+    Image.fromarray(np.random.default_rng(2).integers(0, 256, (8, 16, 3), np.uint8)).save(folder / "image.png")
+    for name, inputs in (("", []), ("image_", [rgb]), ("bgr_", [bgr])):
         optimized = optimize(preprocess.insert(load(folder / "source.onnx"), inputs), MARCH)
         placed = place(optimized, MARCH, PlacementOptions()).model
         statistics = collect(optimized, calibration_tensors(placed), {"image": data}, StatisticsOptions())
@@ -294,6 +319,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_sample_runs_as_printed(name: str, folder: Path) -> None:
     text, pictures = SAMPLES[name]
+    if "import skimage" in text:
+        pytest.importorskip("skimage", reason="the sample reads its image with scikit-image")
     script = folder / f"{name.replace(' ', '_')}.py"
     script.write_text(text, "utf-8")
     command = [sys.executable, "-m", "engine.compat", script.name]
