@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from harness.execution import Plan
+    from harness.results import Sweep
     from harness.suites import Suite
-    from harness.sweep import Sweep
     from harness.tasks import Preparation, Prepared
     from harness.trials import TrialResult, TrialSpec
 
@@ -208,8 +208,9 @@ def show(
     workdir: Workdir = workdirs.DEFAULT,
 ) -> None:
     """Show the last sweep of a suite, or one trial with its nodes."""
+    from harness.results import SWEEP_FILE, sweep_folder
     from harness.suites import bundled_suites
-    from harness.sweep import SWEEP_FILE, load_sweep, sweep_folder
+    from harness.sweep import load_sweep
 
     if (sweep_folder(workdir, what) / SWEEP_FILE).is_file() or what in bundled_suites():
         _show_sweep(load_sweep(workdir, what), workdir)
@@ -269,8 +270,9 @@ def find_trial(workdir: Path, name: str) -> TrialResult:
     Raises:
         ConfigError: there is none.
     """
+    from harness.results import sweep_folder
     from harness.strict_yaml import unknown
-    from harness.sweep import load_sweep, sweep_folder
+    from harness.sweep import load_sweep
     from harness.trials import TrialStore
 
     found = TrialStore(workdir / "trials").read(name) if Path(name).name == name else None
@@ -343,7 +345,7 @@ class ProgressBar:
 def _show_sweep(sweep: Sweep, workdir: Path) -> None:
     """Verdict, tables, what does not pass, where everything is."""
     from harness.gates import Verdict
-    from harness.sweep import REPORT_FILE, sweep_folder
+    from harness.results import REPORT_FILE, sweep_folder
     from harness.tables import sweep_tables
 
     console = _console()

@@ -23,8 +23,9 @@ from harness.gates import (
     save_baseline,
     updated_baseline,
 )
+from harness.results import Sweep
 from harness.suites import Suite, open_suite, suite_path
-from harness.sweep import Sweep, plan_trials, resolve_baseline, run_suite
+from harness.sweep import plan_trials, resolve_baseline, run_suite
 from harness.tasks import Bench
 from harness.trials import TrialResult, TrialSpec
 from harness.workdir import default_workdir

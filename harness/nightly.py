@@ -7,8 +7,9 @@ from pathlib import Path
 from engine.errors import ConfigError
 from harness.gates import Verdict
 from harness.mlflow_store import LAST_GOOD, promote
+from harness.results import Sweep
 from harness.suites import Suite
-from harness.sweep import Sweep, find_baseline, resolve_baseline
+from harness.sweep import find_baseline, resolve_baseline
 
 EXIT_NO_RECORD = 14
 

@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 from harness import paths
 from harness.fragments import as_yaml
 from harness.gates import Verdict, read_baseline
-from harness.sweep import Sweep, pareto, sweep_folder
+from harness.results import Sweep, pareto, sweep_folder
 from harness.trials import NODES_FILE, TrialResult, TrialStore, read_nodes
 
 TEMPLATE = "sweep.html.j2"

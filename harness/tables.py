@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.gates import Verdict, paired_p_value
-from harness.sweep import Sweep, pareto
+from harness.results import Sweep, pareto
 from harness.trials import NodeRow, TrialResult, TrialSpec, TrialStore
 
 _COLOURS = {

@@ -10,9 +10,10 @@ import pytest
 
 from harness.engines import HB_MAPPER
 from harness.execution import Plan, serial
+from harness.results import Sweep, trial_rows
 from harness.strict_yaml import parse
 from harness.suites import Engine, Suite
-from harness.sweep import Sweep, run_suite, trial_rows
+from harness.sweep import run_suite
 from harness.tasks import Bench
 from harness.trials import Symptom, TrialResult
 

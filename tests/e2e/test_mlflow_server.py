@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from harness.execution import Plan, processes
+from harness.results import Sweep
 from harness.strict_yaml import parse
 from harness.suites import Suite
-from harness.sweep import Sweep, run_suite
+from harness.sweep import run_suite
 from harness.sync import pending, replay
 from harness.tasks import Bench
 from tests.e2e.postgres import free_port, postgres

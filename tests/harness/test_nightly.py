@@ -12,9 +12,10 @@ from harness.execution import Plan, serial
 from harness.gates import Verdict
 from harness.mlflow_store import LAST_GOOD
 from harness.nightly import exit_code, last_good, promote_if_good
+from harness.results import Sweep
 from harness.strict_yaml import parse
 from harness.suites import Suite
-from harness.sweep import Sweep, resolve_baseline, run_suite
+from harness.sweep import resolve_baseline, run_suite
 from harness.tasks import Bench
 from harness.trials import Outcome
 from tests.harness import fakes

@@ -20,9 +20,9 @@ from engine.config import CalibrationParameters, InputParameters, ModelParameter
 from harness.fragments import fragment
 from harness.gates import judge_sweep, save_baseline, updated_baseline
 from harness.report import render
+from harness.results import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
 from harness.strict_yaml import parse
 from harness.suites import Suite
-from harness.sweep import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
 from harness.sync import SharedSeconds
 from harness.tables import comparison_table, node_table, sweep_tables, trial_table
 from harness.trials import Outcome, TrialStore, UnmetRequest
