@@ -7,6 +7,7 @@ Cosines get tolerances that cover draws. ``kl`` chooses really different thresho
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ EVALUATION_SAMPLES = 1000
 LOSS = 0.01
 
 
-def make_suite(models: Sequence[str]) -> Suite:
+def make_suite(models: Sequence[str], first_seed: int = 0) -> Suite:
     """``models`` with ``max`` and ``kl``, for one baseline and :data:`SEEDS` other draws of calibration images."""
     content = {
         "name": "gate_power",
@@ -34,7 +35,10 @@ def make_suite(models: Sequence[str]) -> Suite:
         "models": list(models),
         "calibration_samples": 100,
         "evaluation_samples": EVALUATION_SAMPLES,
-        "sweep": {"calibration_type": ["max", "kl"], "calibration_seed": list(range(SEEDS + 1))},
+        "sweep": {
+            "calibration_type": ["max", "kl"],
+            "calibration_seed": list(range(first_seed, first_seed + SEEDS + 1)),
+        },
         "gates": {"tolerances": {"cosine": 0.001, "cosine_min": 0.01}},
     }
     return parse(content, Suite, "gate_power")
@@ -81,7 +85,9 @@ def _unseeded(result: TrialResult) -> TrialResult:
 
 
 def main() -> None:
-    suite = make_suite(["mnist_lenet", "mnist_resnet8", "mnist_mobilenet"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first-seed", type=int, default=0, help="of the baseline's draw; the others follow")
+    suite = make_suite(["mnist_lenet", "mnist_resnet8", "mnist_mobilenet"], parser.parse_args().first_seed)
     with TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         for draws in run(suite, bench):
