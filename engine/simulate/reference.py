@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN, constant_of
+from engine.ops.composite import expand_composites
 from engine.ops.custom import CustomNode, is_custom
-from engine.ops.registry import operator, read_attributes
+from engine.ops.registry import OPERATORS, operator, read_attributes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs, join_samples, split_samples
 
 Array = NDArray[Any]
@@ -92,11 +93,14 @@ def _compute(node: ir.Node, function: NodeFunction, inputs: Sequence[Array | Non
 def sorted_copy(model: ir.Model) -> ir.Model:
     """``model`` with every node after what it reads; the given one is left alone.
 
+    Composites that the CPU computes in float, such as ``HzRsqrt`` where the march has no table for it, are replaced by
+    the nodes that they stand for.
+
     Raises:
         ModelError: the graph has a cycle, or a tensor that nothing writes.
     """
     try:
-        copy = model.clone()
+        copy = expand_composites(model, keep=OPERATORS)
         copy.graph.sort()
     except (ValueError, RuntimeError) as error:
         raise ModelError(
