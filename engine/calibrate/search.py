@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,18 +23,25 @@ from engine.calibrate.thresholds import apply_thresholds, calibrate, unsigned_of
 from engine.ir import before_calibration, calibration_nodes
 from engine.terms import CalibrationType
 
+Arrays = Mapping[str, NDArray[Any]]
+Losses = NDArray[np.float64]
+
 logger = logging.getLogger(__name__)
 
 PERCENTILE = 0.99995
 """The ``max_percentile`` that searches try, besides 1.0."""
 
-MAX_SAMPLES = 64
+MAX_SAMPLES = 32
 """Samples, evenly spread, on which the search for one method compares the candidates."""
 
-EARLY_SAMPLES = 8
-"""Samples after which candidates go whose outputs are :data:`HOPELESS` times as far from the float ones as the best."""
+BLOCK = 8
+"""Samples after which, each time, candidates go that :func:`_contenders` gives up."""
 
 HOPELESS = 1.5
+"""Candidates go whose outputs are so many times as far from the float ones as the best candidate's,"""
+
+SURELY_WORSE = 3.0
+"""or whose mean distance to the best is more than so many standard errors of the samples' differences."""
 
 SENSITIVE = 0.999
 """Nodes of less similarity take the best of several methods."""
@@ -94,33 +101,79 @@ class ModelwiseSearch(Search):
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
-        expected = FloatSession(subject.optimized, threads=subject.threads)
-        models = {
-            candidate: calibrate(subject.placed, subject.statistics, candidate)
-            for candidate in self.candidates(options)
-        }
-        sessions = {candidate: FloatSession(model, threads=subject.threads) for candidate, model in models.items()}
-        totals = dict.fromkeys(models, 0.0)
-        total = len(subject.data)
-        indices = sorted({round(index) for index in np.linspace(0, total - 1, min(total, MAX_SAMPLES))})
-        # Each sample of the first few stands for a stretch of the data, so that hopeless candidates go early.
-        early = indices[:: max(1, len(indices) // EARLY_SAMPLES)]
-        for count, index in enumerate([*early, *(index for index in indices if index not in set(early))], 1):
-            feed = subject.data.read(index, index + 1)
-            wanted = expected.run(feed)
-            for candidate in totals:
-                totals[candidate] += similarity(sessions[candidate].run(feed), wanted)
-            if count == len(early):
-                least = min(count - value for value in totals.values())
-                totals = {key: value for key, value in totals.items() if count - value <= HOPELESS * least}
-        scores = {candidate: value / len(indices) for candidate, value in totals.items()}
-        best = max(scores, key=lambda candidate: scores[candidate])
-        for candidate, score in scores.items():
-            logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, score)
+        field = _race(subject, self.candidates(options))
+        best = min(field, key=lambda candidate: field[candidate].loss)
+        for candidate, runner in field.items():
+            logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, 1 - runner.loss)
         logger.info("Select %s method.", best.log_name)
         if best.per_channel:
             logger.info("Perchannel quantization is enabled.")
-        return models[best]
+        return field[best].model
+
+
+class _Runner:
+    """A candidate in :func:`_race`.
+
+    Attributes:
+        model: calibrated.
+        losses: one less the cosine similarity to the float outputs, per sample so far.
+    """
+
+    def __init__(self, subject: Subject, candidate: CalibrationOptions) -> None:
+        self.model = calibrate(subject.placed, subject.statistics, candidate)
+        self.losses = np.empty(0)
+        self._session = FloatSession(self.model, threads=subject.threads, max_batch=1)
+
+    @property
+    def loss(self) -> float:
+        """Mean over the samples so far."""
+        return float(self.losses.mean())
+
+    def run(self, feeds: Sequence[Arrays], wanted: Sequence[Arrays]) -> None:
+        """Take in samples and the float model's outputs for them."""
+        found = [1 - similarity(self._session.run(feed), other) for feed, other in zip(feeds, wanted, strict=True)]
+        self.losses = np.append(self.losses, found)
+
+
+def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
+    """The candidates that were never given up; those per channel enter if they were not given up per tensor."""
+    expected = FloatSession(subject.optimized, threads=subject.threads, max_batch=1)
+    field = {candidate: _Runner(subject, candidate) for candidate in candidates if not candidate.per_channel}
+    indices = _spread_out(len(subject.data), MAX_SAMPLES)
+    # Session after session, not sample after sample: the threads of one spin for a while before they leave the CPU.
+    for start in range(0, len(indices), BLOCK):
+        feeds = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
+        wanted = [expected.run(feed) for feed in feeds]
+        for runner in field.values():
+            runner.run(feeds, wanted)
+        if start == 0:
+            per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in _contenders(field)]
+            entering = {candidate: _Runner(subject, candidate) for candidate in per_channel if candidate in candidates}
+            for runner in entering.values():
+                runner.run(feeds, wanted)
+            field |= entering
+        field = {candidate: field[candidate] for candidate in _contenders(field)}
+    return field
+
+
+def _spread_out(total: int, count: int) -> list[int]:
+    """Up to ``count`` of ``total`` indices, evenly spread; so are, roughly, the first few of them."""
+    indices = sorted({round(index) for index in np.linspace(0, total - 1, min(total, count))})
+    return [index for start in (0, 2, 1, 3) for index in indices[start::4]]
+
+
+def _contenders(field: Mapping[CalibrationOptions, _Runner]) -> list[CalibrationOptions]:
+    """The candidates that may yet turn out best, in the same order: see :data:`HOPELESS` and :data:`SURELY_WORSE`."""
+    best = min(field.values(), key=lambda runner: runner.loss)
+    if best.losses.size < BLOCK:
+        return list(field)
+    return [candidate for candidate, runner in field.items() if runner is best or _is_close(runner.losses, best.losses)]
+
+
+def _is_close(losses: Losses, best: Losses) -> bool:
+    behind = losses - best
+    error = behind.std(ddof=1) / np.sqrt(behind.size)
+    return bool(losses.mean() <= HOPELESS * best.mean() and behind.mean() <= SURELY_WORSE * error)
 
 
 class LayerwiseSearch(Search):

@@ -199,3 +199,29 @@ def test_symbolic_batch_keeps_static_shapes_elsewhere() -> None:
     assert symbolic is not None
     assert [str(dim) for dim in symbolic.graph.inputs[0].shape or ()] == ["batch", "3", "6", "5"]
     assert isinstance(residual().graph.inputs[0].shape, ir.Shape)
+
+
+@pytest.mark.parametrize("scale", [1.1754944e-38 / 127, 1e-3, 0.37, 3.4028235e38 / 127])
+@pytest.mark.parametrize("qtype", ["int8", "uint8"])
+@pytest.mark.parametrize("kernels", list(Kernels))
+def test_quantize_linear_is_the_quantisation_in_steps(scale: float, qtype: str, kernels: Kernels) -> None:
+    model = identity((1, 2, 5, 4), 11)
+    add_calibration(model, "t", qtype=qtype, thresholds=[scale], scales=[scale])
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 4)).astype(np.float32) * np.float32(min(100 * scale, 1e30))
+    x[0, 0, 0] = [0.0, np.inf, 3.4028235e38, 0.5 * scale]
+    (y,) = FloatSession(model, kernels=kernels).run({"x": x}).values()
+    values = np.asarray([scale], np.float32)
+    wanted = Calibration(thresholds=values, scales=values, qtype=qtype, switch="ON")
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(-y, fake_quantize(np.abs(x), wanted))
+    assert not {"QuantizeLinear", "DequantizeLinear"} & {node.op_type for node in to_standard(model).graph}
+
+
+def test_pairs_of_quantize_linear_stay_float_kernels() -> None:
+    model = residual()
+    for name in ("x", "w0", "c0", "r0", "a"):
+        scales = [0.01, 0.02, 0.03, 0.04] if name == "w0" else [0.02]
+        add_calibration(model, name, thresholds=scales, scales=scales)
+    x = samples(3)
+    steps, linear = FloatSession(to_standard(model)), FloatSession(model)
+    np.testing.assert_array_equal(linear.run({"x": x})["y"], steps.run({"x": x})["y"])
