@@ -182,6 +182,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 UNLIMITED if thrifty else latency.map_bytes,
                 strips=latency.strips,
                 tables_through_ddr=latency.tables_through_ddr,
+                pools_through_ddr=latency.pools_through_ddr,
                 skips_whole=latency.skips_whole,
             )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, LayerKind
-from engine.compile.memory import IMAGE_CHANNELS, Overlap, ddr_bytes, in_strips, strip_columns
+from engine.compile.memory import IMAGE_CHANNELS, Overlap, as_map, ddr_bytes, in_strips, is_unpadded_pool, strip_columns
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.march.latency import Alignment, Fitted, Latency, RowPadding
@@ -158,14 +158,15 @@ def _arranging_ns(schedule: Schedule, fitted: Fitted) -> Iterator[float]:
 
 def _rows(shape: Sequence[int]) -> int:
     """Rows of all channels (NHWC)."""
-    return shape[0] * shape[1] * shape[3] if len(shape) == 4 else shape[-1]
+    laid = as_map(shape)
+    return laid[0] * laid[1] * laid[3] if len(laid) == 4 else laid[-1]
 
 
 def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]:
     """``shape`` (NHWC) as the hardware computes it; other ranks are left alone."""
     if len(shape) != 4:
         return tuple(shape)
-    batch, height, width, channels = shape
+    batch, height, width, channels = as_map(shape)
     rows, pixels = round_up(height, alignment.height), round_up(width, alignment.width)
     if height == width == 1:
         rows, pixels = alignment.single_pixel
@@ -207,7 +208,7 @@ def _aligned_macs(layer: Layer, alignment: Alignment) -> float:
     """Multiply-accumulates including those on padding."""
     if len(layer.output_shape) != 4:
         return layer.macs
-    _, height, width, channels = aligned_shape(layer.output_shape, alignment)
+    batch, height, width, channels = aligned_shape(layer.output_shape, alignment)
     per_group = layer.input_shapes[0][-1] // layer.group
     if layer.kind is LayerKind.GROUPED:
         per_group = max(per_group, _GROUP_LANES)
@@ -215,7 +216,7 @@ def _aligned_macs(layer: Layer, alignment: Alignment) -> float:
     window = layer.kernel[0] * layer.kernel[1]
     if layer.kind is LayerKind.TRANSPOSED:
         window = -(-window // (layer.strides[0] * layer.strides[1]))
-    return layer.output_shape[0] * height * width * channels * depth * window
+    return batch * height * width * channels * depth * window
 
 
 def _type_factor(layer: Layer, fitted: Fitted) -> float:
@@ -246,7 +247,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
                 straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency))
                 detour += _round_trip(schedule, name)
                 loaded.add((name, None))
-            elif name in at_hand and home[name] == group and not _is_table(layer, latency):
+            elif name in at_hand and home[name] == group and not _takes_from_ddr(layer, producers[name], latency):
                 at_hand.discard(name)  # its first reader takes it row by row
             elif name in spilled and (name, group) not in loaded:
                 detour += Traffic(loaded=_spilled_bytes(producers[name], shape, columns.get(name), latency))
@@ -294,6 +295,11 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
 def _is_table(layer: Layer, latency: Latency) -> bool:
     """Whether the layer is looked up on the way through DDR."""
     return latency.tables_through_ddr and layer.kind is LayerKind.LUT
+
+
+def _takes_from_ddr(layer: Layer, producer: Layer, latency: Latency) -> bool:
+    """Whether ``layer`` reads what ``producer`` computes from DDR though both run in one group."""
+    return _is_table(layer, latency) or (latency.pools_through_ddr and is_unpadded_pool(producer))
 
 
 def _is_dense(layer: Layer, latency: Latency) -> bool:

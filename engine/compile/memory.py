@@ -19,6 +19,7 @@ _ROWS = 8
 """Rows of every map that layers fused row by row hold at a time; cancels out against the fitted ``group_bytes``."""
 
 _ACCUMULATOR_BITS = 32
+_BATCH_PIXELS = 64
 
 IMAGE_CHANNELS = 4
 """Maps with at most so many channels are images, whose channels are not padded in DDR."""
@@ -46,6 +47,7 @@ class Memory:
         overlap: what of the traffic goes on while layers compute.
         strips: column strips of layers with wide int32 results; none: rows of any width run whole.
         tables_through_ddr: whether what a table is applied to passes through DDR.
+        pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
     """
 
@@ -57,6 +59,7 @@ class Memory:
     overlap: Overlap = Overlap.ALL
     strips: Strips | None = None
     tables_through_ddr: bool = False
+    pools_through_ddr: bool = False
     skips_whole: bool = False
 
 
@@ -210,11 +213,21 @@ def _must_leave(
     readers: Sequence[int],
     memory: Memory,
 ) -> bool:
-    """Whether a reader of the layer's output takes it from DDR: a table, or a group that runs in column strips."""
+    """Whether the layer's output goes through DDR in any case: from some pools, to tables and to column strips."""
     if memory.tables_through_ddr and any(layers[reader].kind is LayerKind.LUT for reader in readers):
+        return True
+    if memory.pools_through_ddr and is_unpadded_pool(layers[position]) and readers:
         return True
     others = {group_of[reader] for reader in readers} - {group_of[position]}
     return any(in_strips(layers[groups[other][-1]], memory.strips) for other in others)
+
+
+def is_unpadded_pool(layer: Layer) -> bool:
+    """Whether windows of a pool overlap, stride and need no padding."""
+    if layer.kind is not LayerKind.POOL or layer.kernel[0] <= layer.strides[0]:
+        return False
+    fitting = (layer.input_shapes[0][1] - layer.kernel[0]) // layer.strides[0] + 1
+    return layer.strides[0] > 1 and layer.output_shape[1] == fitting
 
 
 def relaid_bytes(
@@ -240,14 +253,23 @@ def _row_bytes(layer: Layer) -> dict[str, int]:
 
 
 def _first_rows(shape: Sequence[int]) -> tuple[int, ...]:
-    return (*shape[:1], min(shape[1], _ROWS), *shape[2:]) if len(shape) == 4 else tuple(shape)
+    laid = as_map(shape)
+    return (*laid[:1], min(laid[1], _ROWS), *laid[2:]) if len(laid) == 4 else laid
+
+
+def as_map(shape: Sequence[int]) -> tuple[int, ...]:
+    """``shape`` (NHWC) as it is laid out: the single pixels of a batch are those of one map, up to 64 in a row."""
+    if len(shape) != 4 or shape[0] == 1 or shape[1:3] != (1, 1):
+        return tuple(shape)
+    width = next(width for width in range(min(shape[0], _BATCH_PIXELS), 0, -1) if shape[0] % width == 0)
+    return 1, shape[0] // width, width, shape[3]
 
 
 def activation_bytes(shape: Sequence[int], bits: int, row: int = 8) -> int:
     """Bytes of a feature map on the chip: rows padded to multiples of ``row`` pixels, channels to 8 (NHWC)."""
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
-    batch, height, width, channels = shape
+    batch, height, width, channels = as_map(shape)
     return batch * height * round_up(width, row) * round_up(channels, 8) * bits // 8
 
 
@@ -255,7 +277,7 @@ def ddr_bytes(shape: Sequence[int], bits: int, padding: RowPadding) -> int:
     """Bytes of a tensor in DDR: rows padded to blocks of pixels (NHWC)."""
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
-    batch, height, width, channels = shape
+    batch, height, width, channels = as_map(shape)
     padded = round_up(channels, padding.channels) if channels > IMAGE_CHANNELS else channels
     return batch * height * row_width(width, padding) * padded * bits // 8
 

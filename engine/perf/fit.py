@@ -1,12 +1,13 @@
 """Fit the performance model to measured compilations and tabulate its errors.
 
-Run as ``python -m engine.perf.fit CORPUS [--write] [--validate]``. ``CORPUS`` is a ``latency.jsonl`` file; the default
-is ``latency/latency.jsonl`` under the folder that ``PTQLAB_REFERENCE`` names. Prints the error table; ``--write`` puts
-the constants into the march's data file, ``--validate`` adds the errors on rows left out of the fit.
+Run as ``python -m engine.perf.fit CORPUS [--write] [--validate] [--document FILE]``. ``CORPUS`` is a ``latency.jsonl``
+file; the default is ``latency/latency.jsonl`` under the folder that ``PTQLAB_REFERENCE`` names. Prints the error table;
+``--write`` puts the constants into the march's data file, ``--validate`` adds the errors on rows left out of the fit,
+``--document`` puts the tables into a Markdown file.
 
 Two steps per march: the memory sizes are those of a grid that reproduce the measured DDR traffic best; the constants
 of :class:`~engine.march.latency.Fitted` minimise a robust loss of ``log(estimated / measured)`` of latencies and, with
-less weight, of computing times. No row enters the model by itself: about 16 constants stand against some 170 rows per
+less weight, of computing times. No row enters the model by itself: about 20 constants stand against some 170 rows per
 march.
 """
 
@@ -278,7 +279,7 @@ def report(cases: Sequence[Case], total: int, latency: Latency) -> str:
     lines.append("networks:")
     lines += [_network_line(case, latency) for case in judged if case.row.kind == "net"]
     worst = sorted(at_o2, key=lambda case: -errors_of([case], latency).latency[0])[:10]
-    lines += ["worst ten:", *(_network_line(case, latency) for case in worst)]
+    lines += ["worst ten:", *(_worst_line(case, latency) for case in worst)]
     return "\n".join(lines)
 
 
@@ -317,32 +318,69 @@ def _network_line(case: Case, latency: Latency) -> str:
     )
 
 
+def _worst_line(case: Case, latency: Latency) -> str:
+    """A row, with its computing time: an error in that is one of a rate, any other is one of overlap or planning."""
+    measured, estimated = case.row.compute_us, case.working_us(latency)
+    return f"{_network_line(case, latency)}; computing {measured:.0f} us, estimated {estimated:.0f}"
+
+
+_BEGIN, _END = "<!-- fit: begin -->", "<!-- fit: end -->"
+
+
+def document(path: Path, reports: Sequence[str]) -> None:
+    """Put the error tables between the marks of a Markdown file.
+
+    Raises:
+        ConfigError: the file cannot be read or has no marks.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ConfigError(f"{path}: has no lines {_BEGIN!r} and {_END!r} to put the tables between")
+    tables = "\n\n".join(f"```text\n{report.strip()}\n```" for report in reports)
+    write_atomically(path, f"{before}{_BEGIN}\n{tables}\n{_END}{after}".encode())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit all marches; see the module's text."""
     parser = argparse.ArgumentParser(prog="python -m engine.perf.fit", description=__doc__.splitlines()[0])
     parser.add_argument("corpus", nargs="?", type=Path, help="latency.jsonl")
     parser.add_argument("--write", action="store_true", help="put the fitted constants into the march's data file")
     parser.add_argument("--validate", action="store_true", help="also cross-validate (takes minutes)")
+    parser.add_argument("--document", type=Path, help="Markdown file to put the tables into")
     options = parser.parse_args(arguments)
     try:
-        rows = read_rows(options.corpus or _default_corpus())
+        reports = _fit_all(read_rows(options.corpus or _default_corpus()), options.write, options.validate)
+        if options.document:
+            document(options.document, reports)
     except PtqlabError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    return 0
+
+
+def _fit_all(rows: Sequence[Row], write: bool, validate: bool) -> list[str]:
+    """Fit every march, print its tables, write its data if wanted; the tables."""
+    reports = []
     for march in marches():
         of_march = [row for row in rows if row.march == march]
         networks = networks_of(of_march, load_latency(march))
         latency = fit(networks, load_latency(march))
         cases = cases_of(networks, latency)
-        at_o2 = _where(cases, optimize_level="O2")
-        sys.stdout.write(f"\n== {march}: {report(cases, len(of_march), latency)}\n")
-        if options.validate:
-            sys.stdout.write(validation_report(cross_validated(networks, latency)))
-        if options.write:
-            accuracy = accuracy_of(counted(at_o2), latency)
-            fitted = latency.model_copy(update={"accuracy": accuracy})
-            write_atomically(data_file(march), _to_yaml(fitted).encode())
-    return 0
+        text = f"{march}: {report(cases, len(of_march), latency)}\n"
+        if validate:
+            text += validation_report(cross_validated(networks, latency))
+        sys.stdout.write(f"\n== {text}")
+        sys.stdout.flush()
+        reports.append(text)
+        if write:
+            accuracy = accuracy_of(counted(_where(cases, optimize_level="O2")), latency)
+            write_atomically(data_file(march), _to_yaml(latency.model_copy(update={"accuracy": accuracy})).encode())
+    return reports
 
 
 def _default_corpus() -> Path:

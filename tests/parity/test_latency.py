@@ -62,9 +62,10 @@ def sampled(rows: tuple[Row, ...]) -> Iterator[Row]:
 
 @pytest.mark.parametrize("march", ["bayes-e", "bayes", "bernoulli2"])
 def test_o2_is_predicted_as_well_as_documented(errors: dict[str, np.ndarray], march: str) -> None:
-    """Bounds a little above the figures of ``docs/performance_model.md``, for this is a part of the rows."""
+    """The bars of all rows, tried on a part of them that the converter makes seconds of."""
     latency, traffic = errors[march].T
     assert len(latency) > 30
-    assert np.median(latency) < 0.10
-    assert np.quantile(latency, 0.9) < 0.33
-    assert np.median(traffic) < 0.02
+    assert np.median(latency) <= 0.08
+    assert np.quantile(latency, 0.9) <= 0.25
+    assert np.median(traffic) <= 0.02
+    assert np.quantile(traffic, 0.9) <= 0.10

@@ -189,6 +189,7 @@ class Latency(Data):
         weight_block: padding of packed weights.
         weight_load: what of weights and parameters is loaded otherwise than packed.
         tables_through_ddr: whether a table is looked up on the way through DDR, for want of a unit on the chip.
+        pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
         strips: column strips of wide int32 results; none where rows of any width run whole.
         input_row: rows of a subgraph's inputs in DDR.
@@ -206,6 +207,7 @@ class Latency(Data):
     weight_block: WeightBlock
     weight_load: WeightLoad = WeightLoad()
     tables_through_ddr: bool = False
+    pools_through_ddr: bool = False
     skips_whole: bool = False
     strips: Strips | None = None
     input_row: RowPadding
