@@ -35,3 +35,7 @@ class ContainerError(PtqlabError):
 
 class InferenceError(PtqlabError):
     """A session was fed inputs of the wrong name, shape or type."""
+
+
+class OutputError(PtqlabError, OSError):
+    """A result cannot be written: names the file and why."""

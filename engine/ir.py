@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from onnx import numpy_helper
 from onnx.external_data_helper import load_external_data_for_model
 from onnx_ir.serde import SerdeError
 
-from engine.errors import ModelError
+from engine.errors import ModelError, OutputError
 
 HORIZON_DOMAIN = "horizon"
 """ONNX domain of the quantised operators, ``HzCalibration`` and the float operators that patterns collapse to."""
@@ -139,18 +140,30 @@ def _parts(message: Message) -> Iterator[Message]:
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
-    """Write ``data`` to a temporary name beside ``path`` and rename, so that no half-written file is ever seen."""
+    """Write ``data`` to a temporary name beside ``path`` and rename, so that no half-written file is ever seen.
+
+    Raises:
+        OutputError: the file, or a folder above it, cannot be made or written.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as stream:
             stream.write(data)
         temporary.replace(path)
+    except OSError as error:
+        _discard(temporary)
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        _discard(temporary)
         raise
     return path
+
+
+def _discard(temporary: Path) -> None:
+    with contextlib.suppress(OSError):
+        temporary.unlink()
 
 
 def save_model(model: ir.Model, path: str | os.PathLike[str]) -> Path:

@@ -254,6 +254,25 @@ def test_debug_mode_keeps_what_the_model_is_fed_with(folder: Path) -> None:
     np.testing.assert_array_equal(kept.ravel(), np.fromfile(folder / "data" / "0.bin", np.float32))
 
 
+@pytest.mark.parametrize("working_dir", ["m.onnx", "m.onnx/below", "/proc/no/folder", "/dev/null"])
+def test_results_that_cannot_be_written(folder: Path, working_dir: str) -> None:
+    before = (folder / "m.onnx").read_bytes()
+    result = run(folder, {f"{MODEL}.working_dir": working_dir})
+    assert_refused(folder, result, "cannot be written: ")
+    assert (folder / "m.onnx").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "key", [f"{MODEL}.working_dir", f"{MODEL}.output_model_file_prefix", f"{CALIBRATION}.cal_data_dir"]
+)
+@pytest.mark.parametrize("text", ["a" * 300, "a\0b", "\ud800"], ids=["long", "NUL", "surrogate"])
+def test_paths_that_no_file_system_takes(folder: Path, key: str, text: str) -> None:
+    result = run(folder, {key: text})
+    assert_refused(
+        folder, result, "is too long for a path" if len(text) > 10 else "holds a character that no path can hold"
+    )
+
+
 def test_absent_configuration(folder: Path) -> None:
     result = CliRunner().invoke(app, ["makertbin", "--model-type", "onnx", "--config", "absent.yaml"])
     assert result.exit_code == 2
