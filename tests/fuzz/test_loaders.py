@@ -45,3 +45,11 @@ def test_a_sealed_container_is_itself() -> None:
     assert sealed(container) == container
     damaged = container[:-64] + b"\x01" + container[-63:]
     assert sealed(damaged) not in (container, damaged)
+
+
+def test_a_schedule_of_another_graph(tmp_path: Path) -> None:
+    """Kernels without a shape, behind digests that are right."""
+    (container, *_) = LOADERS["bin"].seeds
+    forged = container.replace(b"kernel_shape", b"kernel_shapE")
+    assert forged != container
+    assert not LOADERS["bin"].accepts(forged, tmp_path / "folder")

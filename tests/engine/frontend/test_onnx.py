@@ -181,3 +181,27 @@ def test_names_must_be_text(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "m.onnx").write_bytes(GOOD.replace(text, b"\xff" * len(text)))
     with pytest.raises(ModelError, match="is not UTF-8"):
         load(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "attributes"),
+    [([], ["c"], {}), (["x"], [], {}), ([""], ["c"], {}), (["x"], ["c"], {"thresholds": ["a", "b"]})],
+)
+def test_damaged_calibration_nodes(
+    tmp_path: Path, inputs: list[str], outputs: list[str], attributes: dict[str, list[str]]
+) -> None:
+    model = convolution()
+    model.opset_import.append(helper.make_opsetid("horizon", 1))
+    node = helper.make_node("HzCalibration", inputs, outputs, "calibration", domain="horizon", **attributes)
+    model.graph.node.insert(0, node)
+    with pytest.raises(ModelError, match=r"HzCalibration has no input or no output|has an attribute of a wrong type"):
+        load(saved(model, tmp_path))
+
+
+@pytest.mark.parametrize("change", [-4, -1, 1, 4])
+def test_data_must_fit_the_shape(tmp_path: Path, change: int) -> None:
+    model = convolution()
+    data = model.graph.initializer[0].raw_data
+    model.graph.initializer[0].raw_data = data[:change] if change < 0 else data + data[:change]
+    with pytest.raises(ModelError, match="tensor 'w': its data do not fit its shape and type"):
+        load(saved(model, tmp_path))
