@@ -58,7 +58,7 @@ def _is_tensor(attribute: ir.Attr | None) -> TypeGuard[ir.Attr]:
     return attribute is not None and attribute.type is ir.AttributeType.TENSOR
 
 
-def _as_float32(tensor: ir.TensorProtocol) -> ir.Tensor:
+def _as_float32(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     array = np.asarray(tensor.numpy())
     wide = array.astype(np.float64)
     bounded = np.where(np.isinf(wide), wide, np.clip(wide, -_LARGEST, _LARGEST))

@@ -73,7 +73,7 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> 
     before = source.producer()
     if before is None or not _is(before, "Transpose") or not _alone(source) or source.dtype == ir.DataType.FLOAT:
         return
-    old, new = shape_of(source), shape_of(node.inputs[0])
+    old, new = shape_of(source), shape_of(_input(node))
     outside = tuple(attribute(before, "perm")), tuple(attribute(node, "perm"))
     if outside == (TO_NCHW, TO_NHWC) and old[:2] == new[:2]:
         reshape.replace_input_with(0, _input(before))
