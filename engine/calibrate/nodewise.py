@@ -11,8 +11,7 @@ from engine.calibrate.forward import FloatSession
 from engine.calibrate.methods import CalibrationOptions
 from engine.calibrate.search import Subject
 from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
-from engine.calibrate.thresholds import apply_thresholds, unsigned_of
-from engine.ir import before_calibration, calibration_nodes
+from engine.calibrate.thresholds import apply_thresholds, threshold_sources, unsigned_of
 
 logger = logging.getLogger(__name__)
 
@@ -80,13 +79,14 @@ class _Judge:
 
 def _tensors_by_need(calibrated: ir.Model, subject: Subject) -> Iterator[str]:
     """Names of the tensors that nodes read, those of the least similar nodes first, each once."""
-    calibrations = {str(node.name): node for node in calibration_nodes(calibrated)}
+    sources = threshold_sources(calibrated)
     readers = calibrations_by_node(calibrated)
     found = local_similarities(calibrated, subject.data.read(0, 1), threads=subject.threads)
     names = [
-        str(before_calibration(calibrations[calibration].outputs[0]).name)
+        sources[calibration]
         for node in sorted(found, key=lambda node: found[node])
         for calibration in readers[node]
+        if calibration in sources
     ]
     yield from dict.fromkeys(names)
 

@@ -17,7 +17,14 @@ from engine.calibrate.nodewise import choose_per_tensor
 from engine.calibrate.rounding import round_weights
 from engine.calibrate.search import SEARCHES, Subject, candidates_of
 from engine.calibrate.statistics import Statistics
-from engine.calibrate.thresholds import apply_thresholds, calibration_tensors, set_thresholds, unsigned_of
+from engine.calibrate.thresholds import (
+    apply_thresholds,
+    calibration_tensors,
+    names_before_calibration,
+    set_thresholds,
+    threshold_sources,
+    unsigned_of,
+)
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds
 from engine.ir import MARK_FIXED, attribute, before_calibration, calibration_nodes, constant_of, read_calibration
@@ -71,11 +78,8 @@ def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Mode
     thresholds = dict(subject.statistics.thresholds(options))
     if options.mse_thresholds:
         # The square error is that of 8 bits; in 16 bits clipping is never worth it.
-        wide = [
-            str(before_calibration(node.outputs[0]).name)
-            for node in calibration_nodes(subject.placed)
-            if _is_wide(node)
-        ]
+        sources = threshold_sources(subject.placed)
+        wide = [sources.get(str(node.name), "") for node in calibration_nodes(subject.placed) if _is_wide(node)]
         thresholds |= {name: (subject.statistics.tensors[name].pooled.maximum,) for name in wide if name in thresholds}
     return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, options))
 
@@ -100,9 +104,10 @@ def _correct(calibrated: ir.Model, data: CalibrationData, options: CalibrationOp
 def _with_given(placed: ir.Model) -> ir.Model:
     """A copy of ``placed`` with the thresholds that the model's file brought, where they fit."""
     model = placed.clone()
-    given = given_thresholds(model)
+    given, outputs = given_thresholds(model), names_before_calibration(model)
     for node in calibration_nodes(model):
-        name = str(before_calibration(node.outputs[0]).name)
+        tensor = str(before_calibration(node.outputs[0]).name)
+        name = outputs.get(tensor, tensor)
         # What the file says of an image input holds behind the preprocessing that took its place.
         thresholds = given.get(name, given.get(name.removeprefix(preprocess.PREFIX), ()))
         weight = constant_of(node.inputs[0])

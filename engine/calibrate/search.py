@@ -19,8 +19,7 @@ from engine.calibrate.forward import FloatSession
 from engine.calibrate.methods import CalibrationOptions
 from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.statistics import Statistics
-from engine.calibrate.thresholds import apply_thresholds, calibrate, unsigned_of
-from engine.ir import before_calibration, calibration_nodes
+from engine.calibrate.thresholds import apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.terms import CalibrationType
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -230,14 +229,13 @@ class LayerwiseSearch(Search):
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on what those nodes read."""
         thresholds = dict(subject.statistics.thresholds(base))
-        calibrations = {str(node.name): node for node in calibration_nodes(subject.placed)}
+        sources = threshold_sources(subject.placed)
         read = calibrations_by_node(subject.placed)
         for name, option in chosen.items():
             of_method = subject.statistics.thresholds(option)
             for calibration in read[name]:
-                tensor = str(before_calibration(calibrations[calibration].outputs[0]).name)
-                if tensor in of_method:
-                    thresholds[tensor] = of_method[tensor]
+                if calibration in sources:
+                    thresholds[sources[calibration]] = of_method[sources[calibration]]
         return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, base))
 
 

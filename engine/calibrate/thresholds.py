@@ -37,9 +37,20 @@ def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
 
     Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds.
     """
-    outputs = _outputs_before(placed)
-    names = (_source(node, outputs) for node in calibration_nodes(placed) if not _is_weight(node))
-    return tuple(dict.fromkeys(name for name in names if name is not None))
+    return tuple(dict.fromkeys(threshold_sources(placed).values()))
+
+
+def threshold_sources(placed: ir.Model) -> dict[str, str]:
+    """The float tensor whose values give the threshold, as the optimised model names it.
+
+    That of the tensor itself, or of the one that it is tied to; graph outputs under their own names.
+
+    Returns:
+        By name of the activation ``HzCalibration``, in graph order, but for fixed thresholds.
+    """
+    outputs = names_before_calibration(placed)
+    sources = {str(node.name): _source(node, outputs) for node in calibration_nodes(placed) if not _is_weight(node)}
+    return {name: source for name, source in sources.items() if source is not None}
 
 
 def calibrate(placed: ir.Model, statistics: Statistics, options: CalibrationOptions) -> ir.Model:
@@ -85,7 +96,7 @@ def apply_thresholds(
         ModelError: a tensor is missing in ``thresholds``.
     """
     model = placed.clone()
-    outputs = _outputs_before(model)
+    outputs = names_before_calibration(model)
     for node in calibration_nodes(model):
         if keep and read_calibration(node).thresholds.size:
             continue
@@ -147,8 +158,8 @@ def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
     return outputs.get(name, name)
 
 
-def _outputs_before(placed: ir.Model) -> Mapping[str, str]:
-    """Names that the optimised model gives to tensors whose calibrated form has taken their name: graph outputs."""
+def names_before_calibration(placed: ir.Model) -> Mapping[str, str]:
+    """The names in the optimised model of tensors whose calibrated form has taken over their name: graph outputs."""
     return {
         str(node.inputs[0].name): str(node.outputs[0].name)
         for node in calibration_nodes(placed)

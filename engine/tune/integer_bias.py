@@ -17,6 +17,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.calibrate import CalibrationData, FloatSession, to_signed
 from engine.calibrate.asymmetric import OFFSET, UNSIGNED, set_constant
+from engine.calibrate.thresholds import names_before_calibration
 from engine.ir import (
     before_calibration,
     calibration_of,
@@ -97,6 +98,7 @@ def correct_integer_biases(
 
 
 def _targets(calibrated: ir.Model) -> Iterator[_Target]:
+    outputs = names_before_calibration(calibrated)
     for node in calibrated.graph:
         if node.op_type not in ("Conv", "ConvTranspose") or calibration_of(node.inputs[0]) is None:
             continue
@@ -113,7 +115,7 @@ def _targets(calibrated: ir.Model) -> Iterator[_Target]:
             continue
         tensor, scale = str(before_calibration(calibration.outputs[0]).name), float(found.scales[0])
         offset = OFFSET * scale if found.qtype == UNSIGNED else 0.0
-        yield _Target(str(node.name), tensor, f"{tensor}_quantized", scale, offset)
+        yield _Target(str(node.name), outputs.get(tensor, tensor), f"{tensor}_quantized", scale, offset)
 
 
 def _calibration_behind(value: ir.Value) -> ir.Node | None:

@@ -7,15 +7,17 @@ import logging
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
 from engine.calibrate.bias import correct_biases, mean_errors
 from engine.calibrate.search import SENSITIVE, candidates_of
 from engine.calibrate.sensitivity import GatedSession, calibrations_by_node, local_similarities, sensitivities
+from engine.calibrate.thresholds import threshold_sources
 from engine.ir import calibration_nodes, read_calibration, to_bytes
 from engine.place import PlacementOptions, place
 from engine.terms import CalibrationType
-from tests.engine.calibrate.models import residual
+from tests.engine.calibrate.models import graph, residual
 
 DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
 
@@ -157,3 +159,30 @@ def test_own_options_are_no_worse_by_far(options: dict[str, object]) -> None:
     expected = FloatSession(residual()).run(DATA)["y"]
     errors = [float(((FloatSession(m).run(DATA)["y"] - expected) ** 2).mean()) for m in (run(**options), run())]
     assert errors[0] < 2 * errors[1]
+
+
+def test_chosen_methods_reach_graph_outputs_that_nodes_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.calibrate.search.SENSITIVE", 1.1)
+    rng = np.random.default_rng(1)
+    weights = {name: rng.standard_normal((4, 4, 1, 1)).astype(np.float32) for name in ("w0", "w1")}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["y"], name="first"),
+        helper.make_node("Conv", ["y", "w1"], ["z"], name="second"),
+    ]
+    model = graph(nodes, {"x": (1, 4, 8, 8)}, ["y", "z"], weights)
+    placed = place(model, "bayes-e", PlacementOptions(output_type="int8")).model
+    data = rng.standard_normal((20, 4, 8, 8)).astype(np.float32)
+    data[0] *= 8  # an outlier that only max looks at
+    candidates = candidates_of(CalibrationOptions(calibration_type=CalibrationType.MIX))
+    feed = {"x": data[-1:]}
+
+    def second(options: CalibrationOptions) -> float:
+        return local_similarities(run_calibration(model, placed, ArrayData({"x": data}), options), feed)["second"]
+
+    assert threshold_sources(placed)["y_before_HzCalibration"] == "y"
+    scores = [second(candidate) for candidate in candidates]
+    assert scores[0] < max(scores)
+    assert second(CalibrationOptions(calibration_type=CalibrationType.MIX)) == pytest.approx(max(scores))
+    assert second(CalibrationOptions(nodewise_methods=True)) > scores[0]

@@ -19,7 +19,7 @@ from engine.ir import calibration_nodes, constant_of, read_calibration, to_bytes
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate import Session
-from engine.tune.integer_bias import correct_integer_biases
+from engine.tune.integer_bias import _targets, correct_integer_biases
 from tests.engine.calibrate.models import residual
 from tests.engine.calibrate.test_asymmetric import chain
 
@@ -28,9 +28,10 @@ DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.f
 
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("network", [chain, residual])
-def test_the_mean_error_of_the_outputs_falls(network, asymmetric: bool) -> None:
+@pytest.mark.parametrize("output_type", [None, "int8", "int16"])
+def test_the_mean_error_of_the_outputs_falls(network, asymmetric: bool, output_type: str | None) -> None:
     model = network()
-    placed = place(model, "bayes-e", PlacementOptions()).model
+    placed = place(model, "bayes-e", PlacementOptions(output_type=output_type)).model
     options = CalibrationOptions(asymmetric=asymmetric)
     calibrated = calibrate(placed, collect(model, calibration_tensors(placed), DATA), options)
     # Weights of few bits make errors that a bias can do something about.
@@ -50,3 +51,14 @@ def test_the_mean_error_of_the_outputs_falls(network, asymmetric: bool) -> None:
         return float(np.abs((found - wanted).mean(axis=axes)).max())
 
     assert mean_error(corrected) < mean_error(calibrated)
+
+
+def test_requantised_graph_outputs_are_judged_by_the_float_output() -> None:
+    model = chain()
+    placed = place(model, "bayes-e", PlacementOptions(output_type="int8")).model
+    calibrated = calibrate(placed, collect(model, calibration_tensors(placed), DATA), CalibrationOptions())
+    targets = {target.convolution: (target.tensor, target.integer) for target in _targets(calibrated)}
+    assert targets["conv2"] == ("y", "y_before_quantized")
+    corrected = correct_integer_biases(calibrated, model, "bayes-e", ArrayData(DATA), 10)
+    (last,) = (node for node in corrected.graph if node.name == "conv2")
+    assert len(last.inputs) == 3
