@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.compile.layers import Layer, LayerKind
-from engine.compile.memory import Memory, activation_bytes, ddr_bytes, fused_groups, row_width, spilled_tensors
-from engine.march.latency import RowPadding, load_latency
+from engine.compile.memory import (
+    Memory,
+    activation_bytes,
+    as_map,
+    ddr_bytes,
+    fused_groups,
+    row_width,
+    spilled_tensors,
+    strip_columns,
+)
+from engine.march.latency import RowPadding, Strips, load_latency
 
 
 def conv(name: str, inputs: tuple[str, ...], size: int = 16, channels: int = 16) -> Layer:
@@ -86,3 +97,84 @@ def test_the_map_with_the_farthest_use_goes_out() -> None:
     layers = (conv("a", ("x",)), conv("b", ("a",)), conv("c", ("b",)), conv("d", ("c", "a")))
     memory = Memory(group_bytes=0, map_bytes=MAP)
     assert spilled_tensors(layers, ("d",), fused_groups(layers, memory), memory) == ("a",)
+
+
+STRIPS = Strips(above=64, columns=56, row_bytes=22000)
+"""Those of bernoulli2."""
+
+
+def wide_tail(channels: int, width: int, kernel: int) -> tuple[Layer, ...]:
+    """Four convolutions, the last with int32 results."""
+    window = {"kernel": (kernel, kernel)}
+    chain = [conv(name, (before,), width, channels) for before, name in ("xa", "ab", "bc", "cd")]
+    chain[-1] = chain[-1].model_copy(update={"output_bits": 32})
+    return tuple(layer.model_copy(update=window) for layer in chain)
+
+
+@pytest.mark.parametrize(
+    ("channels", "width", "kernel", "groups"),
+    [
+        (64, 56, 3, ((0, 1, 2, 3),)),  # no strips
+        (16, 224, 1, ((0, 1, 2, 3),)),
+        (64, 112, 1, ((0, 1), (2, 3))),
+        (8, 112, 3, ((0, 1, 2, 3),)),
+        (16, 224, 3, ((0,), (1, 2, 3))),
+        (16, 112, 5, ((0, 1, 2), (3,))),
+    ],
+)
+def test_layers_join_a_tail_in_strips_as_far_as_their_rows_fit(
+    channels: int, width: int, kernel: int, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    layers = wide_tail(channels, width, kernel)
+    memory = Memory(group_bytes=1 << 30, map_bytes=1 << 30, strips=STRIPS)
+    found = fused_groups(layers, memory)
+    assert found == groups
+    crossing = () if len(groups) == 1 else (layers[groups[0][-1]].output,)
+    assert spilled_tensors(layers, ("d",), found, memory) == crossing
+
+
+def test_strips_need_the_columns_of_their_windows() -> None:
+    layers = wide_tail(16, 112, 3)[2:]
+    first, second = strip_columns(layers, STRIPS)
+    assert first == {"d": (0, 56), "c": (-1, 57), "b": (-2, 58)}
+    assert second["b"] == (54, 114)
+
+
+def test_what_a_table_reads_goes_through_ddr() -> None:
+    table = conv("t", ("a",)).model_copy(update={"kind": LayerKind.LUT})
+    layers = (CHAIN[0], table, conv("c", ("t",)))
+    ample = Memory(group_bytes=1 << 30, map_bytes=1 << 30)
+    assert spilled_tensors(layers, ("c",), ((0, 1, 2),), ample) == ()
+    assert spilled_tensors(layers, ("c",), ((0, 1, 2),), replace(ample, tables_through_ddr=True)) == ("a",)
+
+
+@pytest.mark.parametrize(("kernel", "spilled"), [(3, ("a",)), (1, ())])
+def test_a_map_that_bypasses_windows_is_held_whole(kernel: int, spilled: tuple[str, ...]) -> None:
+    inner = conv("b", ("a",)).model_copy(update={"kernel": (kernel, kernel)})
+    layers = (CHAIN[0], inner, conv("c", ("b", "a")))
+    memory = Memory(group_bytes=1 << 30, map_bytes=0, skips_whole=True)
+    assert spilled_tensors(layers, ("c",), ((0, 1, 2),), memory) == spilled
+
+
+def test_results_of_overlapping_unpadded_pools_go_through_ddr() -> None:
+    pool = conv("p", ("a",)).model_copy(
+        update={"kind": LayerKind.POOL, "kernel": (3, 3), "strides": (2, 2), "output_shape": (1, 7, 7, 16)}
+    )
+    padded = pool.model_copy(update={"output_shape": (1, 8, 8, 16)})
+    memory = Memory(group_bytes=1 << 30, map_bytes=1 << 30, pools_through_ddr=True)
+    for layer, spilled in ((pool, ("p",)), (padded, ())):
+        layers = (CHAIN[0], layer, conv("c", ("p",)))
+        assert spilled_tensors(layers, ("c",), ((0, 1, 2),), memory) == spilled
+
+
+def test_what_is_broadcast_ends_a_group() -> None:
+    gate = conv("g", ("a",), size=1)
+    product = conv("m", ("a", "g")).model_copy(update={"input_shapes": ((1, 16, 16, 16), (1, 1, 1, 16))})
+    assert fused_groups((CHAIN[0], gate, product), Memory(1 << 30, 0)) == ((0, 1), (2,))
+
+
+def test_single_pixels_of_a_batch_are_one_map() -> None:
+    assert as_map((1792, 1, 1, 28)) == (1, 28, 64, 28)
+    assert as_map((1, 1, 1, 28)) == (1, 1, 1, 28)
+    assert as_map((4, 8, 8, 16)) == (4, 8, 8, 16)
+    assert activation_bytes((1792, 1, 1, 64), 32) == 1792 * 64 * 4

@@ -9,9 +9,10 @@ import pytest
 
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.memory import Memory
+from engine.errors import ConfigError
 from engine.march.latency import load_latency
 from engine.perf.corpus import Row, schedule_of_row
-from engine.perf.fit import START, Case, errors_of, fit_constants, main
+from engine.perf.fit import START, Case, document, errors_of, fit_constants, main
 from engine.perf.performance import estimate_subgraph
 
 
@@ -82,3 +83,20 @@ def test_command_names_what_is_missing(
     errors = capsys.readouterr().err
     assert "PTQLAB_REFERENCE" in errors
     assert "none.jsonl" in errors
+
+
+def test_tables_go_between_the_marks_of_a_document(tmp_path: Path) -> None:
+    file = tmp_path / "model.md"
+    file.write_text("before\n<!-- fit: begin -->\nold\n<!-- fit: end -->\nafter\n")
+    document(file, ["first\n", "second"])
+    tables = "```text\nfirst\n```\n\n```text\nsecond\n```"
+    assert file.read_text() == f"before\n<!-- fit: begin -->\n{tables}\n<!-- fit: end -->\nafter\n"
+
+
+@pytest.mark.parametrize("text", [None, "no marks", "<!-- fit: end -->", "<!-- fit: begin -->"])
+def test_a_document_without_marks_is_refused(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "model.md"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=r"model\.md"):
+        document(file, ["table"])
