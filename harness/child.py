@@ -25,6 +25,10 @@ _LEAST_WANTED = "1000"
 """Score that makes the kernel, should memory run out, take this process rather than the coordinator."""
 
 
+_ALLOCATION_FAILED = ("bad_alloc", "bad allocation", "failed to allocate memory")
+"""What messages of C++ libraries say when memory runs out."""
+
+
 def main() -> None:
     """Serve tasks until standard input ends or nothing has come for :data:`IDLE_SECONDS`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -63,10 +67,15 @@ def _answer_on(replies: IO[str]) -> Callable[[Future[Reply]], Any]:
             reply = done.result()
         else:
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            reply = Reply(error=text, out_of_memory=isinstance(error, MemoryError))
+            reply = Reply(error=text, out_of_memory=_is_out_of_memory(error))
         replies.write(reply.model_dump_json() + "\n")
 
     return answer
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed, in Python or in a library that says so in words only, as ONNX Runtime does."""
+    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in _ALLOCATION_FAILED)
 
 
 def _offer_to_the_kernel() -> None:

@@ -171,7 +171,9 @@ class Child:
         line = self._process.stdout.readline()
         limit.cancel()
         if line:
-            return Reply.model_validate_json(line)
+            reply = Reply.model_validate_json(line)
+            self._alive = not reply.out_of_memory  # a process that ran out of memory once is of no use to others
+            return reply
         self._alive = False
         code = self._process.wait()
         if limit.reached:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -100,6 +101,13 @@ def run_trial(trial: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
             raise ZeroDivisionError("a defect")
         case "hungry":
             raise MemoryError
+        case "starved":
+            resource.setrlimit(resource.RLIMIT_AS, (2**33, resource.RLIM_INFINITY))
+            np.ones(2**34)
+        case "starved_library":
+            raise RuntimeError(
+                "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Failed to allocate memory for requested buffer"
+            )
         case "killer":
             signal.raise_signal(signal.SIGKILL)
         case "killer_once" if not (bench.workdir / "killed").exists():

@@ -95,6 +95,21 @@ def test_a_worker_that_dies_or_hangs_costs_its_own_trial_only(tmp_path: Path, ex
     assert fakes.notes(tmp_path).count(f"run {specs[1].id}") == 1
 
 
+def test_a_worker_without_memory_costs_its_own_trial_only(tmp_path: Path, executor: str) -> None:
+    specs = [fakes.spec(model) for model in ("a", "starved", "b", "starved_library", "c")]
+    results = by_model(run_sweep(specs, plan(tmp_path, executor)))
+    failures = {model: result.failure for model, result in results.items() if result.failure}
+    assert {model: (f.stage, f.symptom) for model, f in failures.items()} == {
+        "starved": ("simulate", Symptom.OUT_OF_MEMORY),
+        "starved_library": ("simulate", Symptom.OUT_OF_MEMORY),
+    }
+    assert "Unable to allocate" in failures["starved"].message
+    again = run_sweep(specs, plan(tmp_path, executor, retry_failed=True))
+    assert [result.spec.model for result in again if not result.ok] == ["starved", "starved_library"]
+    assert fakes.notes(tmp_path).count(f"run {specs[0].id}") == 1
+    assert fakes.notes(tmp_path).count(f"run {specs[1].id}") == 2
+
+
 def test_what_failed_is_retried_on_demand(tmp_path: Path, executor: str) -> None:
     specs = [fakes.spec(model) for model in ("a", "killer_once")]
     assert [result.ok for result in run_sweep(specs, plan(tmp_path, executor))] == [True, False]
@@ -218,6 +233,17 @@ def test_no_trials_start_no_executor(tmp_path: Path) -> None:
 
     specs: list[TrialSpec] = []
     assert run_sweep(specs, Plan(bench=Bench(tmp_path), executor=factory)) == []
+
+
+def test_a_budget_of_time_ends_what_is_running_and_begins_nothing(tmp_path: Path, executor: str) -> None:
+    specs = [fakes.spec("slow", evaluation_samples=number) for number in range(1, 9)]
+    first = run_sweep(specs, plan(tmp_path, executor, seconds=1.0))
+    assert len(first) < len(specs)
+    assert all(result.ok for result in first)
+    second = run_sweep(specs[:4], plan(tmp_path, executor))
+    assert [result.spec for result in second] == specs[:4]
+    runs = [note for note in fakes.notes(tmp_path) if note.startswith("run")]
+    assert len(runs) == len({result.spec.key for result in [*first, *second]}), "a finished trial was computed again"
 
 
 def test_a_budget_leaves_trials_for_the_next_run(tmp_path: Path) -> None:
