@@ -29,6 +29,7 @@ from engine.optimize.movement import KeepReducedAxis, SinkReshape
 from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
+from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
 from engine.optimize.wide import SplitWideConv
 
@@ -112,6 +113,7 @@ def pipeline(march: March) -> Pipeline:
             WhereToProducts(),
             CollapseRsqrt(),
             DecomposeNormalization(),
+            UnrollLstm(),
             ReduceMeanToGlobalPool(),
             KeepReducedAxis(march.graph),
             AveragePool1d(),

@@ -122,6 +122,23 @@ def make_node(
     return ir.node(op_type, inputs, dict(attributes or {}), domain=domain, outputs=[value], name=name)
 
 
+SPLIT_TAKES_SIZES = 13
+"""First opset in which the sizes of a ``Split`` are an input; before, they are an attribute."""
+
+
+def make_split(graph: ir.Graph, source: ir.Value, axis: int, sizes: Sequence[int], name: str) -> ir.Node:
+    """The ``Split`` of ``source`` along ``axis`` into parts of ``sizes``, outputs ``<name>_0``, ``<name>_1``, …"""
+    shape = static_shape(source) or ()
+    outputs = [
+        ir.Value(name=f"{name}_{index}", type=source.type, shape=ir.Shape((*shape[:axis], size, *shape[axis + 1 :])))
+        for index, size in enumerate(sizes)
+    ]
+    if graph.opset_imports.get("", 0) >= SPLIT_TAKES_SIZES:
+        lengths = add_initializer(graph, f"{name}_sizes", np.asarray(sizes, np.int64))
+        return ir.node("Split", [source, lengths], {"axis": axis}, outputs=outputs, name=name)
+    return ir.node("Split", [source], {"axis": axis, "split": list(sizes)}, outputs=outputs, name=name)
+
+
 def substitute(old: ir.Node, new: Sequence[ir.Node]) -> None:
     """Put ``new`` in the place of ``old``; the last node's output becomes that of ``old``, under its name."""
     ir.convenience.replace_nodes_and_values(graph_of(old), old, [old], new, [old.outputs[0]], [new[-1].outputs[0]])

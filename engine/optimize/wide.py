@@ -15,12 +15,10 @@ from engine.optimize.base import (
     graph_of,
     ints,
     make_node,
+    make_split,
     static_shape,
     substitute,
 )
-
-_SPLIT_TAKES_SIZES = 13
-"""First opset in which the sizes of a ``Split`` are an input; before, they are an attribute."""
 
 
 class SplitWideConv(NodePass):
@@ -47,7 +45,7 @@ class SplitWideConv(NodePass):
         if not plain or not self.part < channels <= self.limit:
             return False
         sizes = [len(part) for part in np.array_split(np.arange(channels), -(-channels // self.part))]
-        split = _split(node, source, shape, sizes)
+        split = make_split(graph_of(node), source, 1, sizes, f"{node.name}_split")
         new_nodes, total = [split], None
         for index, kernel in enumerate(np.split(weight, np.cumsum(sizes)[:-1], axis=1)):
             conv = _part(node, index, split.outputs[index], np.ascontiguousarray(kernel), last=index == len(sizes) - 1)
@@ -57,19 +55,6 @@ class SplitWideConv(NodePass):
             total = new_nodes[-1].outputs[0]
         substitute(node, new_nodes)
         return True
-
-
-def _split(node: ir.Node, source: ir.Value, shape: tuple[int, ...], sizes: list[int]) -> ir.Node:
-    """The ``Split`` of ``source`` (N, C, H, W) into maps of ``sizes`` channels."""
-    graph, name = graph_of(node), f"{node.name}_split"
-    outputs = [
-        ir.Value(name=f"{name}_{index}", type=source.type, shape=ir.Shape((shape[0], size, *shape[2:])))
-        for index, size in enumerate(sizes)
-    ]
-    if graph.opset_imports.get("", 0) >= _SPLIT_TAKES_SIZES:
-        lengths = add_initializer(graph, f"{name}_sizes", np.asarray(sizes, np.int64))
-        return ir.node("Split", [source, lengths], {"axis": 1}, outputs=outputs, name=name)
-    return ir.node("Split", [source], {"axis": 1, "split": sizes}, outputs=outputs, name=name)
 
 
 def _part(node: ir.Node, index: int, source: ir.Value, weight: Array, *, last: bool) -> ir.Node:

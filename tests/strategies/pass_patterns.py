@@ -15,6 +15,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from engine.optimize import activations, affine, arithmetic, cleanup, constants, defaults, dense, movement, pooling
 from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
+from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
 from engine.optimize.wide import SplitWideConv
 from tests.strategies.patterns import Draw, Network, Pattern
@@ -350,6 +351,19 @@ def wide_convolution(draw: Draw, net: Network) -> str:
     return net.conv(net.input(1, channels, 2, 3), channels, draw(st.integers(1, 3)), kernel=1, strides=strides)
 
 
+def recurrent_cell(draw: Draw, net: Network) -> str:
+    """An LSTM over a few steps: its hidden states, or the last one."""
+    steps, batch, features, hidden = (draw(st.integers(1, high)) for high in (4, 2, 4, 4))
+    x = activated(draw, net, net.input(steps, batch, features))
+    weights = [net.normal(1, 4 * hidden, features), net.normal(1, 4 * hidden, hidden)]
+    if draw(st.booleans()):
+        weights.append(net.normal(1, 8 * hidden))
+    if draw(st.booleans()):
+        return net.op("LSTM", x, *weights, hidden_size=hidden)
+    states = net.op("LSTM", x, *weights, hidden_size=hidden, outputs=3)
+    return net.op("Concat", f"{states}_1", f"{states}_2", axis=0)
+
+
 PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
     {
         ConvertOpset9: Pattern(convertible, (9,)),
@@ -375,6 +389,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         arithmetic.WhereToProducts: Pattern(choice),
         activations.CollapseRsqrt: Pattern(reciprocal_root),
         DecomposeNormalization: Pattern(normalised),
+        UnrollLstm: Pattern(recurrent_cell),
         pooling.ReduceMeanToGlobalPool: Pattern(map_mean),
         movement.KeepReducedAxis: Pattern(dropped_axis),
         pooling.AveragePool1d: Pattern(pooled_row),

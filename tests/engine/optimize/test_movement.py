@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+from engine.march import MARCHES
+from engine.optimize.recurrent import MAX_STEPS
 from tests.engine.optimize.equivalence import build, census, optimized
 from tests.engine.optimize.networks import MAP, conv_then, node, normal
 
@@ -98,3 +100,26 @@ class TestDecomposition:
     def test_average_pool_over_one_dimension(self, attributes: dict[str, Any]) -> None:
         before = build([node("AveragePool", "x", kernel_shape=[2], strides=[2], **attributes)], {"x": (1, 3, 9)}, ["y"])
         assert census(optimized(before)) == {"Reshape": 2, "Conv": 1}
+
+    @pytest.mark.parametrize("opset", [11, 14])
+    @pytest.mark.parametrize("march", MARCHES)
+    def test_lstm_is_unrolled(self, march: str, opset: int) -> None:
+        after = census(optimized(self.lstm(3, opset=opset), march))
+        assert "LSTM" not in after
+        assert (after["Split"], after["Conv"], after["Tanh"], after["Sigmoid"]) == (4, 4 + 2 * 4, 6, 8)
+
+    @pytest.mark.parametrize(
+        "attributes", [{"direction": "reverse"}, {"input_forget": 1}, {"activations": ["Sigmoid", "Tanh", "Relu"]}]
+    )
+    def test_other_lstms_stay(self, attributes: dict[str, Any]) -> None:
+        assert census(optimized(self.lstm(3, **attributes))).get("LSTM") == 1
+
+    def test_long_lstms_stay(self) -> None:
+        assert census(optimized(self.lstm(MAX_STEPS + 1))).get("LSTM") == 1
+
+    @staticmethod
+    def lstm(steps: int, opset: int = 13, **attributes: Any) -> Any:
+        """A cell of 3 features and 4 hidden units, batch 2; all hidden states are the output."""
+        weights = {"w": normal(1, 16, 3), "r": normal(1, 16, 4), "b": normal(1, 32)}
+        cell = node("LSTM", "x w r b", "y", hidden_size=4, **attributes)
+        return build([cell], {"x": (steps, 2, 3)}, ["y"], weights, opset)
