@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +25,6 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate import to_signed
-from engine.calibrate.compare import cosine
 from engine.debug.difference import Difference, are_integers, float_difference, integer_difference
 from engine.debug.integer_error import integer_errors, integer_values
 from engine.debug.metrics import Metric, measure
@@ -310,12 +310,12 @@ def _report(before: StageName, after: StageName, found: _Comparison, bounds: Bou
     )
 
 
-def _largest(actual: Array, expected: Array) -> float:
-    return float(np.abs(actual - expected).max(initial=0.0))
-
-
 _FIGURES: Mapping[str, Callable[[Array, Array], float]] = MappingProxyType(
-    {"max_abs": _largest, "sqnr": lambda actual, expected: measure(Metric.SQNR, actual, expected), "cosine": cosine}
+    {
+        "max_abs": partial(measure, Metric.CHEBYSHEV),
+        "sqnr": partial(measure, Metric.SQNR),
+        "cosine": partial(measure, Metric.COSINE),
+    }
 )
 """Figures of the outputs, under the names of their bounds."""
 
