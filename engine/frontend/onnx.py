@@ -86,9 +86,11 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
         path: what messages name.
 
     Raises:
-        ModelError: see :func:`infer_shapes`.
+        ModelError: there is no node or no input; see :func:`infer_shapes`.
         UnsupportedError: likewise.
     """
+    if not model.graph or not model.graph.inputs:
+        raise ModelError(f"{path}: the model has no {'inputs' if model.graph else 'nodes'}")
     model = infer_shapes(model, path)
     name_nodes(model)
     return model

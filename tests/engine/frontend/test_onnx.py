@@ -205,3 +205,13 @@ def test_data_must_fit_the_shape(tmp_path: Path, change: int) -> None:
     model.graph.initializer[0].raw_data = data[:change] if change < 0 else data + data[:change]
     with pytest.raises(ModelError, match="tensor 'w': its data do not fit its shape and type"):
         load(saved(model, tmp_path))
+
+
+def test_a_model_has_nodes_and_inputs(tmp_path: Path) -> None:
+    empty = network([], {"x": [1, 3]}, [])
+    empty.graph.output.append(empty.graph.input[0])
+    with pytest.raises(ModelError, match="the model has no nodes"):
+        load(saved(empty, tmp_path))
+    constant = network([helper.make_node("Identity", ["w"], ["y"])], {}, ["y"], {"w": np.zeros(3, np.float32)})
+    with pytest.raises(ModelError, match="the model has no inputs"):
+        load(saved(constant, tmp_path))
