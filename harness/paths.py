@@ -1,7 +1,8 @@
 """Where ptqlab's plain files are: bundled ones beside the packages, large or licensed ones outside.
 
 In a source checkout ``suites``, ``datasets`` and ``reports`` are folders of the project; a wheel installs them under
-``harness/bundled``. The working directory plays no part.
+``harness/bundled``; ``PTQLAB_SUITES`` and ``PTQLAB_DATASETS`` name folders of the user's own instead. The working
+directory plays no part.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ _PROJECT = _PACKAGE.parent
 
 
 def suites() -> Path:
-    """Folder of the sweep definitions; ``zoo/`` in it holds model cards and bundled ONNX files."""
-    return _bundled("suites")
+    """Folder of the sweep definitions, ``PTQLAB_SUITES``, else the bundled one; ``zoo/`` in it holds model cards."""
+    return _configured("PTQLAB_SUITES") or _bundled("suites")
 
 
 def datasets() -> Path:
-    """Folder of the dataset cards."""
-    return _bundled("datasets")
+    """Folder of the dataset cards: ``PTQLAB_DATASETS``, else the bundled one."""
+    return _configured("PTQLAB_DATASETS") or _bundled("datasets")
 
 
 def reports() -> Path:
@@ -47,5 +48,10 @@ def _bundled(name: str) -> Path:
 
 
 def _external(variable: str, name: str) -> Path:
-    configured = os.environ.get(variable)
-    return Path(configured) if configured else _PROJECT.parent / "shared" / name
+    return _configured(variable) or _PROJECT.parent / "shared" / name
+
+
+def _configured(variable: str) -> Path | None:
+    """The folder that an environment variable names; workers inherit it."""
+    value = os.environ.get(variable)
+    return Path(value) if value else None

@@ -153,7 +153,8 @@ def test_labels_differ_where_settings_differ() -> None:
 
 
 def test_bundled_suites_are_valid_and_not_empty() -> None:
-    assert {"smoke", "zoo_all", "efficientnet_lite0"} <= set(bundled_suites())
+    expected = {"smoke", "nightly", "percentile_curve", "int16_pareto", "efficientnet_lite0", "torchvision", "packages"}
+    assert {*expected, "ocr", "zoo_all"} == set(bundled_suites())
     for name in bundled_suites():
         points = points_of(open_suite(name))
         assert points
