@@ -70,6 +70,8 @@ class SinkReshape(ir.passes.InPlacePass):
             like=result,
         )
         substitute(node, [moved, reshape])
+        if alone:
+            graph_of(moved).remove(reshapes[0], safe=True)
         return True
 
 
