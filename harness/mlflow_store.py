@@ -64,6 +64,10 @@ _COMPLETE = "lab.complete"
 """Tag of a run to which everything has been written."""
 
 
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""Makes MLflow's pages show an experiment as runs to compare, rather than as traces of a chat."""
+
+
 class RunStatus(StrEnum):
     """How a run ended, in MLflow's words."""
 
@@ -198,7 +202,7 @@ class SweepRecord:
         if found is not None:
             return str(found.experiment_id)
         location = None if local is None else (local.resolve() / ARTIFACTS / self._suite.name).as_uri()
-        return str(self._client.create_experiment(self._suite.name, artifact_location=location))
+        return str(self._client.create_experiment(self._suite.name, artifact_location=location, tags=_KIND))
 
     def _open_parent(self, started: float, trials: int) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
