@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.bias import BIAS_SAMPLES, correct_biases
-from engine.calibrate.collection import HistogramRule, StatisticsOptions, collect
+from engine.calibrate.collection import HistogramRule, StatisticsOptions
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import Kernels
 from engine.calibrate.methods import CalibrationOptions, method_of
@@ -17,6 +17,7 @@ from engine.calibrate.nodewise import choose_per_tensor
 from engine.calibrate.rounding import round_weights
 from engine.calibrate.search import SEARCHES, Subject, candidates_of
 from engine.calibrate.statistics import Statistics
+from engine.calibrate.statistics_cache import collect_once
 from engine.calibrate.thresholds import (
     apply_thresholds,
     calibration_tensors,
@@ -125,11 +126,11 @@ def collect_for(
     *,
     threads: int | None = None,
 ) -> Statistics:
-    """Statistics that serve ``options`` on every one of the placed models ``placements``."""
+    """Statistics that serve ``options`` on every one of the placed models ``placements``; see :func:`collect_once`."""
     rule = HistogramRule.ORDER_INDEPENDENT if options.order_independent_kl else HistogramRule.REFERENCE
     wanted = StatisticsOptions.covering(candidates_of(options), rule, kernels=Kernels.PLAIN, threads=threads)
     tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
-    return collect(optimized, tensors, data, wanted)
+    return collect_once(optimized, tensors, data, wanted)
 
 
 def needs_data(options: CalibrationOptions) -> bool:

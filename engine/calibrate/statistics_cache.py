@@ -1,0 +1,78 @@
+"""Statistics kept between conversions in a folder, under the hash of all that determines them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import onnx_ir as ir
+import onnxruntime as ort
+
+from engine.calibrate.collection import StatisticsOptions, collect
+from engine.calibrate.data import CalibrationData
+from engine.calibrate.statistics import FORMAT, Statistics
+from engine.errors import CalibrationDataError
+from engine.ir import to_bytes
+
+logger = logging.getLogger(__name__)
+
+FOLDER_VARIABLE = "PTQLAB_STATISTICS"
+"""Environment variable that names the folder; nothing is kept where it is not set."""
+
+_RUNNING_OPTIONS = frozenset({"batch", "threads"})
+"""Options that do not change results."""
+
+
+def collect_once(
+    optimized: ir.Model, tensors: Collection[str], data: CalibrationData, options: StatisticsOptions
+) -> Statistics:
+    """:func:`collect`, or what an earlier call collected of the same content.
+
+    Files ``<key>.npz`` are written whole or not at all, so that many processes may share the folder, and a conversion
+    that was interrupted after its pass over the data goes on from there. A damaged file is collected and written anew.
+
+    Args:
+        optimized: see :func:`collect`.
+        tensors: see :func:`collect`.
+        data: see :func:`collect`; its files are read once for their digest.
+        options: see :func:`collect`.
+
+    Raises:
+        CalibrationDataError: the data do not fit the model.
+        OSError: the folder cannot be written.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        return collect(optimized, tensors, data, options)
+    path = Path(folder) / f"{statistics_key(optimized, tensors, data, options)}.npz"
+    if path.is_file():
+        try:
+            found = Statistics.load(path)
+        except CalibrationDataError as error:
+            logger.warning("%s; collected anew", error)
+        else:
+            logger.info("Calibration statistics: taken from %s.", path)
+            return found
+    statistics = collect(optimized, tensors, data, options)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    statistics.save(path)
+    return statistics
+
+
+def statistics_key(
+    optimized: ir.Model, tensors: Collection[str], data: CalibrationData, options: StatisticsOptions
+) -> str:
+    """SHA-256, hexadecimal, of the model, the tensors, the data, what is collected, and who computes it."""
+    parts = {
+        "format": FORMAT,
+        "onnxruntime": ort.__version__,
+        "model": hashlib.sha256(to_bytes(optimized)).hexdigest(),
+        "tensors": sorted(tensors),
+        "data": data.digest(),
+        "options": options.model_dump(mode="json", exclude=set(_RUNNING_OPTIONS)),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
