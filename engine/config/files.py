@@ -51,6 +51,24 @@ def remarks(config: Config) -> tuple[str, ...]:
 _MOST_VALUES = 1 << 20
 
 
+_MOST_LEVELS = 50
+
+
+class _ShallowLoader(yaml.SafeLoader):
+    """Plain values only; stops at deep nesting, which costs PyYAML the square of its depth and then the stack."""
+
+    _level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As the base class, counting levels."""
+        if self._level >= _MOST_LEVELS:
+            raise yaml.composer.ComposerError(None, None, f"more than {_MOST_LEVELS} levels", None)
+        self._level += 1
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        return node
+
+
 def load_yaml(path: str | os.PathLike[str]) -> object:
     """The content of a YAML file: plain values only, of bounded size also where aliases repeat them.
 
@@ -58,13 +76,11 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
         ConfigError: the file cannot be read, is no YAML, is nested too deeply or holds too much.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _ShallowLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: is no valid YAML: {' '.join(str(error).split())}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}: is no valid YAML: it is nested too deeply") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # PyYAML's of tags that do not fit a value
         raise ConfigError(f"{path}: is no valid YAML: {error!r}") from error
     _check_size(content, path)
