@@ -79,18 +79,20 @@ class Repeated:
 def repeated(workdir: Path, kills: Sequence[float]) -> Repeated:
     """From the log of a sweep that was killed at these times, in seconds since 1970."""
     begun: dict[str, float] = {}
-    tasks, cut_off, lost, busy = 0, 0, 0.0, 0.0
+    cut_off_at: list[float] = []
+    tasks, busy = 0, 0.0
     for line in (workdir / LOG).read_text().splitlines():
         what, key, when = line.split()
         if what == "end":
             busy += float(when) - begun.pop(key)
             continue
         tasks += 1
-        if key in begun:  # begun before a kill and never ended
-            cut_off += 1
-            lost += min(kill for kill in kills if kill >= begun[key]) - begun[key]
+        if key in begun:  # before a kill, and it never ended
+            cut_off_at.append(begun[key])
         begun[key] = float(when)
-    return Repeated(tasks, cut_off, lost, busy)
+    cut_off_at += begun.values()  # preparations, whose key changes with the trials that are left
+    lost = sum(min((kill for kill in kills if kill >= at), default=at) - at for at in cut_off_at)
+    return Repeated(tasks, len(cut_off_at), lost, busy)
 
 
 def start(suite: str, workdir: Path) -> subprocess.Popen[str]:
