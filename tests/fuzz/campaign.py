@@ -177,7 +177,7 @@ def _guided(campaign: Campaign, seeds: list[bytes], seed: int) -> None:
     options = [
         f"-max_len={LONGEST}",
         "-len_control=0",
-        "-timeout=0",
+        "-timeout=600",
         "-rss_limit_mb=0",
         f"-seed={seed + 1}",
         "-verbosity=0",
