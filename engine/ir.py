@@ -139,6 +139,11 @@ def _parts(message: Message) -> Iterator[Message]:
                 yield from _parts(part)
 
 
+def file_name(name: str) -> str:
+    """``name`` without what a file name must not hold."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+
+
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
     """Write ``data`` to a temporary name beside ``path`` and rename, so that no half-written file is ever seen.
 

@@ -30,8 +30,3 @@ def version_option(command: str) -> Any:
             raise typer.Exit
 
     return typer.Option("--version", callback=show, is_eager=True, help="Show the version and exit.")
-
-
-def file_name(name: str) -> str:
-    """``name`` without what a file name must not hold."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.common import Truth, file_name, version_option
+from engine.cli.common import Truth, version_option
 from engine.errors import ConfigError, PtqlabError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def infer(
     """Run one or more frames."""
     from engine.cli.inputs import read_inputs
     from engine.compile.removal import dequantized
+    from engine.ir import file_name
     from engine.simulate import Session
 
     _refuse_roi(roi_infer, roi)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.calibrate.data import default_raw_type
-from engine.cli.common import file_name
 from engine.cli.inputs import layout_of, read_trained
 from engine.compile import CompiledModel
 from engine.compile.container import MAGIC
@@ -21,7 +20,7 @@ from engine.compile.removal import dequantized
 from engine.config import Config, InputSpec, load_config
 from engine.errors import ConfigError
 from engine.frontend import load_custom_operators
-from engine.ir import write_atomically
+from engine.ir import file_name, write_atomically
 from engine.simulate import Session, TensorInfo
 
 

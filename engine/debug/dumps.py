@@ -17,7 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import InferenceError
-from engine.ir import shape_of
+from engine.ir import file_name, shape_of
 
 Array = NDArray[Any]
 
@@ -48,11 +48,6 @@ def read_dumps(folder: Path, model: ir.Model) -> dict[str, Array]:
             f"{folder}: no dump of a tensor of the model, as NAME.bin or model_infer_output_0_NAME.bin"
         )
     return {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
-
-
-def file_name(tensor: str) -> str:
-    """NAME of a tensor in the names of its files."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in tensor)
 
 
 def _read_sample(folder: Path, values: Mapping[str, ir.Value]) -> dict[str, Array]:

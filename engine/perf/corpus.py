@@ -21,6 +21,7 @@ from engine.compile.memory import Memory
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.errors import ConfigError
+from engine.march import load
 from engine.march.latency import Latency
 from engine.perf.networks import NETWORKS
 
@@ -100,6 +101,7 @@ class Network:
         if row.subgraphs != 1 or "wmode" in row.spec:
             raise _UnknownOperatorError(row.id)
         self._row = row
+        self._march = load(row.march)
         self._specs = _layers(row.spec)
         self._block = Block(**latency.weight_block.model_dump())
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -260,20 +262,20 @@ class Network:
         )
 
     def _without_cpu_tail(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
-        """The outputs with operators left out that run on the CPU at the end: windows, on bernoulli2 reductions too."""
-        on_cpu = {LayerKind.POOL} | ({LayerKind.REDUCE} if self._row.march == "bernoulli2" else set())
+        """The outputs with operators left out that run on the CPU at the end: windows, on some marches averages too."""
+        on_cpu = {LayerKind.POOL} | ({LayerKind.REDUCE} if "GlobalAveragePool" in self._march.cpu_operators else set())
         while outputs == (self._layers[-1].output,) and self._layers[-1].kind in on_cpu:
             outputs = self._layers.pop().inputs
         return outputs
 
     def _as_tail(self, layer: Layer) -> Layer:
         """What ends the graph is wide: accumulators of a convolution; 16 bits of a table or before a clip."""
-        if layer.kind is LayerKind.LUT and self._row.march != "bernoulli2":
+        if layer.kind is LayerKind.LUT and self._march.int16:
             return layer.model_copy(update={"output_bits": 16})
         if not layer.macs:
             return layer
         clipped = any(spec["n"] == layer.output and spec.get("act") == "relu6" for spec in self._specs)
-        narrow = (clipped and self._row.march != "bernoulli2") or self._requested(layer.name, "OutputType") == "int16"
+        narrow = (clipped and self._march.int16_clip_tail) or self._requested(layer.name, "OutputType") == "int16"
         return layer.model_copy(update={"output_bits": 16 if narrow else 32})
 
     def _requested(self, name: str, key: str) -> str | None:

@@ -18,14 +18,14 @@ from engine.cli.hrt_model_exec import app as hrt_model_exec
 from engine.cli.lab.bisect import bisect as command
 from engine.compile import compile_model
 from engine.debug.bisect import Material, bisect
-from engine.debug.dumps import file_name, read_dumps
+from engine.debug.dumps import read_dumps
 from engine.debug.minimise import minimise
 from engine.debug.stages import Bounds, StageName, parse_bounds
 from engine.debug.task import Task, open_score, read_labels, top1
 from engine.debug.tensors import integer_tensors
 from engine.debug.variants import FLOAT, switch
 from engine.errors import CalibrationDataError, ConfigError, InferenceError
-from engine.ir import save_model
+from engine.ir import file_name, save_model
 from engine.quantize import quantize
 from tests.engine.debug.models import zoo
 from tests.engine.debug.test_bisect import MARCH, Conversion, bad_tile, network, wrong_shift
