@@ -15,15 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate import ArrayData, CalibrationData, CalibrationOptions, collect_for
-from engine.config import InputSpec
-from engine.frontend import preprocess
-from engine.frontend.onnx import load
-from engine.optimize import optimize
+from engine.calibrate import CalibrationData, CalibrationOptions, collect_for
 from engine.place import place
-from engine.terms import CalibrationType, InputType, Layout, NormType
+from engine.terms import CalibrationType
+from tests.parity.efficientnet import MARCH, calibration_images, optimized_model
 
-MARCH = "bayes-e"
 COUNTS = (50, 1000)
 MEASURE = "--measure"
 
@@ -61,19 +57,8 @@ def main(reference: str, model: str, counts: list[str]) -> None:
 
 def measure(reference: Path, model: Path, count: int) -> float:
     """Peak resident memory of this process in MB, once it has collected the statistics of ``count`` samples."""
-    spec = InputSpec(
-        name="data",
-        type_train=InputType.RGB,
-        type_rt=InputType.RGB,
-        norm_type=NormType.MEAN_AND_SCALE,
-        mean=(127.0,),
-        scale=(0.0078125,),
-        layout_train=Layout.NCHW,
-    )
-    optimized = optimize(preprocess.insert(load(model), [spec]), MARCH)
+    optimized, data = optimized_model(model), calibration_images(reference)
     placed = place(optimized, MARCH).model
-    with np.load(reference / "calibration" / "efficientnet_lite0_calibration_images.npz") as archive:
-        data = ArrayData({"data": archive["images"].transpose(0, 3, 1, 2)}, [spec])
     collect_for(
         optimized, [placed], Repeated(data, count), CalibrationOptions(calibration_type=CalibrationType.DEFAULT)
     )

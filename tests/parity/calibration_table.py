@@ -26,17 +26,12 @@ from engine.calibrate import (
     to_signed,
 )
 from engine.calibrate.compare import compare
-from engine.config import InputSpec
-from engine.frontend import preprocess
-from engine.frontend.onnx import load
 from engine.ir import ACTIVATION_QUANT_ATTRS, attribute, calibration_nodes, read_calibration
-from engine.optimize import optimize
 from engine.place import place
 from engine.quantize import quantize
-from engine.terms import InputType, Layout, NormType
 from engine.tune import Evaluator
+from tests.parity.efficientnet import MARCH, calibration_images, optimized_model
 
-MARCH = "bayes-e"
 PERCENTILES = (0.999, 0.9995, 0.9999, 0.99995, 0.99999)
 HEADER = (
     "| configuration | thresholds | types | cosine, printed | ours | L1, printed | ours | L2, printed | ours "
@@ -46,19 +41,8 @@ HEADER = (
 
 def main(reference: Path, path: Path) -> None:
     """Write the table to standard output."""
-    spec = InputSpec(
-        name="data",
-        type_train=InputType.RGB,
-        type_rt=InputType.RGB,
-        norm_type=NormType.MEAN_AND_SCALE,
-        mean=(127.0,),
-        scale=(0.0078125,),
-        layout_train=Layout.NCHW,
-    )
-    optimized = optimize(preprocess.insert(load(path), [spec]), MARCH)
+    optimized, data = optimized_model(path), calibration_images(reference)
     placed = place(optimized, MARCH).model
-    with np.load(reference / "calibration" / "efficientnet_lite0_calibration_images.npz") as archive:
-        data = ArrayData({"data": archive["images"].transpose(0, 3, 1, 2)}, [spec])
     wanted = StatisticsOptions(
         percentiles=PERCENTILES, histogram=HistogramRule.REFERENCE, per_channel=True, kernels=Kernels.PLAIN
     )

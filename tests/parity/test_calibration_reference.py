@@ -28,9 +28,7 @@ from engine.calibrate import (
 )
 from engine.calibrate.compare import compare
 from engine.calibrate.search import SEARCHES, Subject
-from engine.config import InputSpec, load_config
-from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.config import load_config
 from engine.ir import (
     ACTIVATION_QUANT_ATTRS,
     attribute,
@@ -41,9 +39,8 @@ from engine.ir import (
     read_calibration,
     shape_of,
 )
-from engine.optimize import optimize
 from engine.place import PlacementOptions, place
-from engine.terms import InputType, Layout, NormType
+from tests.parity.efficientnet import FILE, MARCH, calibration_images, optimized_model
 
 pytestmark = pytest.mark.reference
 
@@ -88,22 +85,11 @@ class EfficientNet:
 
 @pytest.fixture(scope="module")
 def efficientnet(reference_dir: Path) -> EfficientNet:
-    path = reference_dir.parent / "models" / "efficientnet_lite0.onnx"
+    path = reference_dir.parent / "models" / FILE
     if not path.is_file():
         pytest.skip(f"no model {path}")
-    spec = InputSpec(
-        name="data",
-        type_train=InputType.RGB,
-        type_rt=InputType.RGB,
-        norm_type=NormType.MEAN_AND_SCALE,
-        mean=(127.0,),
-        scale=(0.0078125,),
-        layout_train=Layout.NCHW,
-    )
-    optimized = optimize(preprocess.insert(load(path), [spec]), "bayes-e")
-    placed = place(optimized, "bayes-e", PlacementOptions()).model
-    with np.load(reference_dir / "calibration" / "efficientnet_lite0_calibration_images.npz") as archive:
-        data = ArrayData({"data": archive["images"].transpose(0, 3, 1, 2)}, [spec])
+    optimized, data = optimized_model(path), calibration_images(reference_dir)
+    placed = place(optimized, MARCH, PlacementOptions()).model
     options = StatisticsOptions.covering([*PER_TENSOR.values(), *PER_CHANNEL.values()], kernels=Kernels.PLAIN)
     return EfficientNet(optimized, placed, data, collect(optimized, calibration_tensors(placed), data, options))
 

@@ -1,0 +1,79 @@
+"""Wall time of calibrations in float passes: ``python -m tests.parity.calibration_cost REFERENCE MODEL [ROUNDS]``.
+
+A float pass is plain ONNX Runtime with its default options on the float model, the 50 measured images one at a time.
+Every round times a float pass and then each calibration; the table has the medians. Models are loaded before.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import onnxruntime
+
+from engine.calibrate import CalibrationOptions, calibration_tensors, collect, run_calibration
+from engine.calibrate.statistics import StatisticsOptions
+from engine.place import place
+from engine.terms import CalibrationType
+from tests.parity.calibration_table import PERCENTILES
+from tests.parity.efficientnet import MARCH, calibration_images, optimized_model
+
+ROUNDS = 3
+SINGLE = [
+    CalibrationOptions(),
+    CalibrationOptions(calibration_type=CalibrationType.KL),
+    CalibrationOptions(calibration_type=CalibrationType.MIX),
+    CalibrationOptions(calibration_type=CalibrationType.DEFAULT),
+    CalibrationOptions(bias_correction=True),
+]
+SWEEP = [
+    CalibrationOptions(calibration_type=kind, max_percentile=percentile, per_channel=channels)
+    for channels in (False, True)
+    for kind, percentile in [
+        (CalibrationType.MAX, 1.0),
+        (CalibrationType.KL, 1.0),
+        *((CalibrationType.MAX, percentile) for percentile in PERCENTILES),
+    ]
+]
+
+
+def main(reference: Path, model: Path, rounds: int) -> None:
+    """Write the table to standard output."""
+    optimized, data = optimized_model(model), calibration_images(reference)
+    placed = place(optimized, MARCH).model
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    images = [(data.read(i, i + 1)["data"] + 1.0) * 0.0078125 for i in range(len(data))]
+
+    def float_pass() -> None:
+        for image in images:
+            session.run(None, {"data": image})
+
+    def one(options: CalibrationOptions) -> Callable[[], object]:
+        return lambda: run_calibration(optimized, placed, data, options)
+
+    def all_statistics() -> None:
+        collect(optimized, calibration_tensors(placed), data, StatisticsOptions.covering(SWEEP))
+
+    work: dict[str, Callable[[], object]] = {"float pass": float_pass}
+    for options in SINGLE:
+        work[options.calibration_type.value + (", bias_correction" if options.bias_correction else "")] = one(options)
+    work["max, 5 percentiles and kl, per tensor and channel"] = all_statistics
+    float_pass()
+    one(SINGLE[0])()
+    seconds = {name: [] for name in work}
+    for _ in range(rounds):
+        for name, run in work.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    base = statistics.median(seconds["float pass"])
+    for name, times in seconds.items():
+        median = statistics.median(times)
+        sys.stdout.write(f"{name:50} {median:7.2f} s {median / base:7.2f} float passes\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else ROUNDS)
