@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 
 from engine.config import InputSpec
 from engine.errors import CalibrationDataError
@@ -324,6 +323,8 @@ def _shaped(array: Array, shape: Shape, file: Path, raw_type: str) -> Array:
 
 def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
     """An image file, resized (bilinear) to the input, in ``type_train`` and ``layout_train``, shape ``shape``."""
+    from PIL import Image, UnidentifiedImageError
+
     nchw = spec.layout_train is Layout.NCHW
     height, width = shape[2:4] if nchw else shape[1:3]
     mode = {InputType.GRAY: "L", InputType.YUV444: "YCbCr"}.get(spec.type_train, "RGB")

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
-import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
-from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from engine.calibrate.batching import computes_samples_apart, with_symbolic_batch
 from engine.calibrate.chained import ChainedRunner
@@ -36,6 +34,9 @@ from engine.ir import (
 from engine.ops.composite import Expansion, expand_composites
 from engine.ops.custom import is_custom
 
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
 Array = NDArray[Any]
 
 MAX_BATCH = 8
@@ -48,14 +49,6 @@ _QUANTIZE_LINEAR_TYPES = {"int8": ir.DataType.INT8, "uint8": ir.DataType.UINT8}
 _ROUNDING_CONSTANT = 1.5 * 2**23
 """Adding and subtracting it rounds a float32 of magnitude up to 2^22 half to even."""
 
-_ORT_REFUSALS = (
-    ort_errors.Fail,
-    ort_errors.InvalidArgument,
-    ort_errors.InvalidGraph,
-    ort_errors.NotImplemented,
-    ort_errors.RuntimeException,
-)
-
 
 class Kernels(StrEnum):
     """Which implementations ONNX Runtime may use: they differ in the order of float sums, thus in the last bits.
@@ -67,12 +60,6 @@ class Kernels(StrEnum):
 
     FAST = "fast"
     PLAIN = "plain"
-
-
-_OPTIMIZATION_LEVELS = {
-    Kernels.FAST: ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
-    Kernels.PLAIN: ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-}
 
 
 def to_standard(model: ir.Model, *, quantize_linear: bool = False) -> ir.Model:
@@ -266,7 +253,7 @@ class FloatSession:
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
         self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
         self._types = {str(value.name): _numpy_type(value) for value in model.graph.inputs}
-        self._options = _session_options(threads, kernels)
+        self._threads, self._kernels = threads, kernels
         self._session, self.batch = self._open(model, max_batch)
 
     def _open(self, model: ir.Model, max_batch: int) -> tuple[ort.InferenceSession | ChainedRunner, int]:
@@ -282,18 +269,19 @@ class FloatSession:
         return self._load(model), 1
 
     def _load(self, model: ir.Model) -> ort.InferenceSession:
-        try:
-            return ort.InferenceSession(to_bytes(model), self._options, providers=["CPUExecutionProvider"])
-        except _ORT_REFUSALS as error:
-            raise ModelError(f"ONNX Runtime cannot run the model: {error}") from error
+        from engine.calibrate.runtime import open_session
+
+        return open_session(to_bytes(model), threads=self._threads, blocked_layouts=self._kernels is Kernels.FAST)
 
     def _is_batch_exact(self, session: ort.InferenceSession) -> bool:
         """Whether two samples in one run give the bits of two runs; float kernels may sum differently."""
+        from engine.calibrate.runtime import REFUSALS
+
         rng = np.random.default_rng(0)
         feed = {name: rng.standard_normal((2, *shape[1:]), np.float32) for name, shape in self.inputs.items()}
         try:
             together = session.run(None, feed)
-        except _ORT_REFUSALS:
+        except REFUSALS:
             return False
         alone = session.run(None, {name: array[1:] for name, array in feed.items()})
         return all(np.array_equal(both[1:], one, equal_nan=True) for both, one in zip(together, alone, strict=True))
@@ -373,13 +361,3 @@ def _numpy_type(value: ir.Value) -> np.dtype[Any]:
     if value.dtype is None:
         raise ModelError(f"tensor {value.name!r} has no type")
     return value.dtype.numpy()
-
-
-def _session_options(threads: int | None, kernels: Kernels) -> ort.SessionOptions:
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = threads or 0
-    # Models here are float models: pairs of QuantizeLinear and DequantizeLinear must not become integer kernels.
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
-    options.graph_optimization_level = _OPTIMIZATION_LEVELS[kernels]
-    return options

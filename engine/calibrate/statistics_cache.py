@@ -7,10 +7,10 @@ import json
 import logging
 import os
 from collections.abc import Collection
+from importlib.metadata import version
 from pathlib import Path
 
 import onnx_ir as ir
-import onnxruntime as ort
 
 from engine.calibrate.collection import StatisticsOptions, collect
 from engine.calibrate.data import CalibrationData
@@ -69,7 +69,7 @@ def statistics_key(
     """SHA-256, hexadecimal, of the model, the tensors, the data, what is collected, and who computes it."""
     parts = {
         "format": FORMAT,
-        "onnxruntime": ort.__version__,
+        "onnxruntime": version("onnxruntime"),
         "model": hashlib.sha256(to_bytes(optimized)).hexdigest(),
         "tensors": sorted(tensors),
         "data": data.digest(),

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import onnxruntime
 
-from engine.calibrate import CalibrationOptions, calibration_tensors, collect, run_calibration
-from engine.calibrate.statistics import StatisticsOptions
+from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect, run_calibration
 from engine.place import place
 from engine.terms import CalibrationType
 from tests.parity.calibration_table import PERCENTILES
@@ -63,7 +62,7 @@ def main(reference: Path, model: Path, rounds: int) -> None:
     work["max, 5 percentiles and kl, per tensor and channel"] = all_statistics
     float_pass()
     one(SINGLE[0])()
-    seconds = {name: [] for name in work}
+    seconds: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(rounds):
         for name, run in work.items():
             start = time.perf_counter()

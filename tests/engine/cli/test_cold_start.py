@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "suites" / "zoo" / "mnist_resnet8.onnx"
-UNUSED = ("sympy.core", "numba", "pandas", "torch", "mlflow", "plotly", "sklearn")
+UNUSED = ("onnxruntime", "PIL", "sympy.core", "numba", "pandas", "torch", "mlflow", "plotly", "sklearn")
 
 
 def run(code: str, folder: Path) -> str:

@@ -1,0 +1,41 @@
+"""Sessions of ONNX Runtime for float models; a module of its own, since the runtime is slow to import."""
+
+from __future__ import annotations
+
+import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as errors
+
+from engine.errors import ModelError
+
+REFUSALS = (
+    errors.Fail,
+    errors.InvalidArgument,
+    errors.InvalidGraph,
+    errors.NotImplemented,
+    errors.RuntimeException,
+)
+"""What the runtime raises for a model or inputs that it does not take."""
+
+
+def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) -> ort.InferenceSession:
+    """A session that computes ``model`` in floats on the CPU.
+
+    Args:
+        model: a serialised ONNX model.
+        threads: CPU threads; None for all.
+        blocked_layouts: whether feature maps may be rearranged for speed, which changes the order of float sums.
+
+    Raises:
+        ModelError: the runtime does not take the model.
+    """
+    levels = ort.GraphOptimizationLevel
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # what it refuses is raised as well
+    options.intra_op_num_threads = threads or 0
+    # Models here are float models: pairs of QuantizeLinear and DequantizeLinear must not become integer kernels.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked_layouts else levels.ORT_ENABLE_EXTENDED
+    try:
+        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except REFUSALS as error:
+        raise ModelError(f"ONNX Runtime cannot run the model: {error}") from error
