@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class March(StrEnum):
@@ -12,6 +13,10 @@ class March(StrEnum):
     BERNOULLI2 = "bernoulli2"
     BAYES = "bayes"
     BAYES_E = "bayes-e"
+
+
+EXTRAPOLATED: Mapping[str, March] = MappingProxyType({"nash-e": March.BAYES_E, "nash-m": March.BAYES_E})
+"""Later marches without figures of their own, and the march whose rules and figures stand in."""
 
 
 class InputType(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -88,11 +89,16 @@ def distance(actual: Array, expected: Array) -> Distance:
 
 def cosine(actual: Array, expected: Array) -> float:
     """Cosine of the angle between two arrays of the same size, computed in float64."""
-    a, b = actual.astype(np.float64).reshape(-1), expected.astype(np.float64).reshape(-1)
-    norms = np.linalg.norm(a), np.linalg.norm(b)
-    if not all(norms):
-        return float(not any(norms))
-    return float(a @ b / norms[0] / norms[1])
+    a, b = actual.reshape(-1), expected.reshape(-1)
+    squares = _dot(a, a), _dot(b, b)
+    if not all(squares):
+        return float(not any(squares))
+    return _dot(a, b) / math.sqrt(squares[0]) / math.sqrt(squares[1])
+
+
+def _dot(a: Array, b: Array) -> float:
+    """Scalar product in float64, on this thread: BLAS would wake its others for every small tensor."""
+    return float(np.einsum("i,i->", a, b, dtype=np.float64))
 
 
 def _counterparts(optimized: ir.Model, calibrated: ir.Model) -> dict[str, str]:

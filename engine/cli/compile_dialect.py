@@ -12,17 +12,13 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from engine.config import Config, parse_config, read_yaml
 from engine.errors import ConfigError
-from engine.terms import March
+from engine.terms import EXTRAPOLATED, March
 
 logger = logging.getLogger("engine.config")
-
-MARCHES: Mapping[str, March] = MappingProxyType({"nash-e": March.BAYES_E, "nash-m": March.BAYES_E})
-"""Newer marches and whose rules they follow."""
 
 OPTIMIZE_LEVELS = ("O0", "O1", "O2")
 
@@ -63,12 +59,14 @@ def older_march(march: str) -> March:
     Raises:
         ConfigError: it is unknown.
     """
-    allowed = [*MARCHES, *(item.value for item in March)]
+    allowed = [*EXTRAPOLATED, *(item.value for item in March)]
     if march not in allowed:
         raise ConfigError(f"User input march invalid: {march!r} . It should in list {allowed}")
-    if march in MARCHES:
-        logger.warning("march %s: converted by the rules of %s, its own are not known", march, MARCHES[march].value)
-        return MARCHES[march]
+    if march in EXTRAPOLATED:
+        logger.warning(
+            "march %s: converted by the rules of %s, its own are not known", march, EXTRAPOLATED[march].value
+        )
+        return EXTRAPOLATED[march]
     return March(march)
 
 

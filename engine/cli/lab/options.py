@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import ConfigError
-from engine.terms import March
+from engine.terms import EXTRAPOLATED, March
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -27,22 +27,24 @@ NodeInfoText = Annotated[
 """``--node-info``."""
 
 
-def read_marches(text: str) -> tuple[str, ...]:
-    """``"bayes,bayes-e"`` to names of architectures.
+def read_marches(text: str) -> dict[str, March]:
+    """``"bayes,nash-e"`` to the architectures whose rules hold, by the names given; says where another one stands in.
 
     Raises:
         ConfigError: one of them is unknown.
     """
-    allowed = [march.value for march in March]
-    names = tuple(part.strip() for part in text.split(","))
+    known = {**{march.value: march for march in March}, **EXTRAPOLATED}
+    names = [part.strip() for part in text.split(",")]
     for name in names:
-        if name not in allowed:
-            raise ConfigError(f"--march {name!r}: expected one of {', '.join(allowed)}, several joined by commas")
-    return names
+        if name not in known:
+            raise ConfigError(f"--march {name!r}: expected one of {', '.join(known)}, several joined by commas")
+        if name in EXTRAPOLATED:
+            typer.echo(f"march {name}: extrapolated, rules and figures are those of {known[name].value}", err=True)
+    return {name: known[name] for name in names}
 
 
 def read_march(text: str) -> str:
-    """One name of an architecture.
+    """The name of the one architecture whose rules hold.
 
     Raises:
         ConfigError: it is unknown, or several are given.
@@ -50,7 +52,7 @@ def read_march(text: str) -> str:
     names = read_marches(text)
     if len(names) > 1:
         raise ConfigError(f"--march {text!r}: expected one architecture")
-    return names[0]
+    return next(iter(names.values())).value
 
 
 def read_shapes(entries: Sequence[str] | None) -> dict[str, tuple[int, ...]]:

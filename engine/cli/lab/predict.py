@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info, read_shapes
-from engine.terms import CompileMode, InputType, OptimizeLevel
+from engine.terms import EXTRAPOLATED, CompileMode, InputType, OptimizeLevel
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
@@ -33,19 +33,22 @@ def predict(
 
     options = CompileOptions(optimize_level=optimize_level, compile_mode=compile_mode, core_num=core_num)
     shapes, requests = read_shapes(input_shape), read_node_info(node_info)
-    results = {
-        name: check(model, Draft(name, shapes, True, input_type, requests, options)) for name in read_marches(march)
+    drafts = {
+        name: Draft(rules.value, shapes, True, input_type, requests, options)
+        for name, rules in read_marches(march).items()
     }
+    results = {name: check(model, draft) for name, draft in drafts.items()}
     if as_json:
-        typer.echo(json.dumps({name: as_dict(result) for name, result in results.items()}, indent=2))
+        typer.echo(json.dumps({name: as_dict(name, result) for name, result in results.items()}, indent=2))
     else:
         _show(results)
 
 
-def as_dict(result: ConversionResult) -> dict[str, object]:
+def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
     """``latency_us``, ``ddr_bytes``, ``loaded_bytes``, ``stored_bytes``, ``subgraphs``, ``cpu_nodes``.
 
-    ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten measured compilations stay in.
+    ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten measured compilations stay in;
+    ``extrapolated_from`` names the march whose figures these are, where ``march`` has none of its own.
     """
     from engine.march.latency import load_latency
 
@@ -59,6 +62,7 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
         "uncertainty": load_latency(found.march).accuracy.model_dump(),
         "subgraphs": len(found.subgraphs),
         "cpu_nodes": [list(node) for node in found.cpu_nodes],
+        "extrapolated_from": EXTRAPOLATED.get(march),
         "not_honoured": [f"{refusal.node}: {refusal.request}: {refusal.reason}" for refusal in result.refusals],
     }
 

@@ -115,3 +115,14 @@ def test_explain_shows_reasons_hints_and_writes_one_page(tmp_path: Path) -> None
     assert text.count("<rect") == text.count("<tr id=") >= len(names)
     assert "http" not in text.replace("http-equiv", "")
     assert list(tmp_path.iterdir()) == [page]
+
+
+def test_a_march_without_figures_is_extrapolated_and_says_so() -> None:
+    result = CliRunner().invoke(app, ["predict", model("mnist_lenet"), "--march", "nash-e,bayes-e", "--json"])
+    found = json.loads(result.stdout)
+    assert found["nash-e"].pop("extrapolated_from") == "bayes-e"
+    assert found["bayes-e"].pop("extrapolated_from") is None
+    assert found["nash-e"] == found["bayes-e"]
+    assert "march nash-e: extrapolated" in result.stderr
+    checked = printed("check", model("mnist_lenet"), "--march", "nash-m")
+    assert checked == printed("check", model("mnist_lenet"), "--march", "bayes-e")
