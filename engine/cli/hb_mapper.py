@@ -15,7 +15,7 @@ import typer
 from engine.cli.logs import logged
 from engine.cli.tables import render
 from engine.errors import ConfigError
-from engine.terms import March
+from engine.terms import Layout, March
 
 if TYPE_CHECKING:
     from engine.config import Config
@@ -33,13 +33,6 @@ class ModelType(StrEnum):
 
     CAFFE = "caffe"
     ONNX = "onnx"
-
-
-class LayoutName(StrEnum):
-    """Where the channels of an image are."""
-
-    NCHW = "NCHW"
-    NHWC = "NHWC"
 
 
 INPUT_SHAPE = "--input-shape"
@@ -217,8 +210,8 @@ def infer(
     ],
     output_dir: Annotated[Path, typer.Option("--output-dir", file_okay=False, help="Folder of the outputs.")],
     input_layout: Annotated[
-        LayoutName | None,
-        typer.Option("--input-layout", help="Layout of the model's image inputs; its own by default."),
+        Layout | None,
+        typer.Option("--input-layout", help="What the layout of the model's image inputs must be; any by default."),
     ] = None,
 ) -> None:
     """Run a model of a conversion on data like those for calibration; every output becomes a file."""

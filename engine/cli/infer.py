@@ -22,6 +22,7 @@ from engine.errors import ConfigError
 from engine.frontend import load_custom_operators
 from engine.ir import file_name, write_atomically
 from engine.simulate import Session, TensorInfo
+from engine.terms import Layout
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class InferRequest:
         model: ``.onnx`` of any stage from original_float on, or ``.bin``.
         caffe: whether the float model was a Caffe model.
         files: data by input name.
-        layout: ``NCHW`` or ``NHWC`` of the model's image inputs; ``None`` to take what the model says.
+        layout: what that of the model's image inputs must be; ``None`` for any.
         folder: where outputs go.
     """
 
@@ -41,7 +42,7 @@ class InferRequest:
     model: Path
     caffe: bool
     files: Mapping[str, Path]
-    layout: str | None
+    layout: Layout | None
     folder: Path
 
 
@@ -59,7 +60,7 @@ def run_infer(request: InferRequest, logger: logging.Logger) -> None:
     load_custom_operators(config)
     compiled = open_single(request.model) if _is_compiled(request.model) else None
     session = Session(request.model if compiled is None else compiled.executable)
-    feed = _read(session, config, request, logger)
+    feed = _read(session, config, request)
     for name, array in _run(session, compiled, feed).items():
         kind = "float" if array.dtype == np.float32 else array.dtype.name
         path = write_atomically(request.folder / f"{file_name(name)}_{kind}.bin", array.tobytes())
@@ -67,7 +68,7 @@ def run_infer(request: InferRequest, logger: logging.Logger) -> None:
     logger.info("End hb_mapper infer.")
 
 
-def _read(session: Session, config: Config, request: InferRequest, logger: logging.Logger) -> dict[str, NDArray[Any]]:
+def _read(session: Session, config: Config, request: InferRequest) -> dict[str, NDArray[Any]]:
     """The inputs of the session, from the files."""
     names = [info.name for info in session.inputs]
     if set(request.files) != set(names):
@@ -82,23 +83,21 @@ def _read(session: Session, config: Config, request: InferRequest, logger: loggi
     }
     by_name = {spec.name: spec for spec in specs}
     for info in session.inputs:
-        _remark_layout(info, by_name[info.name], request.layout, logger)
+        _check_layout(info, by_name[info.name], request.layout)
     return {
         info.name: read_trained(session, info, by_name[info.name], request.files[info.name], raw_types[info.name])
         for info in session.inputs
     }
 
 
-def _remark_layout(info: TensorInfo, spec: InputSpec, wanted: str | None, logger: logging.Logger) -> None:
-    """The shape of a model says what its layout is; another one has no effect."""
-    if wanted is None or not spec.is_image:
-        return
-    found = layout_of(info, spec)
-    if found != wanted:
-        logger.warning(
-            "--input-layout %s has no effect: input %s has shape %s, which is %s; files hold %s (input_layout_train)",
-            wanted, info.name, list(info.shape), found.value, spec.layout_train.value,
-        )  # fmt: skip
+def _check_layout(info: TensorInfo, spec: InputSpec, wanted: Layout | None) -> None:
+    """Refuse a layout that contradicts the shape of an image input."""
+    found = layout_of(info, spec) if spec.is_image else None
+    if wanted is not None and found not in (None, wanted):
+        raise ConfigError(
+            f"--input-layout {wanted}: input {info.name} has shape {list(info.shape)}, which is {found}; leave it out, "
+            f"the layout of the files is that of input_layout_train ({spec.layout_train})"
+        )
 
 
 def _is_compiled(path: Path) -> bool:

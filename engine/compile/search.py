@@ -35,7 +35,7 @@ def searched(schedule: Schedule, memory: Memory, latency: Latency) -> Schedule:
     """``schedule`` with the fastest plan that the search finds, or finds in the cache."""
     file = cache_folder() / f"{_digest(schedule, memory, latency)}.json"
     cuts = _read(file, len(schedule.layers))
-    if cuts is None:
+    if cuts is None or not _fits(schedule, cuts, memory):
         cuts = _search(schedule, memory, latency)
         _write(file, cuts)
     return _with_cuts(schedule, cuts, memory)
@@ -105,7 +105,7 @@ def _price(schedule: Schedule, cuts: Cuts, memory: Memory, latency: Latency) -> 
 
 
 def _digest(schedule: Schedule, memory: Memory, latency: Latency) -> str:
-    """Of all that the search depends on: the layers without their names, the memory and the march's data."""
+    """Of all that the search depends on: the schedule without its name, the memory and the march's data."""
     content = [schedule.model_dump_json(exclude={"name"}), repr(memory), latency.model_dump_json()]
     return hashlib.sha256("\n".join(content).encode()).hexdigest()
 

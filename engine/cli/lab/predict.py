@@ -25,7 +25,7 @@ def predict(
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march.")] = False,
 ) -> None:
-    """Predict latency and DDR traffic per frame; needs no calibration data, writes nothing."""
+    """Predict latency and DDR traffic per frame; needs no calibration data; only O3 writes, its plans, to a cache."""
     import json
 
     from engine.compile import CompileOptions

@@ -76,8 +76,8 @@ def test_a_repeated_search_reads_the_cache(monkeypatch: pytest.MonkeyPatch, cach
     assert search.searched(planned().model_copy(update={"name": "other"}), MEMORY, LATENCY).groups == found.groups
 
 
-@pytest.mark.parametrize("content", ["", "[", "[0, 3]", "[3, 2]", "[99]", '{"a": 1}'])
-def test_a_damaged_cache_entry_is_searched_anew(cache: Path, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "[", "[]", "[0, 3]", "[3, 2]", "[99]", '{"a": 1}'])
+def test_a_damaged_or_unfit_cache_entry_is_searched_anew(cache: Path, content: str) -> None:
     found = search.searched(planned(), MEMORY, LATENCY)
     (entry,) = cache.iterdir()
     entry.write_text(content)
