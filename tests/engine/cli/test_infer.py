@@ -169,8 +169,6 @@ def test_the_layout_is_that_of_the_model(folder: Path) -> None:
     assert other.exit_code != 0
     message = f"{other.output}{other.exception}"
     assert "--input-layout NCHW: input image has shape [1, 8, 6, 3], which is NHWC" in message
-        "--input-layout NCHW: input image has shape [1, 8, 6, 3], which is NHWC" in f"{other.output}{other.exception}"
-    )
 
 
 def test_wrong_data_are_refused(folder: Path) -> None:
