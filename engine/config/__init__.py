@@ -5,6 +5,7 @@ relative to the file's folder where they exist there, else to the working direct
 """
 
 from engine.config.files import load_config, load_yaml, parse_config, read_yaml, remarks
+from engine.config.inputs import InputParameters, InputSpec
 from engine.config.parameters import (
     GROUPS,
     OWN_OPTIMIZATIONS,
@@ -12,8 +13,6 @@ from engine.config.parameters import (
     CompilerParameters,
     Config,
     CustomOp,
-    InputParameters,
-    InputSpec,
     ModelParameters,
     NodeInfo,
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, model_validator
 
 
 def split(value: Any) -> Any:
@@ -123,3 +123,17 @@ def hint(wrong: str, allowed: Collection[str]) -> str:
     """The name of ``allowed`` that ``wrong`` may have meant, as the end of a message; empty if none is near."""
     near = difflib.get_close_matches(wrong, allowed, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+class Group(BaseModel):
+    """A parameter group: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _absent_means_default(cls, values: Any) -> Any:
+        """A key without a value is a key that is not given."""
+        if isinstance(values, Mapping):
+            return {key: value for key, value in values.items() if value is not None and value != ""}
+        return values
