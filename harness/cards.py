@@ -20,7 +20,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from engine.config import InputParameters, InputSpec
 from engine.errors import ConfigError, ModelError
-from engine.terms import InputType, Layout, NormType, SpaceAndRange
+from engine.terms import InputType, Layout
 from harness import paths
 from harness.datasets import Colour, Dataset, Images, Split, open_dataset
 from harness.metrics import Metric, open_metric
@@ -171,20 +171,7 @@ class ModelCard(StrictModel):
     @cached_property
     def input_spec(self) -> InputSpec:
         """The input as the engine's frontend takes it."""
-        given = self.input_parameters
-        norm = _only(given.norm_type, NormType.NONE)
-        return InputSpec(
-            name=given.input_name[0],
-            type_train=given.input_type_train[0],
-            layout_train=given.input_layout_train[0],
-            type_rt=given.input_type_rt[0],
-            layout_rt=None if given.input_type_rt[0] is InputType.NV12 else _only(given.input_layout_rt, None),
-            space_and_range=_only(given.input_space_and_range, SpaceAndRange.REGULAR),
-            shape=given.input_shape[0],
-            norm_type=norm,
-            mean=_only(given.mean_value, ()) if norm.has_mean else (),
-            scale=_only(given.scale_value, ()) if norm.has_scale else (),
-        )
+        return self.input_parameters.specs(self.input_parameters.input_name)[0]
 
     def converter_yaml(self) -> dict[str, str]:
         """``input_parameters`` as a converter's YAML file holds them."""
@@ -330,11 +317,6 @@ def _folder() -> Path:
 
 def _names() -> list[str]:
     return sorted(path.stem for path in _folder().glob("*.yaml"))
-
-
-def _only(entries: tuple[Any, ...], default: Any) -> Any:
-    """The entry of the single input."""
-    return entries[0] if entries else default
 
 
 def _yaml_text(entry: Any) -> str:
