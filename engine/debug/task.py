@@ -58,13 +58,15 @@ def top1(outputs: Sequence[Array], labels: Array) -> float:
     Raises:
         InferenceError: the labels are no classes of the output.
     """
-    if len(outputs[0]) != len(labels):
-        raise InferenceError(f"{TOP1}: {len(labels)} labels for an output of shape {outputs[0].shape}")
+    if labels.ndim != 1 or len(outputs[0]) != len(labels):
+        raise InferenceError(f"{TOP1}: labels of shape {labels.shape} for an output of shape {outputs[0].shape}")
     scores = outputs[0].reshape(len(labels), -1)
-    if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= scores.shape[1]:
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise InferenceError(f"{TOP1} needs labels from 0 to {scores.shape[1] - 1}, not {labels[0]!s}")
+    if labels.min() < 0 or labels.max() >= scores.shape[1]:
         raise InferenceError(
-            f"{TOP1} needs labels from 0 to {scores.shape[1] - 1}; the smallest is {labels.min()!r}, "
-            f"the largest {labels.max()!r}"
+            f"{TOP1} needs labels from 0 to {scores.shape[1] - 1}; the smallest is {labels.min()}, "
+            f"the largest {labels.max()}"
         )
     return float(np.mean(scores.argmax(axis=1) == labels))
 
@@ -113,15 +115,17 @@ def read_labels(path: Path, samples: Sequence[str]) -> Array:
             return _first(np.load(path, allow_pickle=False), samples, path)
         with path.open(encoding="utf-8", newline="") as stream:
             rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, csv.Error) as error:
         raise CalibrationDataError(f"{path}: no labels: {error}") from error
     if rows and rows[0][-1].lower() == "label":
         rows = rows[1:]
+    if not rows:
+        raise CalibrationDataError(f"{path}: holds no labels")
     columns = {len(row) for row in rows}
     if columns == {1}:
         return _first(_typed([row[0] for row in rows]), samples, path)
     if columns != {2}:
-        raise CalibrationDataError(f"{path}: expected rows 'label' or 'sample,label'; found rows of {columns} columns")
+        raise CalibrationDataError(f"{path}: expected rows 'label' or 'sample,label'; found rows of {sorted(columns)} columns")
     known = {Path(name).stem: label for name, label in rows}
     missing = [name for name in samples if name not in known]
     if missing:
@@ -130,8 +134,9 @@ def read_labels(path: Path, samples: Sequence[str]) -> Array:
 
 
 def _first(labels: Array, samples: Sequence[str], path: Path) -> Array:
-    if len(labels) < len(samples):
-        raise CalibrationDataError(f"{path}: {len(labels)} labels for {len(samples)} samples")
+    found = len(labels) if labels.ndim else 0
+    if found < len(samples):
+        raise CalibrationDataError(f"{path}: {found} labels for {len(samples)} samples")
     return labels[: len(samples)]
 
 

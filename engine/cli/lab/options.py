@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 InputShapes = Annotated[
     list[str] | None,
-    typer.Option("--input-shape", metavar="NAME=SHAPE", help="Shape of an input, as data=1x3x224x224; repeatable.."),
+    typer.Option("--input-shape", metavar="NAME=SHAPE", help="Shape of an input, as data=1x3x224x224; repeatable."),
 ]
 """``--input-shape``."""
 NodeInfoText = Annotated[
