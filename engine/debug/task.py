@@ -125,7 +125,8 @@ def read_labels(path: Path, samples: Sequence[str]) -> Array:
     if columns == {1}:
         return _first(_typed([row[0] for row in rows]), samples, path)
     if columns != {2}:
-        raise CalibrationDataError(f"{path}: expected rows 'label' or 'sample,label'; found rows of {sorted(columns)} columns")
+        allowed = "expected rows 'label' or 'sample,label'"
+        raise CalibrationDataError(f"{path}: {allowed}; found rows of {sorted(columns)} columns")
     known = {Path(name).stem: label for name, label in rows}
     missing = [name for name in samples if name not in known]
     if missing:
