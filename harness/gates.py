@@ -96,12 +96,23 @@ class Reference(StrictModel):
     Attributes:
         value: the figure.
         tolerance: how far it may lie from ``value`` either way, in its own unit.
+        spread: standard deviation over draws of calibration images; 0 where the suite drew but once. The gate's
+            ``spreads`` times as much comes on top of the tolerance.
         reason: why the tolerance, or the value, is what it is; empty for the suite's defaults.
     """
 
     value: float
     tolerance: float = Field(ge=0)
+    spread: float = Field(default=0.0, ge=0)
     reason: str = ""
+
+    def allowed(self, gates: Gates) -> float:
+        """How far a figure may lie from ``value``, either way."""
+        return self.tolerance + gates.spreads * self.spread
+
+    def __str__(self) -> str:
+        drawn = f", spread over draws {self.spread:.3g}" if self.spread else ""
+        return f"{self.value:.6g} ± {self.tolerance:g}{drawn}{f' ({self.reason})' if self.reason else ''}"
 
 
 class ExpectedFailure(StrictModel):
@@ -231,7 +242,7 @@ def updated_baseline(old: Baseline | None, suite: Suite, results: Sequence[Trial
     Raises:
         ConfigError: a trial failed that is not expected to.
     """
-    trials = {}
+    trials, spreads = {}, _spreads(results)
     for result in results:
         before = old.trials.get(result.spec.id) if old else None
         if result.failure is not None:
@@ -242,12 +253,40 @@ def updated_baseline(old: Baseline | None, suite: Suite, results: Sequence[Trial
                 )
             trials[result.spec.id] = before
             continue
-        trials[result.spec.id] = _accepted(result, before, suite.gates.tolerances, store)
+        trials[result.spec.id] = _accepted(
+            result, before, suite.gates.tolerances, spreads[_undrawn(result.spec)], store
+        )
     return Baseline(suite=suite.name, version=suite.version, trials=trials)
 
 
+def _spreads(results: Iterable[TrialResult]) -> dict[TrialSpec, dict[str, float]]:
+    """Standard deviations of figures over trials that differ in ``calibration_seed`` only, by what they share."""
+    draws: dict[TrialSpec, list[dict[str, float]]] = {}
+    for result in results:
+        if result.ok:
+            draws.setdefault(_undrawn(result.spec), []).append(result.metrics())
+    return {
+        spec: {
+            name: round(float(np.std([figures[name] for figures in drawn], ddof=1)), 9)
+            for name in drawn[0]
+            if len(drawn) > 1 and all(name in figures for figures in drawn)
+        }
+        for spec, drawn in draws.items()
+    }
+
+
+def _undrawn(spec: TrialSpec) -> TrialSpec:
+    """``spec``, whatever images it draws."""
+    settings = spec.settings.model_copy(update={"calibration_seed": None})
+    return spec.model_copy(update={"settings": settings})
+
+
 def _accepted(
-    result: TrialResult, before: BaselineTrial | None, tolerances: Tolerances, store: TrialStore
+    result: TrialResult,
+    before: BaselineTrial | None,
+    tolerances: Tolerances,
+    spreads: Mapping[str, float],
+    store: TrialStore,
 ) -> BaselineTrial:
     metrics = result.metrics()
     figures = {}
@@ -260,6 +299,7 @@ def _accepted(
         figures[name] = Reference(
             value=value,
             tolerance=chosen.tolerance if chosen else _tolerance(name, value, tolerances),
+            spread=spreads.get(name, 0.0),
             reason=chosen.reason if chosen else "",
         )
     scores = store.predictions(result.spec.key)["per_sample"]
@@ -343,7 +383,7 @@ def judge(
     metrics = result.metrics()
     for name, direction in _DIRECTIONS.items():
         if name in metrics or name in accepted.figures:
-            checks.append(_judge_figure(name, direction, metrics.get(name), accepted.figures.get(name)))
+            checks.append(_judge_figure(name, direction, metrics.get(name), accepted.figures.get(name), gates))
     return TrialVerdict(spec.id, tuple(checks))
 
 
@@ -366,16 +406,14 @@ def _floor(result: TrialResult, gates: Gates) -> list[Check]:
     return [Check("accuracy.ratio", verdict, f"{ratio:.4f} of float, the suite's floor is {gates.min_ratio:g}")]
 
 
-def _judge_figure(name: str, direction: int, value: float | None, reference: Reference | None) -> Check:
+def _judge_figure(name: str, direction: int, value: float | None, reference: Reference | None, gates: Gates) -> Check:
     if reference is None or value is None:
         where = "the baseline" if reference is None else "the trial's result"
         return Check(name, Verdict.MISSING, f"not in {where}")
     difference = (value - reference.value) * direction
     # Figures are kept with nine digits: rounding alone is no difference.
-    verdict = _by_sign(difference) if abs(difference) > reference.tolerance + 1e-9 else Verdict.PASS
-    return Check(
-        name, verdict, f"{value:g}, baseline {reference.value:g} ± {reference.tolerance:g}{_because(reference)}"
-    )
+    verdict = _by_sign(difference) if abs(difference) > reference.allowed(gates) + 1e-9 else Verdict.PASS
+    return Check(name, verdict, f"{value:.6g}, baseline {reference}")
 
 
 def _judge_accuracy(
@@ -387,14 +425,14 @@ def _judge_accuracy(
         return Check(ACCURACY, Verdict.MISSING, "not in the baseline")
     direction = 1 if METRICS[accuracy.metric].higher_is_better else -1
     difference = (accuracy.value - reference.value) * direction
-    text = f"{accuracy.value:.4f}, baseline {reference.value:.4f} ± {reference.tolerance:g}{_because(reference)}"
+    text = f"{accuracy.value:.4f}, baseline {reference}"
     scores = predictions.get("per_sample")
     if _can_pair(result.spec, accepted, scores) and accepted.scores is not None and scores is not None:
         p = paired_p_value((scores - accepted.scores.array()) * direction * np.sign(difference))
-        beyond = abs(difference) > reference.tolerance + 1e-9 and p < gates.significance
+        beyond = abs(difference) > reference.allowed(gates) + 1e-9 and p < gates.significance
         text += f"; paired test p = {p:.3g}, significant below {gates.significance:g}"
     else:
-        allowed = reference.tolerance + gates.stderrs * accuracy.stderr
+        allowed = reference.allowed(gates) + gates.stderrs * accuracy.stderr
         beyond = abs(difference) > allowed
         text += f"; other evaluation data: {gates.stderrs:g} standard errors are {gates.stderrs * accuracy.stderr:.4f}"
     return Check(ACCURACY, _by_sign(difference) if beyond else Verdict.PASS, text)
@@ -407,10 +445,6 @@ def _can_pair(spec: TrialSpec, accepted: BaselineTrial, scores: NDArray[Any] | N
 
 def _by_sign(difference: float) -> Verdict:
     return Verdict.IMPROVEMENT if difference > 0 else Verdict.REGRESSION
-
-
-def _because(reference: Reference) -> str:
-    return f" ({reference.reason})" if reference.reason else ""
 
 
 def paired_p_value(differences: NDArray[np.float64]) -> float:

@@ -301,7 +301,7 @@ def _changes(sweep: Sweep) -> list[dict[str, Any]]:
                         "before": reference.value,
                         "now": value,
                         "change": value - reference.value,
-                        "tolerance": reference.tolerance,
+                        "tolerance": reference.allowed(sweep.summary.suite.gates),
                     }
                 )
     return sorted(found, key=lambda row: -abs(row["change"]) / (row["tolerance"] or NO_CHANGE))

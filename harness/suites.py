@@ -267,12 +267,15 @@ class Gates(StrictModel):
     Attributes:
         significance: error probability of the paired, one-sided test of accuracy.
         stderrs: where predictions cannot be paired: standard errors that accuracy may differ by.
+        spreads: where the suite draws calibration images more than once (axis ``calibration_seed``): standard
+            deviations over its draws that any figure may differ by, on top of its tolerance.
         min_ratio: least quantised accuracy as a share of the float model's; None for no such floor.
         tolerances: for figures that enter the baseline; the baseline file keeps them, where they can be reviewed.
     """
 
     significance: float = Field(default=0.05, gt=0, lt=1)
     stderrs: float = Field(default=2.0, gt=0)
+    spreads: float = Field(default=4.0, ge=0)
     min_ratio: float | None = Field(default=None, gt=0)
     tolerances: Tolerances = Tolerances()
 

@@ -25,7 +25,7 @@ from harness.gates import (
     updated_baseline,
 )
 from harness.strict_yaml import parse
-from harness.suites import Gates, Suite
+from harness.suites import Gates, Settings, Suite
 from harness.trials import Outcome, TrialResult, TrialStore
 from tests.harness import fakes
 
@@ -132,6 +132,38 @@ def test_other_evaluation_data_are_compared_by_standard_errors(baseline: Baselin
     other = fakes.spec(evaluation_samples=SAMPLES, data="other-data")
     assert verdict(fakes.result(other, value=0.9 - 0.019), predictions(440), baseline) is Verdict.PASS
     assert verdict(fakes.result(other, value=0.9 - 0.021), predictions(440), baseline) is Verdict.REGRESSION
+
+
+def test_a_baseline_of_several_draws_allows_for_their_spread(tmp_path: Path) -> None:
+    store, draws = TrialStore(tmp_path), []
+    for seed, correct in enumerate((450, 446, 454)):  # standard deviation 4 of 500: 0.008
+        spec = fakes.spec(settings=Settings(calibration_seed=seed), evaluation_samples=SAMPLES)
+        draws.append(fakes.result(spec, value=correct / SAMPLES, cosine=0.99 - 0.001 * seed))
+        store.put(Outcome(draws[-1], (), predictions(correct)))
+    drawn = updated_baseline(None, SUITE, draws, store)
+    figures = drawn.trials[draws[0].spec.id].figures
+    assert (figures["accuracy.quantized"].spread, figures["cosine.output"].spread) == (0.008, 0.001)
+    assert figures["latency.ms"].spread == 0
+
+    def found(correct: int, cosine: float, gates: Gates) -> Verdict:
+        result = fakes.result(draws[0].spec, value=correct / SAMPLES, cosine=cosine)
+        return verdict(result, predictions(correct), drawn, gates)
+
+    assert found(435, 0.99, SUITE.gates) is Verdict.PASS  # 3 points of 4 * 0.8
+    assert found(430, 0.99, SUITE.gates) is Verdict.REGRESSION
+    assert found(435, 0.99, Gates(spreads=3)) is Verdict.REGRESSION
+    assert found(450, 0.9862, SUITE.gates) is Verdict.PASS
+    assert found(450, 0.9858, SUITE.gates) is Verdict.REGRESSION
+    assert found(445, 0.99, Gates(spreads=0)) is Verdict.REGRESSION
+
+
+def test_trials_that_differ_in_more_than_their_seed_are_no_draws(tmp_path: Path) -> None:
+    store = TrialStore(tmp_path)
+    results = [fakes.result(fakes.spec(settings=s), cosine=c) for s, c in ((Settings(), 0.9), (fakes.KL, 0.99))]
+    for result in results:
+        store.put(Outcome(result, (), {"per_sample": fakes.hits(36)}))
+    trials = updated_baseline(None, SUITE, results, store).trials.values()
+    assert {figure.spread for trial in trials for figure in trial.figures.values()} == {0.0}
 
 
 def test_the_floor_holds_with_and_without_a_baseline(baseline: Baseline) -> None:
