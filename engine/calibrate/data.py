@@ -118,6 +118,7 @@ class InputFolder:
         files: in order.
         raw_type: of raw binary files: a key of :data:`RAW_TYPES`.
         images: whether the files are images to be read and resized (``preprocess_on``).
+        dtype: of the model's input.
     """
 
     spec: InputSpec
@@ -125,6 +126,23 @@ class InputFolder:
     files: tuple[Path, ...]
     raw_type: str
     images: bool
+    dtype: np.dtype[Any]
+
+    def feed(self, index: int) -> Array:
+        """Sample ``index`` as the input of the original_float model takes it.
+
+        Raises:
+            CalibrationDataError: the file cannot be read, or holds values that an integer input does not have.
+        """
+        sample = as_fed(self.read(index), self.spec)
+        with np.errstate(invalid="ignore"):
+            fed: Array = sample.astype(self.dtype)
+        if self.dtype.kind != "f" and not np.array_equal(fed, sample):
+            raise CalibrationDataError(
+                f"{self.files[index]}: holds values that are none of type {self.dtype}, which input "
+                f"{self.spec.name!r} is of"
+            )
+        return fed
 
     def read(self, index: int) -> Array:
         """Sample ``index`` in the type of its file, in ``shape``."""
@@ -158,10 +176,7 @@ class FolderData(CalibrationData):
     def read(self, start: int, stop: int) -> dict[str, Array]:
         """See :meth:`CalibrationData.read`."""
         indices = range(start, min(stop, len(self)))
-        return {
-            folder.spec.name: as_fed(np.concatenate([folder.read(index) for index in indices]), folder.spec)
-            for folder in self._folders
-        }
+        return {folder.spec.name: np.concatenate([folder.feed(index) for index in indices]) for folder in self._folders}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -231,6 +246,7 @@ def open_folders(
             f"{len(inputs)}"
         )
     shapes = {str(value.name): shape_of(value) for value in model.graph.inputs}
+    types = {str(value.name): value.dtype.numpy() for value in model.graph.inputs if value.dtype is not None}
     opened = []
     for index, (spec, folder) in enumerate(zip(inputs, folders, strict=True)):
         if spec.name not in shapes:
@@ -241,7 +257,8 @@ def open_folders(
         raw_type = data_types[index] if data_types else default_raw_type(spec, path)
         if raw_type not in RAW_TYPES:
             raise CalibrationDataError(f"cal_data_type {raw_type!r}: allowed are {sorted(RAW_TYPES)}")
-        opened.append(InputFolder(spec, shapes[spec.name], _list_files(path), raw_type, preprocess_on))
+        shape, kind = shapes[spec.name], types[spec.name]
+        opened.append(InputFolder(spec, shape, _list_files(path), raw_type, preprocess_on, kind))
     return FolderData(opened)
 
 

@@ -167,7 +167,7 @@ def read_trained(session: Session, info: TensorInfo, spec: InputSpec, path: Path
         batch, first, second, third = shape
         shape = (batch, third, first, second) if nhwc else (batch, second, third, first)
     try:
-        array = InputFolder(spec, shape, (path,), raw_type, images=False).read(0)
+        array = InputFolder(spec, shape, (path,), raw_type, images=False, dtype=info.dtype).read(0)
     except CalibrationDataError as error:
         raise InferenceError(f"input {info.name}: {error}") from error
     if spec.is_image:

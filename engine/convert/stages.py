@@ -139,6 +139,7 @@ def convert(config: Config) -> ConversionResult:
         if "cross_layer_equalization" in config.calibration_parameters.optimization:
             optimized, pairs = equalize(optimized)
             logger.info("Equalize channels of %d pairs of convolutions: cross_layer_equalization.", pairs)
+        refuse_unknown_shapes(optimized)
         placement = place(optimized, march, placement_options(config, optimized))
         if model.layer_out_dump:
             optimized = with_outputs(optimized, calibration_tensors(placement.model))
@@ -228,10 +229,7 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     work.keep(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
         optimized = optimize(original, wanted.march)
-        if any(
-            value.shape is None or not value.shape.is_static() for node in optimized.graph for value in node.outputs
-        ):
-            refuse_cpu_operators(optimized)  # nothing can be checked behind a shape that depends on the data
+        refuse_unknown_shapes(optimized)
         placement = place(optimized, wanted.march, PlacementOptions(node_info=node_requests(wanted.node_info)))
         _log_placement(placement)
         refuse_without_bpu(placement.model)
@@ -295,6 +293,22 @@ def refuse_cpu_operators(model: ir.Model) -> None:
     found = sorted({node.op_type for node in model.graph} & NOT_IN_RUNTIME)
     if found:
         raise UnsupportedError(f"HorizonRT not support these cpu operators: {', '.join(found)}")
+
+
+def refuse_unknown_shapes(optimized: ir.Model) -> None:
+    """Refuse a model with a shape that depends on the data: nothing can be placed behind it.
+
+    Raises:
+        UnsupportedError: names the operators that the runtime lacks where there are some, else the tensor.
+    """
+    for node in optimized.graph:
+        for value in node.outputs:
+            if value.name and (value.shape is None or not value.shape.is_static()):
+                refuse_cpu_operators(optimized)
+                raise UnsupportedError(
+                    f"tensor {value.name} of node {node.name} ({node.op_type}) has the shape {value.shape}, which "
+                    "depends on the data; end the model before that node (output_nodes) and compute the rest outside"
+                )
 
 
 def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:

@@ -19,6 +19,7 @@ from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend.control_flow import has_branches, put_branches_in_place
+from engine.frontend.limits import refuse_unsupported
 from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration
 from engine.ir import load_model
@@ -87,12 +88,16 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
 
     Raises:
         ModelError: there is no node or no input; see :func:`infer_shapes`.
-        UnsupportedError: likewise.
+        UnsupportedError: likewise; see :func:`engine.frontend.limits.refuse_unsupported`.
     """
     if not model.graph or not model.graph.inputs:
         raise ModelError(f"{path}: the model has no {'inputs' if model.graph else 'nodes'}")
+    for value in model.graph.initializers.values():
+        if value.shape is None and value.const_value is not None:  # one that is an output, declared without a shape
+            value.shape = ir.Shape(value.const_value.shape.numpy())
     model = infer_shapes(model, path)
     name_nodes(model)
+    refuse_unsupported(model, path)
     return model
 
 

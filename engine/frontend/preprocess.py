@@ -35,8 +35,8 @@ def insert(source: ir.Model, inputs: Sequence[InputSpec]) -> ir.Model:
         inputs: what each input is; inputs that are not named are feature maps.
 
     Raises:
-        ConfigError: an unknown input; a channel count or size that does not fit the colour format; mean or scale of the
-            wrong length.
+        ConfigError: an unknown input; a type, channel count or size that does not fit the colour format; mean or scale
+            of the wrong length.
         UnsupportedError: there is no conversion from the run-time to the training format.
     """
     model = source.clone()
@@ -89,6 +89,11 @@ def _insert_one(graph: ir.Graph, first: ir.Node, value: ir.Value, spec: InputSpe
 def _check_shape(value: ir.Value, spec: InputSpec) -> int:
     """The number of channels of the image input ``value``, checked against the format and the pixel rules."""
     shape = shape_of(value)
+    if value.dtype != ir.DataType.FLOAT:
+        raise ConfigError(
+            f"input {spec.name!r}: an image must be float32 in the model, its input is {value.dtype}; let the model "
+            "begin behind its Cast, or feed it as it is (input_type_train: featuremap)"
+        )
     if len(shape) != 4:
         raise ConfigError(f"input {spec.name!r}: an image must have 4 dimensions, the model's input has shape {shape}")
     channels = shape[1 if spec.layout_train is Layout.NCHW else 3]

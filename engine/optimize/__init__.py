@@ -22,7 +22,7 @@ from engine.optimize.activations import (
 from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
 from engine.optimize.arithmetic import DivToReciprocal, SumToAdd, WhereToProducts
 from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
-from engine.optimize.constants import FoldConstants, LiftConstants
+from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants
 from engine.optimize.defaults import CompleteAttributes
 from engine.optimize.dense import DenseToConv
 from engine.optimize.movement import KeepReducedAxis, SinkReshape
@@ -123,7 +123,7 @@ def pipeline(march: March) -> Pipeline:
             RemoveUnusedNodesPass(),
         ),
         settled=(AffineToDepthwise(),),
-        closing=(SplitWideConv(march), RemoveUnusedNodesPass()),
+        closing=(SplitWideConv(march), ConstantOutputs(), RemoveUnusedNodesPass()),
     )
 
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from onnxscript.optimizer import fold_constants
 
-from engine.optimize.base import static_shape
+from engine.optimize.base import add_initializer, static_shape
 
 MAX_FOLDED_ELEMENTS = 1 << 26
 """Largest constant that is computed: an expanded constant may not outgrow memory."""
@@ -45,3 +45,32 @@ class FoldConstants(ir.passes.InPlacePass):
 def _affordable(node: ir.Node) -> bool:
     shapes = [static_shape(value) for value in node.outputs]
     return all(shape is None or math.prod(shape) <= MAX_FOLDED_ELEMENTS for shape in shapes)
+
+
+class ConstantOutputs(ir.passes.InPlacePass):
+    """A graph output that is an initializer becomes that of a ``Constant``: every output is one of a node.
+
+    Where nodes read the initializer too, they read one of the name ``<output>_constant``.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        found = [value for value in model.graph.outputs if value.is_initializer()]
+        for value in found:
+            _compute(model.graph, value)
+        return ir.passes.PassResult(model, bool(found))
+
+
+def _compute(graph: ir.Graph, value: ir.Value) -> None:
+    tensor = value.const_value
+    if tensor is None:
+        raise ValueError(f"initializer {value.name} has no value")
+    name = str(value.name)
+    output = ir.Value(name=name, type=value.type, shape=value.shape)
+    node = ir.node("Constant", [], {"value": ir.AttrTensor("value", tensor)}, outputs=[output], name=f"{name}_Constant")
+    if value.uses():
+        copy = add_initializer(graph, f"{name}_constant", tensor.numpy())
+        for user, index in tuple(value.uses()):
+            user.replace_input_with(index, copy)
+    graph.outputs[:] = [output if other is value else other for other in graph.outputs]
+    del graph.initializers[name]
+    graph.append(node)

@@ -122,13 +122,19 @@ def integer_distances(
 
 
 def as_integers(feed: Mapping[str, Array], inputs: tuple[TensorInfo, ...]) -> dict[str, Array]:
-    """Samples of the float model as the quantised model takes them: int8 pixels, channels last where it wants them."""
+    """Samples of the float model as the quantised model takes them.
+
+    Float pixels become int8, rounded half to even and saturated, channels last where the model wants them; other arrays
+    only change their type.
+    """
     found = {}
     for tensor in inputs:
         array = feed[tensor.name]
         if array.shape[1:] != tuple(tensor.shape[1:]):
             array = array.transpose(0, 2, 3, 1)
-        found[tensor.name] = np.clip(np.rint(array), -128, 127).astype(np.int8) if "int8" in tensor.type else array
+        if tensor.dtype == np.int8 and array.dtype.kind == "f":
+            array = np.clip(np.rint(array), -128, 127)
+        found[tensor.name] = array.astype(tensor.dtype, copy=False)
     return found
 
 

@@ -69,6 +69,13 @@ def foldable(draw: Draw, net: Network) -> str:
     return net.op("Max", x, other)
 
 
+def given_away(draw: Draw, net: Network) -> str:
+    """A constant that is an output, read by a node or not."""
+    x, (_, channels, height, width) = feature_map(draw, net)
+    net.outputs.append(net.normal(channels, height, width))
+    return net.op("Add", x, net.outputs[0]) if draw(st.booleans()) else net.op("Cos", x)
+
+
 def dead(draw: Draw, net: Network) -> str:
     x, _ = feature_map(draw, net)
     net.op("Exp", net.op("Sin", x))
@@ -369,6 +376,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         ConvertOpset9: Pattern(convertible, (9,)),
         constants.LiftConstants: Pattern(lifted),
         constants.FoldConstants: Pattern(foldable),
+        constants.ConstantOutputs: Pattern(given_away),
         RemoveUnusedNodesPass: Pattern(dead),
         defaults.CompleteAttributes: Pattern(incomplete),
         cleanup.RemoveNoOps: Pattern(without_effect),

@@ -27,6 +27,8 @@ class Network:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     inputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
+    outputs: list[str] = field(default_factory=list)
+    """Graph outputs beside the last result."""
 
     def input(self, *shape: int) -> str:
         name = f"x{len(self.inputs)}"
@@ -116,7 +118,7 @@ def pattern_cases(draw: Draw, pattern: Pattern) -> PatternCase:
     if draw(st.booleans()):
         result = network.op("Neg", result)
     shared = bool(inner) and draw(st.booleans())
-    outputs = [result, *([draw(st.sampled_from(inner))] if shared else [])]
+    outputs = [result, *([draw(st.sampled_from(inner))] if shared else []), *network.outputs]
     model = build(network.nodes, network.inputs, outputs, network.constants, network.opset)
     return PatternCase(model, shared, tuple(item.op_type for item in network.nodes), network.opset, seed)
 

@@ -164,6 +164,65 @@ def test_dynamic_shapes(folder: Folder, shape: tuple[Any, ...]) -> None:
     folder.both(("--input-shape", "x", "1x3x16x16"), input_shape="1x3x16x16")
 
 
+def indexed(kind: int) -> onnx.ModelProto:
+    """A convolution, some channels of whose result the second input ``i`` of element type ``kind`` chooses."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node("Cast", ["i"], ["j"], "index", to=onnx.TensorProto.INT64),
+        helper.make_node("Gather", ["c", "j"], ["y"], "gather", axis=1),
+    ]
+    weight = np.random.default_rng(0).normal(size=(8, 3, 1, 1)).astype(np.float32)
+    values = (("x", 1, SHAPE), ("i", kind, (2,)), ("y", 1, (1, 2, 16, 16)))
+    x, i, y = (helper.make_tensor_value_info(*value) for value in values)
+    graph = helper.make_graph(nodes, "indexed", [x, i], [y], [numpy_helper.from_array(weight, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.mark.parametrize("given", [np.int64, np.float32, np.uint8])
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.bool_, np.float64])
+def test_inputs_that_are_no_float32(folder: Folder, kind: type[np.generic], given: type[np.generic]) -> None:
+    folder.put(indexed(helper.np_dtype_to_tensor_dtype(np.dtype(kind))))
+    (folder.path / "index").mkdir()
+    for sample in range(2):
+        np.save(folder.path / "index" / f"{sample}.npy", np.array([1, 0], given))
+    folder.both(**_two("x;i", "data;index"))
+
+
+def test_data_must_hold_values_of_the_input(folder: Folder) -> None:
+    folder.put(indexed(onnx.TensorProto.INT32))
+    (folder.path / "index").mkdir()
+    for sample in range(2):
+        np.save(folder.path / "index" / f"{sample}.npy", np.array([0.5, 1]))
+    result = folder.convert(**_two("x;i", "data;index"))
+    assert result.exit_code == 255
+    assert "index/0.npy: holds values that are none of type int32, which input 'i' is of" in result.output
+
+
+def test_constant_outputs(folder: Folder) -> None:
+    """A constant is an output by itself, and as the mask of a ``Dropout``."""
+    model = classifier()
+    model.graph.node.append(helper.make_node("Dropout", ["p"], ["q", "mask"], "dropout"))
+    for name in ("w", "mask", "q"):
+        kind = onnx.TensorProto.BOOL if name == "mask" else onnx.TensorProto.FLOAT
+        model.graph.output.append(helper.make_tensor_value_info(name, kind, None))
+    folder.put(model)
+    folder.both()
+
+
+def test_shapes_that_depend_on_the_data(folder: Folder) -> None:
+    model = classifier()
+    nodes = [
+        helper.make_node("Unique", ["y"], ["u"], "unique"),
+        helper.make_node("ReduceSum", ["u"], ["z"], "sum", keepdims=0),
+    ]
+    model.graph.node.extend(nodes)
+    model.graph.output.append(helper.make_tensor_value_info("z", 1, []))
+    folder.put(model)
+    for result in (folder.check(), folder.convert()):
+        assert result.exit_code == 255
+        assert "HorizonRT not support these cpu operators: Unique" in result.output
+
+
 def test_several_dynamic_inputs(folder: Folder) -> None:
     folder.put(convolutions({"a": ("n", *SHAPE[1:]), "b": ("n", *SHAPE[1:])}), ("da", "db"))
     folder.both(

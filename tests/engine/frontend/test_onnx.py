@@ -123,6 +123,54 @@ def test_inputs_must_be_tensors(tmp_path: Path) -> None:
         load(saved(model, tmp_path))
 
 
+def behind(*nodes: onnx.NodeProto, outputs: tuple[str, ...] = ("z",), **constants: object) -> onnx.ModelProto:
+    """:func:`convolution` and ``nodes`` behind its output ``y``."""
+    return network(
+        [*convolution().graph.node, *nodes],
+        {"x": (1, 3, 8, 8)},
+        outputs,
+        {"w": np.ones((4, 3, 3, 3), np.float32), **constants},
+        19,
+        9,
+    )
+
+
+@pytest.mark.parametrize("kind", [TensorProto.STRING, TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN])
+def test_types_that_no_container_holds_are_refused(tmp_path: Path, kind: int) -> None:
+    model = behind(helper.make_node("Cast", ["y"], ["t"], to=kind), helper.make_node("Cast", ["t"], ["z"], to=1))
+    with pytest.raises(UnsupportedError, match=r"tensor 't' is of type .*; supported are bool, double, float, "):
+        load(saved(model, tmp_path))
+
+
+def test_outputs_must_be_tensors(tmp_path: Path) -> None:
+    model = behind(helper.make_node("SequenceConstruct", ["y"], ["s"]), outputs=("y",))
+    model.graph.output.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
+    with pytest.raises(UnsupportedError, match=r"'s' is of type Sequence.*; only tensors are supported"):
+        load(saved(model, tmp_path))
+
+
+def test_an_input_is_no_output(tmp_path: Path) -> None:
+    model = behind(outputs=("y",))
+    model.graph.output.append(model.graph.input[0])
+    with pytest.raises(UnsupportedError, match="output 'x' is an input of the model as it is"):
+        load(saved(model, tmp_path))
+
+
+def test_training_mode_is_refused(tmp_path: Path) -> None:
+    names = ["g", "h", "m", "v"]
+    node = helper.make_node("BatchNormalization", ["y", *names], ["z", "p", "q"], "norm", training_mode=1)
+    with pytest.raises(UnsupportedError, match=r"'norm' .* is in training mode; export the model for inference"):
+        load(saved(behind(node, **dict.fromkeys(names, np.ones(4, np.float32))), tmp_path))
+
+
+def test_recurrent_cells_with_the_batch_first_are_refused(tmp_path: Path) -> None:
+    weights = {name: np.ones((1, 8, 2), np.float32) for name in ("p", "q")}
+    node = helper.make_node("LSTM", ["x", "p", "q"], ["y"], "cell", hidden_size=2, layout=1)
+    model = network([node], {"x": (1, 3, 2)}, ["y"], weights, 14)
+    with pytest.raises(UnsupportedError, match=r"node 'cell' \(LSTM\) has layout 1; export it with layout 0"):
+        load(saved(model, tmp_path))
+
+
 def test_data_dependent_outputs_are_refused(tmp_path: Path) -> None:
     model = network(
         [helper.make_node("NonZero", ["x"], ["n"]), helper.make_node("Cast", ["n"], ["y"], to=1)], {"x": [4]}, ["y"]

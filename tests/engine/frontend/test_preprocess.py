@@ -42,6 +42,16 @@ def test_node_equals_the_originals(reference_dir: Path, name: str) -> None:
         np.testing.assert_array_equal(value.const_value.numpy(), arrays[value.name], strict=True)
 
 
+def test_an_image_is_float32_in_the_model(tmp_path: Path) -> None:
+    model = convolution()
+    model.graph.input[0].name = "pixels"
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    model.graph.node.insert(0, onnx.helper.make_node("Cast", ["pixels"], ["x"], to=1))
+    spec = InputSpec(name="pixels", type_train="rgb", type_rt="rgb")
+    with pytest.raises(ConfigError, match="input 'pixels': an image must be float32 in the model, its input is UINT8"):
+        insert(load(saved(model, tmp_path)), [spec])
+
+
 @pytest.mark.parametrize(
     "norm", [("data_mean_and_scale", (3.5, 7.0, 90.25), (0.5, 0.01, 2.0)), ("data_scale", (), (0.017,))]
 )
