@@ -19,6 +19,8 @@ _BY_OPERATOR = {
     "LpPool": "use MaxPool or AveragePool",
     "LRN": "train with BatchNormalization instead",
     "LpNormalization": "write it as ReduceL2 and Div",
+    "LSTM": "use a forward LSTM of constant weights and at most 64 steps, without initial states, sequence_lens, "
+    "peepholes, clip or other activations: that is unrolled into convolutions",
     "Celu": "use Elu",
     "ThresholdedRelu": "use Relu",
     "ReduceMean": "average height and width together, or use GlobalAveragePool",

@@ -1,0 +1,79 @@
+"""Every form of an ``LSTM`` is unrolled exactly, or stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from onnx import helper
+
+from tests.engine.optimize.equivalence import build, census, optimized
+
+USUAL = ["Sigmoid", "Tanh", "Tanh"]
+OPERANDS = ("w", "r", "b", "lengths", "h", "c", "p")
+OUTPUTS = ("y", "last", "state")
+
+ATTRIBUTES = st.fixed_dictionaries(
+    {
+        "direction": st.sampled_from(["forward", "reverse", "bidirectional"]),
+        "activations": st.sampled_from([USUAL, ["Tanh", "Relu", "Sigmoid"]]),
+    },
+    optional={"clip": st.sampled_from([0.2, 5.0]), "input_forget": st.sampled_from([0, 1])},
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An ``LSTM`` and what of it the pass reads."""
+
+    model: ir.Model
+    attributes: dict[str, Any]
+    constants: dict[str, NDArray[Any]]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a forward cell that starts from zero, without lengths, peepholes and options."""
+        options = {"direction": "forward", "activations": USUAL, "clip": 0.0, "input_forget": 0}
+        usual = all(self.attributes.get(name, value) == value for name, value in options.items())
+        from_zero = not any(np.any(self.constants.get(name, 0)) for name in ("h", "c"))
+        return usual and from_zero and not self.constants.keys() & {"lengths", "p"}
+
+
+@st.composite
+def cases(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Case:
+    """Sizes, attributes, operands and outputs, each given or not; states and peepholes may be zero."""
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    steps, batch, features, hidden = (draw(st.integers(1, high)) for high in (4, 3, 3, 3))
+    attributes = draw(ATTRIBUTES) if draw(st.booleans()) else {}
+    count = 2 if attributes.get("direction") == "bidirectional" else 1
+    states = (count, batch, hidden)
+    sizes = [(count, 4 * hidden, features), (count, 4 * hidden, hidden), (count, 8 * hidden), (batch,), states, states]
+    shapes = dict(zip(OPERANDS, [*sizes, (count, 3 * hidden)], strict=True))
+    optional = draw(st.sets(st.sampled_from(OPERANDS[2:])))
+    constants = {name: rng.normal(size=shapes[name]).astype(np.float32) for name in ("w", "r", *optional)}
+    for name in constants.keys() & {"h", "c", "p"}:
+        constants[name] *= draw(st.integers(0, 1))
+    if "lengths" in constants:
+        constants["lengths"] = rng.integers(1, steps + 1, batch).astype(np.int32)
+    outputs = draw(st.sets(st.sampled_from(OUTPUTS), min_size=1))
+    written = {**attributes, "activations": attributes["activations"] * count} if attributes else {}
+    cell = helper.make_node(
+        "LSTM",
+        ["x", *(name if name in constants else "" for name in OPERANDS)],
+        [name if name in outputs else "" for name in OUTPUTS],
+        hidden_size=hidden,
+        **written,
+    )
+    return Case(build([cell], {"x": (steps, batch, features)}, sorted(outputs), constants), attributes, constants)
+
+
+@given(case=cases())
+def test_any_lstm_is_exact_or_stays(case: Case) -> None:
+    after = optimized(case.model)
+    assert ("LSTM" not in census(after)) is case.is_plain
