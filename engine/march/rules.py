@@ -85,6 +85,7 @@ class March(BaseModel):
         int16: whether activations may be int16.
         int16_clip_tail: whether a tail Clip(0, 6) becomes an int16 convolution; else the Clip runs on the CPU.
         tail_relu: whether the Relu of an int32 tail is part of the convolution; else it runs on the CPU.
+        tail_mul: whether a product that no BPU operator reads is computed on the BPU.
         bias_bits: width of a convolution's bias; a 16-bit bias has a left shift per channel.
         negative_e_shift: whether the fused sum may shift right.
         add_as_conv: whether the sum of two maps is a depthwise convolution with a fused sum.
@@ -95,6 +96,7 @@ class March(BaseModel):
         leaky_relu_operator: whether LeakyRelu has an operator of its own; else it is a look-up table.
         rank4_only: whether tensors of other ranks are computed on the CPU.
         cpu_operators: float operators that others run on the BPU and this one does not.
+        late_cpu_operators: such operators whose inputs are quantised all the same.
         limits: sizes.
         graph: rewrites of the float graph.
     """
@@ -106,6 +108,7 @@ class March(BaseModel):
     int16: bool
     int16_clip_tail: bool
     tail_relu: bool
+    tail_mul: bool
     bias_bits: int
     negative_e_shift: bool
     add_as_conv: bool
@@ -116,6 +119,7 @@ class March(BaseModel):
     leaky_relu_operator: bool
     rank4_only: bool
     cpu_operators: tuple[str, ...]
+    late_cpu_operators: tuple[str, ...]
     limits: Limits
     graph: GraphRules
 

@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import shape_of
+from engine.ir import before_calibration, shape_of
 from engine.march import March
 from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.conv import requantized_output
 from engine.ops.derive import convolution_integers, fused_sum
 from engine.ops.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
-from engine.ops.float_nodes import given, refused_broadcast, required
+from engine.ops.float_nodes import given, is_relu, refused_broadcast, required
 from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 ELEMENTWISE_OUTPUT = {
@@ -67,18 +67,28 @@ class AddRule(FloatRule):
         return (0, 1)
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
+        if _runs_as_convolution(node, march):
+            return None
         reason = refused_broadcast(node, march)
         if reason is None and march.add_as_conv and _adds_one_map_to_all_channels(node):
             return "a map of one channel is added to several"
         return reason
 
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+        """A sum that runs as a convolution takes its Relu, as convolutions do (measured on ``bin_addrelu``)."""
+        return len(chain) == 1 and is_relu(consumer) and _runs_as_convolution(chain[0], march)
+
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
-        node = chain[0]
-        shapes = {shape_of(value) for value in (given(node, 0), given(node, 1))}
-        if lowering.march.add_as_conv and len(shapes) == 1 and given(node, 0) is not given(node, 1):
-            lower_as_convolution(node, lowering)
+        if _runs_as_convolution(chain[0], lowering.march):
+            lower_as_convolution(chain, lowering)
         else:
-            lower_elementwise(node, lowering, "HzSElementwiseAdd", with_e_shift=True)
+            lower_elementwise(chain[0], lowering, "HzSElementwiseAdd", with_e_shift=True)
+
+
+def _runs_as_convolution(node: ir.Node, march: March) -> bool:
+    """Whether ``node`` adds two maps of one shape on a march that has no operator for that."""
+    a, b = given(node, 0), given(node, 1)
+    return march.add_as_conv and shape_of(a) == shape_of(b) and before_calibration(a) is not before_calibration(b)
 
 
 def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
@@ -115,9 +125,9 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
     lowering.emit(op_type, node, [x.value, e.value], attributes, result, bits=output.bits, scale=output.scales)
 
 
-def lower_as_convolution(node: ir.Node, lowering: Lowering) -> None:
+def lower_as_convolution(chain: Sequence[ir.Node], lowering: Lowering) -> None:
     """A depthwise 1x1 convolution of weight 1 with a fused sum: UNIT_CONV (ARITHMETIC.md 2.6, bernoulli2)."""
-    result = node.outputs[0]
+    node, result = chain[0], chain[-1].outputs[0]
     output = required(lowering.calibration(result))
     x, e = (lowering.integer(given(node, index)) for index in (0, 1))
     channels = shape_of(result)[1]
@@ -141,6 +151,7 @@ def lower_as_convolution(node: ir.Node, lowering: Lowering) -> None:
         "use_sumin": 1,
         "weight_thresholds": thresholds.tolist(),
         **fused_sum(e.scale, integers.accumulator_scale, lowering.march),
+        **({"activation": "relu"} if len(chain) > 1 else {}),
         **requantized_output(integers, output.bits),
     }
     inputs = [

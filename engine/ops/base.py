@@ -156,7 +156,7 @@ class FloatRule(ABC):
     int16_ties: ClassVar[bool] = True
     """Whether the tie holds in int16 too; else inputs are requantised."""
     int32_output: ClassVar[bool] = False
-    """Whether a result that only float consumers read stays in int32."""
+    """Whether results that only float consumers read stay in int32; see :meth:`stays_int32`."""
     on_request: ClassVar[bool] = False
     """Whether the operator runs on the BPU only where the configuration asks for it."""
     index_outputs: ClassVar[tuple[int, ...]] = ()
@@ -173,6 +173,10 @@ class FloatRule(ABC):
         ``bpu_softmax``).
         """
         return None
+
+    def stays_int32(self, node: ir.Node) -> bool:
+        """Whether the result of ``node`` stays in int32 where only float consumers read it."""
+        return self.int32_output
 
     def tie(self, node: ir.Node) -> Tie:
         """Which thresholds of ``node`` must be the same."""

@@ -129,6 +129,10 @@ class ConvRule(FloatRule):
             return f"kernel volume above {limits.conv_kernel_volume}"
         return None
 
+    def stays_int32(self, node: ir.Node) -> bool:
+        """A dilated convolution is requantised to int8 everywhere (measured on ``dilx4``: stored bytes, fused Relu)."""
+        return max(attribute(node, "dilations", (1, 1))) == 1
+
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
         types = [node.op_type for node in chain]
         if "Relu" in types or "Clip" in types:

@@ -107,6 +107,8 @@ class Network:
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._alias: dict[str, str] = {}
         self._layers: list[Layer] = []
+        self._wide = self._wide_clips()
+        self._dilated = {spec["n"] for spec in self._specs if spec.get("d", 1) > 1}
         self._inputs = tuple(self._input(name, shape) for name, shape in row.spec["in"].items())
         self._add_layers()
         outputs = tuple(self._resolve(name) for name in row.spec.get("out", [self._last]))
@@ -128,6 +130,12 @@ class Network:
         first = self._specs[0]["n"]
         wide = self._requested(first, "InputType") == "int16"
         return InputTensor(name=name, dtype="int16" if wide else "int8", shape=shape, nv12=kind == "nv12")
+
+    def _wide_clips(self) -> set[str]:
+        """Names of the clipped maps if one of them ends the graph: the Clips share their limits, so all are int16."""
+        clipped = {spec["n"] for spec in self._specs if spec.get("act") == "relu6"}
+        ends = self._row.spec.get("out", [self._specs[-1]["n"]])
+        return clipped if self._march.int16_clip_tail and clipped.intersection(ends) else set()
 
     def _add_layers(self) -> None:
         specs = self._specs
@@ -256,7 +264,8 @@ class Network:
             strides=strides,
             group=group,
             macs=macs,
-            input_bits=16 if self._requested(name, "InputType") == "int16" else 8,
+            input_bits=16 if self._requested(name, "InputType") == "int16" or inputs[0] in self._wide else 8,
+            output_bits=16 if name in self._wide else 8,
             weight_bytes=packed_bytes("int8", weight, weight_layout(weight, self._block), self._block),
             parameter_bytes=CHANNEL_PARAMETER_BYTES * shape[3],
         )
@@ -269,13 +278,14 @@ class Network:
         return outputs
 
     def _as_tail(self, layer: Layer) -> Layer:
-        """What ends the graph is wide: accumulators of a convolution; 16 bits of a table or before a clip."""
+        """What ends the graph is wide: accumulators of an undilated convolution; 16 bits of a table or clip."""
+        if layer.name in self._dilated or layer.name in self._wide:
+            return layer
         if layer.kind is LayerKind.LUT and self._march.int16:
             return layer.model_copy(update={"output_bits": 16})
         if not layer.macs:
             return layer
-        clipped = any(spec["n"] == layer.output and spec.get("act") == "relu6" for spec in self._specs)
-        narrow = (clipped and self._march.int16_clip_tail) or self._requested(layer.name, "OutputType") == "int16"
+        narrow = self._requested(layer.name, "OutputType") == "int16"
         return layer.model_copy(update={"output_bits": 16 if narrow else 32})
 
     def _requested(self, name: str, key: str) -> str | None:

@@ -24,6 +24,7 @@ from engine.march import March
 from engine.ops.base import MARK_QTYPE, FloatRule, Tie
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, joins, on_bpu
+from engine.place.devices import late_reason
 from engine.place.options import INT8, INT16
 from engine.place.ties import mark_thresholds
 
@@ -41,7 +42,7 @@ def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, s
             _calibrate_input(node, index, types, inserted)
     for node in model.graph:
         rule = rule_for(node)
-        if rule is not None and not is_calibration(node) and _refused_late(node, rule, march):
+        if rule is not None and not is_calibration(node) and _refused_late(node, march):
             for index in rule.activations(node):
                 _calibrate_input(node, index, types, inserted)
     for value, calibrated in inserted.items():
@@ -51,9 +52,9 @@ def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, s
     mark_thresholds(model)
 
 
-def _refused_late(node: ir.Node, rule: FloatRule, march: March) -> bool:
+def _refused_late(node: ir.Node, march: March) -> bool:
     reason = node.metadata_props.get(MARK_REASON)
-    return reason is not None and reason == rule.late_refusal(node, march)
+    return reason is not None and reason == late_reason(node, march)
 
 
 def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:
@@ -190,17 +191,17 @@ def _calibrate_result(
     rule = rule_for(chain[0])
     clipped = chain[-1].op_type == "Clip"
     requested = types.get(result, output_type if result.is_graph_output() else None)
-    if rule is None or (requested is None and not clipped and _needs_no_scale(chain[-1], rule)):
+    if rule is None or (requested is None and not clipped and _needs_no_scale(chain, rule)):
         return
     qtype = requested or (INT16 if clipped else INT8)
     attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
     _insert_behind(model, result, attributes)
 
 
-def _needs_no_scale(last: ir.Node, head: FloatRule) -> bool:
+def _needs_no_scale(chain: Sequence[ir.Node], head: FloatRule) -> bool:
     """Whether a result has a scale without a calibration: an accumulator's, or that of what it moves."""
-    rule = rule_for(last)
-    return head.int32_output or (rule is not None and rule.tie(last) is Tie.OUTPUT_TAKES_INPUT)
+    rule = rule_for(chain[-1])
+    return head.stays_int32(chain[0]) or (rule is not None and rule.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT)
 
 
 def _insert_behind(model: ir.Model, value: ir.Value, attributes: Mapping[str, object]) -> None:

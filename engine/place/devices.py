@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -22,17 +22,19 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
     """Set the marks ``hz.on`` and ``hz.reason`` on every node of ``model``, in place; unhonoured requests."""
     options = options or PlacementOptions()
     wanted = wanted_on_bpu(options)
-    refusals = []
-    for node in model.graph:
-        if is_calibration(node):
-            continue
-        requested = str(node.name) in wanted
-        reason = reason_for_cpu(node, march, options, requested)
-        _set(node, reason)
-        if reason is not None and requested:
-            refusals.append(Refusal(str(node.name), "ON: BPU", reason))
+    nodes = [node for node in model.graph if not is_calibration(node)]
+    for node in nodes:
+        _set(node, _early_reason(node, march, options, str(node.name) in wanted))
+    refused = {node for node in nodes if not on_bpu(node)}
     _drop_tails(model, march, wanted)
-    return refusals
+    for node in filter(on_bpu, nodes):
+        if (reason := late_reason(node, march)) is not None:
+            _set(node, reason)
+            refused.add(node)
+    if not march.tail_mul:
+        _drop_products(nodes, march, wanted)
+    asked = [node for node in nodes if node in refused and str(node.name) in wanted]
+    return [Refusal(str(node.name), "ON: BPU", node.metadata_props[MARK_REASON]) for node in asked]
 
 
 def wanted_on_bpu(options: PlacementOptions) -> set[str]:
@@ -40,7 +42,11 @@ def wanted_on_bpu(options: PlacementOptions) -> set[str]:
 
 
 def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> str | None:
-    """Why ``node`` runs on the CPU; ``None`` for the BPU."""
+    """Why ``node`` itself runs on the CPU; ``None`` for the BPU."""
+    return _early_reason(node, march, options, on_request) or late_reason(node, march)
+
+
+def _early_reason(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> str | None:
     name = str(node.name)
     requested = options.node_info.get(name)
     if name in options.run_on_cpu or (requested is not None and requested.on == CPU):
@@ -49,7 +55,7 @@ def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_re
         return CUSTOM_REASON
     rule = rule_for(node)
     if rule is None or (node.op_type in march.cpu_operators and not _orders_pixels(node)):
-        return f"{march.name} has no operator for {node.op_type}"
+        return _no_operator(node, march)
     if march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs):
         return f"{march.name} computes tensors of rank 4"
     numbers = [value for index, value in enumerate(node.outputs) if index not in rule.index_outputs]
@@ -59,7 +65,23 @@ def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_re
         return f"{node.op_type} runs on the BPU only if node_info or run_on_bpu asks for it"
     if _has_undefined_constant(node, rule):
         return "a constant operand is infinite or undefined: it has no threshold"
-    return rule.refusal(node, march) or rule.late_refusal(node, march)
+    return rule.refusal(node, march)
+
+
+def late_reason(node: ir.Node, march: March) -> str | None:
+    """Why ``node`` runs on the CPU although its inputs are quantised for it; ``None`` where nothing speaks against it.
+
+    The original finds these reasons only after it has calibrated: a convolution before such a node is int8 and keeps
+    its Relu, while one before any other CPU node stays in int32.
+    """
+    if node.op_type in march.late_cpu_operators:
+        return _no_operator(node, march)
+    rule = rule_for(node)
+    return None if rule is None else rule.late_refusal(node, march)
+
+
+def _no_operator(node: ir.Node, march: March) -> str:
+    return f"{march.name} has no operator for {node.op_type}"
 
 
 def _orders_pixels(node: ir.Node) -> bool:
@@ -99,6 +121,14 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
             _set(node, f"{march.name} has no {node.op_type} on an int32 output")
 
 
+def _drop_products(nodes: Sequence[ir.Node], march: March, wanted: set[str]) -> None:
+    """Products that no BPU node reads run on the CPU (OPERATORS.md, the cases of Div, LayerNorm and LSTM)."""
+    for node in filter(on_bpu, reversed(nodes)):
+        readers = float_readers(node.outputs[0])
+        if node.op_type == "Mul" and str(node.name) not in wanted and not any(on_bpu(reader) for reader in readers):
+            _set(node, f"{march.name} has no {node.op_type} whose result no BPU node reads")
+
+
 def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
     """Whether a passive ``node`` reads, directly or through others, what could stay in int32 or is float anyway."""
     rule = rule_for(node)
@@ -109,7 +139,7 @@ def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool
         if (
             head is None
             or source is None
-            or source.int32_output
+            or source.stays_int32(head)
             or (source.passive and _moves_accumulator(head, heads))
         ):
             return True
@@ -121,4 +151,4 @@ def _follows_convolution(node: ir.Node) -> bool:
     value = node.inputs[0]
     producer = None if value is None else before_calibration(value).producer()
     rule = None if producer is None else rule_for(producer)
-    return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.int32_output))
+    return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.stays_int32(producer)))

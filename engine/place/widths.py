@@ -66,11 +66,24 @@ def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
     tails: set[ir.Value] = set()
     for chain in chains(model, march) if march.int16 else []:
         result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])
-        if head is None or last is None or head.int32_output or not last.int16_outputs:
+        readers = [reader for value in chain[-1].outputs for reader in float_readers(value)]
+        if head is None or last is None or any(map(on_bpu, readers)):
             continue
-        if not any(on_bpu(reader) for reader in float_readers(result)):
+        if chain[-1].op_type == "Clip":
+            tails |= _clipped_alike(chain[-1])
+        elif not head.int32_output and last.int16_outputs:
             tails.add(result)
     return tails
+
+
+def _clipped_alike(clip: ir.Node) -> set[ir.Value]:
+    """Results of ``clip`` and of the Clips that share a constant limit with it.
+
+    Measured on ``convr6``, whose last Clip makes the maps between the convolutions int16 too; without a Clip at the end
+    (``irb``, golden ``relu6``) they are int8.
+    """
+    alike = {usage.node for limit in clip.inputs[1:] if limit is not None for usage in limit.uses()}
+    return {node.outputs[0] for node in (clip, *alike) if node.op_type == clip.op_type}
 
 
 def _own_result(chain: Sequence[ir.Node]) -> ir.Value:

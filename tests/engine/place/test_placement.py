@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -24,18 +26,21 @@ def convolution(index: int, source: str, target: str) -> tuple[onnx.NodeProto, l
     return helper.make_node("Conv", [source, f"w{index}", f"b{index}"], [target], name=f"Conv_{index}"), [weight, bias]
 
 
-def network(middle: list[onnx.NodeProto], before: int = 1, tail: bool = True) -> ir.Model:
+def network(
+    middle: list[onnx.NodeProto], before: int = 1, tail: bool = True, constants: Mapping[str, np.ndarray] | None = None
+) -> ir.Model:
     """Convolutions ``c0`` ... of the input, then ``middle``, whose last result ``m`` the last convolution reads."""
-    nodes, initializers = [], []
+    nodes = []
+    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
     for index in range(before):
-        node, constants = convolution(index, "x", f"c{index}")
+        node, weights = convolution(index, "x", f"c{index}")
         nodes.append(node)
-        initializers += constants
+        initializers += weights
     nodes += middle
     if tail:
-        node, constants = convolution(9, "m", "y")
+        node, weights = convolution(9, "m", "y")
         nodes.append(node)
-        initializers += constants
+        initializers += weights
     borders = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("x", "y" if tail else "m")]
     graph = helper.make_graph(nodes, "g", borders[:1], borders[1:], initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)])
@@ -81,6 +86,49 @@ def test_relu_of_an_int32_tail_runs_on_the_cpu_where_the_march_lacks_it() -> Non
     assert on["bayes-e"][0] == "BPU"
     assert on["bernoulli2"][0] == "CPU"
     assert "Relu" in on["bernoulli2"][1]
+
+
+@pytest.mark.parametrize(("op_type", "late"), [("Max", True), ("Sub", False)])
+def test_operators_refused_late_leave_their_operands_quantised(op_type: str, late: bool) -> None:
+    """Measured on ``bin_max`` and ``bin_sub`` (bernoulli2): int8 operands with their Relu, int32 ones without."""
+    middle = [helper.make_node("Relu", [f"c{index}"], [f"r{index}"], name=f"Relu_{index}") for index in range(2)]
+    placement = place(network([*middle, one(op_type, "r0", "r1")], before=2), "bernoulli2", PlacementOptions())
+    assert marks(placement, "Middle") == ("CPU", f"bernoulli2 has no operator for {op_type}")
+    assert {marks(placement, f"Relu_{index}")[0] for index in range(2)} == {"BPU" if late else "CPU"}
+    assert set(calibrated(placement)) == {"x", "m", *(("r0", "r1") if late else ())}
+
+
+def test_behind_the_last_convolution_nothing_is_refused_late() -> None:
+    """A tail Max on bernoulli2 is passive: the convolutions keep their int32 outputs."""
+    placement = place(network([one("Max", "c0", "c1")], before=2, tail=False), "bernoulli2", PlacementOptions())
+    assert marks(placement, "Middle") == ("CPU", "Max is passive and no BPU node reads it")
+    assert set(calibrated(placement)) == {"x"}
+
+
+def test_dilated_convolution_has_no_int32_output() -> None:
+    """Measured on ``dilx4``: its tail is int8, and on bernoulli2 keeps its Relu."""
+    dilated = helper.make_node("Conv", ["c0", "wd"], ["d"], name="Dilated", dilations=[2, 2], pads=[2, 2, 2, 2])
+    constants = {"wd": np.ones((4, 4, 3, 3), np.float32)}
+    for march in ("bayes-e", "bernoulli2"):
+        placement = place(network([dilated, one("Relu", "d")], tail=False, constants=constants), march)
+        assert marks(placement, "Middle")[0] == "BPU"
+        assert qtype(calibrated(placement)["m_before"]) == "int8"
+
+
+@pytest.mark.parametrize(
+    ("tail", "limits", "width"),
+    [(False, ["low", "high"], "int16"), (True, ["low", "high"], "int8"), (False, ["zero", "six"], "int8")],
+)
+def test_clips_that_share_limits_with_the_last_one_are_int16(tail: bool, limits: list[str], width: str) -> None:
+    """Measured on ``convr6`` and ``irb``."""
+    second, constants = convolution(7, "first", "c7")
+    middle = [helper.make_node("Clip", ["c0", *limits], ["first"], name="First"), second]
+    numbers = {name: np.float32(number) for name, number in (("low", 0), ("high", 6), ("zero", 0), ("six", 6))}
+    arrays = {constant.name: numpy_helper.to_array(constant) for constant in constants}
+    model = network([*middle, one("Clip", "c7", "low", "high")], tail=tail, constants={**arrays, **numbers})
+    nodes = calibrated(place(model, "bayes-e"))
+    assert qtype(nodes["first"]) == width
+    assert qtype(nodes["m" if tail else "m_before"]) == ("int8" if tail else "int16")
 
 
 def marks(placement: Placement, name: str) -> tuple[str, str]:
