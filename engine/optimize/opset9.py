@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.frontend.onnx import name_nodes
 from engine.ir import attribute
 from engine.optimize.base import add_initializer
 
@@ -13,7 +14,8 @@ class ConvertOpset9(ir.passes.InPlacePass):
     """Models of opset 9 become models of opset 10.
 
     Only three operators mean something else there: ``Upsample`` is ``Resize``; ``Slice`` and ``TopK`` take as inputs
-    what were attributes.
+    what were attributes. The ``Resize`` is a new node, named like one without a name, as by ``onnx.version_converter``
+    that the original uses.
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -22,7 +24,7 @@ class ConvertOpset9(ir.passes.InPlacePass):
         for node in tuple(model.graph):
             match node.op_type:
                 case "Upsample":
-                    node.op_type = "Resize"
+                    node.op_type, node.name = "Resize", ""
                 case "Slice":
                     starts = attribute(node, "starts", ())
                     axes = attribute(node, "axes", tuple(range(len(starts))))
@@ -32,6 +34,7 @@ class ConvertOpset9(ir.passes.InPlacePass):
                 case "TopK":
                     self._to_inputs(model.graph, node, {"k": (attribute(node, "k", 0),)})
         model.opset_imports[""] = 10
+        name_nodes(model)
         return ir.passes.PassResult(model, True)
 
     @staticmethod

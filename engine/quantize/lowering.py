@@ -367,8 +367,9 @@ class IntegerGraph:
         return self._to_nchw(value, first.value, name) if outside else value
 
     def _cast(self, tensor: ir.Value, form: Quantized, name: str) -> ir.Value:
-        """Positions in the type of the float graph."""
-        node = f"{name}_Cast"
+        """Positions in the type of the float graph, by a node named after the one that finds them."""
+        producer = tensor.producer()
+        node = f"{name if producer is None else producer.name}_Cast"
         return self._append(
             "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
         )
@@ -462,9 +463,12 @@ def _producers(value: ir.Value) -> list[ir.Node]:
 
 
 def _has_float_reader(value: ir.Value) -> bool:
-    """Whether the graph's user or a CPU node reads ``value``, calibrated or not: it is dequantised where it is made."""
-    if value.is_graph_output():
-        return True
+    """Whether the graph's user or a CPU node reads ``value``, calibrated or not: it is dequantised where it is made.
+
+    So is, as by the original, an output that nothing reads beside one that something does (OPERATORS.md, uneven Split).
+    """
+    if value.is_graph_output() or not value.uses():
+        return bool(value.name)
     return any(
         _has_float_reader(usage.node.outputs[0]) if is_calibration(usage.node) else not on_bpu(usage.node)
         for usage in value.uses()
