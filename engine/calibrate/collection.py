@@ -1,7 +1,7 @@
 """One streaming pass over the calibration data collects what every calibration method needs.
 
-The optimised float graph runs in ONNX Runtime, all wanted tensors are written into one set of buffers, a few samples
-at a time, and observers take them in. What must know a range first makes further runs: histograms over the first 8
+The optimised float graph runs in ONNX Runtime, a few samples at a time, and observers take in every wanted tensor as
+soon as it is there. What must know a range first makes further runs: histograms over the first 8
 samples, or over all where they must not depend on the order; equalised channels a second pass over the tensors
 concerned. Memory is bounded by :data:`BUFFER_LIMIT` plus the observers', which hold at most half a sample's
 activations, twice.
@@ -10,10 +10,9 @@ activations, twice.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -220,35 +219,23 @@ class _Stream:
             self._session = FloatSession(
                 model, computed, threads=options.threads, kernels=options.kernels, max_batch=options.batch
             )
-        self._buffers = {name: np.empty(_joined(shapes[name], options.batch), np.float32) for name in computed}
 
     def show(self, observers: Mapping[str, DistributionObserver], samples: int) -> None:
         """Show every observer the values of its tensor for the first ``samples`` samples."""
-        with ThreadPoolExecutor(self.options.threads or os.cpu_count() or 1) as pool:
-            for start in range(0, min(samples, len(self.data)), GROUP):
-                for values in self._read(start, min(start + GROUP, len(self.data))):
-                    updates = [
-                        pool.submit(observers[name].update, as_channels(array)) for name, array in values.items()
-                    ]
-                    for update in updates:
-                        update.result()
-                for observer in observers.values():
-                    observer.end_group()
+        locks = {name: Lock() for name in observers}
 
-    def _read(self, start: int, stop: int) -> Iterator[dict[str, NDArray[np.float32]]]:
-        """Values of samples ``start`` to ``stop``, some at a time; valid until the next are asked for."""
-        for first in range(start, stop, self.options.batch):
-            count = min(self.options.batch, stop - first)
-            feed = self.data.read(first, first + count)
-            values = {name: array[: _joined(self.shapes[name], count)[0]] for name, array in self._buffers.items()}
+        def see(name: str, array: NDArray[np.float32]) -> None:
+            with locks[name]:
+                observers[name].update(as_channels(array))
+
+        for start in range(0, min(samples, len(self.data)), GROUP):
+            feed = self.data.read(start, min(start + GROUP, samples, len(self.data)))
+            for name in self._fed:
+                see(name, np.ascontiguousarray(feed[name], np.float32))
             if self._session is not None:
-                self._session.run_into(feed, values)
-            yield values | {name: np.ascontiguousarray(feed[name], np.float32) for name in self._fed}
-
-
-def _joined(shape: Shape, samples: int) -> Shape:
-    """Shape of ``samples`` samples of ``shape``, joined along the first dimension."""
-    return (samples * shape[0], *shape[1:]) if shape else (samples,)
+                self._session.visit(feed, see)
+            for observer in observers.values():
+                observer.end_group()
 
 
 def _shape(model: ir.Model, name: str) -> tuple[int, ...]:

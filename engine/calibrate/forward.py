@@ -6,10 +6,14 @@ number of samples and fetches any tensor of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +21,8 @@ from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 
 from engine.calibrate.batching import computes_samples_apart, with_symbolic_batch
-from engine.calibrate.chained import ChainedRunner
+from engine.calibrate.chained import ChainedRunner, run_bound
+from engine.calibrate.depthwise import extract_depthwise
 from engine.errors import InferenceError, ModelError
 from engine.ir import (
     QMAX,
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
     import onnxruntime as ort
 
 Array = NDArray[Any]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 MAX_BATCH = 8
 """Samples per run of ONNX Runtime, as the original's log says ("Calibration using batch 8")."""
@@ -67,8 +74,8 @@ def to_standard(model: ir.Model, *, quantize_linear: bool = False) -> ir.Model:
 
     Composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``, so
     that the graph is that of the optimised model again; otherwise what :func:`fake_quantize` does, in standard nodes.
-    Constant inputs are quantised here and now; the weight of a convolution whose input has a scale per channel with
-    those scales folded into it, as its integers have them. Every tensor that is left keeps its name.
+    Constant inputs are quantised here and now. A convolution whose input has a scale per channel computes with one
+    scale and a weight that has the others folded into it, as its integers do. Every tensor that is left keeps its name.
 
     Args:
         model: float-stage model; not changed.
@@ -81,7 +88,7 @@ def to_standard(model: ir.Model, *, quantize_linear: bool = False) -> ir.Model:
     model = expand_composites(model)
     opset = model.opset_imports.get("", 0)
     for node in model.graph:
-        _fold_input_scales(model.graph, node)
+        _fold_input_scales(model.graph, node, opset)
     for node in tuple(calibration_nodes(model)):
         _replace_calibration(model.graph, node, opset, quantize_linear)
     RemoveUnusedNodesPass()(model)
@@ -106,26 +113,31 @@ def fake_quantize(array: Array, calibration: Calibration) -> NDArray[np.float32]
     return np.asarray(integers * scales, np.float32)
 
 
-def _fold_input_scales(graph: ir.Graph, node: ir.Node) -> None:
-    """Give the convolution ``node`` the weight that its integers stand for if its input has a scale per channel."""
+def _fold_input_scales(graph: ir.Graph, node: ir.Node, opset: int) -> None:
+    """Let the convolution ``node`` compute as its integers do if its input has a scale per channel.
+
+    The input's integers count steps of the largest scale, and the weight is quantised with the ratios of the scales
+    folded into it. The original's printed similarities are those of this order of operations.
+    """
     if node.op_type != "Conv" or attribute(node, "group", 1) != 1:
         return
     source = node.inputs[1]
     activation, calibration = calibration_of(node.inputs[0]), calibration_of(source)
-    if source is None or activation is None or calibration is None or calibration.switch == "OFF":
+    if source is None or activation is None or calibration is None or "OFF" in (activation.switch, calibration.switch):
         return
     weight = constant_of(before_calibration(source))
     if weight is None or not activation.scales.size or np.ptp(activation.scales) == 0:
         return
-    factors = (activation.scales / activation.scales.max()).reshape(1, -1, *(1,) * (weight.ndim - 2))
-    folded = np.asarray(weight, np.float32) * factors
+    step = activation.scales.max()
+    folded = np.asarray(weight, np.float32) * (activation.scales / step).reshape(1, -1, *(1,) * (weight.ndim - 2))
     largest = np.abs(folded).max(axis=tuple(range(1, folded.ndim)))
     scales = np.maximum(largest, np.finfo(np.float32).tiny) / np.float32(QMAX["int8"])
-    quantized = fake_quantize(folded, replace(calibration, thresholds=largest, scales=scales)) / factors
     expansion = Expansion(node)
-    value = _constant(expansion, quantized)
+    quantized = fake_quantize(folded, replace(calibration, thresholds=largest, scales=scales))
+    node.replace_input_with(1, _constant(expansion, quantized))
+    data = before_calibration(node.inputs[0])
+    node.replace_input_with(0, _quantize_in_steps(expansion, data, activation, opset, step))
     graph.insert_before(node, expansion.nodes)
-    node.replace_input_with(1, value)
 
 
 def integer_range(qtype: str) -> tuple[float, float]:
@@ -182,10 +194,9 @@ def _standard_nodes(
     if quantize_linear and kind is not None and calibration.scales.size == 1 and opset >= _QUANTIZE_LINEAR_SINCE_OPSET:
         _quantize_linear(expansion, source, calibration, kind)
     else:
-        _quantize_in_steps(expansion, source, calibration, opset)
-    for step in expansion.nodes:
-        if step.op_type != "Constant":
-            step.outputs[0].shape = source.shape
+        _quantize_in_steps(
+            expansion, source, calibration, opset, spread(calibration.scales, shape_of(source), calibration)
+        )
     return expansion.nodes
 
 
@@ -196,18 +207,31 @@ def _quantize_linear(expansion: Expansion, source: ir.Value, calibration: Calibr
     integers = expansion.add("QuantizeLinear", source, scale, zero)
     integers.type = ir.TensorType(kind)
     expansion.add("DequantizeLinear", integers, scale, zero)
+    _give_shape(expansion, source.shape)
 
 
-def _quantize_in_steps(expansion: Expansion, source: ir.Value, calibration: Calibration, opset: int) -> None:
+def _quantize_in_steps(
+    expansion: Expansion, source: ir.Value, calibration: Calibration, opset: int, step: Array
+) -> ir.Value:
+    """The integers of ``source`` times ``step``, which broadcasts over it."""
     low, high = integer_range(calibration.qtype)
-    scales = _constant(expansion, spread(calibration.scales, shape_of(source), calibration))
-    ratio = expansion.add("Div", source, scales)
+    ratio = expansion.add(
+        "Div", source, _constant(expansion, spread(calibration.scales, shape_of(source), calibration))
+    )
     # The bounds are integers, so clipping first is the same, and keeps large values out of the rounding by addition.
     if opset >= _CLIP_BY_INPUTS_SINCE_OPSET:
         clipped = expansion.add("Clip", ratio, expansion.scalar(low), expansion.scalar(high))
     else:
         clipped = expansion.add("Clip", ratio, min=low, max=high)
-    expansion.add("Mul", _rounded(expansion, clipped, opset), scales)
+    result = expansion.add("Mul", _rounded(expansion, clipped, opset), _constant(expansion, step))
+    _give_shape(expansion, source.shape)
+    return result
+
+
+def _give_shape(expansion: Expansion, shape: ir.Shape | None) -> None:
+    for node in expansion.nodes:
+        if node.op_type != "Constant":
+            node.outputs[0].shape = shape
 
 
 def _constant(expansion: Expansion, array: Array) -> ir.Value:
@@ -254,10 +278,17 @@ class FloatSession:
         self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
         self._types = {str(value.name): _numpy_type(value) for value in model.graph.inputs}
         self._threads, self._kernels = threads, kernels
+        self._samplewise = False
+        self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
+        self._spare: list[dict[str, NDArray[np.float32]]] = []
         self._session, self.batch = self._open(model, max_batch)
 
     def _open(self, model: ir.Model, max_batch: int) -> tuple[ort.InferenceSession | ChainedRunner, int]:
         """The session and how many samples it computes per run; code of users sees one at a time, as the model says."""
+        if self._kernels is Kernels.PLAIN and extract_depthwise(model):
+            # The threads take a sample each: they wait for each other less than if they share one.
+            self._samplewise, self._threads = True, 1
+            return ChainedRunner(model, self._load), 1
         if any(map(is_custom, model.graph)):
             return ChainedRunner(model, self._load), 1
         if max_batch > 1 and all(kind == np.float32 for kind in self._types.values()):
@@ -292,7 +323,7 @@ class FloatSession:
         Raises:
             InferenceError: an input is missing or unknown, or has the wrong shape.
         """
-        results = [self._session.run(None, batch) for batch in self._batches(feed)]
+        results = self._each(lambda batch: self._session.run(None, batch), self._batches(feed))
         joined = results[0] if len(results) == 1 else [np.concatenate(parts) for parts in zip(*results, strict=True)]
         return dict(zip(self.outputs, joined, strict=True))
 
@@ -303,25 +334,53 @@ class FloatSession:
             feed: arrays by input name.
             buffers: C-contiguous float32 arrays by output name, rows for as many samples as ``feed`` holds.
         """
-        first, (name, shape) = 0, next(iter(self.inputs.items()))
+        pieces, first, (name, shape) = [], 0, next(iter(self.inputs.items()))
         for batch in self._batches(feed):
             samples = len(batch[name]) // shape[0]
             rows = {key: slice(first * shape[0], (first + samples) * shape[0]) for key, shape in self.outputs.items()}
-            self._run_into(batch, {key: buffers[key][part] for key, part in rows.items()})
+            pieces.append((batch, {key: buffers[key][part] for key, part in rows.items()}))
             first += samples
+        run = self._session.run_into if isinstance(self._session, ChainedRunner) else partial(run_bound, self._session)
+        self._each(lambda piece: run(*piece), pieces)
 
-    def _run_into(self, batch: Mapping[str, Array], parts: Mapping[str, NDArray[np.float32]]) -> None:
-        """One run of :meth:`run_into`; custom operators allocate what they return."""
-        if isinstance(self._session, ChainedRunner):
-            for part, result in zip(parts.values(), self._session.run(None, batch), strict=True):
-                part[...] = result
-            return
-        binding = self._session.io_binding()
-        for key, array in batch.items():
-            binding.bind_cpu_input(key, array)
-        for key, part in parts.items():
-            binding.bind_output(key, "cpu", 0, np.float32, part.shape, part.ctypes.data)
-        self._session.run_with_iobinding(binding)
+    def visit(self, feed: Mapping[str, Array], see: Callable[[str, NDArray[np.float32]], None]) -> None:
+        """As :meth:`run`, but outputs, all float32, are shown as soon as they are there and do not outlast that.
+
+        Args:
+            feed: arrays by input name.
+            see: called with the name of an output and its values for one or some samples; several threads call it.
+        """
+        name, shape = next(iter(self.inputs.items()))
+
+        def visit(batch: Mapping[str, Array]) -> None:
+            samples = len(batch[name]) // shape[0]
+            with self._borrowed() as room:
+                parts = {
+                    key: room[key][: samples * size[0]] if size else room[key] for key, size in self.outputs.items()
+                }
+                if isinstance(self._session, ChainedRunner):
+                    self._session.run_into(batch, parts, see)
+                else:
+                    run_bound(self._session, batch, parts)
+                    list(self._pool.map(see, parts, parts.values()))
+
+        self._each(visit, self._batches(feed))
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[dict[str, NDArray[np.float32]]]:
+        """Room for the outputs of one run."""
+        try:
+            room = self._spare.pop()
+        except IndexError:
+            room = {
+                name: np.empty((self.batch * shape[0], *shape[1:]), np.float32) for name, shape in self.outputs.items()
+            }
+        yield room
+        self._spare.append(room)
+
+    def _each(self, compute: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """One run after the other; runs of one sample each at the same time."""
+        return list(self._pool.map(compute, items) if self._samplewise else map(compute, items))
 
     def _batches(self, feed: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
         """The feed in pieces that one run can take."""
