@@ -31,7 +31,7 @@ class NodeRow:
         cosine: similarity of its output in the calibrated to that in the float model, on the first calibration sample;
             ``None`` where there are no data or no such tensor.
         threshold: largest calibration threshold of its first input; ``None`` on the CPU.
-        data_type: type of its first input: ``int8``, ``int16`` or ``float``.
+        data_type: type of its first input; ``int16`` for a BPU operator and ``float`` for a CPU one where any input is.
         reason: why it runs on the CPU; empty on the BPU.
     """
 
@@ -82,7 +82,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     type=node.op_type,
                     cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
                     threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
-                    data_type=_data_type(node) if on_bpu else "float",
+                    data_type=_data_type(node, on_bpu),
                     reason="" if on_bpu else reasons.get(str(node.name)) or ADDED_NODE,
                 )
             )
@@ -137,6 +137,9 @@ def _behind_copies(value: ir.Value | None) -> ir.Value:
     return value if producer is None or not is_border_copy(producer) else _behind_copies(producer.inputs[0])
 
 
-def _data_type(node: ir.Node) -> str:
-    dtype = _behind_copies(node.inputs[0]).dtype
-    return "int8" if dtype is None else str(dtype.numpy().name)
+def _data_type(node: ir.Node, on_bpu: bool) -> str:
+    """See :class:`NodeRow`; what the node tables behind OPERATORS.md show, the int16 slope of a PRelu included."""
+    types = [dtype for value in node.inputs if value is not None and (dtype := _behind_copies(value).dtype) is not None]
+    if on_bpu and ir.DataType.INT16 in types:
+        return "int16"
+    return "float" if not types or (not on_bpu and ir.DataType.FLOAT in types) else types[0].name.lower()

@@ -24,7 +24,7 @@ from engine.optimize.base import (
 class SinkReshape(ir.passes.InPlacePass):
     """Element-wise operators on a reshaped map run on the map itself; the ``Reshape`` follows them.
 
-    It keeps the name of the first operand's where nothing else reads that one.
+    It keeps the name of the first operand's where nothing else reads that one, but behind a product, which names it.
     As the original for Sigmoid, Swish and the four arithmetic operators (OPERATORS.md, the cases on three dimensions).
     """
 
@@ -65,7 +65,7 @@ class SinkReshape(ir.passes.InPlacePass):
         reshape = make_node(
             "Reshape",
             [moved.outputs[0], reshapes[0].inputs[1]],
-            name=str(reshapes[0].name) if alone else f"{node.name}_reshape",
+            name=str(reshapes[0].name) if alone and node.op_type != "Mul" else f"{node.name}_reshape",
             output=f"{node.name}_reshaped",
             like=result,
         )

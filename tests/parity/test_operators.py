@@ -1,7 +1,11 @@
 """One model per operator and variant: placed and lowered as by the original (OPERATORS.md, operators.csv).
 
-Both are read off what ``ptqlab check --json`` prints. Agreement is measured on the devices of the operator under test
-and on the operators of the quantised graph, in order.
+Both are read off what ``ptqlab check --json`` prints. Agreement is measured on the devices of the operator under test,
+on the operators and data types of its nodes, and on the operators of the quantised graph, in order.
+
+Nodes belong to an operator by name: its own, or its own before an underscore. That is how the reference was measured:
+it lists ``HzLut`` and ``HzSElementwiseMul`` for a ``Div``, which the original calls ``<node>_reciprocal`` and
+``<node>_mul`` (golden conversion ``div``); no node has the name of the ``Div`` itself.
 """
 
 from __future__ import annotations
@@ -21,13 +25,13 @@ from engine.errors import PtqlabError
 pytestmark = pytest.mark.reference
 
 KNOWN = Path(__file__).with_name("operator_differences.csv")
-"""Rows that differ, with a reason: columns op, variant, march, differs, reason; ``differs`` is placement, operators
-(other ones) or order, several joined by a space."""
+"""Rows that differ, with a reason: columns op, variant, march, differs, reason; ``differs`` is placement, types (of the
+operator's own nodes), operators (other ones) or order, several joined by a space."""
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "placement.md"
 """Repeats them as its only table of five columns."""
 
-PLACEMENT_BAR, SEQUENCE_BAR = 0.97, 0.90
+PLACEMENT_BAR, TYPES_BAR, SEQUENCE_BAR = 0.97, 0.97, 0.90
 """Shares of rows that must be equal."""
 
 BORDER_OPERATORS = {"Cast", "Reshape", "Transpose"}
@@ -52,6 +56,7 @@ def test_bars(differences: tuple[dict[Row, str], int]) -> None:
     found, count = differences
     assert count > 600
     assert 1 - sum("placement" in text for text in found.values()) / count >= PLACEMENT_BAR
+    assert 1 - sum("types" in text for text in found.values()) / count >= TYPES_BAR
     assert 1 - sum("operators" in text or "order" in text for text in found.values()) / count >= SEQUENCE_BAR
 
 
@@ -88,11 +93,14 @@ def converted(folder: Path, row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def compare(row: Mapping[str, str], ours: Mapping[str, Any]) -> str:
-    """What differs: ``placement``, ``operators`` or ``order``, joined by spaces; empty if nothing does."""
+    """What differs: ``placement``, ``types``, ``operators`` or ``order``, joined by spaces; empty if nothing does."""
     expected = row["quantized_graph"].split()
+    nodes = nodes_of(json.loads(row["node"]), ours["nodes"])
     found = []
-    if placement(json.loads(row["node"]), ours["nodes"]) != row["placement"]:
+    if placement(nodes) != row["placement"]:
         found.append("placement")
+    if {f"{node['type']}:{node['dtype']}" for node in nodes} != set(row["type"].split()):
+        found.append("types")
     if sorted(ours["quantized_graph"]) != sorted(expected):
         found.append("operators")
     elif ours["quantized_graph"] != expected:
@@ -100,10 +108,14 @@ def compare(row: Mapping[str, str], ours: Mapping[str, Any]) -> str:
     return " ".join(found)
 
 
-def placement(names: list[str], nodes: list[dict[str, Any]]) -> str:
-    """Where the nodes ``names``, and those that they were taken apart into, run: BPU, CPU, mixed or folded/fused."""
-    rows = [node for node in nodes if any(f"{node['node']}_".startswith(f"{name}_") for name in names)]
-    devices = {node["on"] for node in rows if node["type"] not in BORDER_OPERATORS} or {node["on"] for node in rows}
+def nodes_of(names: list[str], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The nodes ``names``, and those that they were taken apart into."""
+    return [node for node in nodes if any(f"{node['node']}_".startswith(f"{name}_") for name in names)]
+
+
+def placement(nodes: list[dict[str, Any]]) -> str:
+    """Where the ``nodes`` of an operator run: BPU, CPU, mixed or folded/fused."""
+    devices = {node["on"] for node in nodes if node["type"] not in BORDER_OPERATORS} or {node["on"] for node in nodes}
     if not devices:
         return "folded/fused"
     return "mixed" if len(devices) > 1 else str(devices.pop())

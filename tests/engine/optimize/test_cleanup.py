@@ -158,5 +158,6 @@ def test_opset_9_becomes_opset_10() -> None:
     after = optimize(before, "bayes-e")
     assert after.opset_imports[""] == 10
     assert census(after) == {"Slice": 1, "Resize": 1, "TopK": 1}
+    assert [item.name for item in after.graph if item.op_type == "Resize"] == ["Resize_1"]
     assert_equivalent(before, after)
     assert to_bytes(optimize(after, "bayes-e")) == to_bytes(after)

@@ -105,6 +105,34 @@ def test_behind_the_last_convolution_nothing_is_refused_late() -> None:
     assert set(calibrated(placement)) == {"x"}
 
 
+@pytest.mark.parametrize(("march", "device"), [("bayes-e", "BPU"), ("bernoulli2", "CPU")])
+@pytest.mark.parametrize("reader", ["Neg", None])
+def test_product_that_no_bpu_node_reads(march: str, device: str, reader: str | None) -> None:
+    product = helper.make_node("Mul", ["c0", "c1"], ["p" if reader else "m"], name="Product")
+    middle = [product, helper.make_node(reader, ["p"], ["m"], name="Reader")] if reader else [product]
+    placed = place(network(middle, before=2, tail=reader is not None), march, PlacementOptions())
+    marks = {node.name: node.metadata_props.get(MARK_ON) for node in placed.model.graph}
+    assert marks["Product"] == device
+
+
+def test_products_are_read_by_the_bpu_or_asked_for_on_it() -> None:
+    middle = [helper.make_node("Mul", ["c0", "c1"], ["p"], name="Product"), one("Mul", "p", "c0")]
+    inside = place(network(middle, before=2), "bernoulli2", PlacementOptions())
+    last = place(network(middle, before=2, tail=False), "bernoulli2", PlacementOptions())
+    asked = place(network(middle, before=2, tail=False), "bernoulli2", PlacementOptions(run_on_bpu=("Middle",)))
+    found = [
+        [node.metadata_props[MARK_ON] for node in p.model.graph if node.op_type == "Mul"] for p in (inside, last, asked)
+    ]
+    assert found == [["BPU", "BPU"], ["CPU", "CPU"], ["BPU", "BPU"]]
+
+
+@pytest.mark.parametrize(("shape", "device"), [(SHAPE, "BPU"), ((1, 1, 8, 8), "CPU"), ((8,), "CPU")])
+def test_constant_map_is_added_by_a_convolution(shape: tuple[int, ...], device: str) -> None:
+    constant = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    placed = place(network([one("Add", "c0", "k")], constants={"k": constant}), "bernoulli2", PlacementOptions())
+    assert {node.name: node.metadata_props.get(MARK_ON) for node in placed.model.graph}["Middle"] == device
+
+
 def test_dilated_convolution_has_no_int32_output() -> None:
     """Measured on ``dilx4``: its tail is int8, and on bernoulli2 keeps its Relu."""
     dilated = helper.make_node("Conv", ["c0", "wd"], ["d"], name="Dilated", dilations=[2, 2], pads=[2, 2, 2, 2])

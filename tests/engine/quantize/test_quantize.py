@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from engine.calibrate import apply_thresholds
 from engine.config import InputSpec
@@ -63,6 +64,28 @@ def test_cpu_node_stands_between_dequantize_and_quantize() -> None:
     sequence = types(quantized(network([one("Sigmoid", "c0")]), options=options))
     middle = sequence.index("Sigmoid")
     assert sequence[middle - 1 : middle + 2] == ["HzDequantize", "Sigmoid", "HzQuantize"]
+
+
+@pytest.mark.parametrize(
+    ("march", "border"), [("bayes-e", ["Transpose", "HzDequantize"]), ("bernoulli2", ["HzDequantize", "Transpose"])]
+)
+@pytest.mark.parametrize("unread", [0, 1])
+def test_output_that_nothing_reads_is_dequantised_beside_one_that_is(
+    march: str, border: list[str], unread: int
+) -> None:
+    outputs = ["u", "u"]
+    outputs[1 - unread] = "s"
+    split = helper.make_node("Split", ["c0"], outputs, name="Split", axis=1)
+    model = network([split, one("Concat", "s", "s", axis=1)])
+    found = quantized(model, march)
+    assert types(found)[3:7] == ["Split", *border, "Concat"]
+    assert {node.name: node.outputs[0].dtype for node in found.graph}["Split"] == ir.DataType.INT8
+
+
+def test_cast_of_positions_is_named_after_their_operator() -> None:
+    model = network([helper.make_node("ArgMax", ["c0"], ["m"], name="Best", axis=1)], tail=False)
+    model.graph.outputs[0].dtype, model.graph.outputs[0].shape = ir.DataType.INT64, ir.Shape((1, 1, 8, 8))
+    assert [node.name for node in quantized(model).graph if node.op_type == "Cast"] == ["Best_Cast"]
 
 
 def test_int16_table() -> None:
