@@ -191,7 +191,7 @@ def validate(
     from harness.sweep import points_of
 
     definition = open_suite(suite)
-    points = points_of(definition)
+    points = points_of(definition, str(suite_path(suite)))
     models = {point.model for point in points}
     typer.echo(
         f"{suite_path(suite)}: suite {definition.name} version {definition.version} is valid: {len(points)} trials, "

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from engine.terms import DataType
+from harness.suites import SWITCHES
 from harness.trials import TrialResult, TrialSpec
 
 
@@ -28,7 +29,7 @@ def fragment(spec: TrialSpec, int16_nodes: Sequence[str]) -> dict[str, Any]:
         calibration["max_percentile"] = settings.max_percentile
     if settings.per_channel:
         calibration["per_channel"] = True
-    switches = [name for name in ("asymmetric", "bias_correction") if getattr(settings, name)]
+    switches = [name for name in SWITCHES if getattr(settings, name)]
     if switches:
         calibration["optimization"] = ";".join(switches)
     groups: dict[str, Any] = {"model_parameters": model}

@@ -27,7 +27,7 @@ from harness.cache import locked
 from harness.cards import ModelCard, load_card
 from harness.datasets import load_dataset_card
 from harness.strict_yaml import StrictModel, as_plain
-from harness.suites import Suite
+from harness.suites import SWITCHES, Suite
 from harness.trials import NODES_FILE, RESULT_FILE, TrialResult, TrialSpec, TrialStore
 from harness.version import engine_version, git_commit
 
@@ -407,8 +407,7 @@ def _params(spec: TrialSpec) -> dict[str, str]:
         "calibration_type": settings.calibration_type.value,
         "max_percentile": repr(settings.max_percentile),
         "per_channel": str(settings.per_channel).lower(),
-        "asymmetric": str(settings.asymmetric).lower(),
-        "bias_correction": str(settings.bias_correction).lower(),
+        **{name: str(getattr(settings, name)).lower() for name in SWITCHES},
         "int16": settings.int16.label.removeprefix("int16.") or "none",
         "input_type_rt": settings.input_type_rt.value if settings.input_type_rt else "card",
         "calibration_seed": "first" if settings.calibration_seed is None else str(settings.calibration_seed),

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.calibrate import (
     ArrayData,
     CalibrationOptions,
+    HistogramRule,
     Kernels,
     Statistics,
     StatisticsOptions,
@@ -156,7 +157,9 @@ class Network:
         if not servable:
             return ""
         # Sums in the converter's order: a trial's thresholds are those of a conversion, bit for bit.
-        options = StatisticsOptions.covering(servable, kernels=Kernels.PLAIN, threads=self.bench.threads)
+        independent = self.spec.settings.order_independent_kl
+        rule = HistogramRule.ORDER_INDEPENDENT if independent else HistogramRule.REFERENCE
+        options = StatisticsOptions.covering(servable, rule, kernels=Kernels.PLAIN, threads=self.bench.threads)
         wanted = options.model_dump(mode="json", exclude={"batch", "threads"})
         key = self._key("statistics", *self._calibration_key, sorted(tensors), wanted)
 
@@ -175,7 +178,7 @@ class Network:
             return run_calibration(
                 self.optimized,
                 placed,
-                self._calibration_data() if needs_data(options) or options.bias_correction else None,
+                self._calibration_data() if needs_data(options) else None,
                 options,
                 statistics=found,
                 threads=self.bench.threads,

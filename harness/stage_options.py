@@ -16,13 +16,7 @@ from harness.suites import Int16Kind, Int16Policy, Settings
 
 def calibration_options(settings: Settings) -> CalibrationOptions:
     """The calibration part of a trial's settings."""
-    return CalibrationOptions(
-        calibration_type=settings.calibration_type,
-        max_percentile=settings.max_percentile,
-        per_channel=settings.per_channel,
-        asymmetric=settings.asymmetric,
-        bias_correction=settings.bias_correction,
-    )
+    return CalibrationOptions(**{name: getattr(settings, name) for name in CalibrationOptions.model_fields})
 
 
 def without_ranking(settings: Settings) -> Settings:

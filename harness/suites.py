@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -110,12 +112,27 @@ Int16 = Annotated[Int16Policy, BeforeValidator(_read_policy), PlainSerializer(_w
 """An int16 policy in a YAML or JSON file."""
 
 
+SWITCHES = (
+    "asymmetric",
+    "bias_correction",
+    "order_independent_kl",
+    "mse_thresholds",
+    "nodewise_methods",
+    "adaptive_rounding",
+)
+"""Settings that are words of the converter's ``optimization``; the last four are options of ours."""
+
+_BUNDLED_ONLY = SWITCHES[2:]
+
 _ONNXRUNTIME_TAKES: Mapping[str, tuple[Any, ...]] = {
     "calibration_type": (CalibrationType.MAX, CalibrationType.KL),
     "bias_correction": (False,),
     "int16": (Int16Kind.NONE, Int16Kind.ALL),
     "input_type_rt": (None,),
 }
+
+_SEARCHES = (CalibrationType.DEFAULT, CalibrationType.MIX)
+"""Methods that choose among others; they compare per tensor and per channel by themselves."""
 
 
 class Settings(StrictModel):
@@ -127,6 +144,10 @@ class Settings(StrictModel):
         per_channel: one threshold per channel where that is possible.
         asymmetric: unsigned integers where activations are never negative.
         bias_correction: take mean errors out of biases.
+        order_independent_kl: histograms that do not depend on which samples come first; not with ``max``.
+        mse_thresholds: thresholds of least square error; with ``max`` or ``kl``.
+        nodewise_methods: tries all methods tensor by tensor; begins with ``max`` or ``kl``.
+        adaptive_rounding: rounds weights for least error of their results.
         int16: nodes with 16-bit activations.
         input_type_rt: colour format at run time; None for the card's.
         calibration_samples: so many; None for the suite's number.
@@ -139,6 +160,10 @@ class Settings(StrictModel):
     per_channel: bool = False
     asymmetric: bool = False
     bias_correction: bool = False
+    order_independent_kl: bool = False
+    mse_thresholds: bool = False
+    nodewise_methods: bool = False
+    adaptive_rounding: bool = False
     int16: Int16 = Int16Policy()
     input_type_rt: InputType | None = None
     calibration_samples: int | None = Field(default=None, ge=1)
@@ -152,12 +177,31 @@ class Settings(StrictModel):
                 f"max_percentile {self.max_percentile} has no meaning with calibration_type "
                 f"{self.calibration_type.value!r}; it belongs to 'max'"
             )
+        for name in self._without_effect():
+            raise ValueError(f"{name} has no meaning with calibration_type {self.calibration_type.value!r}")
+        if self.engine is not Engine.BUNDLED:
+            for name in _BUNDLED_ONLY:
+                if getattr(self, name):
+                    raise ValueError(f"{name} has no meaning with engine {self.engine.value}; it belongs to 'bundled'")
         if self.engine is Engine.ONNXRUNTIME:
             for name, allowed in _ONNXRUNTIME_TAKES.items():
                 value = self.int16.kind if name == "int16" else getattr(self, name)
                 if value not in allowed:
-                    raise ValueError(f"{name} {value!s} has no meaning with engine onnxruntime; allowed are {allowed}")
+                    words = ", ".join(str(choice) for choice in allowed)
+                    raise ValueError(f"{name} {value!s} has no meaning with engine onnxruntime; allowed: {words}")
         return self
+
+    def _without_effect(self) -> list[str]:
+        """Switches that are on and change nothing beside the method of calibration."""
+        method, searches = self.calibration_type, self.calibration_type in _SEARCHES
+        elementary = method in (CalibrationType.MAX, CalibrationType.KL)
+        means_something = dict.fromkeys(SWITCHES, method.needs_data) | {
+            "per_channel": elementary,
+            "order_independent_kl": searches or method is CalibrationType.KL or self.nodewise_methods,
+            "mse_thresholds": elementary,
+            "nodewise_methods": elementary,
+        }
+        return [name for name, means in means_something.items() if getattr(self, name) and not means]
 
     @property
     def method(self) -> str:
@@ -176,8 +220,7 @@ class Settings(StrictModel):
         parts = [
             self.method,
             "" if self.engine is Engine.BUNDLED else self.engine.value,
-            "asymmetric" if self.asymmetric else "",
-            "bias_correction" if self.bias_correction else "",
+            *(name for name in SWITCHES if getattr(self, name)),
             self.input_type_rt.value if self.input_type_rt else "",
             f"n{self.calibration_samples}" if self.calibration_samples else "",
             "" if self.calibration_seed is None else f"seed{self.calibration_seed}",
@@ -203,6 +246,10 @@ class Grid(StrictModel):
     per_channel: Values[bool] = (False,)
     asymmetric: Values[bool] = (False,)
     bias_correction: Values[bool] = (False,)
+    order_independent_kl: Values[bool] = (False,)
+    mse_thresholds: Values[bool] = (False,)
+    nodewise_methods: Values[bool] = (False,)
+    adaptive_rounding: Values[bool] = (False,)
     int16: Values[Int16] = (Int16Policy(),)
     input_type_rt: Values[InputType | None] = (None,)
     calibration_samples: Values[Annotated[int, Field(ge=1)] | None] = (None,)
@@ -370,7 +417,11 @@ def _with_included(path: Path, including: tuple[Path, ...]) -> dict[str, Any]:
         if not isinstance(name, str):
             raise ConfigError(f"{path}: include: {name!r}: expected the name or file of a suite")
         beside = path.parent / name
-        included = _with_included(beside if beside.is_file() else suite_path(name), (*including, path))
+        try:
+            found = beside if beside.is_file() else suite_path(name)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: include: {error}") from error
+        included = _with_included(found, (*including, path))
         merged = _over(included, merged)
     return _over(content, merged)
 
@@ -406,32 +457,78 @@ def bundled_suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted(paths.suites().glob("*.yaml"))}
 
 
-def expand(suite: Suite, tags_of: Mapping[str, Iterable[str]]) -> list[Point]:
+@dataclass(frozen=True)
+class ModelFacts:
+    """What an expansion asks of a model.
+
+    Attributes:
+        labels: its tags, ``task:…`` and ``dataset:…``.
+        input_types: colour formats that it can be fed with at run time.
+        calibration_samples: how many its card offers.
+    """
+
+    labels: Sequence[str] = ()
+    input_types: Sequence[InputType] = tuple(InputType)
+    calibration_samples: int = sys.maxsize
+
+
+def expand(suite: Suite, models: Mapping[str, ModelFacts], where: str | None = None) -> list[Point]:
     """All points of the suite, in order, each once: by model, then march, the grid before explicit trials.
 
     Args:
         suite: the suite.
-        tags_of: by name of every model that there is, its tags, ``task:…`` and ``dataset:…``.
+        models: all that there are, by name.
+        where: what messages call the suite; None for its name.
 
     Raises:
-        ConfigError: a selection matches no model, int16 is asked of a march without it, or nothing is left.
+        ConfigError: a selection matches no model, a trial asks of a model or march what it does not have, or nothing
+            is left.
     """
+    where = where or f"suite {suite.name}"
     points = [
         Point(model=model, march=march, settings=settings)
-        for model in select(suite.models, tags_of)
+        for model in _selected(suite.models, models, f"{where}: models")
         for march in suite.march
         for settings in (suite.sweep.settings() if suite.sweep else ())
-        if _has_int16(march) or settings.int16.kind is Int16Kind.NONE
+        if _misfit(settings, suite, march, models[model]) is None
     ]
     for index, trial in enumerate(suite.trials):
-        for model in select(trial.models or suite.models, tags_of):
+        for model in _selected(trial.models or suite.models, models, f"{where}: trials.{index}.models"):
             for march in trial.march or suite.march:
-                _check_int16(trial, march, f"suite {suite.name}: trials.{index}.int16")
+                misfit = _misfit(trial, suite, march, models[model])
+                if misfit is not None:
+                    raise ConfigError(f"{where}: trials.{index}.{misfit} (model {model}, march {march.value})")
                 points.append(Point(model=model, march=march, settings=trial.settings))
     if not points:
-        raise ConfigError(f"suite {suite.name}: its sweep leaves no trial on march {', '.join(suite.march)}")
-    order = {point.model: position for position, point in reversed(list(enumerate(points)))}
-    return sorted(dict.fromkeys(points), key=lambda point: order[point.model])
+        raise ConfigError(f"{where}: sweep: leaves no trial on march {', '.join(suite.march)}")
+    order = list(dict.fromkeys(name for point in points for name in (point.model, point.march)))
+    return sorted(dict.fromkeys(points), key=lambda point: (order.index(point.model), order.index(point.march)))
+
+
+def _selected(patterns: Sequence[str], models: Mapping[str, ModelFacts], where: str) -> list[str]:
+    try:
+        return select(patterns, {name: facts.labels for name, facts in models.items()})
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _misfit(settings: Settings, suite: Suite, march: March, model: ModelFacts) -> str | None:
+    """Key, value and reason of what ``settings`` ask in vain; None where model and march have it all."""
+    if settings.int16.kind is not Int16Kind.NONE and not _has_int16(march):
+        allowed = ", ".join(march.value for march in March if _has_int16(march))
+        return f"int16: {settings.int16.label}: march {march.value} has no int16; allowed on {allowed}"
+    if settings.input_type_rt is not None and settings.input_type_rt not in model.input_types:
+        allowed = ", ".join(kind.value for kind in model.input_types)
+        return (
+            f"input_type_rt: {settings.input_type_rt.value!r}: not what the model can be fed with; allowed: {allowed}"
+        )
+    offered = model.calibration_samples
+    if (settings.calibration_samples or 0) > offered:
+        return f"calibration_samples: {settings.calibration_samples}: the model's card has {offered}"
+    wanted = settings.calibration_samples or suite.calibration_samples or offered
+    if settings.calibration_seed is not None and wanted >= offered:
+        return f"calibration_seed: {settings.calibration_seed}: nothing to choose, all {offered} samples are taken"
+    return None
 
 
 def select(patterns: Sequence[str], tags_of: Mapping[str, Iterable[str]]) -> list[str]:
@@ -465,9 +562,3 @@ def _labels(kind: str, tags: Iterable[str]) -> list[str]:
 
 def _has_int16(march: March) -> bool:
     return load_march(march.value).int16
-
-
-def _check_int16(trial: ExplicitTrial, march: March, where: str) -> None:
-    if trial.int16.kind is not Int16Kind.NONE and not _has_int16(march):
-        allowed = ", ".join(march.value for march in March if _has_int16(march))
-        raise ConfigError(f"{where}: {trial.int16.label}: march {march.value} has no int16; allowed on {allowed}")

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from engine.errors import ConfigError
 from engine.ir import write_atomically
+from engine.terms import SUPPORTED_CONVERSIONS
 from harness.cache import save_json
 from harness.cards import ModelCard, list_cards
 from harness.execution import Observer, Plan, run_sweep
@@ -40,7 +41,7 @@ from harness.results import (
     trials_csv,
     trials_parquet,
 )
-from harness.suites import Budget, Point, Suite, bundled_suites, expand, open_suite
+from harness.suites import Budget, ModelFacts, Point, Suite, bundled_suites, expand, open_suite
 from harness.sync import PendingRecord, SharedSeconds, keep
 from harness.tasks import Preparation, Prepared
 from harness.trials import TrialResult, TrialSpec, TrialStore, resolve
@@ -56,12 +57,18 @@ def plan_trials(suite: Suite) -> list[TrialSpec]:
     return resolve(suite, points_of(suite))
 
 
-def points_of(suite: Suite) -> list[Point]:
-    """The expanded suite, with the models that there are."""
-    labels = {
-        card.name: (*tags_of(card), f"task:{card.task.value}", f"dataset:{card.dataset.name}") for card in list_cards()
-    }
-    return expand(suite, labels)
+def points_of(suite: Suite, where: str | None = None) -> list[Point]:
+    """The expanded suite, with the models that there are; ``where``: what messages call it, None for its name."""
+    return expand(suite, {card.name: facts_of(card) for card in list_cards()}, where)
+
+
+def facts_of(card: ModelCard) -> ModelFacts:
+    """What an expansion asks of the model."""
+    return ModelFacts(
+        labels=(*tags_of(card), f"task:{card.task.value}", f"dataset:{card.dataset.name}"),
+        input_types=SUPPORTED_CONVERSIONS[card.input_spec.type_train],
+        calibration_samples=card.dataset.calibration.count,
+    )
 
 
 def tags_of(card: ModelCard) -> tuple[str, ...]:

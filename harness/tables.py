@@ -39,7 +39,7 @@ def _table(sweep: Sweep, results: Sequence[TrialResult], best: set[str]) -> Tabl
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    table.add_column("method", overflow="fold")
+    table.add_column("method", ratio=3, min_width=12, overflow="fold")
     table.add_column("per ch.", no_wrap=True)
     table.add_column("int16", ratio=1, min_width=6, overflow="fold")
     for name in ("accuracy", "Δ pt", "agree", "cosine", "SQNR", "ms", "CPU"):

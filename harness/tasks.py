@@ -14,7 +14,7 @@ from harness.strict_yaml import StrictModel
 from harness.suites import Settings
 from harness.trials import Failure, Symptom, TrialSpec, TrialStore
 
-SHARED_SETTINGS = ("input_type_rt", "calibration_seed")
+SHARED_SETTINGS = ("input_type_rt", "calibration_seed", "order_independent_kl")
 """Settings in which the trials of a preparation must not differ."""
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from engine.errors import ConfigError
-from engine.terms import CalibrationType, March
+from engine.terms import CalibrationType, InputType, March
 from harness.strict_yaml import parse
 from harness.suites import (
     Grid,
     Int16Kind,
     Int16Policy,
+    ModelFacts,
     Settings,
     Suite,
     bundled_suites,
@@ -29,6 +30,7 @@ TAGS = {
     "mnist_b": ["small", "residual"],
     "scene": ["detection", "task:detection"],
 }
+FACTS = {name: ModelFacts(labels, (InputType.RGB, InputType.NV12), 300) for name, labels in TAGS.items()}
 
 
 def suite(**changes: Any) -> Suite:
@@ -37,7 +39,7 @@ def suite(**changes: Any) -> Suite:
 
 
 def ids(definition: Suite) -> list[str]:
-    return [point.id for point in expand(definition, TAGS)]
+    return [point.id for point in expand(definition, FACTS)]
 
 
 def test_grid_multiplies_its_axes_and_drops_what_means_nothing() -> None:
@@ -50,6 +52,50 @@ def test_grid_multiplies_its_axes_and_drops_what_means_nothing() -> None:
         "mnist_a/bayes-e/kl",
         "mnist_a/bayes-e/kl-per_channel",
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "kept", "message"),
+    [
+        ("input_type_rt", [None, "nv12", "gray"], ["", "-nv12"], r"input_type_rt: 'gray': .* allowed: rgb, nv12"),
+        ("calibration_samples", [20, 301], ["-n20"], "calibration_samples: 301: the model's card has 300"),
+        ("calibration_seed", [None, 1], [""], "calibration_seed: 1: nothing to choose, all 300 samples are taken"),
+    ],
+)
+def test_what_a_model_does_not_have_is_left_out_of_the_grid_and_refused_in_trials(
+    key: str, values: list[Any], kept: list[str], message: str
+) -> None:
+    assert ids(suite(sweep={key: values})) == [f"mnist_a/bayes-e/max{end}" for end in kept]
+    with pytest.raises(ConfigError, match=rf"suite mine: trials\.0\.{message} \(model mnist_a, march bayes-e\)"):
+        ids(suite(trials=[{key: values[-1]}]))
+
+
+def test_trials_stand_by_model_and_march() -> None:
+    marches = {"march": ["bayes", "bayes-e"], "trials": [{"calibration_type": "kl"}, {"march": "bernoulli2"}]}
+    assert ids(suite(models=["mnist_b", "mnist_a"], **marches)) == [
+        f"{model}/{trial}"
+        for model in ("mnist_b", "mnist_a")
+        for trial in ("bayes/max", "bayes/kl", "bayes-e/max", "bayes-e/kl", "bernoulli2/max")
+    ]
+
+
+def test_switches_stand_beside_the_methods_that_they_change() -> None:
+    axes = {"calibration_type": ["max", "kl", "mix", "skip"]}
+    assert ids(suite(sweep={**axes, "per_channel": [True]})) == [
+        "mnist_a/bayes-e/max-per_channel",
+        "mnist_a/bayes-e/kl-per_channel",
+    ]
+    assert ids(suite(sweep={**axes, "order_independent_kl": [True]})) == [
+        "mnist_a/bayes-e/kl-order_independent_kl",
+        "mnist_a/bayes-e/mix-order_independent_kl",
+    ]
+    assert ids(suite(sweep={**axes, "bias_correction": [True]})) == [
+        f"mnist_a/bayes-e/{method}-bias_correction" for method in ("max", "kl", "mix")
+    ]
+    with pytest.raises(ConfigError, match=r"trials\.0.*mse_thresholds has no meaning with calibration_type 'mix'"):
+        suite(trials=[{"calibration_type": "mix", "mse_thresholds": True}])
+    with pytest.raises(ConfigError, match="adaptive_rounding has no meaning with engine onnxruntime"):
+        suite(trials=[{"engine": "onnxruntime", "adaptive_rounding": True}])
 
 
 def test_int16_is_left_out_of_the_grid_on_a_march_without_it() -> None:
