@@ -109,6 +109,11 @@ def _counterparts(optimized: ir.Model, calibrated: ir.Model) -> dict[str, str]:
         for value in node.outputs[:1]:
             name = str(value.name)
             if name in values and value.dtype == ir.DataType.FLOAT:
-                readers = [user for user in values[name].consumers() if is_calibration(user)]
+                readers = [user for user in values[name].consumers() if is_calibration(user) and _is_read(user)]
                 found[name] = str(readers[0].outputs[0].name) if readers else name
     return found
+
+
+def _is_read(node: ir.Node) -> bool:
+    """Whether anything takes the output of ``node``: what nothing takes is not computed."""
+    return bool(node.outputs[0].uses()) or node.outputs[0].is_graph_output()

@@ -95,6 +95,7 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
     for value in model.graph.initializers.values():
         if value.shape is None and value.const_value is not None:  # one that is an output, declared without a shape
             value.shape = ir.Shape(value.const_value.shape.numpy())
+    name_parts(model)
     model = infer_shapes(model, path)
     name_nodes(model)
     refuse_unsupported(model, path)
@@ -299,6 +300,14 @@ def _infer_by_folding(model: ir.Model) -> None:
             other = known.get(value.name)
             if other is not None and _is_dynamic(value) and not _is_dynamic(other):
                 value.shape, value.type = other.shape, other.type
+
+
+def name_parts(model: ir.Model) -> None:
+    """Name the outputs of every ``Split`` that are left out: ONNX Runtime cuts into as many parts as have names."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.op_type == "Split":
+            for index, value in enumerate(node.outputs):
+                value.name = value.name or f"{node.name or node.outputs[0].name}_part_{index}"
 
 
 def name_nodes(model: ir.Model) -> None:

@@ -68,7 +68,10 @@ def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
 
 
 def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> None:
-    """NHWC to NCHW, Reshape that keeps N and C, NCHW to NHWC: on the BPU only the Reshape stays, of H and W."""
+    """NHWC to NCHW, Reshape that keeps N and C, NCHW to NHWC: on the BPU only the Reshape stays, of H and W.
+
+    Exact for every shape: per sample and channel both ways keep the order of the pixels, however H and W cut it.
+    """
     source = _input(reshape)
     before = source.producer()
     if before is None or not _is(before, "Transpose") or not _alone(source) or source.dtype == ir.DataType.FLOAT:
@@ -164,13 +167,16 @@ def _remove_unread(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _bypass(graph: ir.Graph, node: ir.Node) -> None:
-    """Let the readers of ``node`` read its input; an input that nothing else reads takes the output's name."""
+    """Let the readers of ``node`` read its input.
+
+    An input that nothing else reads takes the output's name where that is one of the user's: a float or an output.
+    """
     source, result = _input(node), node.outputs[0]
     keeps_name = source.producer() is None or not _alone(source)
     if keeps_name and result.is_graph_output():
         return
-    name = result.name
+    name, is_output = result.name, result.is_graph_output()
     result.replace_all_uses_with(source, replace_graph_outputs=True)
     graph.remove(node, safe=True)
-    if not keeps_name and source.dtype == ir.DataType.FLOAT:
+    if not keeps_name and (is_output or source.dtype == ir.DataType.FLOAT):
         source.name = name

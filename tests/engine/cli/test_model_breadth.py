@@ -209,6 +209,28 @@ def test_constant_outputs(folder: Folder) -> None:
     folder.both()
 
 
+def test_only_the_second_output_is_read(folder: Folder) -> None:
+    """Where the largest values are is an output, the values themselves are not; its layout changes back and forth."""
+    weight = np.random.default_rng(0).normal(size=(4, 3, 1, 1)).astype(np.float32)
+    constants = {"w": weight, "k": np.array([3]), "shape": np.array([1, 16, 8, 6])}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node("TopK", ["c", "k"], ["v", "i"], "top", axis=1),
+        helper.make_node("Transpose", ["i"], ["t"], "there", perm=[0, 3, 1, 2]),
+        helper.make_node("Reshape", ["t", "shape"], ["r"], "reshape"),
+        helper.make_node("Transpose", ["r"], ["y"], "back", perm=[0, 2, 3, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "largest",
+        [helper.make_tensor_value_info("x", 1, SHAPE)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.INT64, (1, 8, 6, 16))],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    folder.put(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
+    folder.both()
+
+
 def test_shapes_that_depend_on_the_data(folder: Folder) -> None:
     model = classifier()
     nodes = [

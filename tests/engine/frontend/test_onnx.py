@@ -171,6 +171,14 @@ def test_recurrent_cells_with_the_batch_first_are_refused(tmp_path: Path) -> Non
         load(saved(model, tmp_path))
 
 
+def test_parts_that_are_left_out_get_names(tmp_path: Path) -> None:
+    """ONNX Runtime 1.31 ends the process at a ``Split`` whose last output has no name."""
+    path = saved(behind(helper.make_node("Split", ["y"], ["z", ""], "split", axis=1, num_outputs=2)), tmp_path)
+    model = load(path)
+    assert [value.name for value in model.graph[-1].outputs] == ["z", "split_part_1"]
+    assert [value.shape for value in model.graph[-1].outputs] == [(1, 2, 6, 6)] * 2
+
+
 def test_data_dependent_outputs_are_refused(tmp_path: Path) -> None:
     model = network(
         [helper.make_node("NonZero", ["x"], ["n"]), helper.make_node("Cast", ["n"], ["y"], to=1)], {"x": [4]}, ["y"]
