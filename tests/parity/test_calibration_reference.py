@@ -63,8 +63,6 @@ PER_CHANNEL = {
     "p9995_pc": CalibrationOptions(max_percentile=0.9995, per_channel=True),
     "p999_pc": CalibrationOptions(max_percentile=0.999, per_channel=True),
 }
-WITHOUT_CHANNELS = {"onnx::Conv_997"}
-"""The original gives it one threshold, for a reason that is not known; see ``engine.calibrate.channels``."""
 
 FIXED_THRESHOLDS = (127.0, 5.498970031738281, 0.9959256649017334, 11.09031, 0.99998474, 1.0)
 """Image inputs; input and output of an int8 and of an int16 Sigmoid; what a Clip or Softmax bounds."""
@@ -123,12 +121,12 @@ def test_every_threshold_per_channel_equals_the_measured_one(
     theirs = {key: value["thresholds"] for key, value in measured(reference_dir, name)["activation_thresholds"].items()}
     assert ours.keys() == theirs.keys()
     different = {key for key in ours if not np.allclose(ours[key], theirs[key], rtol=FLOAT32 / 4, atol=0)}
-    assert different == WITHOUT_CHANNELS
+    assert different == set()
 
 
-@pytest.mark.parametrize("name", PER_TENSOR)
+@pytest.mark.parametrize("name", [*PER_TENSOR, *PER_CHANNEL])
 def test_similarity_figures_equal_the_printed_ones(reference_dir: Path, efficientnet: EfficientNet, name: str) -> None:
-    calibrated = calibrate(efficientnet.placed, efficientnet.statistics, PER_TENSOR[name])
+    calibrated = calibrate(efficientnet.placed, efficientnet.statistics, (PER_TENSOR | PER_CHANNEL)[name])
     ours = compare(efficientnet.optimized, calibrated, efficientnet.data.read(0, 1))
     theirs = measured(reference_dir, name)
     (output,) = ours.outputs.values()
@@ -168,7 +166,7 @@ def test_searches_choose_the_same_methods(
     theirs = measured(reference_dir, name)
     values = {key: value["thresholds"] for key, value in theirs["activation_thresholds"].items()}
     different = {key for key in ours if not np.allclose(ours[key], values[key], rtol=FLOAT32 / 4, atol=0)}
-    assert different <= WITHOUT_CHANNELS
+    assert different == set()
     assert [line for line in theirs["log"][1:] if line not in caplog.text] == []
 
 

@@ -56,6 +56,22 @@ def test_activations_can_have_a_scale_per_channel(opset: int) -> None:
     np.testing.assert_array_equal(-y, expected)
 
 
+def test_a_convolution_takes_scales_per_channel_into_its_weight() -> None:
+    scales = np.asarray([0.01, 0.04], np.float32)
+    weight = np.asarray([[1.0, -0.5]], np.float32).reshape(1, 2, 1, 1)
+    model = graph([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": (1, 2, 3, 3)}, ["y"], {"w": weight})
+    add_calibration(model, "x", axis=1, thresholds=(127 * scales).tolist(), scales=scales.tolist())
+    add_calibration(model, "w", thresholds=[1.0], scales=[1 / 127])
+    x = samples(1, (2, 3, 3))
+    integers = np.clip(np.rint(x / scales[:, None, None]), -128, 127)
+    # Folded, the channels weigh 0.25 and -0.5: a step of 0.5 / 127 that holds 64 and -127 of them.
+    expected = np.tensordot(
+        integers * scales.max(), np.float32(0.5 / 127) * np.asarray([64, -127], np.float32), ([1], [0])
+    )
+    (y,) = FloatSession(model).run({"x": x}).values()
+    np.testing.assert_allclose(y[:, 0], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_constant_weights_are_quantised_at_once() -> None:
     model = residual()
     scales = [0.01, 0.02, 0.03, 0.04]

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from onnx import helper
 
 from engine.calibrate import CalibrationOptions, HistogramRule, Statistics, StatisticsOptions, collect
 from engine.calibrate.channels import channel_scales, equalizable
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import FloatSession
 from engine.errors import CalibrationDataError, ConfigError, ModelError, UnsupportedError
-from tests.engine.calibrate.models import identity, residual
+from tests.engine.calibrate.models import graph, identity, residual
 
 TENSORS = ("x", "c0", "r0", "a", "g")
 EVERYTHING = (
@@ -132,6 +133,19 @@ def test_infinity_counts_as_the_largest_float_and_nan_not_at_all() -> None:
     assert collect(identity((1, 3)), ["t"], {"x": x}).thresholds(CalibrationOptions()) == {
         "t": (3.4028234663852886e38,)
     }
+
+
+@pytest.mark.parametrize(("largest", "expected"), [(0.19, ()), (0.215, ("c",))])
+def test_a_convolution_of_small_weights_keeps_its_input_at_one_threshold(
+    largest: float, expected: tuple[str, ...]
+) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c"], name="first"),
+        helper.make_node("Conv", ["c", "w1"], ["d"], name="second"),
+        helper.make_node("Add", ["d", "c"], ["y"], name="add"),
+    ]
+    weights = {"w0": np.ones((2, 2, 1, 1), np.float32), "w1": np.full((2, 2, 1, 1), -largest, np.float32)}
+    assert equalizable(graph(nodes, {"x": (1, 2, 3, 3)}, ["y"], weights), ["c"]) == expected
 
 
 def test_channels_are_equalised_where_an_add_reads_a_convolution() -> None:
