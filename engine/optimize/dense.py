@@ -23,6 +23,9 @@ from engine.optimize.base import (
     substitute,
 )
 
+_LAST_AXIS_FIRST, _LAST_AXIS_BACK = (0, 3, 1, 2), (0, 2, 3, 1)
+"""Permutations that make the last axis the channels of a map, and back."""
+
 
 @dataclass(frozen=True)
 class Dense:
@@ -44,9 +47,9 @@ class Dense:
 class DenseToConv(NodePass):
     """``Gemm`` and ``MatMul`` by a constant matrix become a convolution and a ``Reshape``.
 
-    Behind a flattened map the kernel covers the whole map. Otherwise rows become the batch of a 1x1 convolution. Names
-    as in the original's files: weight ``<node><weight>_conv_weight``, bias ``<node><bias>_conv_bias``, output
-    ``replaced_<y>``.
+    Behind a flattened map the kernel covers the whole map. Otherwise the convolution is 1x1: over a tensor of rank 4
+    whose last axis becomes its channels (measured on ``op_matmul_w``), else over the rows as its batch. Names as in the
+    original's files: weight ``<node><weight>_conv_weight``, bias ``<node><bias>_conv_bias``, output ``replaced_<y>``.
     """
 
     op_types = frozenset({"Gemm", "MatMul"})
@@ -64,15 +67,26 @@ class DenseToConv(NodePass):
         if dense is None:
             return False
         whole_map = flattened_map(source, dense.weight.shape[1])
-        rows_first = [] if whole_map is not None else [_rows_as_batch(node, source, dense.weight.shape[1])]
-        conv = self._convolution(node, whole_map if whole_map is not None else rows_first[0].outputs[0], dense)
-        substitute(node, [*rows_first, conv, self._restore_shape(node, conv.outputs[0])])
+        if whole_map is not None:
+            conv = self._convolution(node, whole_map, dense, (static_shape(whole_map) or ())[2:])
+            parts = [conv, self._restore_shape(node, conv.outputs[0])]
+        elif len(shape) == 4:
+            first = _transpose(node, "input", source, _LAST_AXIS_FIRST)
+            conv = self._convolution(node, first.outputs[0], dense)
+            parts = [first, conv, _transpose(node, "output", conv.outputs[0], _LAST_AXIS_BACK)]
+        else:
+            first = _rows_as_batch(node, source, dense.weight.shape[1])
+            conv = self._convolution(node, first.outputs[0], dense)
+            parts = [first, conv, self._restore_shape(node, conv.outputs[0])]
+        substitute(node, parts)
         return True
 
-    def _convolution(self, node: ir.Node, features: ir.Value, dense: Dense) -> ir.Node:
-        """The convolution whose kernel covers the whole of ``features`` (N, C, H, W)."""
+    def _convolution(
+        self, node: ir.Node, features: ir.Value, dense: Dense, kernel: tuple[int, ...] = (1, 1)
+    ) -> ir.Node:
+        """The convolution of ``features`` (N, C, H, W): 1x1, or with a kernel that covers the whole map."""
         graph, shape = graph_of(node), static_shape(features) or ()
-        weight = dense.weight.reshape(-1, *shape[1:]).astype(np.float32)
+        weight = dense.weight.reshape(len(dense.weight), -1, *kernel).astype(np.float32)
         inputs: list[ir.Value | None] = [
             features,
             add_initializer(graph, f"{node.name}{dense.weight_name}_conv_weight", weight),
@@ -86,9 +100,9 @@ class DenseToConv(NodePass):
             name=str(node.name),
             output=f"{self.rules.dense_output_prefix}{node.outputs[0].name}",
             like=node.outputs[0],
-            shape=(shape[0], weight.shape[0], 1, 1),
+            shape=(shape[0], len(weight), *(size - window + 1 for size, window in zip(shape[2:], kernel, strict=True))),
             attributes={
-                "kernel_shape": list(shape[2:]),
+                "kernel_shape": list(kernel),
                 "pads": [0, 0, 0, 0],
                 "strides": [1, 1],
                 "dilations": [1, 1],
@@ -107,6 +121,20 @@ class DenseToConv(NodePass):
             output=f"{node.name}_reshaped",
             like=result,
         )
+
+
+def _transpose(node: ir.Node, side: str, value: ir.Value, perm: tuple[int, ...]) -> ir.Node:
+    """The ``Transpose`` before or behind the convolution that ``node`` becomes."""
+    shape = static_shape(value) or ()
+    return make_node(
+        "Transpose",
+        [value],
+        name=f"{node.name}_transpose_{side}",
+        output=f"{node.name}_transpose_{side}_output",
+        like=value,
+        shape=tuple(shape[axis] for axis in perm),
+        attributes={"perm": list(perm)},
+    )
 
 
 def _rows_as_batch(node: ir.Node, source: ir.Value, features: int) -> ir.Node:

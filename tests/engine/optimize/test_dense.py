@@ -78,6 +78,12 @@ class TestDense:
         after = optimized(build(nodes, {"x": (2, 3, 5)}, ["y"], {"w": normal(5, 7), "b": normal(7)}))
         assert census(after) == {"Reshape": 2, "Conv": 1}
 
+    @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 1, 1, 5)])
+    def test_matmul_of_rank_4_is_a_convolution_over_its_last_axis(self, shape: tuple[int, ...]) -> None:
+        after = optimized(build([node("MatMul", "x w", name="fc")], {"x": shape}, ["y"], {"w": normal(5, 7)}))
+        assert [item.op_type for item in after.graph] == ["Transpose", "Conv", "Transpose"]
+        assert [item.name for item in after.graph] == ["fc_transpose_input", "fc", "fc_transpose_output"]
+
     def test_matmul_of_activations_stays(self) -> None:
         after = optimized(build([node("MatMul", "x z")], {"x": (2, 3, 5), "z": (2, 5, 4)}, ["y"]))
         assert census(after) == {"MatMul": 1}
