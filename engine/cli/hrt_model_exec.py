@@ -155,8 +155,10 @@ def perf(
             count = thread_num if deadline else min(thread_num, frame_count - len(latencies))
             latencies += [seconds * 1e3 for seconds, _ in pool.map(lambda _: _timed(session, feed), range(count))]
     run_time = (time.perf_counter() - start) * 1e3
+    predicted = estimate(compiled)
+    fps = 1e3 * len(latencies) * predicted.frames / run_time
     figures = {
-        "perf_result": {"FPS": 1e3 * len(latencies) / run_time, "average_latency": sum(latencies) / len(latencies)},
+        "perf_result": {"FPS": fps, "average_latency": sum(latencies) / len(latencies)},
         "running_condition": {
             "core_id": core_id,
             "frame_count": len(latencies),
@@ -165,7 +167,6 @@ def perf(
             "thread_num": thread_num,
         },
     }
-    predicted = estimate(compiled)
     typer.echo("Running condition:")
     typer.echo(f"  Thread number is: {thread_num}")
     typer.echo(f"  Frame count   is: {len(latencies)}")
@@ -174,8 +175,8 @@ def perf(
     typer.echo("Perf result (simulator):")
     typer.echo(f"  Frame totally latency is: {sum(latencies):.6f} ms")
     typer.echo(f"  Average    latency    is: {sum(latencies) / len(latencies):.6f} ms")
-    typer.echo(f"  Frame      rate       is: {1e3 * len(latencies) / run_time:.6f} FPS")
-    typer.echo("Estimate (BPU, one core):")
+    typer.echo(f"  Frame      rate       is: {fps:.6f} FPS")
+    typer.echo("Estimate (BPU):")
     typer.echo(f"  latency is: {predicted.latency_us / 1e3:.6f} ms, {predicted.fps:.3f} FPS")
     if profile_path is not None:
         _write_profile(profile_path, figures, latencies, compiled)

@@ -1,9 +1,11 @@
-"""Latency and DDR traffic of a compiled model, per frame, subgraph and layer."""
+"""Latency and DDR traffic of a compiled model, per run, subgraph and layer."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+import onnx_ir as ir
 
 from engine.compile import CompiledModel
 from engine.compile.cost import Cost, Traffic, aligned_shape, layer_costs, load_us, store_us, subgraph_us
@@ -18,7 +20,7 @@ class LayerPerformance:
     Attributes:
         name: the layer's name.
         op_type: operator of the quantised graph.
-        ops: operations per frame, two per multiply-accumulate.
+        ops: operations per run, two per multiply-accumulate.
         output_shape: NHWC.
         aligned_shape: as the hardware computes it.
         compute_us: computing time.
@@ -47,7 +49,7 @@ class LayerPerformance:
 
 @dataclass(frozen=True)
 class SubgraphPerformance:
-    """One BPU subgraph per frame, which the BPU runs in one or more function calls."""
+    """One BPU subgraph per run, which the BPU runs in one or more function calls."""
 
     name: str
     latency_us: float
@@ -58,52 +60,54 @@ class SubgraphPerformance:
 
     @property
     def ops(self) -> int:
-        """Operations per frame."""
+        """Operations per run."""
         return sum(layer.ops for layer in self.layers)
 
 
 @dataclass(frozen=True)
 class Performance:
-    """The estimate for a model on one core; CPU operators, quantisation and layout changes are not in it.
+    """The estimate for a model; CPU operators, quantisation and layout changes are not in it.
 
     Attributes:
         march: BPU architecture.
         subgraphs: in running order.
         cpu_nodes: (name, type) of the operators that run on the CPU.
+        frames: samples that one run computes.
     """
 
     march: str
     subgraphs: tuple[SubgraphPerformance, ...]
     cpu_nodes: tuple[tuple[str, str], ...]
+    frames: int = 1
 
     @property
     def latency_us(self) -> float:
-        """Microseconds per frame on the BPU."""
+        """Microseconds per run on the BPU."""
         return sum(subgraph.latency_us for subgraph in self.subgraphs)
 
     @property
     def fps(self) -> float:
-        """Frames per second of one core."""
-        return 1e6 / self.latency_us
+        """Frames per second, of the cores that share a frame."""
+        return 1e6 * self.frames / self.latency_us
 
     @property
     def loaded_bytes(self) -> int:
-        """Bytes loaded from DDR per frame."""
+        """Bytes loaded from DDR per run."""
         return sum(subgraph.loaded_bytes for subgraph in self.subgraphs)
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes stored to DDR per frame."""
+        """Bytes stored to DDR per run."""
         return sum(subgraph.stored_bytes for subgraph in self.subgraphs)
 
     @property
     def ddr_bytes(self) -> int:
-        """Bytes over the DDR interface per frame."""
+        """Bytes over the DDR interface per run."""
         return self.loaded_bytes + self.stored_bytes
 
     @property
     def bpu_ops(self) -> int:
-        """Operations per frame, two per multiply-accumulate."""
+        """Operations per run, two per multiply-accumulate."""
         return sum(subgraph.ops for subgraph in self.subgraphs)
 
     @property
@@ -124,7 +128,15 @@ def estimate(compiled: CompiledModel) -> Performance:
             estimate_subgraph(schedule, latency, compiled.options.max_time_per_fc) for schedule in compiled.schedules
         ),
         cpu_nodes=tuple((node.name or "", node.op_type) for node in compiled.cpu_nodes),
+        frames=frames_per_run(compiled.model),
     )
+
+
+def frames_per_run(model: ir.Model) -> int:
+    """Samples that one run of ``model`` computes: the batch of its inputs of rank 4 if they agree on one, else 1."""
+    batches = {value.shape[0] for value in model.graph.inputs if value.shape is not None and len(value.shape) == 4}
+    batch = batches.pop() if len(batches) == 1 else 1
+    return batch if isinstance(batch, int) else 1
 
 
 def estimate_subgraph(schedule: Schedule, latency: Latency, longest_call_us: int = 0) -> SubgraphPerformance:

@@ -20,7 +20,7 @@ from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
 from engine.ir import write_atomically
 from engine.march.latency import load_latency
-from engine.perf.performance import Performance, SubgraphPerformance, estimate
+from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
 from engine.terms import Device
@@ -78,7 +78,7 @@ def subgraph_summary(compiled: CompiledModel, view: SubgraphView) -> dict[str, A
     figures, options = view.figures, compiled.options
     fps = 1e6 / figures.latency_us
     total = figures.loaded_bytes + figures.stored_bytes
-    frames = view.schedule.inputs[0].shape[0] if view.schedule.inputs and view.schedule.inputs[0].shape else 1
+    frames = frames_per_run(compiled.model)
     summary: dict[str, Any] = {
         "model name": figures.name,
         "BPU OPs per frame": figures.ops // frames,
@@ -166,6 +166,7 @@ def _subgraph_page(compiled: CompiledModel, view: SubgraphView) -> str:
         view=view,
         details=[_layer_details(entry) for entry in view.times] if compiled.options.debug else [],
         computing=_computing_share(view),
+        frames=frames_per_run(compiled.model),
         figures=figures,
     )
 

@@ -25,7 +25,7 @@ def predict(
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march.")] = False,
 ) -> None:
-    """Predict latency and DDR traffic per frame; needs no calibration data; only O3 writes, its plans, to a cache."""
+    """Predict latency and DDR traffic of a run; needs no calibration data; only O3 writes, its plans, to a cache."""
     import json
 
     from engine.compile import CompileOptions
@@ -45,8 +45,9 @@ def predict(
 
 
 def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
-    """``latency_us``, ``ddr_bytes``, ``loaded_bytes``, ``stored_bytes``, ``subgraphs``, ``cpu_nodes``.
+    """``latency_us``, ``ddr_bytes``, ``loaded_bytes``, ``stored_bytes``, ``subgraphs``, ``cpu_nodes`` of a run.
 
+    A run computes ``frames`` samples, the batch of the model's inputs; ``fps`` counts them.
     ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten measured compilations stay in;
     ``extrapolated_from`` names the march whose figures these are, where ``march`` has none of its own.
     """
@@ -59,6 +60,7 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
         "loaded_bytes": found.loaded_bytes,
         "stored_bytes": found.stored_bytes,
         "fps": found.fps,
+        "frames": found.frames,
         "uncertainty": load_latency(found.march).accuracy.model_dump(),
         "subgraphs": len(found.subgraphs),
         "cpu_nodes": [list(node) for node in found.cpu_nodes],
