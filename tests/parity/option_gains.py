@@ -1,0 +1,193 @@
+"""What each calibration option buys: ``python -m tests.parity.option_gains [--evaluation N] [MODEL ...]``.
+
+For every model of the zoo named: the integer model of every setting on the simulator, on the card's evaluation images,
+which calibration never sees. Calibration takes the card's first images (no draw, so no seed; nothing else is random).
+Labels serve for the metric alone. Images and models that are not bundled are found by ``PTQLAB_DATA`` and
+``PTQLAB_MODELS``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate import (
+    ArrayData,
+    CalibrationOptions,
+    Kernels,
+    Statistics,
+    StatisticsOptions,
+    calibration_tensors,
+    collect,
+    run_calibration,
+    to_signed,
+)
+from engine.calibrate.equalize import equalize
+from engine.calibrate.search import candidates_of
+from engine.frontend import preprocess
+from engine.frontend.onnx import load
+from engine.optimize import optimize
+from engine.place import place
+from engine.quantize import quantize
+from engine.simulate import Session
+from engine.tune.integer_bias import correct_integer_biases
+from harness.cards import ModelCard, held_out_images, load_card
+from harness.float_baseline import float_outputs
+from harness.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
+
+MARCH = "bayes-e"
+ZOO = ("mnist_lenet", "mnist_resnet8", "mnist_mobilenet", "scene_yolo", "scene_unet", "efficientnet_lite0")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the table.
+
+    Attributes:
+        name: as the table shows it.
+        options: of the calibration.
+        equalized: ``cross_layer_equalization``.
+        integer_bias: ``integer_bias_correction``.
+    """
+
+    name: str
+    options: CalibrationOptions = field(default_factory=CalibrationOptions)
+    equalized: bool = False
+    integer_bias: bool = False
+
+
+def _setting(name: str, equalized: bool = False, integer_bias: bool = False, **options: Any) -> Setting:
+    return Setting(name, CalibrationOptions(**options), equalized, integer_bias)
+
+
+SETTINGS = (
+    _setting("max"),
+    _setting("percentile 0.99995", max_percentile=0.99995),
+    _setting("kl", calibration_type="kl"),
+    _setting("default", calibration_type="default"),
+    _setting("mix", calibration_type="mix"),
+    _setting("per_channel", per_channel=True),
+    _setting("asymmetric", asymmetric=True),
+    _setting("bias_correction", bias_correction=True),
+    _setting("order_independent_kl", calibration_type="kl", order_independent_kl=True),
+    _setting("mse_thresholds", mse_thresholds=True),
+    _setting("nodewise_methods", nodewise_methods=True),
+    _setting("adaptive_rounding", adaptive_rounding=True),
+    _setting("cross_layer_equalization", equalized=True),
+    _setting("integer_bias_correction", integer_bias=True),
+    _setting(
+        "mse_thresholds, bias_correction, adaptive_rounding",
+        mse_thresholds=True,
+        bias_correction=True,
+        adaptive_rounding=True,
+    ),
+    _setting(
+        "asymmetric, bias_correction, adaptive_rounding, integer_bias_correction",
+        asymmetric=True,
+        bias_correction=True,
+        adaptive_rounding=True,
+        integer_bias=True,
+    ),
+)
+
+
+class Subject:
+    """A model of the zoo, its calibration data and its evaluation images."""
+
+    def __init__(self, card: ModelCard, calibration: int, evaluation: int) -> None:
+        self.card = card
+        images = card.open_dataset().split(card.dataset.calibration.split)
+        self.data = ArrayData(
+            {card.input_spec.name: card.training_images(images.images(0, min(calibration, len(images))))},
+            [card.input_spec],
+        )
+        self._split, self.count = held_out_images(card, min(evaluation, card.dataset.evaluation.count))
+        self._floats = float_outputs(card, self.count)
+        self._statistics: dict[bool, Statistics] = {}
+
+    @cached_property
+    def optimized(self) -> dict[bool, ir.Model]:
+        """The optimised model by whether its channels are equalised."""
+        spec = self.card.input_spec
+        shapes = {spec.name: spec.shape} if spec.shape is not None else None
+        plain = optimize(preprocess.insert(load(self.card.model_path(), shapes), [spec]), MARCH)
+        return {False: plain, True: equalize(plain)[0]}
+
+    def integers(self, setting: Setting) -> ir.Model:
+        """The quantised model of ``setting``."""
+        optimized = self.optimized[setting.equalized]
+        placed = place(optimized, MARCH).model
+        statistics = None if setting.options.order_independent_kl else self._collected(setting.equalized)
+        calibrated = run_calibration(optimized, placed, self.data, setting.options, statistics=statistics)
+        if setting.integer_bias:
+            calibrated = correct_integer_biases(calibrated, optimized, MARCH, self.data)
+        return quantize(to_signed(calibrated), MARCH)
+
+    def _collected(self, equalized: bool) -> Statistics:
+        """Statistics for all settings, one pass."""
+        if equalized not in self._statistics:
+            optimized = self.optimized[equalized]
+            candidates = [option for setting in SETTINGS for option in candidates_of(setting.options)]
+            options = StatisticsOptions.covering(candidates, kernels=Kernels.PLAIN)
+            tensors = calibration_tensors(place(optimized, MARCH).model)
+            self._statistics[equalized] = collect(optimized, tensors, self.data, options)
+        return self._statistics[equalized]
+
+    def figures(self, quantized: ir.Model) -> list[str]:
+        """Metric, agreement with float, mean and least cosine."""
+        session = Session(quantized)
+
+        def run(images: NDArray[Any]) -> list[NDArray[Any]]:
+            feed = integer_feed(session, self.card.training_images(images), self.card.input_spec)
+            return list(session.run(feed).values())
+
+        outputs, meter = run_compared(run, self._split, self.count, self._floats)
+        targets = self._split.targets(0, self.count)
+        accuracy, _ = paired_accuracy(self.card.open_metric(), outputs, self._floats, targets)
+        found = fidelity_of(meter)
+        agreement = "" if found.agreement is None else f"{found.agreement:.4f}"
+        return [f"{accuracy.value:.4f}", agreement, f"{found.cosine:.6f}", f"{found.cosine_min:.5f}"]
+
+    def float_metric(self) -> str:
+        """The float model's metric on the same images."""
+        score = self.card.open_metric().score(self._floats, self._split.targets(0, self.count))
+        return f"{score.value:.4f} ± {score.stderr:.4f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write one table per model to standard output."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=ZOO, metavar="MODEL")
+    parser.add_argument("--calibration", type=int, default=50, help="calibration images")
+    parser.add_argument("--evaluation", type=int, default=200, help="evaluation images")
+    given = parser.parse_args(arguments)
+    for name in given.models:
+        subject = Subject(load_card(name), given.calibration, given.evaluation)
+        _write(
+            f"\n{name}: {len(subject.data)} calibration images, {subject.count} evaluation images, "
+            f"float {subject.card.metric.name} {subject.float_metric()}\n"
+        )
+        _write(f"| setting | {subject.card.metric.name} | agreement | mean cosine | least cosine | s |")
+        _write("|---|---|---|---|---|---|")
+        for setting in SETTINGS:
+            start = time.process_time()
+            quantized = subject.integers(setting)
+            seconds = time.process_time() - start
+            _write(f"| {' | '.join([setting.name, *subject.figures(quantized), f'{seconds:.1f}'])} |")
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
