@@ -145,7 +145,11 @@ class FoldAffineIntoNext(NodePass):
 
 
 class AffineToDepthwise(NodePass):
-    """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution."""
+    """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution.
+
+    Not the sum of a map of one pixel with a constant of its shape: that is one of two tensors (OPERATORS.md, the first
+    step of LSTM).
+    """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
 
@@ -157,7 +161,7 @@ class AffineToDepthwise(NodePass):
             return False
         value, affine = found
         shape = static_shape(value)
-        if shape is None or len(shape) != 4:
+        if shape is None or len(shape) != 4 or (node.op_type == "Add" and _is_of_two_maps(node)):
             return False
         graph, channels = graph_of(node), len(affine.scale)
         weight = add_initializer(
@@ -182,6 +186,10 @@ class AffineToDepthwise(NodePass):
         )
         substitute(node, [conv])
         return True
+
+
+def _is_of_two_maps(node: ir.Node) -> bool:
+    return static_shape(node.inputs[0]) == static_shape(node.inputs[1])
 
 
 def affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:

@@ -35,13 +35,15 @@ class _Lstm:
     Attributes:
         kernels: input weights per gate, float32, shape (hidden, features, 1, 1).
         recurrences: recurrent weights per gate, float32, shape (hidden, hidden, 1, 1).
-        biases: sum of both biases per gate, float32, shape (hidden,).
+        biases: of the input per gate, float32, shape (hidden,).
+        recurrent_biases: of the hidden state per gate, float32, shape (hidden,).
         steps, batch, features, hidden: sizes.
     """
 
     kernels: Mapping[str, Array]
     recurrences: Mapping[str, Array]
     biases: Mapping[str, Array]
+    recurrent_biases: Mapping[str, Array]
     steps: int
     batch: int
     features: int
@@ -49,11 +51,12 @@ class _Lstm:
 
 
 class UnrollLstm(NodePass):
-    """A forward ``LSTM`` of constant weights becomes its steps, with names ``<node>_...``.
+    """A forward ``LSTM`` of constant weights becomes its steps, with names ``<node>_...`` and ``..._of_<node>``.
 
     One convolution per gate takes all steps at once, its result is split; at every step a convolution of the hidden
-    state adds to it. States start at zero, so that the first step has neither. Other forms (reverse, peepholes, given
-    states or lengths, other activations, long sequences) stay.
+    state adds to it. States start at zero: the first step has no forget gate, and adds the bias of the hidden state by
+    itself, as the original does (OPERATORS.md, the case of LSTM). Other forms (reverse, peepholes, given states or
+    lengths, other activations, long sequences) stay.
     """
 
     op_types = frozenset({"LSTM"})
@@ -78,41 +81,48 @@ class _Unrolled:
     def __init__(self, node: ir.Node, lstm: _Lstm) -> None:
         self.node, self.lstm = node, lstm
         self.nodes: list[ir.Node] = []
+        self._constants: dict[str, ir.Value] = {}
 
     def gate_inputs(self) -> dict[str, Sequence[ir.Value]]:
         """What the input adds to each gate, per step."""
         lstm = self.lstm
         rows = self._reshape("input_reshape", self.node.inputs[0], (lstm.steps * lstm.batch, lstm.features, 1, 1))
-        found = {}
-        for gate in GATES:
-            whole = self._conv(f"{gate}_x", rows, lstm.kernels[gate], lstm.steps * lstm.batch, lstm.biases[gate])
-            found[gate] = self._split(f"{gate}_split", whole)
-        return found
+        batch = lstm.steps * lstm.batch
+        wholes = {gate: self._conv(f"{gate}_x", rows, lstm.kernels[gate], batch, lstm.biases[gate]) for gate in GATES}
+        return {gate: self._split(f"{gate}_split", whole) for gate, whole in wholes.items()}
 
     def steps(self, inputs: Mapping[str, Sequence[ir.Value]]) -> tuple[list[ir.Value], ir.Value]:
         """The hidden state after every step, and the last cell state."""
         states: list[ir.Value] = []
         cell: ir.Value | None = None
         for step in range(self.lstm.steps):
-            gates = {}
-            for gate in GATES:
-                if gate == "forget" and cell is None:
-                    continue
-                total = inputs[gate][step]
-                if states:
-                    name = f"{gate}_h_{step}"
-                    own = self._conv(name, states[-1], self.lstm.recurrences[gate], self.lstm.batch, None, gate)
-                    total = self._op("Add", f"{gate}_sum_{step}", own, total)
-                gates[gate] = self._op("Tanh" if gate == "cell" else "Sigmoid", f"{gate}_{step}", total)
-            new = self._op("Mul", f"new_{step}", gates["input"], gates["cell"])
-            kept = None if cell is None else self._op("Mul", f"kept_{step}", gates["forget"], cell)
-            cell = new if kept is None else self._op("Add", f"state_{step}", kept, new)
-            states.append(
-                self._op("Mul", f"hidden_{step}", gates["output"], self._op("Tanh", f"state_tanh_{step}", cell))
-            )
+            hidden = states[-1] if states else None
+            totals = {gate: inputs[gate][step] for gate in GATES}
+            opened = self._gate("input", step, totals, hidden)
+            new = self._op("Mul", f"new_{step}", opened, self._gate("cell", step, totals, hidden))
+            if cell is None:
+                cell = new
+            else:
+                kept = self._op("Mul", f"kept_{step}", self._gate("forget", step, totals, hidden), cell)
+                cell = self._op("Add", f"state_{step}", kept, new)
+            shown = self._gate("output", step, totals, hidden)
+            states.append(self._op("Mul", f"hidden_{step}", shown, self._op("Tanh", f"state_tanh_{step}", cell)))
         if cell is None:
             raise ValueError(f"node {self.node.name!r} has no steps")
         return states, cell
+
+    def _gate(self, gate: str, step: int, inputs: Mapping[str, ir.Value], hidden: ir.Value | None) -> ir.Value:
+        """The value of ``gate`` at ``step`` from what the input adds to it and the hidden state before."""
+        lstm, bias = self.lstm, self.lstm.recurrent_biases[gate]
+        total = inputs[gate]
+        if hidden is not None:
+            own = self._conv(f"{gate}_h_{step}", hidden, lstm.recurrences[gate], lstm.batch, bias, gate)
+            total = self._op("Add", f"{gate}_sum_{step}", own, total)
+        elif np.any(bias):
+            whole = np.broadcast_to(bias.reshape(1, -1, 1, 1), (lstm.batch, lstm.hidden, 1, 1))
+            alone = self._constant(f"{self.node.name}_{gate}_first", whole)
+            total = self._op("Add", f"{gate}_sum_{step}", total, alone)
+        return self._op("Tanh" if gate == "cell" else "Sigmoid", f"{gate}_{step}", total)
 
     def results(self, states: Sequence[ir.Value], cell: ir.Value) -> dict[ir.Value, ir.Value]:
         """What replaces the outputs of the node that have readers: all hidden states, the last one, the last cell."""
@@ -126,13 +136,17 @@ class _Unrolled:
                 source = self._op(
                     "Concat", "concat", *states, shape=(lstm.steps * lstm.batch, lstm.hidden, 1, 1), axis=0
                 )
-            found[output] = self._reshape(f"output_reshape_{index}", source, shape)
+            if index == 0 and lstm.batch == 1:
+                found[output] = self._op("Transpose", "output_transpose", source, shape=shape, perm=(0, 2, 3, 1))
+            else:
+                found[output] = self._reshape(f"output_reshape_{index}", source, shape)
         return found
 
     def _op(
         self, op_type: str, suffix: str, *inputs: ir.Value | None, shape: Sequence[int] = (), **attributes: Any
     ) -> ir.Value:
-        name = f"{self.node.name}_{suffix}"
+        """A node of the cell; in the original's node table only convolutions and splits begin with its name."""
+        name = f"{self.node.name}_{suffix}" if op_type == "Conv" else f"{suffix}_of_{self.node.name}"
         self.nodes.append(
             make_node(
                 op_type,
@@ -150,18 +164,20 @@ class _Unrolled:
         target = add_initializer(graph_of(self.node), f"{self.node.name}_{suffix}_shape", np.asarray(shape, np.int64))
         return self._op("Reshape", suffix, value, target, shape=shape)
 
-    def _conv(
-        self, suffix: str, x: ir.Value, weight: Array, batch: int, bias: Array | None, shared: str = ""
-    ) -> ir.Value:
-        """A 1x1 convolution; the steps of one gate have a weight ``shared`` under that name."""
-        graph = graph_of(self.node)
-        name = f"{self.node.name}_{shared or suffix}_{'recurrence' if shared else 'weight'}"
-        known = graph.initializers.get(name) if shared else None
-        inputs = [x, known if known is not None else add_initializer(graph, name, weight)]
-        if bias is not None:
-            inputs.append(add_initializer(graph, f"{self.node.name}_{suffix}_bias", bias))
+    def _conv(self, suffix: str, x: ir.Value, weight: Array, batch: int, bias: Array, shared: str = "") -> ir.Value:
+        """A 1x1 convolution; the steps of one gate have weight and bias ``shared`` under that name."""
+        stem = f"{self.node.name}_{shared}_recurrence" if shared else f"{self.node.name}_{suffix}"
+        inputs = [x, self._constant(f"{stem}_weight", weight)]
+        if np.any(bias):
+            inputs.append(self._constant(f"{stem}_bias", bias))
         geometry = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1], "group": 1}
         return self._op("Conv", suffix, *inputs, shape=(batch, self.lstm.hidden, 1, 1), **geometry)
+
+    def _constant(self, name: str, array: Array) -> ir.Value:
+        """The initializer ``name`` of this cell, made once."""
+        if name not in self._constants:
+            self._constants[name] = add_initializer(graph_of(self.node), name, np.ascontiguousarray(array))
+        return self._constants[name]
 
     def _split(self, suffix: str, value: ir.Value) -> Sequence[ir.Value]:
         """``value`` per step."""
@@ -196,7 +212,8 @@ def _read(node: ir.Node) -> _Lstm | None:
     return _Lstm(
         kernels=per_gate(weight[0], shape[2], 1, 1),
         recurrences=per_gate(recurrence[0], hidden, 1, 1),
-        biases=per_gate(both.sum(axis=0)),
+        biases=per_gate(both[0]),
+        recurrent_biases=per_gate(both[1]),
         steps=shape[0],
         batch=shape[1],
         features=shape[2],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -31,8 +31,6 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
         if (reason := late_reason(node, march)) is not None:
             _set(node, reason)
             refused.add(node)
-    if not march.tail_mul:
-        _drop_products(nodes, march, wanted)
     asked = [node for node in nodes if node in refused and str(node.name) in wanted]
     return [Refusal(str(node.name), "ON: BPU", node.metadata_props[MARK_REASON]) for node in asked]
 
@@ -104,9 +102,10 @@ def _set(node: ir.Node, reason: str | None) -> None:
 
 
 def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
-    """Operators behind the last convolution that would cost it its int32 output run on the CPU.
+    """Operators that would cost the last results before them their precision run on the CPU.
 
-    These are passive operators, and the activation where the march cannot apply it to an int32 output.
+    These are passive operators, the activation where the march cannot apply it to an int32 output, and products where
+    it has none at the end (OPERATORS.md, the cases of Div, LayerNorm and LSTM on bernoulli2).
     """
     heads = {chain[-1].outputs[0]: chain[0] for chain in chains(model, march)}
     for node in reversed(list(model.graph)):
@@ -115,22 +114,17 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
             continue
         if any(on_bpu(reader) for value in node.outputs for reader in float_readers(value)):
             continue
-        if rule.passive and str(node.name) not in wanted and _moves_accumulator(node, heads):
+        asked = str(node.name) in wanted
+        if rule.passive and not asked and _moves_accumulator(node, heads, march):
             _set(node, f"{node.op_type} is passive and no BPU node reads it")
+        elif node.op_type == "Mul" and not asked and not march.tail_mul:
+            _set(node, f"{march.name} has no {node.op_type} whose result no BPU node reads")
         elif is_relu(node) and not march.tail_relu and _follows_convolution(node):
             _set(node, f"{march.name} has no {node.op_type} on an int32 output")
 
 
-def _drop_products(nodes: Sequence[ir.Node], march: March, wanted: set[str]) -> None:
-    """Products that no BPU node reads run on the CPU (OPERATORS.md, the cases of Div, LayerNorm and LSTM)."""
-    for node in filter(on_bpu, reversed(nodes)):
-        readers = float_readers(node.outputs[0])
-        if node.op_type == "Mul" and str(node.name) not in wanted and not any(on_bpu(reader) for reader in readers):
-            _set(node, f"{march.name} has no {node.op_type} whose result no BPU node reads")
-
-
-def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
-    """Whether a passive ``node`` reads, directly or through others, what could stay in int32 or is float anyway."""
+def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: March) -> bool:
+    """Whether a passive ``node`` reads, directly or through others, what could stay in int32 or float."""
     rule = rule_for(node)
     for index in () if rule is None else rule.activations(node):
         value = node.inputs[index]
@@ -140,7 +134,8 @@ def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool
             head is None
             or source is None
             or source.stays_int32(head)
-            or (source.passive and _moves_accumulator(head, heads))
+            or (head.op_type == "Mul" and not march.tail_mul)
+            or (source.passive and _moves_accumulator(head, heads, march))
         ):
             return True
     return False
