@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
-from engine.compile.memory import UNLIMITED, Memory, Overlap
+from engine.compile.memory import Memory, Overlap
 from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
@@ -165,25 +165,44 @@ def compile_model(
 def memory_of(latency: Latency, options: CompileOptions) -> Memory:
     """On-chip memory that an optimisation level uses: none, whole maps only, or fused layers too.
 
-    Without fused layers inputs (O0) and outputs are rearranged over DDR. ``compile_mode: bandwidth`` sends no map
-    through DDR: what does not fit is computed again (``docs/performance_model.md``).
+    Without fused layers inputs (O0) and outputs are rearranged over DDR. ``compile_mode: bandwidth`` leaves all memory
+    to maps and brings weights in when they are needed (``docs/performance_model.md``). Cores that share a frame hand
+    maps to each other over DDR between groups of layers.
     """
     relay = latency.output_relay
     match options.optimize_level:
         case OptimizeLevel.O0:
-            return Memory(0, 0, relay_inputs=True, relay_outputs=relay.rows, overlap=Overlap.NONE)
+            return Memory(
+                0,
+                0,
+                relay_inputs=True,
+                relay_outputs=relay.rows,
+                relay_results=relay.maps,
+                relay_windows=relay.maps,
+                overlap=Overlap.NONE,
+            )
         case OptimizeLevel.O1:
             overlap = Overlap.BORDERS if relay.keeps else Overlap.NONE
-            return Memory(0, latency.map_bytes, relay_outputs=relay.rows, relay_above=relay.keeps, overlap=overlap)
+            return Memory(
+                0,
+                latency.unfused_bytes,
+                relay_outputs=relay.rows,
+                relay_above=relay.keeps,
+                relay_results=relay.maps,
+                overlap=overlap,
+            )
         case OptimizeLevel.O2 | OptimizeLevel.O3:
             thrifty = options.compile_mode is CompileMode.BANDWIDTH
+            shared = options.core_num > 1
             return Memory(
                 latency.group_bytes,
-                UNLIMITED if thrifty else latency.map_bytes,
+                0 if shared else latency.group_bytes if thrifty else latency.map_bytes,
                 strips=latency.strips,
                 tables_through_ddr=latency.tables_through_ddr,
                 pools_through_ddr=latency.pools_through_ddr,
-                skips_whole=latency.skips_whole,
+                skips_whole=latency.skips_whole and not shared,
+                joins_apart=latency.joins_apart and not thrifty,
+                weights_on_chip=(latency.weights_on_chip and not thrifty) or shared,
             )
 
 

@@ -89,9 +89,11 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
     """Latency of a subgraph in microseconds: fixed costs, and its engines as far as they overlap."""
     working = _working_us(costs, fitted)
     arranging = sum(cost.arrange_us for cost in costs)
-    weights = schedule.cores * sum(layer.weight_bytes + layer.parameter_bytes for layer in schedule.layers)
+    weights = sum(_copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in schedule.layers)
     traffic = sum((cost.traffic for cost in costs), Traffic())
     fixed = fitted.fixed_us + fitted.layer_us * len(costs)
+    if schedule.cores > 1:
+        fixed += fitted.sync_us * (len(schedule.groups) - 1)
     match schedule.overlap:
         case Overlap.NONE:
             return fixed + arranging + sum(cost.working_us for cost in costs) + transfer_us(traffic, fitted)
@@ -241,7 +243,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     for position, layer in enumerate(schedule.layers):
         group = group_of.get(position)
         columns = _strips_of(schedule, group or (position,), latency)
-        straight, detour = Traffic(schedule.cores * _constant_bytes(layer, latency)), Traffic()
+        straight, detour = Traffic(_copies(schedule, layer) * _constant_bytes(layer, latency)), Traffic()
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if name in inputs and (name, None) not in loaded:
                 straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency))
@@ -257,6 +259,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             detour += _round_trip(schedule, layer.output)
         elif layer.output in spilled:
             detour += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
+            detour += _round_trip(schedule, layer.output)
         at_hand.add(layer.output)
         result.append((straight, detour))
     return result
@@ -289,7 +292,22 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
     if _is_dense(layer, latency):
         channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
         weights = channels * load.wide_depthwise_lanes * layer.kernel[0] * layer.kernel[1]
+    if _is_deep(layer, latency):
+        channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
+        weights = weights // channels * round_up(channels, load.deep_out_channels)
     return weights + parameters
+
+
+def _copies(schedule: Schedule, layer: Layer) -> int:
+    """How many cores load a layer's weights: all, but they share the channels of a single pixel."""
+    single = len(layer.output_shape) == 4 and math.prod(as_map(layer.output_shape)[:3]) == 1
+    return 1 if single else schedule.cores
+
+
+def _is_deep(layer: Layer, latency: Latency) -> bool:
+    """Whether a layer is a convolution of one tap over so many channels that more output channels are loaded."""
+    single = layer.kind is LayerKind.CONV and layer.kernel == (1, 1)
+    return single and bool(layer.input_shapes) and layer.input_shapes[0][-1] > latency.weight_load.deep_above
 
 
 def _is_table(layer: Layer, latency: Latency) -> bool:
@@ -309,7 +327,7 @@ def _is_dense(layer: Layer, latency: Latency) -> bool:
 
 
 def _round_trip(schedule: Schedule, name: str) -> Traffic:
-    """What rearranging an input or output moves."""
+    """What rearranging an input, an output or a spilled map moves."""
     moved = schedule.relaid.get(name, 0)
     return Traffic(moved, moved)
 

@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 
 from engine.compile.layers import Layer, LayerKind
 from engine.compile.packing import round_up
 from engine.march.latency import RowPadding, Strips
 
-_NEVER = 1 << 60
-UNLIMITED = 1 << 60
-"""Bytes that every map fits."""
+Uses = Mapping[str, Sequence[int]]
+"""Positions of the layers that read a tensor, ascending."""
 
+_NEVER = 1 << 60
 _ROWS = 8
 """Rows of every map that layers fused row by row hold at a time; cancels out against the fitted ``group_bytes``."""
 
@@ -44,11 +45,17 @@ class Memory:
         relay_inputs: whether inputs are rearranged over DDR before they are used.
         relay_outputs: row multiples of the passes over DDR that rearrange outputs larger than ``relay_above`` bytes.
         relay_above: see ``relay_outputs``.
+        relay_results: whether results of resizes and transposed convolutions are rearranged over DDR where they go
+            there.
+        relay_windows: whether what strided windows and resizes read from DDR is rearranged there before.
         overlap: what of the traffic goes on while layers compute.
         strips: column strips of layers with wide int32 results; none: rows of any width run whole.
         tables_through_ddr: whether what a table is applied to passes through DDR.
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
+        joins_apart: whether a layer that reads a map from DDR beside others begins a group.
+        weights_on_chip: whether weights take of ``group_bytes`` while a group runs and of ``map_bytes`` while a layer
+            does.
     """
 
     group_bytes: int
@@ -56,32 +63,102 @@ class Memory:
     relay_inputs: bool = False
     relay_outputs: tuple[int, ...] = ()
     relay_above: int = 0
+    relay_results: bool = False
+    relay_windows: bool = False
     overlap: Overlap = Overlap.ALL
     strips: Strips | None = None
     tables_through_ddr: bool = False
     pools_through_ddr: bool = False
     skips_whole: bool = False
+    joins_apart: bool = False
+    weights_on_chip: bool = False
 
 
-def fused_groups(layers: Sequence[Layer], memory: Memory) -> tuple[tuple[int, ...], ...]:
-    """Consecutive layers that run row by row together, as positions; each group is as long as its rows fit.
+def planned(
+    layers: Sequence[Layer], outputs: Sequence[str], memory: Memory
+) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+    """The fused groups of a subgraph and the feature maps that go through DDR.
 
-    Layers that run in column strips are joined by those before them as far as the rows of a strip fit too. What is
-    broadcast over a map depends on all rows of others: it is ready before the first row of its reader.
+    With ``memory.joins_apart`` groups are formed anew as long as a layer that reads such a map beside others is inside
+    one.
     """
+    apart: frozenset[int] = frozenset()
+    while True:
+        groups = fused_groups(layers, memory, apart)
+        spilled = spilled_tensors(layers, outputs, groups, memory)
+        joins = _joins(layers, groups, spilled) if memory.joins_apart else apart
+        if joins <= apart:
+            return groups, spilled
+        apart |= joins
+
+
+def _joins(layers: Sequence[Layer], groups: Sequence[Sequence[int]], spilled: Sequence[str]) -> frozenset[int]:
+    """Positions of layers that read several maps, one of them from DDR, where another group left it."""
+    left = {layers[position].output: index for index, group in enumerate(groups) for position in group}
+    left = {name: index for name, index in left.items() if name in set(spilled)}
+    return frozenset(
+        position
+        for index, group in enumerate(groups)
+        for position in group
+        if len(layers[position].inputs) > 1 and any(left.get(name, index) != index for name in layers[position].inputs)
+    )
+
+
+def fused_groups(
+    layers: Sequence[Layer], memory: Memory, apart: frozenset[int] = frozenset()
+) -> tuple[tuple[int, ...], ...]:
+    """Consecutive layers that run row by row together, as positions.
+
+    A group takes layers in as long as its rows fit. Then it ends where it leaves the fewest bytes to later groups that
+    do not fit on the chip, in its second half: as late as possible among equals. Layers that run in column strips are
+    joined by those before them as far as the rows of a strip fit too. What is broadcast over a map depends on all rows
+    of others: it is ready before the first row of its reader.
+
+    Args:
+        layers: in running order.
+        memory: what fits.
+        apart: positions of layers that begin a group in any case.
+    """
+    uses = _uses(layers)
     groups: list[tuple[int, ...]] = []
-    rows: dict[str, int] = {}
-    for position, layer in enumerate(layers):
-        own = _row_bytes(layer)
-        joined = rows | own
-        ended = bool(groups) and (in_strips(layers[groups[-1][-1]], memory.strips) or _broadcasts(layer))
-        if groups and not ended and sum(joined.values()) <= memory.group_bytes:
-            groups[-1] = (*groups[-1], position)
-            rows = joined
-        else:
-            groups.append((position,))
-            rows = own
-    return tuple(part for group in groups for part in _cut_before_strips(layers, group, memory.strips))
+    start = 0
+    while start < len(layers):
+        end, full = _longest_group(layers, start, memory, apart)
+        if full:
+            crossing = _crossing_bytes(layers, uses, start, end)
+            spilled = {cut: size if size > memory.map_bytes else 0 for cut, size in crossing.items()}
+            end = min(range(max(start + 1, (start + end) // 2), end + 1), key=lambda cut: (spilled[cut], -cut))
+        groups.append(tuple(range(start, end)))
+        start = end
+    return tuple(part for group in groups for part in _cut_before_strips(layers, uses, group, memory.strips))
+
+
+def _longest_group(layers: Sequence[Layer], start: int, memory: Memory, apart: frozenset[int]) -> tuple[int, bool]:
+    """Where a group from ``start`` on ends at the latest, and whether that is for want of memory for rows."""
+    rows = _row_bytes(layers[start])
+    held = sum(rows.values()) + _weights_on_chip(layers[start], memory)
+    for position in range(start + 1, len(layers)):
+        layer = layers[position]
+        if position in apart or in_strips(layers[position - 1], memory.strips) or _broadcasts(layer):
+            return position, False
+        more = {name: size for name, size in _row_bytes(layer).items() if name not in rows}
+        held += sum(more.values()) + _weights_on_chip(layer, memory)
+        if held > memory.group_bytes:
+            return position, True
+        rows |= more
+    return len(layers), False
+
+
+def _crossing_bytes(layers: Sequence[Layer], uses: Uses, start: int, end: int) -> dict[int, int]:
+    """Bytes of the maps that layers from ``start`` on leave to those behind a cut, by the position of the cut."""
+    changes = dict.fromkeys(range(start, end + 2), 0)
+    for position in range(start, end):
+        last = min(max(uses.get(layers[position].output, (position,))), end)
+        if last > position:
+            size = activation_bytes(layers[position].output_shape, layers[position].output_bits)
+            changes[position + 1] += size
+            changes[last + 1] -= size
+    return dict(zip(changes, accumulate(changes.values()), strict=True))
 
 
 def fits_together(layers: Sequence[Layer], memory: Memory) -> bool:
@@ -89,11 +166,12 @@ def fits_together(layers: Sequence[Layer], memory: Memory) -> bool:
     rows: dict[str, int] = {}
     for layer in layers:
         rows |= _row_bytes(layer)
-    if sum(rows.values()) > memory.group_bytes or any(_broadcasts(layer) for layer in layers[1:]):
+    held = sum(rows.values()) + sum(_weights_on_chip(layer, memory) for layer in layers)
+    if held > memory.group_bytes or any(_broadcasts(layer) for layer in layers[1:]):
         return False
     if any(in_strips(layer, memory.strips) for layer in layers[:-1]):
         return False
-    return len(_cut_before_strips(layers, tuple(range(len(layers))), memory.strips)) == 1
+    return len(_cut_before_strips(layers, _uses(layers), tuple(range(len(layers))), memory.strips)) == 1
 
 
 def in_strips(layer: Layer, strips: Strips | None) -> bool:
@@ -120,9 +198,9 @@ def strip_columns(layers: Sequence[Layer], strips: Strips) -> Iterator[dict[str,
 
 
 def _cut_before_strips(
-    layers: Sequence[Layer], group: tuple[int, ...], strips: Strips | None
+    layers: Sequence[Layer], uses: Uses, group: tuple[int, ...], strips: Strips | None
 ) -> tuple[tuple[int, ...], ...]:
-    """The group in one piece, or without and with the layers whose rows fit a strip."""
+    """The group in one piece, or without and with layers whose rows fit a strip: what is cheapest to leave to them."""
     if strips is None or not in_strips(layers[group[-1]], strips):
         return (group,)
     cut = len(group) - 1
@@ -131,7 +209,11 @@ def _cut_before_strips(
         or _strip_row_bytes([layers[at] for at in group[cut - 1 :]], strips) <= strips.row_bytes
     ):
         cut -= 1
-    return (group[:cut], group[cut:]) if cut else (group,)
+    if not cut:
+        return (group,)
+    costs = _crossing_bytes(layers, uses, group[0], group[-1])
+    cut = min(range(cut, len(group)), key=lambda at: (costs[group[at]], at))
+    return group[:cut], group[cut:]
 
 
 def _is_image(layer: Layer) -> bool:
@@ -158,7 +240,8 @@ def spilled_tensors(
     """Feature maps that one group leaves to another and that do not fit on the chip; they go through DDR.
 
     A map takes its bytes from the layer that computes it until the last one that reads it, which may write over it.
-    Where the maps alive together exceed ``memory.map_bytes`` those whose next use is farthest go out (Belady's rule).
+    Where the maps alive together, and weights with ``memory.weights_on_chip``, exceed ``memory.map_bytes`` those whose
+    next use is farthest go out (Belady's rule).
     What column strips or tables read from DDR goes out in any case.
 
     Args:
@@ -180,7 +263,7 @@ def spilled_tensors(
         elif leaves_group and not (memory.map_bytes and _is_view(layer)):
             alive[layer.output] = activation_bytes(layer.output_shape, layer.output_bits)
         alive = {name: size for name, size in alive.items() if _next_use(uses[name], position) < _NEVER}
-        while sum(alive.values()) > memory.map_bytes:
+        while alive and sum(alive.values()) + _weights_on_chip(layer, memory) > memory.map_bytes:
             victim = max(alive, key=lambda name: (_next_use(uses[name], position), alive[name], name))
             del alive[victim]
             spilled[victim] = None
@@ -231,10 +314,11 @@ def is_unpadded_pool(layer: Layer) -> bool:
 
 
 def relaid_bytes(
-    layers: Sequence[Layer], inputs: Sequence[str], outputs: Sequence[str], memory: Memory
+    layers: Sequence[Layer], inputs: Sequence[str], outputs: Sequence[str], spilled: Sequence[str], memory: Memory
 ) -> dict[str, int]:
-    """Bytes by which inputs and outputs of a subgraph, by name, pass through DDR once more to be rearranged."""
+    """Bytes by which inputs, outputs and spilled maps, by name, pass through DDR again to be rearranged."""
     relaid: dict[str, int] = {}
+    uses = _uses(layers)
     for layer in layers:
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if memory.relay_inputs and name in inputs:
@@ -243,13 +327,39 @@ def relaid_bytes(
             sizes = [activation_bytes(layer.output_shape, layer.output_bits, rows) for rows in memory.relay_outputs]
             if sum(sizes[:1]) > memory.relay_above:
                 relaid[layer.output] = sum(sizes)
+        elif layer.output in spilled:
+            passes = _PASSES.get(layer.kind, 0) if memory.relay_results else 0
+            readers = (layers[position] for position in uses[layer.output])
+            passes += memory.relay_windows and any(_reads_rearranged(reader) for reader in readers)
+            if passes:
+                relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
     return relaid
+
+
+_PASSES = {LayerKind.RESIZE: 1, LayerKind.TRANSPOSED: 2}
+"""Passes over DDR that rearrange the result of a layer."""
+
+
+def _reads_rearranged(layer: Layer) -> bool:
+    """Whether a layer's windows stride, overlapping or leaving pixels out, or lie between pixels."""
+    return layer.kind is LayerKind.RESIZE or (
+        layer.kind is not LayerKind.TRANSPOSED and layer.strides[0] > 1 and layer.kernel != layer.strides
+    )
 
 
 def _row_bytes(layer: Layer) -> dict[str, int]:
     """Bytes of the rows of each map that a layer reads or computes."""
-    maps = [*zip(layer.inputs, layer.input_shapes, strict=True), (layer.output, layer.output_shape)]
-    return {name: activation_bytes(_first_rows(shape), 8) for name, shape in maps}
+    rows = {
+        name: activation_bytes(_first_rows(shape), 8)
+        for name, shape in zip(layer.inputs, layer.input_shapes, strict=True)
+    }
+    rows[layer.output] = activation_bytes(_first_rows(layer.output_shape), layer.output_bits)
+    return rows
+
+
+def _weights_on_chip(layer: Layer, memory: Memory) -> int:
+    """Bytes of a layer's weights that are taken from the memory of the maps."""
+    return layer.weight_bytes + layer.parameter_bytes if memory.weights_on_chip else 0
 
 
 def _first_rows(shape: Sequence[int]) -> tuple[int, ...]:

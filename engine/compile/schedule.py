@@ -9,7 +9,7 @@ import onnx_ir as ir
 from pydantic import Field
 
 from engine.compile.layers import Layer, layers_of, through_layout
-from engine.compile.memory import Memory, Overlap, fused_groups, relaid_bytes, spilled_tensors
+from engine.compile.memory import Memory, Overlap, planned, relaid_bytes
 from engine.compile.packing import Block
 from engine.compile.partition import Segment
 from engine.compile.records import Name, Record, Size, TensorRecord
@@ -32,7 +32,7 @@ class Schedule(Record):
         layers: in running order.
         groups: positions of layers that run row by row together.
         spilled: tensors inside the subgraph that are stored to DDR and loaded again.
-        relaid: bytes by which inputs and outputs pass through DDR once more to be rearranged.
+        relaid: bytes by which inputs, outputs and spilled tensors pass through DDR again to be rearranged.
         overlap: what of the traffic goes on while layers compute.
         cores: cores that share a frame, each with its part of the rows of every layer and with all weights.
     """
@@ -48,8 +48,8 @@ class Schedule(Record):
     cores: Annotated[int, Field(ge=1, le=16)] = 1
 
     def on_cores(self, cores: int) -> Schedule:
-        """The same schedule for ``cores`` cores; they wait for each other after every layer."""
-        return self if cores == 1 else self.model_copy(update={"cores": cores, "overlap": Overlap.NONE})
+        """The same schedule for ``cores`` cores; they wait for each other after every group."""
+        return self.model_copy(update={"cores": cores})
 
 
 def schedule_of(
@@ -75,8 +75,7 @@ def schedule_layers(
     name: str, inputs: tuple[InputTensor, ...], outputs: tuple[str, ...], layers: tuple[Layer, ...], memory: Memory
 ) -> Schedule:
     """Group layers and plan their memory."""
-    groups = fused_groups(layers, memory)
-    spilled = spilled_tensors(layers, outputs, groups, memory)
+    groups, spilled = planned(layers, outputs, memory)
     return Schedule(
         name=name,
         inputs=inputs,
@@ -84,7 +83,7 @@ def schedule_layers(
         layers=layers,
         groups=groups,
         spilled=spilled,
-        relaid=relaid_bytes(layers, [tensor.name for tensor in inputs], outputs, memory),
+        relaid=relaid_bytes(layers, [tensor.name for tensor in inputs], outputs, spilled, memory),
         overlap=memory.overlap,
     )
 

@@ -221,7 +221,8 @@ class Network:
         batch, height, width, channels = self._shapes[inputs[0]]
         kernel, stride, pad = spec.get("k", 2), spec.get("s", 2), spec.get("p", 0)
         out = ((height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1)
-        self._append(spec["n"], LayerKind.POOL, inputs, (batch, *out, channels), kernel=(kernel, kernel))
+        window: dict[str, Any] = {"kernel": (kernel, kernel), "strides": (stride, stride)}
+        self._append(spec["n"], LayerKind.POOL, inputs, (batch, *out, channels), **window)
 
     def _append(
         self, name: str, kind: LayerKind, inputs: tuple[str, ...], shape: tuple[int, ...], **details: Any

@@ -43,7 +43,11 @@ SHORT_US = 30.0
 
 FOLDS = 5
 
-_MEMORY_GRID = tuple(kilobytes << 10 for kilobytes in (0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096))
+_MEMORY_GRID = tuple(
+    kilobytes << 10 for kilobytes in (32, 48, 64, 96, 128, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 3072, 4096)
+)
+_MEMORY_PRIOR_WEIGHT = 0.002
+"""Pull of a memory size towards its start per doubling: it decides among sizes that the rows do not tell apart."""
 _LOSS_SCALE = 0.05
 """Relative error beyond which a row pulls with constant force."""
 _NETWORK_WEIGHT = 4.0
@@ -68,6 +72,7 @@ _COMMON = {
     "int16_rate": 4,
     "row_ns": 1.6,
     "matrix_us": 1.7,
+    "sync_us": 100.0,
     "drain_exposed": 0.5,
     "drain_apart": 0.5,
     "pipeline_power": 1.2,
@@ -86,7 +91,14 @@ START: Mapping[str, Mapping[str, float]] = {
     | {"pool_rate": 4.5, "resize_rate": 10, "wide_rate": 0.27, "input_rate": 1.5, "load_gbps": 9.9, "store_gbps": 9}
     | {"fixed_us": 15, "layer_us": 0.54, "pipeline_bytes": 5e6},
 }
-"""Where the fit starts: the figures of LATENCY.md, so that its result does not depend on what the data files hold."""
+"""Where the fit of constants starts: figures of LATENCY.md; its result does not depend on what the data files hold."""
+
+MEMORY_START: Mapping[str, Mapping[str, int]] = {
+    "bayes-e": {"group_bytes": 1 << 20, "map_bytes": 1 << 20, "unfused_bytes": 1 << 19},
+    "bayes": {"group_bytes": 3 << 20, "map_bytes": 3 << 20, "unfused_bytes": 3 << 19},
+    "bernoulli2": {"group_bytes": 3 << 18, "map_bytes": 1 << 16, "unfused_bytes": 1 << 17},
+}
+"""Memory sizes that the traffic of single stacks and the "spills from" of LATENCY.md suggest."""
 
 
 @dataclass(frozen=True)
@@ -151,16 +163,26 @@ def cases_of(networks: Networks, latency: Latency) -> list[Case]:
 
 
 def fit_memory(networks: Networks, latency: Latency) -> Latency:
-    """The memory sizes that reproduce the measured DDR traffic best, by mean error over O1 and O2."""
-    fused = [(row, network) for row, network in networks if row.optimize_level in ("O1", "O2")]
+    """The memory sizes that reproduce the measured DDR traffic best: those of O2, one where maps share it with weights,
+    then that of O1.
+    """
+    pairs = ((size, size) for size in _MEMORY_GRID) if latency.weights_on_chip else product(_MEMORY_GRID, repeat=2)
+    fused = ({"group_bytes": rows, "map_bytes": maps} for rows, maps in pairs)
+    unfused = ({"unfused_bytes": size} for size in _MEMORY_GRID)
+    return _best_memory(networks, "O1", unfused, _best_memory(networks, "O2", fused, latency))
 
-    def error(sizes: tuple[int, ...]) -> float:
-        candidate = latency.model_copy(update={"group_bytes": sizes[0], "map_bytes": sizes[1]})
-        cases = cases_of(fused, candidate)
-        return float(np.average(ddr_errors(cases).clip(max=1), weights=_weights(cases)))
 
-    group_bytes, map_bytes = min(product(_MEMORY_GRID, repeat=2), key=error)
-    return latency.model_copy(update={"group_bytes": group_bytes, "map_bytes": map_bytes})
+def _best_memory(networks: Networks, level: str, candidates: Iterable[dict[str, int]], latency: Latency) -> Latency:
+    """``latency`` with the sizes of the least mean error of traffic at a level, near their start among equals."""
+    chosen = [(row, network) for row, network in networks if row.optimize_level == level]
+    start = MEMORY_START[networks[0][0].march]
+
+    def error(sizes: dict[str, int]) -> float:
+        cases = cases_of(chosen, latency.model_copy(update=sizes))
+        walk = sum(abs(np.log2(size / start[name])) for name, size in sizes.items())
+        return float(np.average(ddr_errors(cases).clip(max=1), weights=_weights(cases)) + _MEMORY_PRIOR_WEIGHT * walk)
+
+    return latency.model_copy(update=min(candidates, key=error))
 
 
 def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:

@@ -73,10 +73,15 @@ class WeightLoad(Data):
         parameter_channels: multiple of output channels that biases and requantisation parameters are loaded for.
         wide_depthwise_lanes: input channels per depthwise filter whose results leave as int32: the depthwise unit
             cannot compute it, so it is loaded as a dense convolution of so many channels; 0: it can.
+        deep_out_channels: multiple of output channels that are loaded for convolutions of one tap over more than
+            ``deep_above`` input channels.
+        deep_above: see ``deep_out_channels``.
     """
 
     parameter_channels: int = 1
     wide_depthwise_lanes: int = 0
+    deep_out_channels: int = 1
+    deep_above: int = 0
 
 
 class Strips(Data):
@@ -119,10 +124,13 @@ class OutputRelay(Data):
     Attributes:
         rows: multiple of pixels that rows are padded to, one per pass over DDR.
         keeps: largest output in bytes that O1 rearranges on the chip; 0: none, nor does O1 overlap loads and computing.
+        maps: whether maps within the subgraph are rearranged there too: what resizes and transposed convolutions
+            compute and, at O0, what strided windows and resizes read.
     """
 
     rows: tuple[int, ...]
     keeps: int
+    maps: bool = False
 
 
 class Fitted(Data):
@@ -143,6 +151,7 @@ class Fitted(Data):
         row_ns: cost of each row of each channel that is brought into that layout or leaves it as int32.
         int16_rate: elements per ns of int16 maps that a convolution reads, besides its multiply-accumulates.
         matrix_us: cost of each matrix product of two maps.
+        sync_us: time for which cores that share a frame wait for each other between two groups of layers.
         drain_exposed: part of the shorter of a layer's computing and draining that does not hide behind the longer.
         drain_apart: part of draining that would hide behind the computing of other layers but does not.
         int16_factor: cost of a convolution with int16 input relative to int8.
@@ -166,6 +175,7 @@ class Fitted(Data):
     row_ns: float
     int16_rate: float
     matrix_us: float
+    sync_us: float
     drain_exposed: float
     drain_apart: float
     int16_factor: float
@@ -191,6 +201,8 @@ class Latency(Data):
         tables_through_ddr: whether a table is looked up on the way through DDR, for want of a unit on the chip.
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
+        joins_apart: whether a layer that reads a map from DDR beside others begins a group.
+        weights_on_chip: whether weights and maps share one memory; ``map_bytes`` and ``group_bytes`` are its size then.
         strips: column strips of wide int32 results; none where rows of any width run whole.
         input_row: rows of a subgraph's inputs in DDR.
         input_layer: what is loaded besides each feature map that enters a subgraph.
@@ -199,6 +211,7 @@ class Latency(Data):
         alignment: rounding of the dimensions of a convolution.
         map_bytes: on-chip memory for whole feature maps between groups of layers.
         group_bytes: on-chip memory for the rows of layers that run together.
+        unfused_bytes: ``map_bytes`` at O1.
         cores: cores that may share a frame.
         fitted: fitted constants.
         accuracy: of the fit.
@@ -209,6 +222,8 @@ class Latency(Data):
     tables_through_ddr: bool = False
     pools_through_ddr: bool = False
     skips_whole: bool = False
+    joins_apart: bool = False
+    weights_on_chip: bool = False
     strips: Strips | None = None
     input_row: RowPadding
     input_layer: InputLayer = InputLayer()
@@ -217,6 +232,7 @@ class Latency(Data):
     alignment: Alignment
     map_bytes: int
     group_bytes: int
+    unfused_bytes: int
     cores: int
     fitted: Fitted
     accuracy: Accuracy

@@ -13,6 +13,8 @@ from engine.compile.memory import (
     as_map,
     ddr_bytes,
     fused_groups,
+    planned,
+    relaid_bytes,
     row_width,
     spilled_tensors,
     strip_columns,
@@ -91,6 +93,50 @@ def test_a_map_between_groups_stays_where_it_fits() -> None:
     assert spilled_tensors(CHAIN, ("d",), groups, pairs) == ()
     smaller = Memory(pairs.group_bytes, MAP - 1)
     assert spilled_tensors(CHAIN, ("d",), groups, smaller) == ("b",)
+
+
+def test_a_full_group_ends_where_it_leaves_least() -> None:
+    """Room for four layers, the fourth of which would leave a map of twice the channels."""
+    layers = (*CHAIN[:3], conv("d", ("c",), channels=32), conv("e", ("d",), channels=32))
+    rows = activation_bytes((1, 8, 16, 16), 8)
+    memory = Memory(group_bytes=4 * rows + 2 * rows, map_bytes=0)
+    assert fused_groups(layers, memory) == ((0, 1, 2), (3, 4))
+    ample = replace(memory, map_bytes=2 * MAP)
+    assert fused_groups(layers, ample) == ((0, 1, 2, 3), (4,))
+
+
+def test_weights_take_of_the_memory_of_maps() -> None:
+    layers = tuple(layer.model_copy(update={"weight_bytes": 1000}) for layer in CHAIN)
+    rows = activation_bytes((1, 8, 16, 16), 8)
+    memory = Memory(group_bytes=3 * rows + 2000, map_bytes=MAP)
+    assert planned(layers, ("d",), replace(memory, weights_on_chip=True)) == (((0, 1), (2, 3)), ("b",))
+    assert planned(layers, ("d",), replace(memory, map_bytes=MAP + 1000, weights_on_chip=True))[1] == ()
+
+
+def test_what_joins_a_map_from_ddr_begins_a_group() -> None:
+    """The large map spills, for a group ends behind it; its second reader stands inside the next one."""
+    wide = conv("a", ("x",), channels=64)
+    layers = (wide, conv("b", ("a",)), conv("c", ("b",)), conv("d", ("c",)), conv("e", ("d", "a")))
+    layers = (
+        wide,
+        *layers[1:4],
+        layers[4].model_copy(update={"input_shapes": (layers[3].output_shape, (1, 16, 16, 64))}),
+    )
+    rows = activation_bytes((1, 8, 16, 16), 8)
+    memory = Memory(group_bytes=(1 + 4 + 1 + 1) * rows, map_bytes=MAP)
+    assert planned(layers, ("e",), memory) == (((0,), (1, 2, 3, 4)), ("a",))
+    assert planned(layers, ("e",), replace(memory, joins_apart=True)) == (((0,), (1, 2, 3), (4,)), ("a",))
+
+
+def test_resizes_and_strided_windows_are_rearranged_over_ddr() -> None:
+    strided = conv("b", ("a",)).model_copy(update={"strides": (2, 2), "kernel": (3, 3)})
+    resize = conv("c", ("b",)).model_copy(update={"kind": LayerKind.RESIZE})
+    layers = (CHAIN[0], strided, resize, conv("d", ("c",)))
+    memory = Memory(0, 0, relay_results=True, relay_windows=True)
+    spilled = ("a", "b", "c")
+    assert relaid_bytes(layers, ("x",), ("d",), spilled, memory) == {"a": MAP, "b": MAP, "c": MAP}
+    assert relaid_bytes(layers, ("x",), ("d",), spilled, replace(memory, relay_windows=False)) == {"c": MAP}
+    assert relaid_bytes(layers, ("x",), ("d",), (), memory) == {}
 
 
 def test_the_map_with_the_farthest_use_goes_out() -> None:

@@ -56,8 +56,8 @@ def microseconds(schedule: Schedule) -> float:
 
 
 def test_a_cut_moves_to_the_map_that_is_cheap_to_spill() -> None:
-    """Greedy groups of O2 leave wide maps to DDR; the search cuts at the narrow one."""
-    greedy = planned()
+    """A plan that leaves a wide map to DDR; the search cuts at the narrow one."""
+    greedy = planned().model_copy(update={"groups": ((0, 1, 2, 3), (4, 5)), "spilled": ("c3",)})
     found = search.searched(greedy, MEMORY, LATENCY)
     assert microseconds(found) < microseconds(greedy)
     assert [at for group in found.groups for at in group] == list(range(len(found.layers)))
