@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,7 @@ from engine.ops.custom import REASON as CUSTOM_REASON
 from engine.ops.custom import is_custom
 from engine.ops.float_nodes import is_relu
 from engine.ops.registry import rule_for
-from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu
+from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu, only_reader
 from engine.place.options import PlacementOptions, Refusal
 
 
@@ -26,6 +26,7 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
     for node in nodes:
         _set(node, _early_reason(node, march, options, str(node.name) in wanted))
     refused = {node for node in nodes if not on_bpu(node)}
+    _keep_divisions_whole(nodes, wanted)
     _drop_tails(model, march, wanted)
     for node in filter(on_bpu, nodes):
         if (reason := late_reason(node, march)) is not None:
@@ -99,6 +100,16 @@ def _has_undefined_constant(node: ir.Node, rule: FloatRule) -> bool:
 def _set(node: ir.Node, reason: str | None) -> None:
     mark(node, MARK_ON, BPU if reason is None else CPU)
     mark(node, MARK_REASON, reason)
+
+
+def _keep_divisions_whole(nodes: Sequence[ir.Node], wanted: set[str]) -> None:
+    """A reciprocal that only a product on the CPU reads runs there too: the original decides on the ``Div`` of both."""
+    for node in nodes:
+        if node.op_type != "Reciprocal" or not on_bpu(node) or str(node.name) in wanted:
+            continue
+        reader = only_reader(node.outputs[0])
+        if reader is not None and reader.op_type == "Mul" and not on_bpu(reader):
+            _set(node, "the product that divides by it runs on the CPU")
 
 
 def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:

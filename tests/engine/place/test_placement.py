@@ -126,6 +126,15 @@ def test_products_are_read_by_the_bpu_or_asked_for_on_it() -> None:
     assert found == [["BPU", "BPU"], ["CPU", "CPU"], ["BPU", "BPU"]]
 
 
+@pytest.mark.parametrize(("factor", "device"), [("c0", "BPU"), ("k", "CPU")])
+def test_reciprocal_runs_where_its_only_product_does(factor: str, device: str) -> None:
+    middle = [helper.make_node("Reciprocal", ["c0"], ["r"], name="Reciprocal"), one("Mul", factor, "r")]
+    constants = {"k": np.arange(256, dtype=np.float32).reshape(SHAPE)} if factor == "k" else {}
+    placed = place(network(middle, constants=constants), "bernoulli2", PlacementOptions())
+    marks = {node.name: node.metadata_props.get(MARK_ON) for node in placed.model.graph}
+    assert (marks["Reciprocal"], marks["Middle"]) == (device, device)
+
+
 @pytest.mark.parametrize(("shape", "device"), [(SHAPE, "BPU"), ((1, 1, 8, 8), "CPU"), ((8,), "CPU")])
 def test_constant_map_is_added_by_a_convolution(shape: tuple[int, ...], device: str) -> None:
     constant = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
