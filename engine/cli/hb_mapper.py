@@ -182,7 +182,7 @@ def run_check(
     from engine.convert import CHECK_FOLDER, Draft, check, refuse_cpu_operators
 
     logger.info("Start model checking....")
-    result = check(model, Draft(march, shapes, prototxt=proto), CHECK_FOLDER)
+    result = check(model, Draft(march, shapes, resize=True, prototxt=proto), CHECK_FOLDER)
     refuse_cpu_operators(result.models["quantized"])
     logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
     _log_performance(result, logger)

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
+from engine.frontend.consistency import check_consistency
 from engine.frontend.control_flow import has_branches, put_branches_in_place
 from engine.frontend.limits import refuse_unsupported
 from engine.frontend.precision import compute_in_float32
@@ -87,7 +88,8 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
         path: what messages name.
 
     Raises:
-        ModelError: there is no node or no input; see :func:`infer_shapes`.
+        ModelError: there is no node or no input; see :func:`infer_shapes` and
+            :func:`engine.frontend.consistency.check_consistency`.
         UnsupportedError: likewise; see :func:`engine.frontend.limits.refuse_unsupported`.
     """
     if not model.graph or not model.graph.inputs:
@@ -98,6 +100,7 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
     name_parts(model)
     model = infer_shapes(model, path)
     name_nodes(model)
+    check_consistency(model, path)
     refuse_unsupported(model, path)
     return model
 

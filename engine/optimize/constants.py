@@ -54,7 +54,7 @@ class ConstantOutputs(ir.passes.InPlacePass):
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        found = [value for value in model.graph.outputs if value.is_initializer()]
+        found = dict.fromkeys(value for value in model.graph.outputs if value.is_initializer())
         for value in found:
             _compute(model.graph, value)
         return ir.passes.PassResult(model, bool(found))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_REASON
 from engine.march import March, load
 from engine.ops.registry import rule_for
 from engine.place.calibration import insert_calibration
+from engine.place.chains import on_bpu
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
-from engine.place.options import Placement, PlacementOptions, Refusal
+from engine.place.options import INT16, Placement, PlacementOptions, Refusal
 from engine.place.widths import check_types, tensor_types
 
 
@@ -29,7 +30,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     model = optimized.clone()
     unknown = _unknown_names(model, options)
     _decompose_requested(model, rules, options)
-    refusals = mark_placement(model, rules, options)
+    refusals = [*mark_placement(model, rules, options), *_types_without_inputs(model, options)]
     types, more = tensor_types(model, rules, options)
     insert_calibration(model, rules, types, options.output_type)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
@@ -59,3 +60,22 @@ def _unknown_names(model: ir.Model, options: PlacementOptions) -> list[Refusal]:
         for name, request in sorted(asked.items())
         if name not in known
     ]
+
+
+def _types_without_inputs(model: ir.Model, options: PlacementOptions) -> list[Refusal]:
+    """Requests of int16 for nodes on the CPU, and for inputs that a node does not have or does not quantise so."""
+    found = []
+    for node in model.graph:
+        wanted, rule = options.node_info.get(str(node.name)), rule_for(node)
+        if wanted is None or INT16 not in (wanted.input_type, wanted.output_type, *wanted.input_types.values()):
+            continue
+        if rule is None or not on_bpu(node):
+            reason = f"it runs on the CPU: {node.metadata_props.get(MARK_REASON)}"
+            found.append(Refusal(str(node.name), INT16, reason))
+            continue
+        taken = rule.activations(node)
+        for index, kind in sorted(wanted.input_types.items()):
+            if kind == INT16 and index not in taken:
+                reason = f"its quantised inputs are {', '.join(map(str, taken))}; weights are int8"
+                found.append(Refusal(str(node.name), f"InputType{index}: int16", reason))
+    return found

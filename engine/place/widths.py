@@ -47,7 +47,7 @@ def _int16_requests(model: ir.Model, march: March, options: PlacementOptions) ->
     for node in model.graph:
         types = options.node_info.get(str(node.name))
         rule = rule_for(node)
-        if types is None or rule is None:
+        if types is None or rule is None or not on_bpu(node):
             continue
         for index in rule.activations(node):
             value = node.inputs[index]

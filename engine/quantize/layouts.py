@@ -39,7 +39,7 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
     if producer is None:
         return
     if _is(producer, "Transpose"):
-        perm = _composed(attribute(producer, "perm"), attribute(node, "perm"))
+        perm = _composed(_perm(producer), _perm(node))
         node.attributes["perm"] = ir.AttrInt64s("perm", perm)
         node.replace_input_with(0, _input(producer))
         _remove_unread(graph, producer)
@@ -58,7 +58,7 @@ def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
     before = _input(dequantize).producer()
     if before is None or not _is(before, "Transpose"):
         return
-    if not _is_identity(_composed(attribute(before, "perm"), attribute(node, "perm"))):
+    if not _is_identity(_composed(_perm(before), _perm(node))):
         return
     dequantize.replace_input_with(0, _input(before))
     dequantize.attributes["axis"] = ir.AttrInt64("axis", CHANNELS_LAST)
@@ -77,8 +77,7 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> 
     if before is None or not _is(before, "Transpose") or not _alone(source) or source.dtype == ir.DataType.FLOAT:
         return
     old, new = shape_of(source), shape_of(_input(node))
-    outside = tuple(attribute(before, "perm")), tuple(attribute(node, "perm"))
-    if outside == (TO_NCHW, TO_NHWC) and old[:2] == new[:2]:
+    if (_perm(before), _perm(node)) == (TO_NCHW, TO_NHWC) and old[:2] == new[:2]:
         reshape.replace_input_with(0, _input(before))
         _remove_unread(graph, before)
         _reshape_further(graph, reshape, node)
@@ -107,7 +106,7 @@ def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:
     transpose = source.producer()
     if transpose is None or not _is(transpose, "Transpose") or not _alone(source) or not _keeps_order(transpose):
         return
-    if shape_of(source)[0] > 1 and tuple(attribute(transpose, "perm")) == TO_NCHW:
+    if shape_of(source)[0] > 1 and _perm(transpose) == TO_NCHW:
         dequantize.replace_input_with(0, _input(transpose))
         dequantize.attributes["axis"] = ir.AttrInt64("axis", CHANNELS_LAST)
         dequantize.outputs[0].shape = _input(transpose).shape
@@ -127,10 +126,15 @@ def _reshape_further(graph: ir.Graph, reshape: ir.Node, node: ir.Node) -> None:
     _bypass(graph, node)
 
 
+def _perm(transpose: ir.Node) -> tuple[int, ...]:
+    """Its permutation; without the attribute, axes are reversed."""
+    return tuple(attribute(transpose, "perm", range(len(shape_of(_input(transpose))))[::-1]))
+
+
 def _keeps_order(transpose: ir.Node) -> bool:
     """Whether a transpose only moves axes of length 1, so that the order of elements stays."""
     shape = shape_of(_input(transpose))
-    moved = [axis for axis in attribute(transpose, "perm") if shape[axis] != 1]
+    moved = [axis for axis in _perm(transpose) if shape[axis] != 1]
     return moved == sorted(moved)
 
 

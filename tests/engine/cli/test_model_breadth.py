@@ -164,6 +164,15 @@ def test_dynamic_shapes(folder: Folder, shape: tuple[Any, ...]) -> None:
     folder.both(("--input-shape", "x", "1x3x16x16"), input_shape="1x3x16x16")
 
 
+def test_the_checker_takes_another_shape(folder: Folder) -> None:
+    """A shape given to the checker precedes that of the model, if the network can have it."""
+    folder.put(classifier())
+    assert folder.check("--input-shape", "x", "1x3x32x24").exit_code == 0
+    refused = folder.check("--input-shape", "x", "1x4x16x16")
+    assert refused.exit_code == 255
+    assert "node 'conv' (Conv): an input of shape (1, 4, 16, 16)" in refused.output
+
+
 def indexed(kind: int) -> onnx.ModelProto:
     """A convolution, some channels of whose result the second input ``i`` of element type ``kind`` chooses."""
     nodes = [

@@ -217,6 +217,20 @@ def test_int16_falls_back_to_int8_where_a_neighbour_lacks_it() -> None:
     assert qtype(calibrated(placement)["c0"]) == "int8"
 
 
+@pytest.mark.parametrize(
+    ("types", "request_", "reason"),
+    [
+        (NodeTypes(on="CPU", input_type="int16"), "int16", "it runs on the CPU: run_on_cpu is set"),
+        (NodeTypes(input_types={3: "int16"}), "InputType3: int16", "its quantised inputs are 0; weights are int8"),
+    ],
+)
+def test_types_that_nothing_can_take_are_reported(types: NodeTypes, request_: str, reason: str) -> None:
+    placement = place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions(node_info={"Middle": types}))
+    (refusal,) = placement.refusals
+    assert (refusal.node, refusal.request, refusal.reason) == ("Middle", request_, reason)
+    assert "int16" not in {qtype(calibration) for calibration in calibrated(placement).values()}
+
+
 def test_int16_is_granted_and_refused_by_march() -> None:
     options = PlacementOptions(node_info={"Middle": NodeTypes(input_type="int16", output_type="int16")})
     placement = place(network([one("Sigmoid", "c0")]), "bayes-e", options)
