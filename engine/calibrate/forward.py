@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -280,14 +279,13 @@ class FloatSession:
         self._threads, self._kernels = threads, kernels
         self._samplewise = False
         self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
-        self._spare: list[dict[str, NDArray[np.float32]]] = []
         self._session, self.batch = self._open(model, max_batch)
 
     def _open(self, model: ir.Model, max_batch: int) -> tuple[ort.InferenceSession | ChainedRunner, int]:
         """The session and how many samples it computes per run; code of users sees one at a time, as the model says."""
         if self._kernels is Kernels.PLAIN and extract_depthwise(model):
             # The threads take a sample each: they wait for each other less than if they share one.
-            self._samplewise, self._threads = True, 1
+            self._samplewise, self._threads = self._threads != 1, 1
             return ChainedRunner(model, self._load), 1
         if any(map(is_custom, model.graph)):
             return ChainedRunner(model, self._load), 1
@@ -350,33 +348,20 @@ class FloatSession:
             feed: arrays by input name.
             see: called with the name of an output and its values for one or some samples; several threads call it.
         """
-        name, shape = next(iter(self.inputs.items()))
+        if isinstance(self._session, ChainedRunner):
+            self._each(partial(self._session.visit, see=see), self._batches(feed))
+            return
+        (name, shape), room = next(iter(self.inputs.items())), self._room
+        for batch in self._batches(feed):
+            count = len(batch[name]) // shape[0]
+            parts = {key: array[: count * self.outputs[key][0]] for key, array in room.items()}
+            run_bound(self._session, batch, parts)
+            list(self._pool.map(see, parts, parts.values()))
 
-        def visit(batch: Mapping[str, Array]) -> None:
-            samples = len(batch[name]) // shape[0]
-            with self._borrowed() as room:
-                parts = {
-                    key: room[key][: samples * size[0]] if size else room[key] for key, size in self.outputs.items()
-                }
-                if isinstance(self._session, ChainedRunner):
-                    self._session.run_into(batch, parts, see)
-                else:
-                    run_bound(self._session, batch, parts)
-                    list(self._pool.map(see, parts, parts.values()))
-
-        self._each(visit, self._batches(feed))
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[dict[str, NDArray[np.float32]]]:
-        """Room for the outputs of one run."""
-        try:
-            room = self._spare.pop()
-        except IndexError:
-            room = {
-                name: np.empty((self.batch * shape[0], *shape[1:]), np.float32) for name, shape in self.outputs.items()
-            }
-        yield room
-        self._spare.append(room)
+    @cached_property
+    def _room(self) -> dict[str, NDArray[np.float32]]:
+        """Memory for the outputs of one run."""
+        return {name: np.empty((self.batch * shape[0], *shape[1:]), np.float32) for name, shape in self.outputs.items()}
 
     def _each(self, compute: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """One run after the other; runs of one sample each at the same time."""

@@ -46,58 +46,59 @@ def _divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:  # pragma:
     """KL(P || Q) for every cut from 128 bins to one less than all, float64."""
     curve = np.empty(counts.size - LEVELS)
     tail = counts[LEVELS:].sum()
+    logarithms = np.array([math.log(count) if count > 0 else 0.0 for count in counts])
+    # Counts are whole numbers: differences of their sums are exact.
+    sums, filled = np.zeros(counts.size + 1), np.zeros(counts.size + 1, np.int64)
+    for index in range(counts.size):
+        sums[index + 1] = sums[index] + counts[index]
+        filled[index + 1] = filled[index] + (counts[index] > 0)
     for bins in range(LEVELS, counts.size):
-        curve[bins - LEVELS] = _divergence(counts, bins, tail) if tail > 1 else math.inf
+        curve[bins - LEVELS] = _divergence(counts, logarithms, sums, filled, bins, tail) if tail > 1 else math.inf
         tail -= counts[bins]
     return curve
 
 
 @entry
-def _divergence(counts: NDArray[np.float64], bins: int, tail: float) -> float:  # pragma: no cover - compiled
+def _divergence(
+    counts: NDArray[np.float64],
+    logarithms: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    filled: NDArray[np.int64],
+    bins: int,
+    tail: float,
+) -> float:  # pragma: no cover - compiled
     """KL(P || Q) of the cut after ``bins`` bins, ``tail`` being the sum of the counts behind it.
 
     Within one of the 128 groups all bins where P is not empty have the same Q, so one logarithm serves them all.
+
+    Args:
+        counts: float64.
+        logarithms: of the counts.
+        sums, filled: sum of the counts, and number of those that are not 0, before every bin.
+        bins: where to cut.
+        tail: what lies behind.
     """
-    size = bins // LEVELS
-    filled = 0
-    for index in range(bins - 1):
-        filled += counts[index] > 0
     last = counts[bins - 1] + tail
-    filled += last > 0
-    if filled == 0:
+    filled_p = filled[bins - 1] + (last > 0)
+    if filled_p == 0:
         return math.inf
-    taken_from_p = EPSILON * (bins - filled) / filled
+    size = bins // LEVELS
     filled_q = 0
     for group in range(LEVELS):
         start = group * size
         stop = bins if group == LEVELS - 1 else start + size
-        total, members = 0.0, 0
-        for index in range(start, stop):
-            total += counts[index]
-            members += (last if index == bins - 1 else counts[index]) > 0
-        if total > 0:
-            filled_q += members
+        if sums[stop] > sums[start]:
+            filled_q += _members(counts, filled, start, stop, bins, last)
     if filled_q == 0:
         return math.inf
+    taken_from_p = EPSILON * (bins - filled_p) / filled_p
     taken_from_q = EPSILON * (bins - filled_q) / filled_q
-    return _sum(counts, bins, last, taken_from_p, taken_from_q)
-
-
-@entry
-def _sum(
-    counts: NDArray[np.float64], bins: int, last: float, taken_from_p: float, taken_from_q: float
-) -> float:  # pragma: no cover - compiled
-    """sum p log(p / q) of the smoothed, normalised distributions."""
-    size = bins // LEVELS
     sum_p, sum_q, cross = 0.0, 0.0, 0.0
     for group in range(LEVELS):
         start = group * size
         stop = bins if group == LEVELS - 1 else start + size
-        total, members = 0.0, 0
-        for index in range(start, stop):
-            total += counts[index]
-            members += (last if index == bins - 1 else counts[index]) > 0
-        q = total / members - taken_from_q if total > 0 else EPSILON
+        total = sums[stop] - sums[start]
+        q = total / _members(counts, filled, start, stop, bins, last) - taken_from_q if total > 0 else EPSILON
         if q <= 0:
             return math.inf
         log_q = math.log(q)
@@ -109,8 +110,19 @@ def _sum(
                     return math.inf
                 sum_p += p
                 sum_q += q
-                cross += p * (math.log(p) - log_q)
+                # Most cuts have no empty bins: nothing is taken from the others, whose logarithms are known.
+                log_p = logarithms[index] if p == counts[index] else math.log(p)
+                cross += p * (log_p - log_q)
             else:
                 sum_p += EPSILON
                 sum_q += EPSILON
     return cross / sum_p - math.log(sum_p) + math.log(sum_q)
+
+
+@entry
+def _members(
+    counts: NDArray[np.float64], filled: NDArray[np.int64], start: int, stop: int, bins: int, last: float
+) -> int:  # pragma: no cover - compiled
+    """Bins of a group where P is not empty; the last bin of a cut holds ``last`` there."""
+    members: int = filled[stop] - filled[start]
+    return members + (last > 0) - (counts[bins - 1] > 0) if stop == bins else members
