@@ -85,7 +85,7 @@ def run(
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; default: one per CPU.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run trials again that have a result.")] = False,
     time_limit: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds that a trial may take; default: an hour.")
+        float | None, typer.Option(min=0.1, help="Seconds that a trial may take; default: the suite's, else an hour.")
     ] = None,
     retry: Annotated[Retry, typer.Option(help="Run trials again that failed.")] = Retry.NONE,
     tracking_uri: Annotated[
@@ -99,7 +99,7 @@ def run(
 ) -> None:
     """Sweep a suite: convert, simulate and score every trial; finished trials are not run again."""
     from engine.simulate.fast import available_cpus
-    from harness.execution import DEFAULT_TIME_LIMIT, Plan, executor_factory
+    from harness.execution import Plan, executor_factory
     from harness.suites import open_suite
     from harness.sweep import find_baseline, resolve_baseline
     from harness.tasks import Bench
@@ -112,7 +112,7 @@ def run(
         workers=workers,
         fresh=fresh,
         retry_failed=retry is Retry.FAILED,
-        time_limit=time_limit or DEFAULT_TIME_LIMIT,
+        time_limit=time_limit,
     )
     accepted = find_baseline(suite, definition)
     if baseline is not None:
@@ -246,11 +246,12 @@ def sync(
     from mlflow.exceptions import MlflowException
 
     from harness.sync import pending, replay
-    from harness.unfinished import close_unfinished
+    from harness.unfinished import close_unfinished, forget
 
     folders = pending(workdir)
     for folder in folders:
         record = replay(folder, workdir, tracking_uri)
+        forget(record.sweep, workdir)
         typer.echo(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
     try:
         closed = close_unfinished(workdir)

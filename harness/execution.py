@@ -117,7 +117,7 @@ class Plan:
         workers: trials at a time, where the executor does not know better (attribute ``capacity``).
         fresh: run trials that have a result again.
         retry_failed: run trials that failed again.
-        time_limit: seconds that a trial or preparation may take; None for no limit.
+        time_limit: seconds that a trial or preparation may take; None for :data:`DEFAULT_TIME_LIMIT`.
         stages: module that offers ``prepare`` and ``run_trial``.
         most_trials: so many are computed, others are left for the next run; None for all.
         seconds: after so many, no task is begun any more; None for no limit.
@@ -128,7 +128,7 @@ class Plan:
     workers: int = 2
     fresh: bool = False
     retry_failed: bool = False
-    time_limit: float | None = DEFAULT_TIME_LIMIT
+    time_limit: float | None = None
     stages: str = "harness.pipeline"
     most_trials: int | None = None
     seconds: float | None = None
@@ -140,7 +140,7 @@ class Plan:
             workdir=str(self.bench.workdir),
             stages=self.stages,
             threads=self.bench.threads,
-            time_limit=self.time_limit,
+            time_limit=self.time_limit or DEFAULT_TIME_LIMIT,
             **what,
         )
 

@@ -25,7 +25,7 @@ from harness.gates import (
 )
 from harness.results import Sweep
 from harness.suites import Suite, open_suite, suite_path
-from harness.sweep import plan_trials, resolve_baseline, run_suite
+from harness.sweep import plan_trials, resolve_baseline, run_suite, within
 from harness.tasks import Bench
 from harness.trials import TrialResult, TrialSpec
 from harness.workdir import default_workdir
@@ -110,7 +110,7 @@ class SuiteGate:
         if len(specs) < len(self.specs):
             if self._options.update:
                 raise ConfigError("--ptqlab-update-baseline needs all trials of the suite; select none")
-            results = run_sweep(specs, self._plan)
+            results = run_sweep(specs, within(self.suite.budget, self._plan))
             return f"suite {self.suite.name}: {len(results)} of {len(self.specs)} trials selected"
         sweep = run_suite(self.suite, self._plan, specs=specs, record=False)
         if self._options.update:

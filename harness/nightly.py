@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import ConfigError
-from harness.gates import Verdict
+from harness.gates import Verdict, read_baseline
 from harness.mlflow_store import LAST_GOOD, promote
 from harness.results import Sweep
 from harness.suites import Suite
 from harness.sweep import find_baseline, resolve_baseline
+
+logger = logging.getLogger(__name__)
 
 EXIT_NO_RECORD = 14
 
@@ -23,11 +27,17 @@ _EXIT_CODES = {
 
 
 def last_good(name: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> Path | None:
-    """The baseline of a night: ``@last-good``; else, the first night, the accepted file of a bundled suite, if any."""
-    try:
-        return resolve_baseline(f"@{LAST_GOOD}", suite, workdir, tracking_uri)
-    except ConfigError:
-        return find_baseline(name, suite)
+    """The baseline of a night: ``@last-good``; else the accepted file of a bundled suite, if any.
+
+    The first night of a suite has no last good one, and neither has the first night of a new version of it: what an
+    older version found is not comparable.
+    """
+    with suppress(ConfigError):
+        path = resolve_baseline(f"@{LAST_GOOD}", suite, workdir, tracking_uri)
+        if read_baseline(path).version == suite.version:
+            return path
+        logger.warning("@%s of %s is of another version than %d: nothing to compare", LAST_GOOD, name, suite.version)
+    return find_baseline(name, suite)
 
 
 def promote_if_good(sweep: Sweep, *, accept: bool = False) -> bool:

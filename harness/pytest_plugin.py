@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         suite=name,
         baseline=config.getoption("--ptqlab-baseline"),
         update=config.getoption("--ptqlab-update-baseline"),
-        workdir=config.getoption("--ptqlab-workdir", "--ptqlab-tracking-uri"),
+        workdir=config.getoption("--ptqlab-workdir"),
         executor=config.getoption("--ptqlab-executor"),
         tracking_uri=config.getoption("--ptqlab-tracking-uri"),
     )
@@ -90,6 +90,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     selected = (item.spec.key for item in session.items if isinstance(item, TrialItem))
     keys = {spec.key for spec in gate.specs} if distributed else set(selected)
     if not keys:
+        if session.items:  # else pytest itself ends with "no tests collected"
+            raise pytest.UsageError(f"--ptqlab-suite {gate.suite.name}: none of its trials is selected")
         return
     try:
         config.stash[REPORT] = gate.run(keys)

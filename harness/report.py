@@ -219,7 +219,7 @@ def _show_quality(axis: Axis, drawn: Sequence[Sequence[TrialResult]]) -> list[di
 def _show_heat(axis: Axis, cells: Sequence[Sequence[TrialResult | None]]) -> dict[str, Any]:
     """``z`` (0 worst, 1 best of its column) and ``text`` of the heat map of ``axis``."""
     values = [[axis.of(cell) if cell is not None else None for cell in row] for row in cells]
-    columns = [_normalised([row[index] for row in values], axis is LATENCY) for index in range(len(cells[0]))]
+    columns = [_normalised(column, axis is LATENCY) for column in zip(*values, strict=True)]
     return {
         "z": [list(row) for row in zip(*columns, strict=True)],
         "zmin": 0,

@@ -128,7 +128,7 @@ def run_suite(
     tally = _Tally()
     started = time.perf_counter()
     try:
-        results = run_sweep(specs, _within(suite.budget, plan), [tally, *([recorder] if recorder else []), *observers])
+        results = run_sweep(specs, within(suite.budget, plan), [tally, *([recorder] if recorder else []), *observers])
     except BaseException:
         if recorder:
             recorder.close(Closing(status=RunStatus.KILLED))
@@ -153,11 +153,11 @@ def run_suite(
     return Sweep(sweep.summary, sweep.results, sweep.verdicts, baseline, problem)
 
 
-def _within(budget: Budget, plan: Plan) -> Plan:
-    """``plan`` with the limits of a suite."""
-    per_trial = plan.time_limit if budget.minutes_per_trial is None else 60 * budget.minutes_per_trial
+def within(budget: Budget, plan: Plan) -> Plan:
+    """``plan`` with the limits of a suite; a time limit that the plan has itself counts more."""
     total = None if budget.minutes is None else 60 * budget.minutes
-    return replace(plan, most_trials=budget.trials, seconds=total, time_limit=per_trial)
+    per_trial = None if budget.minutes_per_trial is None else 60 * budget.minutes_per_trial
+    return replace(plan, most_trials=budget.trials, seconds=total, time_limit=plan.time_limit or per_trial)
 
 
 def load_sweep(workdir: Path, suite: str) -> Sweep:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +54,7 @@ class TrialSpec(StrictModel):
     data: str
     engine: str
 
-    @cached_property
+    @property
     def key(self) -> str:
         """Content key: equal for trials that must give equal results."""
         return content_key("trial", self)

@@ -64,6 +64,11 @@ def mark_open(record: OpenRecord, workdir: Path) -> Mark:
     return Mark(path, lock)
 
 
+def forget(sweep: str, workdir: Path) -> None:
+    """The record of ``sweep`` was written after all, be it to another store: there is nothing left to close."""
+    (workdir / FOLDER / f"{sweep}.json").unlink(missing_ok=True)
+
+
 def close_unfinished(workdir: Path, tracking_uri: str | None = None) -> list[OpenRecord]:
     """Close the runs of sweeps that were killed: of those that write to ``tracking_uri``, or of all.
 

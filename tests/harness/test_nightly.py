@@ -58,6 +58,16 @@ def test_nights_pass_fail_and_promote(tmp_path: Path) -> None:
     assert night(tmp_path, 445).verdict is Verdict.PASS
 
 
+def test_a_new_version_of_the_suite_begins_anew(tmp_path: Path) -> None:
+    assert promote_if_good(night(tmp_path, 450))
+    second = SUITE.model_copy(update={"version": 2})
+    assert last_good("mine.yaml", second, tmp_path, None) is None
+    plan = Plan(bench=Bench(tmp_path), executor=serial, stages="tests.harness.fakes")
+    assert promote_if_good(run_suite(second, plan, baseline=None, specs=[SPEC]))
+    assert last_good("mine.yaml", second, tmp_path, None) is not None
+    assert last_good("mine.yaml", SUITE, tmp_path, None) is None
+
+
 def test_a_failed_trial_is_never_promoted(tmp_path: Path) -> None:
     sweep = night(tmp_path, 0, model="refused")
     assert exit_code(sweep, accept=True) == 13

@@ -127,6 +127,9 @@ def test_the_suite_alone_is_collected_unless_arguments_ask_for_more(
     pytester.makepyfile(test_more="def test_more(): pass")
     gate("test_more.py").assert_outcomes(passed=3)
     gate("test_more.py", suite=False).assert_outcomes(passed=1)
+    ungated = gate("test_more.py", "-k", "test_more")
+    assert ungated.ret == pytest.ExitCode.USAGE_ERROR
+    ungated.stderr.fnmatch_lines(["ERROR: --ptqlab-suite mine: none of its trials is selected"])
 
 
 def test_collecting_runs_nothing(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,14 +18,17 @@ from pyarrow import parquet
 from rich.console import Console
 
 from engine.config import CalibrationParameters, InputParameters, ModelParameters
+from harness.execution import DEFAULT_TIME_LIMIT, Plan
 from harness.fragments import fragment
 from harness.gates import judge_sweep, save_baseline, updated_baseline
 from harness.report import render
 from harness.results import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
 from harness.strict_yaml import parse
-from harness.suites import Suite
+from harness.suites import Budget, Suite
+from harness.sweep import within
 from harness.sync import SharedSeconds
 from harness.tables import comparison_table, node_table, sweep_tables, trial_table
+from harness.tasks import Bench
 from harness.trials import Outcome, TrialStore, UnmetRequest
 from tests.harness import fakes
 
@@ -210,3 +214,16 @@ def test_the_page_works_in_a_browser(sweep: Sweep, tmp_path: Path) -> None:
     for plot in ("scatter", "heat", "profile"):
         assert re.search(rf'id="{plot}" class="[^"]*js-plotly-plot', drawn), f"{plot} was not drawn"
     assert drawn.count("<option") == 2 * 4
+
+
+def test_a_sweep_whose_budget_ended_at_once_has_a_page(sweep: Sweep, tmp_path: Path) -> None:
+    verdicts = judge_sweep([], None, sweep.summary.suite.gates, TrialStore(tmp_path), sweep.summary.trials)
+    text = render(Sweep(sweep.summary, (), tuple(verdicts), None), tmp_path)
+    assert text.count("not computed: the suite&#39;s budget was used up") == len(sweep.summary.trials)
+
+
+def test_the_command_s_time_limit_counts_more_than_the_suite_s(tmp_path: Path) -> None:
+    plan, budget = Plan(bench=Bench(tmp_path)), Budget(trials=2, minutes=3, minutes_per_trial=20)
+    assert (within(budget, plan).time_limit, within(budget, plan).seconds) == (1200, 180)
+    assert within(budget, replace(plan, time_limit=5.0)).time_limit == 5
+    assert within(Budget(), plan).task("key").time_limit == DEFAULT_TIME_LIMIT

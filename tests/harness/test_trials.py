@@ -70,3 +70,8 @@ def test_delta_stderr_is_that_of_the_paired_difference() -> None:
     ours, floats = np.array([1.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0])
     assert delta_stderr(ours, floats) == pytest.approx(np.std([0, -1, 0, 0], ddof=1) / 2)
     assert delta_stderr(ours[:1], floats[:1]) == 0.0
+
+
+def test_a_changed_copy_of_a_spec_has_a_key_of_its_own() -> None:
+    spec = fakes.spec("net")
+    assert spec.key != spec.model_copy(update={"model": "other"}).key

@@ -10,8 +10,10 @@ from typing import Any
 from typer.testing import CliRunner
 
 from harness.cli import app
+from harness.execution import Plan, serial
 from harness.mlflow_store import Closing, RunStatus, default_tracking_uri
 from harness.record import Recorder
+from harness.sweep import run_suite
 from harness.unfinished import FOLDER, OpenRecord, close_unfinished, mark_open
 from tests.harness import fakes
 from tests.harness.test_record import SUITE
@@ -73,3 +75,17 @@ def test_a_sweep_that_lives_is_left_alone(tmp_path: Path) -> None:
     assert mark.path.exists()
     mark.release(complete=True)
     assert not mark.path.exists()
+
+
+def test_a_record_that_another_store_took_leaves_nothing_to_close(tmp_path: Path) -> None:
+    away = "http://127.0.0.1:9"
+    plan = Plan(bench=fakes.Bench(tmp_path), executor=serial, stages="tests.harness.fakes")
+    sweep = run_suite(SUITE, plan, specs=[fakes.spec()], tracking_uri=away)
+    assert sweep.record_problem is not None
+    here = ["sync", "--workdir", str(tmp_path), "--tracking-uri", default_tracking_uri(tmp_path)]
+    first = CliRunner().invoke(app, here)
+    assert (first.exit_code, first.output.count("1 trials written")) == (0, 1)
+    assert statuses(tmp_path) == dict.fromkeys(
+        (f"{sweep.summary.id}/", f"{sweep.summary.id}/{fakes.spec().id}"), "FINISHED"
+    )
+    assert "nothing to sync" in CliRunner().invoke(app, ["sync", "--workdir", str(tmp_path)]).output
