@@ -35,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @app.command()
 def hb_model_modifier(
-    model_file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A .bin file that is not packed.")],
+    file: Annotated[Path | None, typer.Argument(metavar="{MODEL_FILE}", exists=True, dir_okay=False)] = None,
+    model_file: Annotated[
+        Path | None,
+        typer.Option("--model_file", exists=True, dir_okay=False, help="The .bin file, not packed, as an option."),
+    ] = None,
     remove: Annotated[list[str] | None, typer.Option("-r", help="Name of a node to remove; repeatable.")] = None,
     all_of: Annotated[
         list[Removable] | None, typer.Option("-a", "--all", help="Remove all nodes of a type; repeatable.")
@@ -44,11 +48,14 @@ def hb_model_modifier(
     _: Annotated[bool, version_option("hb_model_modifier")] = False,
 ) -> None:
     """Remove nodes at inputs and outputs; without options list those that can be."""
+    source = file or model_file
+    if source is None or None not in (file, model_file):
+        raise typer.BadParameter("give one .bin file, as MODEL_FILE or --model_file")
     with logged("modifier", LOG) as logger:
         from engine.compile.pack import open_single
         from engine.compile.removal import removable, remove_nodes
 
-        compiled = open_single(model_file)
+        compiled = open_single(source)
         if not remove and not all_of:
             logger.info("Nodes that can be deleted: %s", list(removable(compiled)))
             return
@@ -60,6 +67,6 @@ def hb_model_modifier(
             logger.info("Node '%s' is removed", node.name)
         for name in removal.skipped:
             logger.warning("Node '%s' is not adjacent to input or output. It can not be removed! Skipped!", name)
-        target = output or model_file.with_name(f"{model_file.stem}_modified.bin")
+        target = output or source.with_name(f"{source.stem}_modified.bin")
         removal.model.save(target)
         logger.info("modified model saved as %s", target)

@@ -134,7 +134,7 @@ def _remove(graph: ir.Graph, node: ir.Node) -> RemovedNode:
         graph.inputs[list(graph.inputs).index(source)] = stand_in
     else:
         graph.outputs[list(graph.outputs).index(result)] = source
-    graph.remove(node, safe=False)
+    graph.remove(node, safe=True)
     return record
 
 

@@ -11,6 +11,7 @@ from engine.compile import CompiledModel
 from engine.compile.cost import Cost, Traffic, aligned_shape, layer_costs, load_us, store_us, subgraph_us
 from engine.compile.schedule import Schedule
 from engine.march.latency import Latency, load_latency
+from engine.perf.cpu import CpuCost, cpu_costs
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,19 @@ class Performance:
         subgraphs: in running order.
         cpu_nodes: (name, type) of the operators that run on the CPU.
         frames: samples that one run computes.
+        cpu_costs: rough estimates for all that the CPU runs, quantisation and layout changes too; not in the latency.
     """
 
     march: str
     subgraphs: tuple[SubgraphPerformance, ...]
     cpu_nodes: tuple[tuple[str, str], ...]
     frames: int = 1
+    cpu_costs: tuple[CpuCost, ...] = ()
+
+    @property
+    def cpu_us(self) -> float:
+        """Estimated microseconds per run on the CPU."""
+        return sum(cost.us for cost in self.cpu_costs)
 
     @property
     def latency_us(self) -> float:
@@ -129,6 +137,7 @@ def estimate(compiled: CompiledModel) -> Performance:
         ),
         cpu_nodes=tuple((node.name or "", node.op_type) for node in compiled.cpu_nodes),
         frames=frames_per_run(compiled.model),
+        cpu_costs=cpu_costs(compiled),
     )
 
 

@@ -150,6 +150,7 @@ def _model_page(compiled: CompiledModel, performance: Performance, structure: St
         "model.html.j2",
         compiled=compiled,
         performance=performance,
+        accuracy=load_latency(compiled.march).accuracy,
         structure=structure,
         devices=Device,
         figures={"structure": _structure_figure(structure)},

@@ -13,6 +13,9 @@ from engine.terms import EXTRAPOLATED, CompileMode, InputType, OptimizeLevel
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
 
+PIPED_WIDTH = 120
+"""Columns of the table where it goes to no terminal."""
+
 
 def predict(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
@@ -47,7 +50,8 @@ def predict(
 def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
     """``latency_us``, ``ddr_bytes``, ``loaded_bytes``, ``stored_bytes``, ``subgraphs``, ``cpu_nodes`` of a run.
 
-    A run computes ``frames`` samples, the batch of the model's inputs; ``fps`` counts them.
+    A run computes ``frames`` samples, the batch of the model's inputs; ``fps`` counts them. ``cpu_us`` is a rough
+    estimate for what the CPU does, quantisation and layout changes too; it is not in ``latency_us``.
     ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten measured compilations stay in;
     ``extrapolated_from`` names the march whose figures these are, where ``march`` has none of its own.
     """
@@ -64,6 +68,7 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
         "uncertainty": load_latency(found.march).accuracy.model_dump(),
         "subgraphs": len(found.subgraphs),
         "cpu_nodes": [list(node) for node in found.cpu_nodes],
+        "cpu_us": found.cpu_us,
         "extrapolated_from": EXTRAPOLATED.get(march),
         "not_honoured": [f"{refusal.node}: {refusal.request}: {refusal.reason}" for refusal in result.refusals],
     }
@@ -73,17 +78,30 @@ def _show(results: dict[str, ConversionResult]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from engine.march.latency import load_latency
+
     table = Table("march", box=None, header_style="bold", pad_edge=False)
-    for heading in ("latency us", "FPS", "DDR bytes", "loaded", "stored", "subgraphs", "CPU nodes"):
-        table.add_column(heading, justify="right")
+    for heading in ("latency us", "FPS", "DDR bytes", "loaded", "stored", "subgraphs", "CPU nodes", "CPU us"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, result in results.items():
         found = result.performance
-        figures = (found.ddr_bytes, found.loaded_bytes, found.stored_bytes, len(found.subgraphs), len(found.cpu_nodes))
-        table.add_row(name, f"{found.latency_us:.1f}", f"{found.fps:.1f}", *map(str, figures))
+        accuracy = load_latency(found.march).accuracy
+        latency = f"{found.latency_us:.1f} ±{100 * accuracy.latency:.0f}%"
+        traffic = (f"{found.ddr_bytes} ±{100 * accuracy.ddr:.0f}%", str(found.loaded_bytes), str(found.stored_bytes))
+        counts = (str(len(found.subgraphs)), str(len(found.cpu_nodes)), f"~{found.cpu_us:.0f}")
+        table.add_row(name, latency, f"{found.fps:.1f}", *traffic, *counts)
     console = Console()
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
     console.print(table)
     for name, result in results.items():
         for node, kind in result.performance.cpu_nodes:
-            console.print(f"{name}: {node} ({kind}) runs on the CPU and is not in the latency", highlight=False)
+            console.print(
+                f"{name}: {node} ({kind}) runs on the CPU and is not in the latency", highlight=False, soft_wrap=True
+            )
         for refusal in result.refusals:
-            console.print(f"{name}: {refusal.node}: {refusal.request} not honoured: {refusal.reason}", highlight=False)
+            console.print(
+                f"{name}: {refusal.node}: {refusal.request} not honoured: {refusal.reason}",
+                highlight=False,
+                soft_wrap=True,
+            )

@@ -60,7 +60,14 @@ class TestPerf:
             summary["loaded bytes per frame"], rel=0.01
         )
         page = (result / "feature.html").read_text()
-        for text in ("Model Performance Summary", "Details", "BIN Model Structure", "feature_subgraph_0.html"):
+        for text in (
+            "Model Performance Summary",
+            "± ",
+            "Details",
+            "On the CPU",
+            "BIN Model Structure",
+            "feature_subgraph_0.html",
+        ):
             assert text in page
         assert "Layer Details" in (result / "feature_subgraph_0.html").read_text()
         assert (result / "feature.png").read_bytes().startswith(b"\x89PNG")
@@ -127,6 +134,20 @@ class TestModifier:
         scaled = dequantized(cut, found)
         for first, second in zip(expected.values(), scaled.values(), strict=True):
             np.testing.assert_array_equal(first, second)
+
+    def test_removes_a_chain_at_an_output(self, folder: Path) -> None:
+        """Each node stands at the output once the one behind it is gone."""
+        dense = load_model(GOLDEN / "b2_gemm.quant.onnx")
+        compile_model(dense, "bernoulli2", None, "dense").save("dense.bin")
+        reshape, dequantize = list(dense.graph)[:-3:-1]
+        run(hb_model_modifier.app, "--model_file", "dense.bin", "-r", str(reshape.name), "-r", str(dequantize.name))
+        modified = load(folder / "dense_modified.bin")
+        assert [node.type for node in modified.removed] == ["Reshape", "Dequantize"]
+        assert [str(value.name) for value in modified.model.graph.outputs] == [str(dequantize.inputs[0].name)]
+
+    def test_one_file_is_given(self, folder: Path) -> None:
+        for arguments in ([], ["feature.bin", "--model_file", "image.bin"]):
+            assert "give one .bin file" in run(hb_model_modifier.app, *arguments, code=2)
 
     def test_a_node_inside_is_skipped(self, folder: Path) -> None:
         inside = next(str(n.name) for n in load(folder / "feature.bin").model.graph if n.op_type == "HzSQuantizedConv")
@@ -200,7 +221,11 @@ class TestExec:
         assert "Frame count   is: 7" in shown
         first, second = (folder / "out" / "profiler.log").read_text().split("***")
         assert json.loads(first)["running_condition"]["frame_count"] == 7
-        assert "BPU_image_subgraph_0" in json.loads(second)["model_latency"]
+        details = json.loads(second)
+        assert "BPU_image_subgraph_0" in details["model_latency"]
+        cpu = [entry["avg_time"] for name, entry in details["model_latency"].items() if not name.startswith("BPU_")]
+        assert details["chip_latency"]["CPU_inference_time_cost"]["avg_time"] == pytest.approx(sum(cpu))
+        assert set(details["task_latency"]) == {"TaskPendingTime", "TaskRunningTime"}
         assert (folder / "out" / "profiler.csv").read_text().startswith("name,avg_time_ms")
 
     def test_model_info(self, folder: Path) -> None:
