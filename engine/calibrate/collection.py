@@ -1,16 +1,16 @@
 """One streaming pass over the calibration data collects what every calibration method needs.
 
 The optimised float graph runs in ONNX Runtime, a few samples at a time, and observers take in every wanted tensor as
-soon as it is there. What must know a range first makes further runs: histograms over the first 8
-samples, or over all where they must not depend on the order; equalised channels a second pass over the tensors
-concerned. Memory is bounded by :data:`BUFFER_LIMIT` plus the observers', which hold at most half a sample's
-activations, twice.
+soon as it is there. What must know a range first makes further runs: histograms over the first 8 samples, or over all
+where they must not depend on the order; equalised channels take a second look at the tensors concerned, which are kept
+for it if they are small. Memory is bounded by :data:`BUFFER_LIMIT`, :data:`KEPT_LIMIT` and the observers', which hold
+at most half a sample's activations, twice.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from threading import Lock
 from typing import Any
@@ -38,6 +38,9 @@ GROUP = 8
 
 BUFFER_LIMIT = 256 << 20
 """Bytes of activations held at a time; tensors beyond it take another pass over the data."""
+
+KEPT_LIMIT = 64 << 20
+"""Bytes of values that may be kept for a second look at them; if they need more, the data are run again."""
 
 
 class HistogramRule(StrEnum):
@@ -125,15 +128,16 @@ def collect(
     if not len(data):
         raise CalibrationDataError("there are no calibration samples; at least one is needed")
     shapes = {name: _shape(optimized, name) for name in names}
+    chosen = chosen_tensors(optimized, names, options)
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
     for chunk in _chunks(shapes, options.batch):
-        for name, observer in _observe(_Stream(optimized, data, options, chunk)).items():
+        again = [name for name in chosen if name in chunk]
+        stream = _Stream(optimized, data, options, chunk, again)
+        for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
             peaks[name], pooled[name] = observer.channel_max, observer.distribution()
-    for chunk in _chunks({name: shapes[name] for name in chosen_tensors(optimized, names, options)}, options.batch):
-        scales = {name: channel_scales(peaks[name]) for name in chunk}
-        for name, observer in _observe(_Stream(optimized, data, options, chunk), scales).items():
+        for name, observer in _observe(stream, {name: channel_scales(peaks[name]) for name in again}).items():
             equalized[name] = observer.distribution()
     return Statistics(
         {name: TensorStatistics(peaks[name], pooled[name], equalized.get(name)) for name in names},
@@ -162,32 +166,37 @@ def _chunks(shapes: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape
         yield chunk
 
 
-def _observe(
-    stream: _Stream, scales: Mapping[str, NDArray[np.float32]] | None = None
-) -> dict[str, DistributionObserver]:
-    """Observers that saw all samples; ``scales``: what every channel is multiplied by, where it is."""
-    scales = scales or {}
-    ranges = _ranges(stream, scales)
-    options, samples = stream.options, len(stream.data)
+def _observe(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, DistributionObserver]:
+    """Observers that saw all samples of some tensors.
+
+    Args:
+        stream: of these tensors and others.
+        scales: what every channel is multiplied by, or None, by name of the tensor.
+    """
+    if not scales:
+        return {}
+    ranges, options, samples = _ranges(stream, scales), stream.options, len(stream.data)
     observers = {}
-    for name, shape in stream.shapes.items():
-        histogram = GrowingHistogram(ranges[name]) if name in ranges else None
+    for name, factors in scales.items():
+        shape, histogram = stream.shapes[name], GrowingHistogram(ranges[name]) if name in ranges else None
         observers[name] = DistributionObserver(
-            _channels(shape), math.prod(shape), samples, options.percentiles, histogram, scales.get(name)
+            _channels(shape), math.prod(shape), samples, options.percentiles, histogram, factors
         )
     stream.show(observers, samples)
     return observers
 
 
-def _ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
+def _ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, float]:
     """The first range of every histogram, if there are any: the maximum over the first 8 samples or over all."""
     rule = stream.options.histogram
     if rule is HistogramRule.NONE:
         return {}
-    samples = GROUP if rule is HistogramRule.REFERENCE else len(stream.data)
+    samples = min(GROUP, len(stream.data)) if rule is HistogramRule.REFERENCE else len(stream.data)
     observers = {
-        name: DistributionObserver(_channels(shape), math.prod(shape), samples, scales=scales.get(name))
-        for name, shape in stream.shapes.items()
+        name: DistributionObserver(
+            _channels(stream.shapes[name]), math.prod(stream.shapes[name]), samples, scales=factors
+        )
+        for name, factors in scales.items()
     }
     stream.show(observers, samples)
     return {name: observer.distribution().maximum for name, observer in observers.items()}
@@ -205,10 +214,16 @@ class _Stream:
         data: what its inputs are fed with.
         options: how to run.
         shapes: of the tensors, by name, for one sample.
+        again: tensors that are asked for a second time; kept until then if they fit into :data:`KEPT_LIMIT`.
     """
 
     def __init__(
-        self, model: ir.Model, data: CalibrationData, options: StatisticsOptions, shapes: Mapping[str, Shape]
+        self,
+        model: ir.Model,
+        data: CalibrationData,
+        options: StatisticsOptions,
+        shapes: Mapping[str, Shape],
+        again: Collection[str],
     ) -> None:
         self.data, self.options, self.shapes = data, options, shapes
         inputs = {str(value.name) for value in model.graph.inputs}
@@ -219,23 +234,39 @@ class _Stream:
             self._session = FloatSession(
                 model, computed, threads=options.threads, kernels=options.kernels, max_batch=options.batch
             )
+        size = len(data) * sum(4 * math.prod(shapes[name]) for name in again)
+        self._keeping = frozenset(again) if size <= KEPT_LIMIT else frozenset()
+        self._kept: list[list[tuple[str, NDArray[np.float32]]]] = []
 
     def show(self, observers: Mapping[str, DistributionObserver], samples: int) -> None:
-        """Show every observer the values of its tensor for the first ``samples`` samples."""
-        locks = {name: Lock() for name in observers}
-
-        def see(name: str, array: NDArray[np.float32]) -> None:
-            with locks[name]:
-                observers[name].update(as_channels(array))
-
-        for start in range(0, min(samples, len(self.data)), GROUP):
-            feed = self.data.read(start, min(start + GROUP, samples, len(self.data)))
-            for name in self._fed:
-                see(name, np.ascontiguousarray(feed[name], np.float32))
-            if self._session is not None:
-                self._session.visit(feed, see)
+        """Show every observer the values of its tensor for the first ``samples`` samples: one group, or all."""
+        for index, start in enumerate(range(0, samples, GROUP)):
+            if observers.keys() <= self._keeping and index < len(self._kept):
+                for name, array in self._kept[index]:
+                    observers[name].update(as_channels(array))
+            else:
+                self._show_group(observers, start, min(start + GROUP, samples))
             for observer in observers.values():
                 observer.end_group()
+
+    def _show_group(self, observers: Mapping[str, DistributionObserver], start: int, stop: int) -> None:
+        locks = {name: Lock() for name in observers}
+        kept: list[tuple[str, NDArray[np.float32]]] = []
+
+        def see(name: str, array: NDArray[np.float32]) -> None:
+            if name in self._keeping:
+                kept.append((name, array.copy()))
+            if name in observers:
+                with locks[name]:
+                    observers[name].update(as_channels(array))
+
+        feed = self.data.read(start, stop)
+        for name in self._fed:
+            see(name, np.ascontiguousarray(feed[name], np.float32))
+        if self._session is not None:
+            self._session.visit(feed, see)
+        if start == len(self._kept) * GROUP:
+            self._kept.append(kept)
 
 
 def _shape(model: ir.Model, name: str) -> tuple[int, ...]:

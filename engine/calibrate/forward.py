@@ -120,9 +120,11 @@ def _fold_input_scales(graph: ir.Graph, node: ir.Node, opset: int) -> None:
     """
     if node.op_type != "Conv" or attribute(node, "group", 1) != 1:
         return
-    source = node.inputs[1]
-    activation, calibration = calibration_of(node.inputs[0]), calibration_of(source)
-    if source is None or activation is None or calibration is None or "OFF" in (activation.switch, calibration.switch):
+    data, source = node.inputs[:2]
+    activation, calibration = calibration_of(data), calibration_of(source)
+    if data is None or source is None or activation is None or calibration is None:
+        return
+    if "OFF" in (activation.switch, calibration.switch):
         return
     weight = constant_of(before_calibration(source))
     if weight is None or not activation.scales.size or np.ptp(activation.scales) == 0:
@@ -134,8 +136,8 @@ def _fold_input_scales(graph: ir.Graph, node: ir.Node, opset: int) -> None:
     expansion = Expansion(node)
     quantized = fake_quantize(folded, replace(calibration, thresholds=largest, scales=scales))
     node.replace_input_with(1, _constant(expansion, quantized))
-    data = before_calibration(node.inputs[0])
-    node.replace_input_with(0, _quantize_in_steps(expansion, data, activation, opset, step))
+    integers = _quantize_in_steps(expansion, before_calibration(data), activation, opset, step)
+    node.replace_input_with(0, integers)
     graph.insert_before(node, expansion.nodes)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import onnxruntime
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect, run_calibration
+from engine.calibrate.forward import Kernels
 from engine.place import place
 from engine.terms import CalibrationType
 from tests.parity.calibration_table import PERCENTILES
@@ -54,7 +55,7 @@ def main(reference: Path, model: Path, rounds: int) -> None:
         return lambda: run_calibration(optimized, placed, data, options)
 
     def all_statistics() -> None:
-        collect(optimized, calibration_tensors(placed), data, StatisticsOptions.covering(SWEEP))
+        collect(optimized, calibration_tensors(placed), data, StatisticsOptions.covering(SWEEP, kernels=Kernels.PLAIN))
 
     work: dict[str, Callable[[], object]] = {"float pass": float_pass}
     for options in SINGLE:
