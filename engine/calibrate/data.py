@@ -217,7 +217,7 @@ def open_folders(
     model: ir.Model,
     inputs: Sequence[InputSpec],
     folders: Sequence[str | os.PathLike[str]],
-    data_types: Sequence[str] = (),
+    data_types: Sequence[str | None] = (),
     preprocess_on: bool = False,
 ) -> FolderData:
     """Calibration data in folders, one per input.
@@ -229,7 +229,7 @@ def open_folders(
         model: source or original_float model: it has the shapes.
         inputs: what each input is, in the order of ``folders``.
         folders: one per input.
-        data_types: ``float32`` or ``uint8`` per input, or nothing.
+        data_types: ``float32``, ``uint8`` or ``None`` (not said) per input, or nothing.
         preprocess_on: the folders hold images in files (JPEG, PNG, BMP, ...), which are resized to the input.
 
     Raises:
@@ -254,7 +254,7 @@ def open_folders(
         if preprocess_on and not spec.is_image:
             raise CalibrationDataError(f"input {spec.name!r} is a feature map: preprocess_on needs image inputs")
         path = Path(folder)
-        raw_type = data_types[index] if data_types else default_raw_type(spec, path)
+        raw_type = (data_types[index] if data_types else None) or default_raw_type(spec, path)
         if raw_type not in RAW_TYPES:
             raise CalibrationDataError(f"cal_data_type {raw_type!r}: allowed are {sorted(RAW_TYPES)}")
         shape, kind = shapes[spec.name], types[spec.name]

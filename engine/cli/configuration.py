@@ -176,7 +176,9 @@ def _values(annotation: Any, metadata: list[Any]) -> str:
         kind = "dimensions joined by x" if number is int else "numbers separated by spaces, or `None`"
         return f"{kind}, {_SEPARATED}"
     if origin is tuple:
-        return ", ".join(filter(None, [_values(get_args(annotation)[0], []), _SEPARATED]))
+        item = get_args(annotation)[0]
+        absent = "or `None`" if type(None) in get_args(item) else ""
+        return ", ".join(filter(None, [_values(item, []), absent, _SEPARATED]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return f"mapping of name to {_values(get_args(annotation)[1], []) or 'value'}"
     if isinstance(annotation, type) and issubclass(annotation, Enum):

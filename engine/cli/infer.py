@@ -76,9 +76,8 @@ def _read(session: Session, config: Config, request: InferRequest) -> dict[str, 
     calibration = config.calibration_parameters
     specs = config.input_specs(names)
     raw_types = {
-        spec.name: calibration.cal_data_type[index]
-        if calibration.cal_data_type
-        else default_raw_type(spec, calibration.cal_data_dir[index] if calibration.cal_data_dir else Path())
+        spec.name: (calibration.cal_data_type[index] if calibration.cal_data_type else None)
+        or default_raw_type(spec, calibration.cal_data_dir[index] if calibration.cal_data_dir else Path())
         for index, spec in enumerate(specs)
     }
     by_name = {spec.name: spec for spec in specs}

@@ -8,7 +8,7 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
-from engine.config.values import Group, Names, NumbersPerInput, ShapePerInput, hint, split, split_optional
+from engine.config.values import Count, Group, Names, NumbersPerInput, ShapePerInput, hint, split, split_optional
 from engine.errors import ConfigError
 from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout, NormType, SpaceAndRange
 
@@ -83,10 +83,10 @@ class InputParameters(Group):
     input_layout_train: Annotated[tuple[Layout, ...], BeforeValidator(split), Field(min_length=1)]
     input_type_rt: Annotated[tuple[InputType, ...], BeforeValidator(split), Field(min_length=1)]
     input_layout_rt: Annotated[tuple[Layout | None, ...], BeforeValidator(split_optional)] = ()
-    input_space_and_range: Annotated[tuple[SpaceAndRange, ...], BeforeValidator(split)] = ()
+    input_space_and_range: Annotated[tuple[SpaceAndRange | None, ...], BeforeValidator(split_optional)] = ()
     input_shape: ShapePerInput = ()
-    input_batch: Annotated[int, Field(ge=1, le=128)] = 1
-    norm_type: Annotated[tuple[NormType, ...], BeforeValidator(split)] = ()
+    input_batch: Annotated[Count, Field(ge=1, le=128)] = 1
+    norm_type: Annotated[tuple[NormType | None, ...], BeforeValidator(split_optional)] = ()
     mean_value: NumbersPerInput = ()
     scale_value: NumbersPerInput = ()
 
@@ -123,7 +123,7 @@ class InputParameters(Group):
                     f"input_type_train {train.value!r} not supported transform to input_type_rt {runtime.value!r} for "
                     f"now. Allowed: {allowed}"
                 )
-            norm = self.norm_type[index] if self.norm_type else NormType.NONE
+            norm = _at(self.norm_type, index, None) or NormType.NONE
             if train is InputType.FEATUREMAP and norm is not NormType.NONE:
                 raise ValueError(
                     f"a featuremap is fed as it is: its norm_type must be no_preprocess, not {norm.value!r}"
@@ -150,12 +150,12 @@ class InputParameters(Group):
         return tuple(self._spec(index, name) for index, name in enumerate(self.input_name or names))
 
     def _spec(self, index: int, name: str) -> InputSpec:
-        norm = _at(self.norm_type, index, NormType.NONE)
+        norm = _at(self.norm_type, index, None) or NormType.NONE
         mean, scale = _at(self.mean_value, index, ()), _at(self.scale_value, index, ())
         for unused, key in ((mean and not norm.has_mean, "mean_value"), (scale and not norm.has_scale, "scale_value")):
             if unused:
                 logger.warning("input %r: %s has no effect, norm_type is %s", name, key, norm.value)
-        space = _at(self.input_space_and_range, index, SpaceAndRange.REGULAR)
+        space = _at(self.input_space_and_range, index, None) or SpaceAndRange.REGULAR
         runtime = self.input_type_rt[index]
         if space is not SpaceAndRange.REGULAR and runtime is not InputType.NV12:
             logger.warning("input %r: input_space_and_range has no effect, input_type_rt is %s", name, runtime.value)

@@ -12,11 +12,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from engine.config.inputs import InputParameters, InputSpec
 from engine.config.values import (
+    Count,
     CustomOpMethod,
     DebugMode,
     File,
     Files,
     Flag,
+    Fraction,
     Group,
     Names,
     RawType,
@@ -24,6 +26,7 @@ from engine.config.values import (
     check_path,
     resolve,
     split,
+    split_optional,
 )
 from engine.errors import ConfigError
 from engine.terms import (
@@ -152,10 +155,10 @@ class CalibrationParameters(Group):
     """
 
     cal_data_dir: Files = ()
-    cal_data_type: Annotated[tuple[RawType, ...], BeforeValidator(split)] = ()
+    cal_data_type: Annotated[tuple[RawType | None, ...], BeforeValidator(split_optional)] = ()
     preprocess_on: Flag = False
     calibration_type: CalibrationType = CalibrationType.DEFAULT
-    max_percentile: float = 1.0
+    max_percentile: Fraction = 1.0
     per_channel: Flag = False
     run_on_cpu: Names = ()
     run_on_bpu: Names = ()
@@ -192,11 +195,11 @@ class CompilerParameters(Group):
 
     compile_mode: CompileMode = CompileMode.LATENCY
     debug: Flag = False
-    core_num: Annotated[int, Field(ge=1, le=2)] = 1
+    core_num: Annotated[Count, Field(ge=1, le=2)] = 1
     optimize_level: OptimizeLevel = OptimizeLevel.O0
     input_source: Mapping[str, InputSource] = Field(default_factory=dict)
-    max_time_per_fc: Annotated[int, Field(ge=0, le=4294967295)] = 0
-    jobs: Annotated[int, Field(ge=1)] | None = None
+    max_time_per_fc: Annotated[Count, Field(ge=0, le=4294967295)] = 0
+    jobs: Annotated[Count, Field(ge=1)] | None = None
 
     @field_validator("max_time_per_fc")
     @classmethod

@@ -43,12 +43,15 @@ def _parse_numbers(value: Any) -> Any:
 
 
 def _parse_floats(text: str) -> tuple[float, ...]:
-    if text == "None":
+    if _unquoted(text) == "None":
         return ()
     try:
-        return tuple(float(item) for item in text.replace(",", " ").split())
+        values = tuple(float(item) for item in text.replace(",", " ").split())
     except ValueError:
         raise ValueError(f"{text!r} is neither None nor numbers separated by spaces") from None
+    if not all(abs(value) <= LARGEST_FLOAT for value in values):
+        raise ValueError(f"{text!r} holds a value that is no finite float32 number")
+    return values
 
 
 def _blank_to_none(value: Any) -> Any:
@@ -65,9 +68,23 @@ def _exact_bool(value: Any) -> Any:
 
 
 def split_optional(value: Any) -> Any:
-    """As :func:`split`; ``None`` written as text is no value."""
-    return tuple(None if part == "None" else part for part in split(value))
+    """As :func:`split`; ``None`` written as text, quoted or not, is no value."""
+    return tuple(None if _unquoted(part) == "None" else part for part in split(value))
 
+
+def _unquoted(text: str) -> str:
+    """The documents write ``'None'`` in quotes also inside of a list."""
+    return text.strip("\"'")
+
+
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r}: expected a number")
+    return value
+
+
+LARGEST_FLOAT = 3.4028234663852886e38
+"""Of float32."""
 
 RemovableType = Literal["Quantize", "Transpose", "Dequantize", "Cast", "Reshape", "Softmax"]
 DebugMode = Literal["dump_calibration_data"]
@@ -76,6 +93,8 @@ CustomOpMethod = Literal["register"]
 
 Names = Annotated[tuple[str, ...], BeforeValidator(split)]
 Flag = Annotated[bool, BeforeValidator(_exact_bool)]
+Count = Annotated[int, BeforeValidator(_no_flag)]
+Fraction = Annotated[float, BeforeValidator(_no_flag)]
 Text = Annotated[str | None, BeforeValidator(_blank_to_none)]
 NumbersPerInput = Annotated[tuple[tuple[float, ...], ...], BeforeValidator(_parse_numbers)]
 ShapePerInput = Annotated[tuple[tuple[int, ...], ...], BeforeValidator(_parse_shapes)]

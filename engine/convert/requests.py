@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 from pydantic import BaseModel, ValidationError
@@ -17,16 +20,6 @@ from engine.errors import ConfigError
 from engine.place import NodeTypes, PlacementOptions, place
 
 logger = logging.getLogger("engine.convert")
-
-CALIBRATION_SWITCHES = (
-    "asymmetric",
-    "bias_correction",
-    "order_independent_kl",
-    "mse_thresholds",
-    "nodewise_methods",
-    "adaptive_rounding",
-)
-"""Options of ``optimization`` that are fields of :class:`CalibrationOptions`."""
 
 
 def node_requests(node_info: Mapping[str, NodeInfo]) -> dict[str, NodeTypes]:
@@ -45,20 +38,21 @@ def node_requests(node_info: Mapping[str, NodeInfo]) -> dict[str, NodeTypes]:
 def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     """What ``config`` asks of the placement; options by operator type become requests for all nodes of that type.
 
+    ``node_info`` wins over ``set_node_data_type``, that over ``optimization``, each for the types that it gives.
+
     Raises:
         ConfigError: both output types are asked for.
     """
     requests = node_requests(config.model_parameters.node_info)
     for name, kind in config.model_parameters.set_node_data_type.items():
-        requests.setdefault(name, NodeTypes(output_type=kind.value))
+        _add_request(requests, name, output_type=kind.value)
     options = config.calibration_parameters.optimization
-    for option in options:
-        for node in optimized.graph:
-            side = option.removeprefix(f"set_{node.op_type}_")
-            if side == "input_int16":
-                requests.setdefault(str(node.name), NodeTypes(input_type="int16"))
-            elif side == "output_int16":
-                requests.setdefault(str(node.name), NodeTypes(output_type="int16"))
+    for option, op_type, side in ((option, *match.groups()) for option in options if (match := _BY_TYPE.match(option))):
+        names = [str(node.name) for node in optimized.graph if node.op_type == op_type]
+        for name in names:
+            _add_request(requests, name, **{f"{side}_type": "int16"})
+        if not names:
+            logger.warning("optimization %s has no effect: the optimised model has no %s", option, op_type)
     output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
     if len(output_types) > 1:
         raise ConfigError("calibration_parameters.optimization: set_model_output_int8 and _int16 exclude each other")
@@ -68,6 +62,16 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
         run_on_bpu=frozenset(config.calibration_parameters.run_on_bpu) | _run_fast(config, optimized),
         output_type=output_types[0] if output_types else None,
     )
+
+
+_BY_TYPE = re.compile(r"set_(?!model_output)(\w+)_(input|output)_int16$")
+
+
+def _add_request(requests: dict[str, NodeTypes], name: str, **types: str) -> None:
+    """Ask for ``types`` of node ``name`` where nothing else is asked for."""
+    known = requests.get(name, NodeTypes())
+    missing: dict[str, Any] = {key: kind for key, kind in types.items() if getattr(known, key) is None}
+    requests[name] = replace(known, **missing)
 
 
 def _run_fast(config: Config, optimized: ir.Model) -> frozenset[str]:
@@ -92,7 +96,7 @@ def calibration_options(config: Config) -> CalibrationOptions:
             calibration_type=given.calibration_type,
             max_percentile=given.max_percentile,
             per_channel=given.per_channel,
-            **{name: name in given.optimization for name in CALIBRATION_SWITCHES},
+            **{name: True for name in given.optimization if name in CalibrationOptions.model_fields},
         )
     except ValidationError as error:
         reasons = "; ".join(str(detail["msg"]) for detail in error.errors())

@@ -95,6 +95,20 @@ def test_several_inputs() -> None:
     assert (second.name, second.scale, second.shape, second.is_image) == ("b", (), (1, 8), False)
 
 
+def test_none_stands_for_nothing_in_every_list() -> None:
+    content = changed(calibration__cal_data_dir="a;b", calibration__cal_data_type="uint8; None")
+    content["input_parameters"] = TWO_INPUTS | {
+        "norm_type": "data_scale; 'None'",
+        "mean_value": "'None'; 'None'",
+        "input_space_and_range": "None; None",
+    }
+    config = parse_config(content)
+    first, second = config.input_specs(["a", "b"])
+    assert (first.mean, second.norm_type, second.scale) == ((), NormType.NONE, ())
+    assert (first.space_and_range, second.space_and_range) == (SpaceAndRange.REGULAR,) * 2
+    assert config.calibration_parameters.cal_data_type == ("uint8", None)
+
+
 def test_node_info() -> None:
     info = parse_config(
         changed(
@@ -142,6 +156,10 @@ def test_names_are_split() -> None:
         ({"input__input_shape": "1x3xAx32"}, "'1x3xAx32' is no shape"),
         ({"input__input_shape": "0x3x32x32"}, "'0x3x32x32' is no shape"),
         ({"input__mean_value": "1 two"}, "'1 two' is neither None nor numbers"),
+        ({"input__mean_value": "nan"}, "'nan' holds a value that is no finite float32 number"),
+        ({"input__scale_value": "1e39"}, "'1e39' holds a value that is no finite float32 number"),
+        ({"input__input_batch": True}, "input_parameters.input_batch: True: expected a number"),
+        ({"calibration__max_percentile": True}, "True: expected a number"),
         ({"input__scale_value": ...}, "norm_type 'data_mean_and_scale' needs scale_value"),
         (
             {"input__norm_type": "data_mean; data_mean"},

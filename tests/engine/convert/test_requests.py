@@ -1,0 +1,72 @@
+"""What a configuration asks of the stages, from several parameters that overlap."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from engine.config import Config, parse_config
+from engine.convert.requests import calibration_options, placement_options
+from engine.place import NodeTypes
+from tests.engine.optimize.equivalence import build
+
+
+def network() -> ir.Model:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "first"),
+        helper.make_node("Conv", ["c", "v"], ["y"], "second"),
+    ]
+    weights = {name: np.ones((4, 4, 1, 1), np.float32) for name in "wv"}
+    return build(nodes, {"x": (1, 4, 5, 5)}, ["y"], weights)
+
+
+def config(optimization: str = "", **model: Any) -> Config:
+    return parse_config(
+        {
+            "model_parameters": {
+                "onnx_model": "m.onnx",
+                "march": "bayes-e",
+                "output_model_file_prefix": "m",
+                **model,
+            },
+            "input_parameters": {
+                "input_type_train": "featuremap",
+                "input_layout_train": "NCHW",
+                "input_type_rt": "featuremap",
+            },
+            "calibration_parameters": {"calibration_type": "skip", "optimization": optimization},
+        }
+    )
+
+
+def test_inputs_and_outputs_of_a_type_are_both_asked_for() -> None:
+    found = placement_options(config("set_Conv_input_int16; set_Conv_output_int16"), network()).node_info
+    assert found == dict.fromkeys(("first", "second"), NodeTypes(input_type="int16", output_type="int16"))
+
+
+def test_requests_for_one_node_are_joined_and_node_info_wins() -> None:
+    given = config(
+        "set_Conv_input_int16",
+        node_info={"first": {"ON": "BPU", "InputType": "int8"}},
+        set_node_data_type={"first": "int16"},
+    )
+    found = placement_options(given, network()).node_info
+    assert found["first"] == NodeTypes(on="BPU", input_type="int8", output_type="int16")
+    assert found["second"] == NodeTypes(input_type="int16")
+
+
+def test_a_type_that_the_model_has_not_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        options = placement_options(config("set_MatMul_input_int16"), network())
+    assert options.node_info == {}
+    assert "optimization set_MatMul_input_int16 has no effect: the optimised model has no MatMul" in caplog.text
+
+
+def test_options_of_the_calibration_are_passed_on() -> None:
+    options = calibration_options(config("asymmetric; set_model_output_int8"))
+    assert (options.asymmetric, options.bias_correction) == (True, False)
