@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from engine.compile import CompiledModel, compile_model
 from engine.compile.tiles import Rows, Run, runs_of, tiled_model, tiles_of, window_of
 from engine.ir import load_model
+from engine.march import load as load_march
 from engine.march.latency import load_latency
+from engine.place import NodeTypes, PlacementOptions
+from engine.place.options import INT16
 from engine.simulate import Session
 from engine.terms import Device
 from tests.properties.stages import MARCHES, Stages, evidence
@@ -53,10 +56,21 @@ def assert_same_bits(model: ir.Model, other: ir.Model, feed: dict[str, NDArray])
         np.testing.assert_array_equal(actual[name], values, err_msg=name, strict=True)
 
 
+def int16_requests(model: onnx.ModelProto, march: str, chosen: int) -> PlacementOptions:
+    """Requests for int16 by nodes whose bit of ``chosen`` is set, on a march that has int16."""
+    wide = NodeTypes(input_type=INT16, output_type=INT16)
+    nodes = model.graph.node if load_march(march).int16 else []
+    return PlacementOptions(node_info={node.name: wide for i, node in enumerate(nodes) if chosen >> i & 1})
+
+
 @pytest.mark.parametrize("march", MARCHES)
-@given(case=graph_cases(), tile_bytes=st.sampled_from((SMALLEST, 256, 1024, 4096)))
-def test_tiles_give_the_bits_of_the_quantized_model(march: str, case: GraphCase, tile_bytes: int) -> None:
-    stages = Stages(case.model, case.calibration, march)
+@given(
+    case=graph_cases(),
+    tile_bytes=st.sampled_from((SMALLEST, 256, 1024, 4096)),
+    chosen=st.just(0) | st.integers(0, 2**24 - 1),
+)
+def test_tiles_give_the_bits_of_the_quantized_model(march: str, case: GraphCase, tile_bytes: int, chosen: int) -> None:
+    stages = Stages(case.model, case.calibration, march, placement=int16_requests(case.model, march, chosen))
     with evidence("tiles", stages, case.blocks, "bin", samples=case.samples):
         assert_same_bits(stages.quantized, tiled(stages.compiled, tile_bytes), {"x": case.samples})
 
