@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
-import time
 from dataclasses import asdict
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.fuzz.campaign import HANG_SECONDS, Figures, run
 
 SILENT_SECONDS = 6 * HANG_SECONDS
-"""A reader that hangs outside of Python is not interrupted from within: how long it may keep one file."""
+"""A reader that hangs outside of Python is not interrupted from within: how much CPU time it may spend on one file."""
 
 
 def main() -> int:
@@ -54,14 +54,27 @@ def main() -> int:
 
 
 def _wait(child: BaseProcess, current: Path) -> bool:
-    """Wait for the end of ``child``; whether it had to be ended because it kept one file too long."""
+    """Wait for the end of ``child``; whether it had to be ended because it spent too much on one file."""
+    begun, spent = 0, 0.0
     while child.is_alive():
         child.join(1)
-        if current.exists() and time.time() - current.stat().st_mtime > SILENT_SECONDS:
+        changed = current.stat().st_mtime_ns if current.exists() else 0
+        if changed != begun:
+            begun, spent = changed, _cpu_seconds(child)
+        elif _cpu_seconds(child) - spent > SILENT_SECONDS:
             child.kill()
             child.join()
             return True
     return False
+
+
+def _cpu_seconds(child: BaseProcess) -> float:
+    """CPU time that ``child`` has used; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime and stime, proc(5)
 
 
 if __name__ == "__main__":
