@@ -65,6 +65,10 @@ def check(model: onnx.ModelProto, samples: int = 3) -> None:
     session = FloatSession(ir.from_proto(model), kernels=Kernels.PLAIN)
     assert isinstance(session._session, ChainedRunner)
     actual = session.run({"x": feed})
+    seen: dict[str, list[bytes]] = {name: [] for name in actual}
+    session.visit({"x": feed}, lambda name, array: seen[name].append(array.tobytes()))
+    for name, array in actual.items():
+        assert sorted(seen[name]) == sorted(row.tobytes() for row in array)
     for index, expected in enumerate(runtime(model, feed)):
         for name, array in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(actual[name][index : index + 1], array)

@@ -241,3 +241,13 @@ def test_pairs_of_quantize_linear_stay_float_kernels() -> None:
     x = samples(3)
     steps, linear = FloatSession(to_standard(model)), FloatSession(model)
     np.testing.assert_array_equal(linear.run({"x": x})["y"], steps.run({"x": x})["y"])
+
+
+@given(count=st.integers(1, 9), batch=st.integers(1, 8))
+def test_visitors_see_every_sample_once(count: int, batch: int) -> None:
+    model, x = residual(), samples(count)
+    session = FloatSession(model, ["c0", "g"], max_batch=batch)
+    seen: dict[str, list[bytes]] = {"c0": [], "g": []}
+    session.visit({"x": x}, lambda name, array: seen[name].extend(row.tobytes() for row in array))
+    for name, array in session.run({"x": x}).items():
+        assert sorted(seen[name]) == sorted(row.tobytes() for row in array)

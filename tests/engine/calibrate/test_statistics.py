@@ -82,6 +82,17 @@ def test_tensors_beyond_the_buffer_limit_take_further_passes(monkeypatch: pytest
     assert collect(residual(), TENSORS, {"x": x}, options).digest() == whole.digest()
 
 
+@pytest.mark.parametrize("rule", [HistogramRule.REFERENCE, HistogramRule.ORDER_INDEPENDENT])
+@pytest.mark.parametrize("count", [3, 8, 19])
+def test_values_too_many_to_keep_are_computed_again(
+    monkeypatch: pytest.MonkeyPatch, rule: HistogramRule, count: int
+) -> None:
+    options, x = StatisticsOptions.covering(EVERYTHING, rule), samples(count)
+    kept = collect(residual(), TENSORS, {"x": x}, options)
+    monkeypatch.setattr("engine.calibrate.collection.KEPT_LIMIT", 0)
+    assert collect(residual(), TENSORS, {"x": x}, options).digest() == kept.digest()
+
+
 def test_saved_statistics_are_the_same(tmp_path: Path) -> None:
     options = StatisticsOptions.covering(EVERYTHING)
     statistics = collect(residual(), TENSORS, {"x": samples(9)}, options)
