@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from engine.calibrate.bits import BLOCK, LANES, Bits, Values
 from engine.calibrate.distribution import FLOAT32_MAX, Distribution, Histogram, order_index
 
+Arrays = dict[str, NDArray[Any]]
+
 BINS = 1024
 """Bins of a histogram to begin with, and of one whose range is known."""
 MAX_BINS = 16384
@@ -82,6 +84,23 @@ class DistributionObserver:
             histogram=None if self._histogram is None else self._histogram.result(),
         )
 
+    def state(self) -> Arrays:
+        """All that was seen so far, the last group being complete: what :meth:`restore` takes."""
+        state: Arrays = {"peaks": self._peaks.copy()}
+        if self._largest is not None:
+            state["largest"] = self._largest.descending()
+        if self._histogram is not None:
+            state |= self._histogram.state()
+        return state
+
+    def restore(self, state: Arrays) -> None:
+        """Have seen what another observer of the same arguments had seen when it gave ``state``."""
+        self._peaks = state["peaks"].copy()
+        if self._largest is not None:
+            self._largest.restore(state["largest"])
+        if self._histogram is not None:
+            self._histogram.restore(state)
+
     def _order_statistics(self) -> Mapping[float, float]:
         if self._largest is None:
             return {}
@@ -115,6 +134,12 @@ class LargestValues:
         """The magnitudes kept, largest first; fewer than ``count`` if fewer were seen."""
         kept = np.sort(self._buffer[: self._used])[::-1]
         return kept[: self._count]
+
+    def restore(self, descending: Bits) -> None:
+        """Have seen what :meth:`descending` gave."""
+        self._buffer[: descending.size] = descending
+        self._used = descending.size
+        self._cutoff = np.int32(descending[-1] if descending.size == self._count else -1)
 
     def _drop_smallest(self) -> None:
         seen = self._buffer[: self._used]
@@ -168,6 +193,14 @@ class GrowingHistogram:
         """The counts, the last group being complete."""
         self.end_group()
         return Histogram(self._counts[:, :-1].sum(axis=0), self._width)
+
+    def state(self) -> Arrays:
+        """Counts and width, the last group being complete."""
+        return {"counts": self._counts.copy(), "width": np.asarray(self._width)}
+
+    def restore(self, state: Arrays) -> None:
+        """Have counted what another histogram had when it gave ``state``."""
+        self._counts, self._width = state["counts"].copy(), float(state["width"])
 
     @property
     def _end(self) -> float:

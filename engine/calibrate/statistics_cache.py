@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from engine.calibrate.collection import StatisticsOptions, collect
 from engine.calibrate.data import CalibrationData
+from engine.calibrate.progress import Progress
 from engine.calibrate.statistics import FORMAT, Statistics
 from engine.errors import CalibrationDataError
 from engine.ir import to_bytes
@@ -32,8 +33,9 @@ def collect_once(
 ) -> Statistics:
     """:func:`collect`, or what an earlier call collected of the same content.
 
-    Files ``<key>.npz`` are written whole or not at all, so that many processes may share the folder, and a conversion
-    that was interrupted after its pass over the data goes on from there. A damaged file is collected and written anew.
+    Files ``<key>.npz`` are written whole or not at all, so that many processes may share the folder. A pass that takes
+    long notes in ``<key>.partial.npz`` how far it has come: a conversion that was cut off goes on from there. A damaged
+    file is collected and written anew.
 
     Args:
         optimized: see :func:`collect`.
@@ -57,9 +59,11 @@ def collect_once(
         else:
             logger.info("Calibration statistics: taken from %s.", path)
             return found
-    statistics = collect(optimized, tensors, data, options)
+    progress = Progress(path.with_suffix(".partial.npz"))
+    statistics = collect(optimized, tensors, data, options, progress)
     path.parent.mkdir(parents=True, exist_ok=True)
     statistics.save(path)
+    progress.discard()
     return statistics
 
 
