@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 TOP = 5
 """Classes that the classification post-process prints."""
 DUMP_FOLDER = Path()
+DEFAULT_AXIS = 4
+"""Of ``--dump_txt_axis``; tensors of a lower rank have a value on each line."""
+PADDED_DUMP = 2
+"""Of ``--dump_intermediate``: maps as the BPU computes them, padded."""
 
 app = typer.Typer(
     name="hrt_model_exec", help=__doc__, add_completion=False, rich_markup_mode=None, no_args_is_help=True
@@ -82,7 +86,13 @@ def infer(
     roi: Annotated[str | None, typer.Option("--roi")] = None,
     frame_count: Annotated[int, typer.Option("--frame_count", min=1, help="How often to run.")] = 1,
     dump_intermediate: Annotated[
-        int, typer.Option("--dump_intermediate", min=0, max=3, help="1: bin; 2, 3: bin and txt, of every node.")
+        int,
+        typer.Option(
+            "--dump_intermediate",
+            min=0,
+            max=3,
+            help="Inputs and outputs of every node. 1: bin; 2: bin and txt, maps of the BPU padded; 3: not padded.",
+        ),
     ] = 0,
     enable_dump: Annotated[Truth, typer.Option("--enable_dump", case_sensitive=False)] = Truth.FALSE,
     dump_precision: Annotated[int, typer.Option("--dump_precision", min=0, max=17)] = 9,
@@ -90,7 +100,9 @@ def infer(
         Truth, typer.Option("--hybrid_dequantize_process", case_sensitive=False, help="Dequantise integer outputs.")
     ] = Truth.FALSE,
     dump_format: Annotated[DumpFormat, typer.Option("--dump_format")] = DumpFormat.BIN,
-    dump_txt_axis: Annotated[int, typer.Option("--dump_txt_axis", min=0, help="Axis that lines run along.")] = 4,
+    dump_txt_axis: Annotated[
+        int, typer.Option("--dump_txt_axis", min=0, help="Axis that lines run along.")
+    ] = DEFAULT_AXIS,
     enable_cls_post_process: Annotated[
         Truth, typer.Option("--enable_cls_post_process", case_sensitive=False, help="Print the best classes.")
     ] = Truth.FALSE,
@@ -103,6 +115,9 @@ def infer(
 
     _refuse_roi(roi_infer, roi)
     compiled = _single(model_file, model_name)
+    deepest = max(DEFAULT_AXIS, *(len(value.shape or ()) for value in compiled.model.graph.outputs))
+    if dump_txt_axis > deepest:
+        raise ConfigError(f"--dump_txt_axis {dump_txt_axis}: the outputs of {model_file} have up to {deepest} axes")
     session = Session(compiled.executable)
     feed = read_inputs(session, input_file)
     results = session.run(feed)  # compiles the simulator's kernels, which is no part of the time
@@ -118,7 +133,8 @@ def infer(
             _dump(stem, array, (dump_format,), dump_precision, dump_txt_axis)
     if dump_intermediate:
         formats = (DumpFormat.BIN,) if dump_intermediate == 1 else (DumpFormat.BIN, DumpFormat.TXT)
-        for name, array in {**feed, **_all_values(compiled, feed)}.items():
+        values = {**feed, **_all_values(compiled, feed)}
+        for name, array in (_padded(compiled, values) if dump_intermediate == PADDED_DUMP else values).items():
             _dump(f"{file_name(name)}", array, formats, dump_precision, dump_txt_axis)
     if enable_cls_post_process:
         _print_classes(next(iter(dequantized(compiled, results).values())))
@@ -212,6 +228,23 @@ def _all_values(compiled: CompiledModel, feed: dict[str, NDArray[Any]]) -> dict[
     copy = compiled.model.clone()
     copy.graph.outputs[:] = [value for node in copy.graph for value in node.outputs]
     return Session(copy).run(feed)
+
+
+def _padded(compiled: CompiledModel, values: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """``values`` with zeros behind those that a BPU layer computes, up to the shape that the hardware computes."""
+    import numpy as np
+
+    from engine.compile.cost import aligned_shape
+    from engine.march.latency import load_latency
+
+    alignment = load_latency(compiled.march).alignment
+    layers = {layer.output: layer for schedule in compiled.schedules for layer in schedule.layers}
+    padded = {}
+    for name, array in values.items():
+        layer = layers.get(name)
+        shape = aligned_shape(array.shape, alignment) if layer and layer.output_shape == array.shape else array.shape
+        padded[name] = np.pad(array, [(0, after - size) for size, after in zip(array.shape, shape, strict=True)])
+    return padded
 
 
 def _dump(stem: str, array: NDArray[Any], formats: Sequence[DumpFormat], precision: int, axis: int) -> None:

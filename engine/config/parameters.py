@@ -188,9 +188,9 @@ class CompilerParameters(Group):
         debug: keep what the per-layer performance page needs.
         core_num: cores that one inference uses.
         optimize_level: effort of the compiler, from least to most.
-        input_source: where each input comes from, by its name.
+        input_source: where each input comes from, by its name; checked, changes no result or estimate.
         max_time_per_fc: longest function call in microseconds, 0 or 1000..4294967295; 0: unlimited.
-        jobs: processes of the compiler; ``None``: its own choice.
+        jobs: processes of the original's compiler; ours is one process, so that this changes nothing.
     """
 
     compile_mode: CompileMode = CompileMode.LATENCY

@@ -213,6 +213,14 @@ class TestExec:
         count = sum(len(node.outputs) for node in load(folder / "image.bin").model.graph)
         assert len(list(folder.glob("*.txt"))) >= count
 
+    def test_maps_are_dumped_as_the_hardware_pads_them(self, folder: Path) -> None:
+        """16 x 16 pixels of 8 channels: bayes-e computes 16 channels."""
+        sizes = {}
+        for kind in ("2", "3"):
+            run(hrt_model_exec.app, "infer", "--model_file", "feature.bin", "--dump_intermediate", kind)
+            sizes[kind] = {path.name: path.stat().st_size for path in folder.glob("*.bin")}
+        assert sizes["2"]["c0_quantized.bin"] == 2 * sizes["3"]["c0_quantized.bin"] == 16 * 16 * 16
+
     def test_perf_and_profile(self, folder: Path) -> None:
         shown = run(
             hrt_model_exec.app,
@@ -241,6 +249,7 @@ class TestExec:
             (["--input_file", "double.npy"], "values of float64, expected"),
             (["--input_file", "a.bin,b.bin"], "expected one per input"),
             (["--roi_infer", "true", "--roi", "1,2,3,4"], "no resizer"),
+            (["--dump_txt_axis", "5"], "have up to 4 axes"),
         ):
             result = CliRunner().invoke(hrt_model_exec.app, ["infer", "--model_file", "image.bin", *arguments])
             assert message in str(result.exception)
