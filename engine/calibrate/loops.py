@@ -10,6 +10,8 @@ from engine.jit import entry
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _INFINITY = np.int32(0x7F800000)
+_COUNTED = 1024
+"""Values whose bins are found at a time."""
 
 
 @entry
@@ -50,12 +52,19 @@ def keep_larger(
 
 @entry
 def count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
-    """Add ``|values|`` to the lanes of ``counts``, what is above the last bin to the last bin.
+    """Add ``|values|`` that are not NaN to the lanes of ``counts``, what is above the last bin to the last bin.
 
-    There are several lanes because equal neighbours would wait for each other.
+    There are several lanes because equal neighbours would wait for each other. Bins are found for a block of values,
+    which vector instructions do, before any is counted.
     """
-    last = counts.shape[1] - 1
-    for index in range(values.size):
-        value = abs(values[index])
-        if value >= np.float32(0):
-            counts[index & (LANES - 1), min(int(float(value) * inverse), last)] += 1
+    last, lane = float(counts.shape[1] - 1), np.uint32(counts.shape[1])
+    flat = counts.reshape(-1)
+    bins = np.empty(_COUNTED, np.uint32)
+    for start in range(0, values.size, _COUNTED):
+        block = values[start : start + _COUNTED]
+        for index in range(block.size):
+            place = float(abs(block[index])) * inverse
+            place = place if place < last else (last if place >= last else 0.0)
+            bins[index] = np.uint32(np.int32(place)) + np.uint32(index & (LANES - 1)) * lane
+        for index in range(block.size):
+            flat[bins[index]] += block[index] == block[index]
