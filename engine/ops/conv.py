@@ -131,7 +131,7 @@ class ConvRule(FloatRule):
 
     def stays_int32(self, node: ir.Node) -> bool:
         """A dilated convolution is requantised to int8 everywhere (measured on ``dilx4``: stored bytes, fused Relu)."""
-        return max(attribute(node, "dilations", (1, 1))) == 1
+        return bool(max(attribute(node, "dilations", (1, 1))) == 1)
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
         types = [node.op_type for node in chain]

@@ -30,11 +30,12 @@ def build(
     """A model with inferred shapes, as the frontend gives it; unnamed nodes are called ``<OpType>_<index>``."""
     for index, node in enumerate(nodes):
         node.name = node.name or f"{node.op_type}_{index}"
+    shapes = {name: np.shape(array) for name, array in (constants or {}).items()}
     graph = helper.make_graph(
         list(nodes),
         "network",
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes.get(name)) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
