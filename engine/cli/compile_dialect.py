@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import Config, parse_config, read_yaml
+from engine.config.values import split
 from engine.errors import ConfigError
 from engine.terms import EXTRAPOLATED, March
 
@@ -79,7 +80,7 @@ def _translate_inputs(group: dict[str, Any]) -> None:
     """``std_value`` to ``scale_value``; ``norm_type`` and the layout where they are not given."""
     if "input_layout_rt" in group:
         raise ConfigError("input_parameters.input_layout_rt: the layout of the model is kept; change it in the model")
-    count = len(str(group.get("input_type_train", "")).strip("; ").split(";"))
+    count = max(len(split(group.get("input_type_train"))), 1)
     group.setdefault("input_layout_train", ";".join(["NCHW"] * count))
     means, scales, deviations = (_entries(group, key, count) for key in ("mean_value", "scale_value", "std_value"))
     for index, (scale, deviation) in enumerate(zip(scales, deviations, strict=True)):
@@ -99,10 +100,9 @@ def _translate_inputs(group: dict[str, Any]) -> None:
 
 def _entries(group: Mapping[str, Any], key: str, count: int) -> list[str]:
     """One text per input, ``None`` where nothing is given."""
-    given = group.get(key)
-    if given is None or given == "":
+    values = [part.strip("\"'") for part in split(group.get(key))]
+    if not values:
         return [_NONE] * count
-    values = [part.strip() for part in str(given).split(";") if part.strip()]
     if len(values) != count:
         raise ConfigError(f"Wrong {key} num given, {key} num {len(values)} is not equal to input num {count}")
     return values
@@ -138,7 +138,13 @@ def _translate_quant_config(content: dict[str, dict[str, Any]], folder: Path) ->
     node_info = requests.pop("node_info", {})
     if node_info:
         model = content.setdefault("model_parameters", {})
-        model["node_info"] = {**node_info, **_section("model_parameters.node_info", model.get("node_info") or {})}
+        given_info = _section("model_parameters.node_info", model.get("node_info") or {})
+        model["node_info"] = dict(given_info)
+        for name, wanted in node_info.items():
+            own = _section(f"model_parameters.node_info.{name}", given_info.get(name) or {})
+            if own.get("InputType", wanted["InputType"]) != wanted["InputType"]:
+                raise ConfigError(f"model_parameters.node_info.{name}: {own}, but quant_config says {wanted}")
+            model["node_info"][name] = {**wanted, **own}
     for key, value in requests.items():
         if calibration.setdefault(key, value) != value:
             raise ConfigError(f"calibration_parameters.{key}: {calibration[key]!r}, but quant_config says {value!r}")

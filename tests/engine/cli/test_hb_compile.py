@@ -85,6 +85,39 @@ def test_several_inputs(folder: Path) -> None:
     assert (first.norm_type, first.scale, second.norm_type) == (NormType.SCALE, (0.5,), NormType.NONE)
 
 
+def test_lists_may_be_yaml_lists_and_none_may_be_quoted(folder: Path) -> None:
+    inputs = {
+        "input_name": ["a", "b"],
+        "input_type_train": ["rgb", "featuremap"],
+        "input_type_rt": ["nv12", "featuremap"],
+        "mean_value": ...,
+        "std_value": "2; 'None'",
+    }
+    config = compile_dialect.load(
+        written(folder, input_parameters=inputs, calibration_parameters={"cal_data_dir": "data;data"})
+    )
+    first, second = config.input_specs(["a", "b"])
+    assert (first.scale, second.scale, second.norm_type) == ((0.5,), (), NormType.NONE)
+
+
+def test_node_config_and_node_info_are_joined(folder: Path) -> None:
+    wanted = {"node_config": {"Conv_0": {"qtype": "int16"}}}
+    path = written(
+        folder,
+        model_parameters={"node_info": {"Conv_0": {"ON": "BPU"}}},
+        calibration_parameters={"quant_config": wanted},
+    )
+    info = compile_dialect.load(path).model_parameters.node_info["Conv_0"]
+    assert (info.on, info.input_type) == ("BPU", DataType.INT16)
+    path = written(
+        folder,
+        model_parameters={"node_info": {"Conv_0": {"InputType": "int8"}}},
+        calibration_parameters={"quant_config": wanted},
+    )
+    with pytest.raises(ConfigError, match=r"node_info.Conv_0: .* but quant_config says"):
+        compile_dialect.load(path)
+
+
 def test_quant_config(folder: Path) -> None:
     asked = {
         "model_config": {
