@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from engine.debug.data import Array
 from engine.debug.metrics import Metric
-from engine.debug.model import DebugModel
+from engine.debug.model import DebugModel, NodeType
 from engine.debug.sensitivity import Tally
 from engine.debug.variants import Variant, VariantRunner
 from engine.errors import ConfigError
@@ -52,6 +52,8 @@ def requested_variants(
 ) -> dict[str, Variant]:
     """The variants that ``quantize_node`` or ``non_quantize_node`` ask for, by label.
 
+    Weights and activations, each alone, are compared with both, as the original draws them (CLI.md).
+
     Raises:
         ConfigError: neither or both are given, or a name is not in the model.
     """
@@ -59,6 +61,12 @@ def requested_variants(
         raise ConfigError("give one of quantize_node and non_quantize_node")
     lists, nested = _as_lists(quantize_node if non_quantize_node is None else non_quantize_node)
     found = {}
+    if (
+        quantize_node is not None
+        and not nested
+        and all([kind] in lists for kind in (NodeType.WEIGHT, NodeType.ACTIVATION))
+    ):
+        found["weight + activation"] = model.all
     for index, names in enumerate(lists):
         variant = model.variant(names)
         text = f"partial_qmodel_{index}: {_shortened(names)}" if nested else names[0]
@@ -84,10 +92,19 @@ def accumulated_error(
 
 
 def averaged(curves: Curves) -> Curves:
-    """Every value replaced by the mean of the values up to it."""
-    counts = np.arange(1, len(curves.nodes) + 1)
-    means = (Curve(curve.label, tuple((np.cumsum(curve.values) / counts).tolist())) for curve in curves.curves)
+    """Every value replaced by the mean of the finite values up to it; it stays where there are none yet.
+
+    An ``sqnr`` is infinite where there is no error: counted, the nodes before the first error would hide all others.
+    """
+    means = (Curve(curve.label, tuple(_running_mean(np.asarray(curve.values)))) for curve in curves.curves)
     return Curves(curves.nodes, curves.metric, tuple(means))
+
+
+def _running_mean(values: Array) -> list[float]:
+    finite = np.isfinite(values)
+    counts = np.cumsum(finite)
+    sums = np.cumsum(np.where(finite, values, 0.0))
+    return np.where(counts > 0, sums / np.maximum(counts, 1), values).tolist()
 
 
 def _is_computed(model: DebugModel, node: ir.Node) -> bool:

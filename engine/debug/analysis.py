@@ -36,7 +36,8 @@ def plot_acc_error(
         calibrated_data: folder of samples, or arrays by input name.
         model_or_file: calibrated model.
         quantize_node: what to quantise: names, each alone, or nested lists, each together. ``weight`` and
-            ``activation`` stand for all calibration nodes of that kind.
+            ``activation`` stand for all calibration nodes of that kind; given both, each alone, a third curve
+            shows both together.
         non_quantize_node: what not to quantise, everything else being quantised; in the same forms.
         metric: see :class:`~engine.debug.metrics.Metric`.
         average_mode: the n-th value is the mean over the first n nodes.

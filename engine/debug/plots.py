@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from plotly.subplots import make_subplots
@@ -29,6 +31,8 @@ COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a
 RED = "#c0392b"
 CONFIG = {"displaylogo": False, "responsive": True}
 """Of the interactive figures."""
+LEGEND_COLUMN = 4.0
+"""Inches that a label of a curve takes at most."""
 SHOWN_LABELS = 60
 """Most names on an axis of a PNG: of more, evenly spread ones; the interactive figure shows all on hover."""
 
@@ -70,15 +74,18 @@ def draw_curves(curves: Curves, save_dir: str | os.PathLike[str], stem: str = "a
 
 def curves_png(curves: Curves) -> Figure:
     """See :func:`draw_curves`."""
-    figure = Figure(figsize=(max(8.0, min(20.0, 0.12 * len(curves.nodes) + 4)), 6), layout="constrained")
+    width = max(8.0, min(20.0, 0.12 * len(curves.nodes) + 4))
+    columns = max(1, int(width / LEGEND_COLUMN))
+    rows = -(-len(curves.curves) // columns)
+    figure = Figure(figsize=(width, 6 + 0.17 * rows), layout="constrained")
     axes = figure.subplots()
     for curve, colour in zip(curves.curves, _cycle(len(curves.curves)), strict=True):
-        axes.plot(curve.values, marker=".", markersize=4, linewidth=1.2, color=colour, label=curve.label)
+        axes.plot(curve.values, marker=".", markersize=4, linewidth=1.2, color=colour, label=_short(curve.label, 48))
     _name_ticks(axes, curves.nodes)
     axes.set_ylabel(curves.metric)
     axes.set_title("Accumulated error over the nodes")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside lower center", ncols=min(columns, len(curves.curves)))
     return figure
 
 
@@ -270,7 +277,10 @@ def _short(name: str, length: int = 28) -> str:
 
 
 def _cycle(count: int) -> list[str]:
-    return [COLOURS[index % len(COLOURS)] for index in range(count)]
+    """As many colours: all different, of a rainbow if there are many."""
+    if count <= len(COLOURS):
+        return list(COLOURS[:count])
+    return [to_hex(colormaps["turbo"](index / (count - 1))) for index in range(count)]
 
 
 def ranking_png(title: str, metric: Metric, values: Mapping[str, float]) -> Figure:
@@ -329,12 +339,17 @@ def draw_partial_quantisation(found: PartialQuantisation, save_dir: str | os.Pat
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     page = go.Figure()
-    x = list(range(len(names)))
-    page.add_hline(found.baseline, line={"dash": "dash", "color": "#666666"}, annotation_text="all quantised")
-    page.add_scatter(x=x, y=found.cumulative, text=names, mode="lines+markers", name="first n nodes not quantised")
-    page.add_scatter(
-        x=x, y=found.single, text=names, mode="markers", marker={"symbol": "x"}, name="this node alone not quantised"
-    )
+    for values, name, mode, style in (
+        (
+            [found.baseline] * max(1, len(names)),
+            "all quantised",
+            "lines",
+            {"line": {"dash": "dash", "color": "#666666"}},
+        ),
+        (found.cumulative, "first n nodes not quantised", "lines+markers", {"line": {"color": COLOURS[0]}}),
+        (found.single, "this node alone not quantised", "markers", {"marker": {"symbol": "x", "color": COLOURS[1]}}),
+    ):
+        page.add_scatter(x=list(range(len(values))), y=values, text=names, name=name, mode=mode, **style)
     page.update_traces(hovertemplate="%{text}<br>%{y:.6g}")
     page.update_layout(_layout("Partial quantisation of the sensitive nodes", "sensitive node", found.metric))
     return save("partial_quantization", png, page, save_dir)

@@ -15,9 +15,10 @@ from engine.debug import (
     runall,
     sensitivity_analysis,
 )
+from engine.debug.accumulation import Curve, Curves
 from engine.debug.metrics import Metric
 from engine.debug.model import DebugModel, NodeType
-from engine.debug.plots import ranking_page, ranking_png, to_png
+from engine.debug.plots import curves_png, ranking_page, ranking_png, to_png
 from engine.errors import ConfigError
 from tests.engine.debug.models import zoo
 
@@ -33,6 +34,23 @@ def test_average_mode_is_the_mean_of_the_first_n(tmp_path: Path) -> None:
     expected = [np.mean(values[: count + 1]) for count in range(len(values))]
     np.testing.assert_allclose(means.curves[0].values, expected)
     assert (tmp_path / "accumulated_error.png").read_bytes().startswith(PNG)
+
+
+def test_nodes_before_the_first_error_do_not_hide_the_mean_of_the_others(tmp_path: Path) -> None:
+    model, feed = zoo("mnist_lenet")
+    *_, last = DebugModel(model).of_kind(NodeType.NODE)
+    found = plot_acc_error(tmp_path, feed, model, quantize_node=[last], metric="sqnr", average_mode=True)
+    (curve,) = found.curves
+    assert np.isinf(curve.values[0])
+    assert np.isfinite(curve.values[-1])
+
+
+def test_weights_and_activations_are_compared_with_both(tmp_path: Path) -> None:
+    model, feed = zoo("mnist_lenet")
+    found = plot_acc_error(tmp_path, feed, model, quantize_node=["weight", "activation"])
+    assert [curve.label for curve in found.curves] == ["weight + activation", "weight", "activation"]
+    nested = plot_acc_error(tmp_path, feed, model, quantize_node=[["weight", "activation"]])
+    assert nested.curves[0].values == found.curves[0].values
 
 
 def test_not_quantising_a_node_and_quantising_the_others_agree(tmp_path: Path) -> None:
@@ -100,6 +118,16 @@ def test_leaving_sensitive_nodes_in_float_brings_accuracy_back(tmp_path: Path) -
     assert found.cumulative[0] == found.single[0]
     assert found.baseline < found.cumulative[-1]
     assert set(found.causes.values()) <= {"weight", "activation"}
+
+
+def test_a_curve_per_node_leaves_room_for_the_curves() -> None:
+    nodes = tuple(f"/model/layer{index}/Conv" for index in range(200))
+    curves = tuple(Curve(node, (0.9,) * 200) for node in nodes[:60])
+    figure = curves_png(Curves(nodes, Metric.COSINE, curves))
+    to_png(figure)
+    (axes,) = figure.axes
+    assert axes.get_position().height > 0.4
+    assert len({line.get_color() for line in axes.lines}) == 60
 
 
 def test_pictures_of_200_nodes() -> None:
