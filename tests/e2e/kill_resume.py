@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import typer
+
 from harness import pipeline
 from harness.tasks import Bench, Preparation, Prepared
 from harness.trials import TrialResult, TrialSpec
@@ -157,7 +159,7 @@ def main() -> None:
         seconds = time.monotonic() - begun
         same = results(disturbed) == expected
         cost = repeated(disturbed, kills)
-    print(  # noqa: T201
+    typer.echo(
         f"{options.suite}: {len(expected)} trials, killed {len(kills)} times; results "
         f"{'identical' if same else 'DIFFER'}; {cost.cut_off} of {cost.tasks} tasks begun were cut off and repeated, "
         f"{cost.seconds:.1f} s of work beside {cost.busy_seconds:.1f} s; "

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import typer
+
 from harness.execution import Plan, executor_factory
 from harness.strict_yaml import parse
 from harness.suites import Suite
@@ -91,7 +93,7 @@ def main() -> None:
     for executor in options.executors:
         load = os.getloadavg()[0]
         trial, whole, cpu = measure(executor, options.trials, options.workers, not options.no_mlflow)
-        print(  # noqa: T201
+        typer.echo(
             f"{executor}: {1e3 * trial:.1f} ms per trial, {1e3 * whole:.1f} ms with start, record and report, "
             f"of which {1e3 * cpu:.1f} ms CPU in the coordinator ({options.trials} trials, load average {load:.1f})"
         )

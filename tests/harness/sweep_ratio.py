@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
+import typer
+
 from engine.simulate.fast import available_cpus
 from harness.execution import Plan
 from harness.suites import Suite, open_suite
@@ -47,8 +49,8 @@ def main() -> None:
     singles = {spec.id: wall_time(suite, [spec], 1) for spec in specs[::step][: options.alone]}
     whole = wall_time(suite, specs, available_cpus())
     for name, seconds in singles.items():
-        print(f"{name} alone: {seconds:.1f} s")  # noqa: T201
-    print(  # noqa: T201
+        typer.echo(f"{name} alone: {seconds:.1f} s")
+    typer.echo(
         f"{suite.name}: {len(specs)} trials in {whole:.1f} s, {whole / (len(specs) * mean(singles.values())):.2f} of "
         f"{len(specs)} x {mean(singles.values()):.1f} s ({available_cpus()} CPUs, load average {load:.1f})"
     )
