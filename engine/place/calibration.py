@@ -28,6 +28,9 @@ from engine.place.devices import late_reason
 from engine.place.options import INT8, INT16
 from engine.place.ties import mark_thresholds
 
+Attributes = Mapping[str, int | str]
+"""Of an ``HzCalibration`` that has no thresholds yet."""
+
 
 def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, str], output_type: str | None) -> None:
     """An ``HzCalibration`` on every tensor that the BPU reads, and on results that do not stay in int32."""
@@ -97,8 +100,7 @@ def _calibrate_input(
         return
     if value not in inserted:
         qtype = decided or types.get(value, INT8)
-        attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1}
-        inserted[value] = _insert(node, value, {**attributes, "switch": "ON"})
+        inserted[value] = _insert(node, value, _of_activation(qtype))
         _fix_constant(value, inserted[value])
     node.replace_input_with(index, inserted[value])
 
@@ -120,7 +122,7 @@ def _calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
     value = node.inputs[index]
     if value is None or is_calibration(value.producer()):
         return
-    attributes = {"quant_attrs": WEIGHT_QUANT_ATTRS, "switch": "ON", "qtype": INT8, "constant": 1}
+    attributes: dict[str, int | str] = {"quant_attrs": WEIGHT_QUANT_ATTRS, "switch": "ON", "qtype": INT8, "constant": 1}
     attributes |= {"group": attribute(node, "group", 1), "axis": axis}
     shared = [
         other.outputs[0]
@@ -156,18 +158,10 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> Non
             calibration.name = f"{value.name}_HzCalibration"
 
 
-def _insert(before: ir.Node, value: ir.Value, attributes: Mapping[str, object]) -> ir.Value:
+def _insert(before: ir.Node, value: ir.Value, attributes: Attributes) -> ir.Value:
     """An ``HzCalibration`` of ``value`` in front of ``before``; its output."""
     suffix = f"_{len(others)}" if (others := _calibrations(value)) else ""
-    result = ir.Value(name=f"{value.name}_calibrated{suffix}", type=value.type, shape=value.shape)
-    node = ir.node(
-        CALIBRATION_OP,
-        [value],
-        dict(attributes),  # type: ignore[arg-type]
-        domain=HORIZON_DOMAIN,
-        outputs=[result],
-        name=f"{value.name}_HzCalibration{suffix}",
-    )
+    node = _calibration_node(value, attributes, f"{value.name}_calibrated{suffix}", suffix)
     graph = before.graph
     if not isinstance(graph, ir.Graph):
         raise ConfigError(f"node {before.name} is not part of a graph")
@@ -176,7 +170,18 @@ def _insert(before: ir.Node, value: ir.Value, attributes: Mapping[str, object]) 
         graph.insert_after(producer, node)
     else:
         graph.insert_before(before if value.is_initializer() else graph[0], node)
-    return result
+    return node.outputs[0]
+
+
+def _of_activation(qtype: str) -> Attributes:
+    return {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
+
+
+def _calibration_node(value: ir.Value, attributes: Attributes, output: str, suffix: str = "") -> ir.Node:
+    """An ``HzCalibration`` of ``value``, in no graph yet."""
+    result = ir.Value(name=output, type=value.type, shape=value.shape)
+    name = f"{value.name}_HzCalibration{suffix}"
+    return ir.node(CALIBRATION_OP, [value], attributes, domain=HORIZON_DOMAIN, outputs=[result], name=name)
 
 
 def _calibrate_result(
@@ -194,8 +199,7 @@ def _calibrate_result(
     if rule is None or (requested is None and not clipped and _needs_no_scale(chain, rule)):
         return
     qtype = requested or (INT16 if clipped else INT8)
-    attributes = {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
-    _insert_behind(model, result, attributes)
+    _insert_behind(model, result, _of_activation(qtype))
 
 
 def _needs_no_scale(chain: Sequence[ir.Node], head: FloatRule) -> bool:
@@ -204,7 +208,7 @@ def _needs_no_scale(chain: Sequence[ir.Node], head: FloatRule) -> bool:
     return head.stays_int32(chain[0]) or (rule is not None and rule.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT)
 
 
-def _insert_behind(model: ir.Model, value: ir.Value, attributes: Mapping[str, object]) -> None:
+def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes) -> None:
     """Let every reader of ``value``, the graph's outputs too, read its calibrated form.
 
     A graph output keeps its name: the tensor before it is called ``<name>_before``.
@@ -216,15 +220,7 @@ def _insert_behind(model: ir.Model, value: ir.Value, attributes: Mapping[str, ob
     is_output = value.is_graph_output()
     if is_output:
         value.name = f"{name}_before"
-    result = ir.Value(name=name if is_output else f"{name}_calibrated", type=value.type, shape=value.shape)
-    node = ir.node(
-        CALIBRATION_OP,
-        [value],
-        dict(attributes),  # type: ignore[arg-type]
-        domain=HORIZON_DOMAIN,
-        outputs=[result],
-        name=f"{value.name}_HzCalibration",
-    )
-    value.replace_all_uses_with(result, replace_graph_outputs=True)
+    node = _calibration_node(value, attributes, name if is_output else f"{name}_calibrated")
+    value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
     node.replace_input_with(0, value)
     model.graph.insert_after(producer, node)

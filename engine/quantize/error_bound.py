@@ -198,7 +198,10 @@ class _Case:
 
     @property
     def qmax(self) -> int:
-        return int((1 << (BITS[ir.DataType(self.node.outputs[0].dtype)] - 1)) - 1)  # type: ignore[arg-type]
+        dtype = self.node.outputs[0].dtype
+        if dtype is None:
+            raise ModelError(f"tensor {self.node.outputs[0].name} has no type")
+        return int((1 << (BITS[dtype] - 1)) - 1)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import binding, ir  # type: ignore[import-untyped]
+from llvmlite import binding, ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
