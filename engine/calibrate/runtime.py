@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 from engine.errors import ModelError
 
-REFUSALS = (
+_REFUSALS = (
     errors.Fail,
     errors.InvalidArgument,
     errors.InvalidGraph,
@@ -17,7 +21,37 @@ REFUSALS = (
 """What the runtime raises for a model or inputs that it does not take."""
 
 
-def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) -> ort.InferenceSession:
+class Session(ort.InferenceSession):  # type: ignore[misc]  # onnxruntime ships no types
+    """A session whose refusals at run time are errors of ours: operands that do not fit show only then."""
+
+    def run(self, *arguments: Any, **options: Any) -> Any:
+        """See ``onnxruntime.InferenceSession.run``.
+
+        Raises:
+            ModelError: an operator does not take its operands.
+        """
+        with _refusals():
+            return super().run(*arguments, **options)
+
+    def run_with_iobinding(self, *arguments: Any, **options: Any) -> None:
+        """See ``onnxruntime.InferenceSession.run_with_iobinding``.
+
+        Raises:
+            ModelError: an operator does not take its operands.
+        """
+        with _refusals():
+            super().run_with_iobinding(*arguments, **options)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except (*_REFUSALS, RuntimeError) as error:  # bound outputs: a bare RuntimeError
+        raise ModelError(f"ONNX Runtime cannot run the model: {error}") from error
+
+
+def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) -> Session:
     """A session that computes ``model`` in floats on the CPU.
 
     Args:
@@ -35,7 +69,5 @@ def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) ->
     # Models here are float models: pairs of QuantizeLinear and DequantizeLinear must not become integer kernels.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked_layouts else levels.ORT_ENABLE_EXTENDED
-    try:
-        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except REFUSALS as error:
-        raise ModelError(f"ONNX Runtime cannot run the model: {error}") from error
+    with _refusals():
+        return Session(model, options, providers=["CPUExecutionProvider"])

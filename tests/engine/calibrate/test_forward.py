@@ -251,3 +251,16 @@ def test_visitors_see_every_sample_once(count: int, batch: int) -> None:
     session.visit({"x": x}, lambda name, array: seen[name].extend(row.tobytes() for row in array))
     for name, array in session.run({"x": x}).items():
         assert sorted(seen[name]) == sorted(row.tobytes() for row in array)
+
+
+def test_operands_that_fit_no_operator_are_a_model_error() -> None:
+    """Indices that are computed: whether they lie in the tensor shows only when the model runs."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["i"], to=7),
+        helper.make_node("Gather", ["x", "i"], ["y"], axis=0),
+    ]
+    session = FloatSession(graph(nodes, {"x": (4,)}, ["y"]))
+    with pytest.raises(ModelError, match=r"ONNX Runtime cannot run the model: .* out of data bounds"):
+        session.run({"x": np.full(4, 9, np.float32)})
+    with pytest.raises(ModelError, match="ONNX Runtime cannot run the model"):
+        session.run_into({"x": np.full(4, 9, np.float32)}, {"y": np.zeros(4, np.float32)})
