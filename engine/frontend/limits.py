@@ -33,14 +33,18 @@ def refuse_unsupported(model: ir.Model, path: Path) -> None:
     """Refuse what could be read and never be converted.
 
     Raises:
-        UnsupportedError: a tensor is of a type outside :data:`ELEMENT_TYPES`; an input or output is no tensor, or an
-            input is an output too; a ``BatchNormalization`` is in training mode, where it takes its statistics from the
-            data of each inference; an ``LSTM``, ``GRU`` or ``RNN`` has its batch first (ONNX Runtime lacks it).
+        UnsupportedError: a tensor is of a type outside :data:`ELEMENT_TYPES`; an input or output is no tensor, an
+            output is listed twice or is an input; a ``BatchNormalization`` is in training mode, where it takes its
+            statistics from the data of each inference; an ``LSTM``, ``GRU`` or ``RNN`` has its batch first (ONNX
+            Runtime lacks it).
     """
     graph = model.graph
     for value in (*graph.inputs, *graph.outputs):
         if not isinstance(value.type, ir.TensorType):
             raise UnsupportedError(f"{path}: {value.name!r} is of type {value.type}; only tensors are supported")
+    for index, value in enumerate(graph.outputs):
+        if value in graph.outputs[:index]:
+            raise UnsupportedError(f"{path}: output {value.name!r} is listed twice")
     for value in graph.inputs:
         if value.is_graph_output():
             raise UnsupportedError(

@@ -156,6 +156,11 @@ def test_an_input_is_no_output(tmp_path: Path) -> None:
         load(saved(model, tmp_path))
 
 
+def test_outputs_are_listed_once(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="output 'y' is listed twice"):
+        load(saved(behind(outputs=("y", "y")), tmp_path))
+
+
 def test_training_mode_is_refused(tmp_path: Path) -> None:
     names = ["g", "h", "m", "v"]
     node = helper.make_node("BatchNormalization", ["y", *names], ["z", "p", "q"], "norm", training_mode=1)
