@@ -90,7 +90,15 @@ def _prelu(node: ir.Node) -> str | None:
     return None if fits else f"a slope of shape {slope} does not spread over {x}"
 
 
+def _list(node: ir.Node) -> str | None:
+    """The second operand is a list of numbers."""
+    given = _shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    return None if given is None or len(given) == 1 else f"its second input must be a list, it has the shape {given}"
+
+
 def _reshape(node: ir.Node) -> str | None:
+    if (problem := _list(node)) is not None:
+        return problem
     before, after = _shape(node.inputs[0]), _shape(node.outputs[0])
     if before is None or after is None or prod(before) == prod(after):
         return None
@@ -182,17 +190,20 @@ _RULES: Mapping[str, Callable[[ir.Node], str | None]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "DepthToSpace": _depth_to_space,
+    "Expand": _list,
     "GRU": _recurrent,
     "Gather": _gather,
     "InstanceNormalization": _per_channel,
     "LRN": _lrn,
     "LSTM": _recurrent,
     "PRelu": _prelu,
+    "Pad": _list,
     "RNN": _recurrent,
     "Reshape": _reshape,
     "Resize": _resize,
     "Slice": _slice,
     "SpaceToDepth": _space_to_depth,
+    "Tile": _list,
     "Upsample": _resize,
 }
 """What does not fit in a node, by its type; ``None`` where all does."""

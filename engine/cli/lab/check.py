@@ -52,6 +52,7 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
 def _show(result: ConversionResult) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from engine.place.hints import hint_for
 
@@ -59,7 +60,8 @@ def _show(result: ConversionResult) -> None:
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
         style = "yellow" if row.on == "CPU" else None
-        table.add_row(row.node, row.on, subgraph, row.type, row.data_type, row.reason, style=style)
+        cells = (row.node, row.on, subgraph, row.type, row.data_type, row.reason)
+        table.add_row(*map(Text, cells), style=style)  # names are no markup
     console = Console()
     console.print(table)
     for row in result.nodes:

@@ -137,6 +137,7 @@ def places(nodes: tuple[Explained, ...]) -> dict[str, tuple[int, int]]:
 def _show(result: ConversionResult, nodes: tuple[Explained, ...]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("node", "on", "type", "dtype", "shape", box=None, header_style="bold", pad_edge=False)
     for heading in ("us", "DDR bytes"):
@@ -149,7 +150,8 @@ def _show(result: ConversionResult, nodes: tuple[Explained, ...]) -> None:
         shape = "x".join(map(str, node.shape))
         why = f"{node.reason}; {node.hint}" if node.reason else ""
         style = "yellow" if node.on == "CPU" else None
-        table.add_row(node.name, on, node.type, node.data_type, shape, time, traffic, why, style=style)
+        cells = (node.name, on, node.type, node.data_type, shape, time, traffic, why)
+        table.add_row(*map(Text, cells), style=style)  # names are no markup
     console = Console()
     console.print(table)
     found = result.performance
@@ -157,4 +159,5 @@ def _show(result: ConversionResult, nodes: tuple[Explained, ...]) -> None:
         f"{result.name} on {found.march}: {found.latency_us:.1f} us, {found.ddr_bytes} bytes of DDR traffic, "
         f"{len(found.subgraphs)} BPU subgraphs, {len(found.cpu_nodes)} CPU nodes (not in the latency)",
         highlight=False,
+        markup=False,
     )

@@ -97,11 +97,15 @@ def _show(results: dict[str, ConversionResult]) -> None:
     for name, result in results.items():
         for node, kind in result.performance.cpu_nodes:
             console.print(
-                f"{name}: {node} ({kind}) runs on the CPU and is not in the latency", highlight=False, soft_wrap=True
+                f"{name}: {node} ({kind}) runs on the CPU and is not in the latency",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
             )
         for refusal in result.refusals:
             console.print(
                 f"{name}: {refusal.node}: {refusal.request} not honoured: {refusal.reason}",
                 highlight=False,
+                markup=False,
                 soft_wrap=True,
             )

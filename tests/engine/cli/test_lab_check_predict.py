@@ -153,3 +153,21 @@ def test_a_march_without_figures_is_extrapolated_and_says_so() -> None:
     assert "march nash-e: extrapolated" in result.stderr
     checked = printed("check", model("mnist_lenet"), "--march", "nash-m")
     assert checked == printed("check", model("mnist_lenet"), "--march", "bayes-e")
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "predict"])
+def test_names_are_no_markup(command: str, tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones((4, 4, 1, 1), np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "block[conv]"),
+        helper.make_node("Neg", ["c"], ["n"], "a[/b]"),
+        helper.make_node("Conv", ["n", "w"], ["y"], "last"),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4, 8, 8)) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    result = CliRunner().invoke(app, [command, str(path)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert "a[/b]" in result.output
+    assert command == "predict" or "block[conv]" in result.output

@@ -35,6 +35,7 @@ CASES: list[Case] = [
     ("InstanceNormalization", (1, 3, 8, 8), dict.fromkeys("ab", ones(2)), {}, "3 channels need operands of as many"),
     ("PRelu", (1, 3, 8, 8), {"a": ones(5, 1, 1)}, {}, r"a slope of shape \(5, 1, 1\) does not spread over"),
     ("Reshape", (1, 3, 8, 8), {"s": np.array([1, 7])}, {}, "they differ in the number of elements"),
+    ("Reshape", (1, 3, 8, 8), {"s": np.array([[1, 192]])}, {}, "its second input must be a list"),
     ("Gather", (1, 3, 8, 8), {"i": np.array([3])}, {"axis": 1}, "indices 3 to 3 do not lie within 3 elements"),
     ("DepthToSpace", (1, 4, 8, 8), {}, {"blocksize": 3}, "cannot become blocks of 3x3"),
     ("SpaceToDepth", (1, 4, 8, 8), {}, {"blocksize": 3}, "no multiples of blocksize 3"),
