@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -57,6 +57,8 @@ _PRIOR_WEIGHT = 0.02
 _BANDWIDTHS = frozenset({"load_gbps", "store_gbps"})
 _BANDWIDTH_PRIOR_WEIGHT = 1.0
 """The same for bandwidths, which were measured by themselves (LATENCY.md)."""
+_TOLERANCE = 1e-3
+"""Relative gain of a step at which the fit ends: errors change by less than a hundredth of a percent from there on."""
 _SHARES = frozenset({"drain_exposed", "drain_apart"})
 """Constants that cannot exceed one."""
 _WALK = 10.0
@@ -114,14 +116,18 @@ class Case:
         """The case of a row and its schedule."""
         return cls(row, schedule, layer_traffic(schedule, latency))
 
-    def latency_us(self, latency: Latency) -> float:
-        """The estimate."""
+    def times_us(self, latency: Latency) -> tuple[float, float]:
+        """Estimates of the latency and of the computing time of all layers."""
         costs = layer_costs(self.schedule, latency, self.traffic)
-        return subgraph_us(self.schedule, costs, latency.fitted)
+        return subgraph_us(self.schedule, costs, latency.fitted), sum(cost.working_us for cost in costs)
+
+    def latency_us(self, latency: Latency) -> float:
+        """The estimate of the latency."""
+        return self.times_us(latency)[0]
 
     def working_us(self, latency: Latency) -> float:
         """The estimate of the computing time of all layers."""
-        return sum(cost.working_us for cost in layer_costs(self.schedule, latency, self.traffic))
+        return self.times_us(latency)[1]
 
     @property
     def ddr_bytes(self) -> int:
@@ -193,9 +199,9 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
     names = list(Fitted.model_fields)
     start = np.log([START[cases[0].row.march][name] for name in names])
     prior = np.asarray([_BANDWIDTH_PRIOR_WEIGHT if name in _BANDWIDTHS else _PRIOR_WEIGHT for name in names])
-    timed = [case for case in cases if case.row.compute_us >= _LEAST_COMPUTE_US]
-    computing = np.asarray([case.row.compute_us for case in timed])
     measured = np.asarray([case.row.latency_us for case in cases])
+    computing = np.asarray([case.row.compute_us for case in cases])
+    timed = computing >= _LEAST_COMPUTE_US
     weights = _weights(cases)
 
     def with_constants(logarithms: Floats) -> Latency:
@@ -204,8 +210,9 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
 
     def residuals(logarithms: Floats) -> Floats:
         candidate = with_constants(logarithms)
-        of_latency = weights * np.log(_latencies(cases, candidate) / measured)
-        of_computing = np.log(_computing(timed, candidate) / computing)
+        found = np.asarray([case.times_us(candidate) for case in cases])
+        of_latency = weights * np.log(found[:, 0] / measured)
+        of_computing = np.log(found[timed, 1] / computing[timed])
         return np.concatenate([of_latency, _COMPUTE_WEIGHT * of_computing, prior * (logarithms - start)])
 
     walk = np.log(_WALK)
@@ -215,7 +222,7 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
     overlap = np.array([name == "pipeline_bytes" for name in names], float)
     found = (
         least_squares(
-            residuals, start + overlap * shift, bounds=limits, loss="soft_l1", f_scale=_LOSS_SCALE, max_nfev=80
+            residuals, start + overlap * shift, bounds=limits, loss="soft_l1", f_scale=_LOSS_SCALE, ftol=_TOLERANCE
         )
         for shift in (-walk / 2, 0.0, walk / 2)
     )
@@ -262,13 +269,24 @@ def cross_validated(networks: Networks, latency: Latency) -> list[tuple[Case, La
     """Cases at O2, each with data fitted without it: ``FOLDS`` folds over the specs, memory sizes included."""
     specs = list(dict.fromkeys(_spec_of(row) for row, _ in networks))
     fold_of = {spec: position % FOLDS for position, spec in enumerate(specs)}
-    parts = []
-    for fold in range(FOLDS):
-        seen = [pair for pair in networks if fold_of[_spec_of(pair[0])] != fold]
-        unseen = [pair for pair in networks if fold_of[_spec_of(pair[0])] == fold and pair[0].optimize_level == "O2"]
-        fitted = fit(seen, latency)
-        parts += [(case, fitted) for case in cases_of(unseen, fitted)]
-    return parts
+    folds = [{spec for spec in specs if fold_of[spec] == fold} for fold in range(FOLDS)]
+    return [pair for fold in folds for pair in _left_out(networks, latency, fold)]
+
+
+def without_each_network(networks: Networks, latency: Latency) -> list[tuple[Case, Latency]]:
+    """Whole networks at O2, each with data fitted to all rows but those of that network, whatever its input size."""
+    names: dict[str, set[str]] = {}
+    for row, _ in networks:
+        if row.kind == "net":
+            names.setdefault(row.spec["net"], set()).add(_spec_of(row))
+    return [pair for specs in names.values() for pair in _left_out(networks, latency, specs)]
+
+
+def _left_out(networks: Networks, latency: Latency, specs: Collection[str]) -> list[tuple[Case, Latency]]:
+    """Cases of ``specs`` at O2 with data fitted to all others."""
+    fitted = fit([pair for pair in networks if _spec_of(pair[0]) not in specs], latency)
+    unseen = [pair for pair in networks if _spec_of(pair[0]) in specs and pair[0].optimize_level == "O2"]
+    return [(case, fitted) for case in cases_of(unseen, fitted)]
 
 
 def fit(networks: Networks, latency: Latency) -> Latency:
@@ -305,13 +323,13 @@ def report(cases: Sequence[Case], total: int, latency: Latency) -> str:
     return "\n".join(lines)
 
 
-def validation_report(parts: Sequence[tuple[Case, Latency]]) -> str:
-    """Errors on unseen rows, and whole networks among them."""
-    judged = [(case, latency) for case, latency in parts if case.row.latency_us > SHORT_US]
-    each = [errors_of([case], latency) for case, latency in judged]
+def validation_report(networks: Networks, latency: Latency) -> str:
+    """Errors on unseen rows, and of whole networks of which no row was seen."""
+    judged = [pair for pair in cross_validated(networks, latency) if pair[0].row.latency_us > SHORT_US]
+    each = [errors_of([case], fitted) for case, fitted in judged]
     errors = Errors(np.concatenate([e.latency for e in each]), np.concatenate([e.ddr for e in each]))
-    lines = [f"{FOLDS}-fold, O2".ljust(29) + errors.summary()]
-    lines += [_network_line(case, latency) for case, latency in judged if case.row.kind == "net"]
+    lines = [f"{FOLDS}-fold, O2".ljust(29) + errors.summary(), "networks left out of the fit:"]
+    lines += [_network_line(case, fitted) for case, fitted in without_each_network(networks, latency)]
     return "\n".join(lines) + "\n"
 
 
@@ -395,7 +413,7 @@ def _fit_all(rows: Sequence[Row], write: bool, validate: bool) -> list[str]:
         cases = cases_of(networks, latency)
         text = f"{march}: {report(cases, len(of_march), latency)}\n"
         if validate:
-            text += validation_report(cross_validated(networks, latency))
+            text += validation_report(networks, latency)
         sys.stdout.write(f"\n== {text}")
         sys.stdout.flush()
         reports.append(text)
