@@ -3,7 +3,8 @@
 from engine.calibrate.asymmetric import to_signed
 from engine.calibrate.collection import HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data import ArrayData, CalibrationData, FolderData, open_folders
-from engine.calibrate.forward import FloatSession, Kernels, to_standard
+from engine.calibrate.fake_quantization import to_standard
+from engine.calibrate.forward import FloatSession, Kernels
 from engine.calibrate.methods import METHODS, CalibrationOptions
 from engine.calibrate.run import collect_for, needs_data, run_calibration
 from engine.calibrate.search import SEARCHES

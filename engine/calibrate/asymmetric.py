@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward import fake_quantize
+from engine.calibrate.fake_quantization import fake_quantize
 from engine.errors import UnsupportedError
 from engine.ir import (
     MARK_FIXED,

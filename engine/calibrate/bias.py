@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from engine.calibrate.asymmetric import set_constant
 from engine.calibrate.data import CalibrationData
-from engine.calibrate.forward import FloatSession, fake_quantize
+from engine.calibrate.fake_quantization import fake_quantize
+from engine.calibrate.forward import FloatSession
 from engine.calibrate.sensitivity import alone, calibrations_by_node, double
 from engine.ir import before_calibration, calibration_of, constant_of, node_by_name
 

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate.batching import computes_samples_apart
-from engine.calibrate.forward import FloatSession, to_standard
+from engine.calibrate.fake_quantization import to_standard
+from engine.calibrate.forward import FloatSession
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend.onnx import infer_shapes
 from engine.ir import calibration_nodes, constant_of, is_calibration, shape_of

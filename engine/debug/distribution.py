@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.forward import fake_quantize, spread
+from engine.calibrate.fake_quantization import fake_quantize, spread
 from engine.debug.data import Array
 from engine.debug.metrics import Metric, measure
 from engine.debug.model import DebugModel, NodeType

@@ -25,7 +25,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward import FloatSession, Kernels, fake_quantize, integer_range, spread
+from engine.calibrate.fake_quantization import fake_quantize, integer_range, spread
+from engine.calibrate.forward import FloatSession, Kernels
 from engine.debug.tensors import Feed, integer_tensors
 from engine.debug.variants import FLOAT, dynamic_values, switch
 from engine.ir import Calibration, attribute, constant_of, is_calibration, read_calibration, shape_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from engine.calibrate.forward import to_standard
+from engine.calibrate.fake_quantization import to_standard
 from engine.calibrate.sensitivity import calibrations_by_node
 from engine.debug.variants import FLOAT, Variant, dynamic_values, switch
 from engine.errors import ConfigError, ModelError

@@ -9,10 +9,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward import FloatSession, Kernels, to_standard
+from engine.calibrate.fake_quantization import to_standard
+from engine.calibrate.forward import FloatSession, Kernels
 from engine.debug.variants import dynamic_values
 from engine.errors import InferenceError
-from engine.ir import shape_of
+from engine.ir import attribute, shape_of
 from engine.simulate import Session
 from engine.simulate.tensors import graph_inputs
 
@@ -31,6 +32,43 @@ def float_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
         if value.dtype in (None, ir.DataType.FLOAT) and value.name in dynamic
     ]
     return FloatSession(model, names, kernels=Kernels.PLAIN, threads=1, max_batch=1).run(feed)
+
+
+def with_rearranged(model: ir.Model, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> dict[str, Array]:
+    """``expected`` with the tensors of ``model`` that it holds rearranged, under another name.
+
+    An optimisation may compute a tensor under another name, in another shape, and rearrange it behind: what is wrong is
+    then the node that computes it. Where the values are right but for their order, it is the one that rearranges.
+
+    Args:
+        model: float stage.
+        expected: values by name, samples along the first dimension.
+        actual: what ``model`` computes, likewise.
+    """
+    found = dict(expected)
+    for node in reversed(model.graph):
+        source, result = node.inputs[0] if node.inputs else None, str(node.outputs[0].name)
+        if node.op_type not in _REARRANGING or source is None or str(source.name) in found:
+            continue
+        if result in found and result in actual and not _is_reordered(actual[result], found[result]):
+            samples = len(found[result]) // shape_of(node.outputs[0])[0]
+            parts = [_undone(node, part, shape_of(source)) for part in np.split(found[result], samples)]
+            found[str(source.name)] = np.concatenate(parts)
+    return found
+
+
+_REARRANGING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+def _is_reordered(actual: Array, expected: Array) -> bool:
+    return actual.size == expected.size and np.allclose(np.sort(actual, None), np.sort(expected, None), rtol=1e-4)
+
+
+def _undone(node: ir.Node, result: Array, shape: tuple[int, ...]) -> Array:
+    """What ``node`` reads, of ``shape``, if it makes ``result`` of it."""
+    if node.op_type == "Transpose":
+        return result.transpose(np.argsort(attribute(node, "perm", tuple(reversed(range(len(shape)))))))
+    return result.reshape(shape)
 
 
 def integer_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:

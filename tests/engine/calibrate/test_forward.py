@@ -12,7 +12,7 @@ from onnx import helper
 
 from engine.calibrate import FloatSession, Kernels, to_standard
 from engine.calibrate.batching import with_symbolic_batch
-from engine.calibrate.forward import fake_quantize, spread
+from engine.calibrate.fake_quantization import fake_quantize, spread
 from engine.errors import InferenceError, ModelError
 from engine.ir import Calibration, constant_of, to_bytes
 from tests.engine.calibrate.models import add_calibration, graph, identity, residual
