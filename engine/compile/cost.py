@@ -289,6 +289,9 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
         return 0
     if layer.macs:
         parameters = round_up(parameters, CHANNEL_PARAMETER_BYTES * load.parameter_channels)
+        if layer.input_bits > 8:
+            besides = load.int16_channel_bytes * layer.output_shape[-1] + load.int16_fixed_bytes
+            parameters += round_up(besides, load.int16_align)
     if _is_dense(layer, latency):
         channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
         weights = channels * load.wide_depthwise_lanes * layer.kernel[0] * layer.kernel[1]

@@ -76,12 +76,18 @@ class WeightLoad(Data):
         deep_out_channels: multiple of output channels that are loaded for convolutions of one tap over more than
             ``deep_above`` input channels.
         deep_above: see ``deep_out_channels``.
+        int16_channel_bytes: parameters per output channel that a layer of int16 inputs loads besides, ...
+        int16_fixed_bytes: ... and once, ...
+        int16_align: ... together rounded up to this multiple.
     """
 
     parameter_channels: int = 1
     wide_depthwise_lanes: int = 0
     deep_out_channels: int = 1
     deep_above: int = 0
+    int16_channel_bytes: int = 0
+    int16_fixed_bytes: int = 0
+    int16_align: int = 1
 
 
 class Strips(Data):
