@@ -23,7 +23,6 @@ from engine.calibrate.thresholds import apply_thresholds, calibrate, threshold_s
 from engine.terms import CalibrationType
 
 Arrays = Mapping[str, NDArray[Any]]
-Losses = NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +33,7 @@ MAX_SAMPLES = 32
 """Samples, evenly spread, on which the search for one method compares the candidates."""
 
 BLOCK = 8
-"""Samples after which, each time, candidates go that :func:`_contenders` gives up."""
-
-HOPELESS = 1.5
-"""Candidates go whose outputs are so many times as far from the float ones as the best candidate's,"""
-
-SURELY_WORSE = 3.0
-"""or whose mean distance to the best is more than so many standard errors of the samples' differences."""
+"""Samples after which, each time that as many are to come, the worse half of the candidates goes; two always stay."""
 
 SENSITIVE = 0.999
 """Nodes of less similarity take the best of several methods."""
@@ -135,7 +128,10 @@ class _Runner:
 
 
 def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
-    """The candidates that were never given up; those per channel enter if they were not given up per tensor."""
+    """The candidates that successive halving leaves.
+
+    Those that the first block left per tensor then enter per channel, where that makes a difference.
+    """
     expected = FloatSession(subject.optimized, threads=subject.threads, max_batch=1)
     field = {candidate: _Runner(subject, candidate) for candidate in candidates if not candidate.per_channel}
     indices = _spread_out(len(subject.data), MAX_SAMPLES)
@@ -143,36 +139,30 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
     for start in range(0, len(indices), BLOCK):
         feeds = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
         wanted = [expected.run(feed) for feed in feeds]
+        goes_on = start + 2 * BLOCK <= len(indices)
         for runner in field.values():
             runner.run(feeds, wanted)
-        if start == 0:
-            per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in _contenders(field)]
+        field = _better_half(field) if goes_on else field
+        if start == 0 and any(tensor.equalized for tensor in subject.statistics.tensors.values()):
+            per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in field]
             entering = {candidate: _Runner(subject, candidate) for candidate in per_channel if candidate in candidates}
             for runner in entering.values():
                 runner.run(feeds, wanted)
-            field |= entering
-        field = {candidate: field[candidate] for candidate in _contenders(field)}
+            field = _better_half(field | entering) if goes_on else field | entering
     return field
+
+
+def _better_half(field: Mapping[CalibrationOptions, _Runner]) -> dict[CalibrationOptions, _Runner]:
+    """The better half of the candidates, at least two, in the same order."""
+    ranked = sorted(field, key=lambda candidate: field[candidate].loss)
+    left = ranked[: max(2, len(ranked) // 2)]
+    return {candidate: runner for candidate, runner in field.items() if candidate in left}
 
 
 def _spread_out(total: int, count: int) -> list[int]:
     """Up to ``count`` of ``total`` indices, evenly spread; so are, roughly, the first few of them."""
     indices = sorted({round(index) for index in np.linspace(0, total - 1, min(total, count))})
     return [index for start in (0, 2, 1, 3) for index in indices[start::4]]
-
-
-def _contenders(field: Mapping[CalibrationOptions, _Runner]) -> list[CalibrationOptions]:
-    """The candidates that may yet turn out best, in the same order: see :data:`HOPELESS` and :data:`SURELY_WORSE`."""
-    best = min(field.values(), key=lambda runner: runner.loss)
-    if best.losses.size < BLOCK:
-        return list(field)
-    return [candidate for candidate, runner in field.items() if runner is best or _is_close(runner.losses, best.losses)]
-
-
-def _is_close(losses: Losses, best: Losses) -> bool:
-    behind = losses - best
-    error = behind.std(ddof=1) / np.sqrt(behind.size)
-    return bool(losses.mean() <= HOPELESS * best.mean() and behind.mean() <= SURELY_WORSE * error)
 
 
 class LayerwiseSearch(Search):
