@@ -1,8 +1,11 @@
 """What each calibration option buys: ``python -m tests.parity.option_gains [--evaluation N] [MODEL ...]``.
 
+``--only WORD ...`` for the settings whose names hold one of the words alone.
+
 For every model of the zoo named: the integer model of every setting on the simulator, on the card's evaluation images,
 which calibration never sees. Calibration takes the card's first images (no draw, so no seed; nothing else is random).
-Labels serve for the metric alone. Images and models that are not bundled are found by ``PTQLAB_DATA`` and
+Labels serve for the metric alone. ONNX Runtime's static quantisation, the peers that it can be compared with here, runs
+with its exact integer kernels. Images and models that are not bundled are found by ``PTQLAB_DATA`` and
 ``PTQLAB_MODELS``.
 """
 
@@ -10,13 +13,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
+import onnxruntime
 from numpy.typing import NDArray
 
 from engine.calibrate import (
@@ -40,8 +47,10 @@ from engine.quantize import quantize
 from engine.simulate import Session
 from engine.tune.integer_bias import correct_integer_biases
 from harness.cards import ModelCard, held_out_images, load_card
+from harness.engines import quantize_with_onnxruntime
 from harness.float_baseline import float_outputs
 from harness.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
+from harness.suites import Engine, Settings
 
 MARCH = "bayes-e"
 ZOO = ("mnist_lenet", "mnist_resnet8", "mnist_mobilenet", "scene_yolo", "scene_unet", "efficientnet_lite0")
@@ -81,6 +90,8 @@ SETTINGS = (
     _setting("mse_thresholds", mse_thresholds=True),
     _setting("nodewise_methods", nodewise_methods=True),
     _setting("adaptive_rounding", adaptive_rounding=True),
+    _setting("percentile 0.99995, adaptive_rounding", max_percentile=0.99995, adaptive_rounding=True),
+    _setting("default, bias_correction", calibration_type="default", bias_correction=True),
     _setting("cross_layer_equalization", equalized=True),
     _setting("integer_bias_correction", integer_bias=True),
     _setting(
@@ -99,16 +110,24 @@ SETTINGS = (
 )
 
 
+PEERS = {
+    "ONNX Runtime minmax": Settings(engine=Engine.ONNXRUNTIME, per_channel=True),
+    "ONNX Runtime minmax, asymmetric": Settings(engine=Engine.ONNXRUNTIME, per_channel=True, asymmetric=True),
+    "ONNX Runtime percentile 99.99": Settings(engine=Engine.ONNXRUNTIME, per_channel=True, max_percentile=0.9999),
+}
+"""With one scale per channel of the weights."""
+
+Run = Callable[[NDArray[Any]], list[NDArray[Any]]]
+
+
 class Subject:
     """A model of the zoo, its calibration data and its evaluation images."""
 
     def __init__(self, card: ModelCard, calibration: int, evaluation: int) -> None:
         self.card = card
-        images = card.open_dataset().split(card.dataset.calibration.split)
-        self.data = ArrayData(
-            {card.input_spec.name: card.training_images(images.images(0, min(calibration, len(images))))},
-            [card.input_spec],
-        )
+        split = card.open_dataset().split(card.dataset.calibration.split)
+        self.images = split.images(0, min(calibration, len(split)))
+        self.data = ArrayData({card.input_spec.name: card.training_images(self.images)}, [card.input_spec])
         self._split, self.count = held_out_images(card, min(evaluation, card.dataset.evaluation.count))
         self._floats = float_outputs(card, self.count)
         self._statistics: dict[bool, Statistics] = {}
@@ -141,14 +160,34 @@ class Subject:
             self._statistics[equalized] = collect(optimized, tensors, self.data, options)
         return self._statistics[equalized]
 
-    def figures(self, quantized: ir.Model) -> list[str]:
-        """Metric, agreement with float, mean and least cosine."""
+    def simulated(self, quantized: ir.Model) -> Run:
+        """``quantized`` on the simulator."""
         session = Session(quantized)
 
         def run(images: NDArray[Any]) -> list[NDArray[Any]]:
             feed = integer_feed(session, self.card.training_images(images), self.card.input_spec)
             return list(session.run(feed).values())
 
+        return run
+
+    def peer(self, settings: Settings) -> Run:
+        """What ONNX Runtime makes of the model, in its integer kernels that do not saturate."""
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        with tempfile.TemporaryDirectory() as folder:
+            path = quantize_with_onnxruntime(self.card, settings, self.images, Path(folder) / "peer.onnx")
+            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+        def run(images: NDArray[Any]) -> list[NDArray[Any]]:
+            found = [
+                session.run(None, {self.card.input_spec.name: image[None]}) for image in self.card.float_inputs(images)
+            ]
+            return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+        return run
+
+    def figures(self, run: Run) -> list[str]:
+        """Metric, agreement with float, mean and least cosine."""
         outputs, meter = run_compared(run, self._split, self.count, self._floats)
         targets = self._split.targets(0, self.count)
         accuracy, _ = paired_accuracy(self.card.open_metric(), outputs, self._floats, targets)
@@ -168,20 +207,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=ZOO, metavar="MODEL")
     parser.add_argument("--calibration", type=int, default=50, help="calibration images")
     parser.add_argument("--evaluation", type=int, default=200, help="evaluation images")
+    parser.add_argument(
+        "--only", nargs="*", default=[""], metavar="WORD", help="settings whose names hold one of these"
+    )
     given = parser.parse_args(arguments)
     for name in given.models:
         subject = Subject(load_card(name), given.calibration, given.evaluation)
+        ours = {setting.name: partial(_ours, subject, setting) for setting in SETTINGS}
+        peers = {peer: partial(subject.peer, settings) for peer, settings in PEERS.items()}
         _write(
             f"\n{name}: {len(subject.data)} calibration images, {subject.count} evaluation images, "
             f"float {subject.card.metric.name} {subject.float_metric()}\n"
         )
-        _write(f"| setting | {subject.card.metric.name} | agreement | mean cosine | least cosine | s |")
+        _write(f"| setting | {subject.card.metric.name} | agreement | mean cosine | least cosine | CPU s |")
         _write("|---|---|---|---|---|---|")
-        for setting in SETTINGS:
+        for setting, make in (ours | peers).items():
+            if not any(word in setting for word in given.only):
+                continue
             start = time.process_time()
-            quantized = subject.integers(setting)
+            run = make()
             seconds = time.process_time() - start
-            _write(f"| {' | '.join([setting.name, *subject.figures(quantized), f'{seconds:.1f}'])} |")
+            _write(f"| {' | '.join([setting, *subject.figures(run), f'{seconds:.1f}'])} |")
+
+
+def _ours(subject: Subject, setting: Setting) -> Run:
+    return subject.simulated(subject.integers(setting))
 
 
 def _write(line: str) -> None:
