@@ -130,7 +130,7 @@ def collect(
     data = as_data(data, next((shape_of(value)[0] for value in optimized.graph.inputs), 1))
     if not len(data):
         raise CalibrationDataError("there are no calibration samples; at least one is needed")
-    shapes = {name: _shape(optimized, name) for name in names}
+    shapes = _shapes(optimized, names)
     chosen = chosen_tensors(optimized, names, options)
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
@@ -281,9 +281,13 @@ class _Stream:
             self._kept.append(kept)
 
 
-def _shape(model: ir.Model, name: str) -> tuple[int, ...]:
-    """Static shape of tensor ``name``, batch 1."""
-    for value in (*model.graph.inputs, *(value for node in model.graph for value in node.outputs)):
-        if value.name == name:
-            return shape_of(value)
-    raise ModelError(f"the model has no tensor {name!r} to calibrate")
+def _shapes(model: ir.Model, names: Iterable[str]) -> dict[str, Shape]:
+    """Static shapes of the tensors ``names``, batch 1."""
+    values = {
+        str(value.name): value
+        for value in (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+    }
+    unknown = [name for name in names if name not in values]
+    if unknown:
+        raise ModelError(f"the model has no tensors {unknown} to calibrate")
+    return {name: shape_of(values[name]) for name in names}
