@@ -30,7 +30,7 @@ from engine.debug.integer_error import integer_errors, integer_values
 from engine.debug.metrics import Metric, measure
 from engine.debug.stages import FLOAT_STAGES, Bounds, StageName
 from engine.debug.task import Task
-from engine.debug.tensors import Feed, float_tensors, integer_tensors
+from engine.debug.tensors import Feed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.thresholds import threshold_losses
 from engine.debug.variants import FLOAT, switch
 from engine.errors import ModelError
@@ -191,7 +191,7 @@ def _compare_floats(
     expected, actual = float_tensors(first, feed if source_feed is None else source_feed), float_tensors(second, feed)
     differs = float_difference(bounds.relative)
     finding = None if source_feed is None else _preprocessing(second, source_feed, actual, differs)
-    finding = finding or _first_different(second, expected, actual, differs)
+    finding = finding or _first_different(second, with_rearranged(second, expected, actual), actual, differs)
     ends = _ends(first, expected), _ends(second, actual)
     bound = f"tensors of the same name differ by at most {bounds.relative:g} of their largest magnitude"
     return _Comparison(second, *ends, expected, actual, bound, finding or _at_ends(second, *ends, differs))

@@ -16,7 +16,7 @@ from engine.debug.bisect import Material, PairReport
 from engine.debug.difference import float_difference, integer_difference
 from engine.debug.shrink import Case, Shows, shrink
 from engine.debug.stages import FLOAT_STAGES, Bounds, StageName
-from engine.debug.tensors import Feed, fed, integer_tensors
+from engine.debug.tensors import Feed, fed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.thresholds import threshold_losses
 from engine.debug.variants import dynamic_values
 from engine.errors import ModelError
@@ -163,7 +163,8 @@ def _expected(report: PairReport, tensor: str, material: Material) -> Array:
         node = next(node for node in stages[report.after].graph if node.name == report.node)
         name = str(node.inputs[0].name) if node.op_type == PREPROCESS and node.inputs[0] is not None else tensor
         return _tensors(before, material.source_feed or feed, [name])[name]
-    return _tensors(before, feed, [tensor])[tensor]
+    after = stages[report.after]
+    return with_rearranged(after, {**feed, **float_tensors(before, feed)}, float_tensors(after, feed))[tensor]
 
 
 def _difference(actual: Array, expected: Array) -> float:

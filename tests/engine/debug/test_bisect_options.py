@@ -25,10 +25,13 @@ from engine.debug.task import Task, open_score, read_labels, top1
 from engine.debug.tensors import integer_tensors
 from engine.debug.variants import FLOAT, switch
 from engine.errors import CalibrationDataError, ConfigError, InferenceError
-from engine.ir import file_name, save_model
+from engine.frontend import preprocess
+from engine.frontend.onnx import load
+from engine.ir import constant_of, file_name, save_model
+from engine.optimize import optimize
 from engine.quantize import quantize
-from tests.engine.debug.models import zoo
-from tests.engine.debug.test_bisect import MARCH, Conversion, bad_tile, network, wrong_shift
+from tests.engine.debug.models import ZOO, random_feed, zoo
+from tests.engine.debug.test_bisect import MARCH, Conversion, bad_tile, network, set_constant, wrong_shift
 from tests.engine.debug.test_commands import config
 
 
@@ -48,6 +51,61 @@ def test_bounds_are_read_per_stage() -> None:
     for text in ("sqnr=30", "quantized:speed=1", "optimized:lsb=1", "source:sqnr=1", "bin:lsb=one", "binary:lsb=1"):
         with pytest.raises(ConfigError, match="bound"):
             parse_bounds([text])
+
+
+@pytest.fixture(scope="module")
+def lenet() -> tuple[ir.Model, ir.Model]:
+    """Original and optimised: its Gemm nodes become convolutions with results of other names and shapes."""
+    original = preprocess.insert(load(ZOO / "mnist_lenet.onnx"), [])
+    return original, optimize(original, MARCH)
+
+
+def bisected(lenet: tuple[ir.Model, ir.Model], faulty: ir.Model) -> Material:
+    original, _ = lenet
+    return Material({StageName.ORIGINAL: original, StageName.OPTIMIZED: faulty}, random_feed(original, 2))
+
+
+def test_a_node_that_the_optimisation_renamed_is_named_not_what_rearranges_its_result(
+    lenet: tuple[ir.Model, ir.Model],
+) -> None:
+    faulty = lenet[1].clone()
+    gemms = [node for node in faulty.graph if node.op_type == "Conv" and "Gemm" in str(node.name)]
+    assert gemms
+    for node in gemms:
+        faulty = lenet[1].clone()
+        (copy,) = (other for other in faulty.graph if other.name == node.name)
+        set_constant(copy, 2, constant_of(copy.inputs[2]) + 1)
+        material = bisected(lenet, faulty)
+        bad = bisect(material).first_bad
+        assert bad is not None
+        assert bad.node == node.name
+        case = minimise(bad, material)
+        assert [left.name for left in case.model.graph] == [node.name]
+        assert not np.allclose(case.actual, case.expected, rtol=1e-5)
+
+
+def transposed(op: str, between: str, perm: list[int]) -> ir.Model:
+    """``op`` and a transposition, as a network."""
+    text = (
+        f'<ir_version: 8, opset_import: ["": 11]> g (float[1, 3, 3] x) => (float[1, 3, 3] y) '
+        f"{{ {between} = {op} (x) y = Transpose <perm = {perm}> ({between}) }}"
+    )
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text)))
+    for node in model.graph:
+        node.name = node.op_type
+    return model
+
+
+@pytest.mark.parametrize(
+    ("op", "perm", "named"), [("LeakyRelu", [0, 2, 1], "LeakyRelu"), ("Relu", [0, 1, 2], "Transpose")]
+)
+def test_a_wrong_order_is_the_fault_of_what_rearranges(op: str, perm: list[int], named: str) -> None:
+    right = transposed("Relu", "a", [0, 2, 1])
+    stages = {StageName.ORIGINAL: right, StageName.OPTIMIZED: transposed(op, "b", perm)}
+    values = np.random.default_rng(0).standard_normal((2, 3, 3)).astype(np.float32)
+    bad = bisect(Material(stages, {"x": values})).first_bad
+    assert bad is not None
+    assert bad.node == named
 
 
 @pytest.mark.parametrize(
