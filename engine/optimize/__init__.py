@@ -31,6 +31,7 @@ from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
+from engine.optimize.transposes import DropEnclosingTransposes
 from engine.optimize.wide import SplitWideConv
 
 MAX_ROUNDS = 100
@@ -105,6 +106,7 @@ def pipeline(march: March) -> Pipeline:
             CollapseShuffle(),
             MergeReshapes(),
             MergeTransposes(),
+            DropEnclosingTransposes(),
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(),
             FoldAffineIntoNext(),

@@ -22,6 +22,7 @@ from engine.ir import (
 )
 from engine.march import March
 from engine.ops.base import MARK_QTYPE, FloatRule, Tie
+from engine.ops.float_nodes import is_relu
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, joins, on_bpu
 from engine.place.devices import late_reason
@@ -51,7 +52,7 @@ def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, s
     for value, calibrated in inserted.items():
         _let_cpu_read(model, value, calibrated)
     for chain in chains(model, march):
-        _calibrate_result(model, chain, types, output_type)
+        _calibrate_result(model, march, chain, types, output_type)
     mark_thresholds(model)
 
 
@@ -185,7 +186,7 @@ def _calibration_node(value: ir.Value, attributes: Attributes, output: str, suff
 
 
 def _calibrate_result(
-    model: ir.Model, chain: Sequence[ir.Node], types: Mapping[ir.Value, str], output_type: str | None
+    model: ir.Model, march: March, chain: Sequence[ir.Node], types: Mapping[ir.Value, str], output_type: str | None
 ) -> None:
     """Calibrate a result that only float consumers read, unless it is the int32 accumulator of a convolution."""
     result = chain[-1].outputs[0]
@@ -196,16 +197,17 @@ def _calibrate_result(
     rule = rule_for(chain[0])
     clipped = chain[-1].op_type == "Clip"
     requested = types.get(result, output_type if result.is_graph_output() else None)
-    if rule is None or (requested is None and not clipped and _needs_no_scale(chain, rule)):
+    if rule is None or (requested is None and not clipped and _needs_no_scale(chain, rule, march)):
         return
     qtype = requested or (INT16 if clipped else INT8)
     _insert_behind(model, result, _of_activation(qtype))
 
 
-def _needs_no_scale(chain: Sequence[ir.Node], head: FloatRule) -> bool:
+def _needs_no_scale(chain: Sequence[ir.Node], head: FloatRule, march: March) -> bool:
     """Whether a result has a scale without a calibration: an accumulator's, or that of what it moves."""
     rule = rule_for(chain[-1])
-    return head.stays_int32(chain[0]) or (rule is not None and rule.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT)
+    stays_int32 = head.stays_int32(chain[0]) and (march.tail_relu or not any(is_relu(node) for node in chain[1:]))
+    return stays_int32 or (rule is not None and rule.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT)
 
 
 def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes) -> None:

@@ -116,21 +116,23 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
     """Operators that would cost the last results before them their precision run on the CPU.
 
     These are passive operators, the activation where the march cannot apply it to an int32 output, and products where
-    it has none at the end (OPERATORS.md, the cases of Div, LayerNorm and LSTM on bernoulli2).
+    it has none at the end (OPERATORS.md, the cases of Div, LayerNorm and LSTM on bernoulli2). An activation that
+    several nodes read stays, and its convolution is int8 (measured on ``op_ln_c``).
     """
     heads = {chain[-1].outputs[0]: chain[0] for chain in chains(model, march)}
     for node in reversed(list(model.graph)):
         rule = rule_for(node)
         if is_calibration(node) or not on_bpu(node) or rule is None:
             continue
-        if any(on_bpu(reader) for value in node.outputs for reader in float_readers(value)):
+        readers = [reader for value in node.outputs for reader in float_readers(value)]
+        if any(on_bpu(reader) for reader in readers):
             continue
         asked = str(node.name) in wanted
         if rule.passive and not asked and _moves_accumulator(node, heads, march):
             _set(node, f"{node.op_type} is passive and no BPU node reads it")
         elif node.op_type == "Mul" and not asked and not march.tail_mul:
             _set(node, f"{march.name} has no {node.op_type} whose result no BPU node reads")
-        elif is_relu(node) and not march.tail_relu and _follows_convolution(node):
+        elif is_relu(node) and not march.tail_relu and len(readers) <= 1 and _follows_convolution(node):
             _set(node, f"{march.name} has no {node.op_type} on an int32 output")
 
 

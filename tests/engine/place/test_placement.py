@@ -142,6 +142,15 @@ def test_constant_map_is_added_by_a_convolution(shape: tuple[int, ...], device: 
     assert {node.name: node.metadata_props.get(MARK_ON) for node in placed.model.graph}["Middle"] == device
 
 
+def test_relu_that_several_cpu_nodes_read_stays_on_the_bpu() -> None:
+    """Measured on ``op_ln_c`` (bernoulli2), where a mean and a difference read it."""
+    relu = helper.make_node("Relu", ["c0"], ["r"], name="Relu")
+    mean = helper.make_node("ReduceMean", ["r"], ["mean"], name="Mean", axes=[1], keepdims=1)
+    placement = place(network([relu, mean, one("Sub", "r", "mean")]), "bernoulli2")
+    assert marks(placement, "Relu")[0] == "BPU"
+    assert qtype(calibrated(placement)["r"]) == "int8"
+
+
 def test_dilated_convolution_has_no_int32_output() -> None:
     """Measured on ``dilx4``: its tail is int8, and on bernoulli2 keeps its Relu."""
     dilated = helper.make_node("Conv", ["c0", "wd"], ["d"], name="Dilated", dilations=[2, 2], pads=[2, 2, 2, 2])

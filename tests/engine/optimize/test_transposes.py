@@ -1,0 +1,75 @@
+"""Transposes around arithmetic vanish, and only where they are undone everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.engine.optimize.equivalence import build, census, optimized
+from tests.engine.optimize.networks import node, normal
+
+TO_LAST, TO_SECOND = [0, 2, 3, 1], [0, 3, 1, 2]
+SHAPE = (1, 6, 4, 5)
+
+
+def enclosed(*middle: onnx.NodeProto, first: str = "x", last: str = "m") -> list[onnx.NodeProto]:
+    return [node("Transpose", first, "t", perm=TO_LAST), *middle, node("Transpose", last, perm=TO_SECOND)]
+
+
+def transposes(nodes: list[onnx.NodeProto], outputs: tuple[str, ...] = ("y",), **constants: np.ndarray) -> int:
+    after = optimized(build(nodes, {"x": SHAPE, "z": SHAPE}, list(outputs), constants))
+    return census(after).get("Transpose", 0)
+
+
+@pytest.mark.parametrize("shape", [(), (6,), (5, 1), (1, 4, 5, 6)])
+def test_constants_of_every_rank_are_permuted(shape: tuple[int, ...]) -> None:
+    nodes = enclosed(node("Add", "t c", "s"), node("Max", "s d", "m"))
+    assert transposes(nodes, c=normal(*shape), d=normal(*shape)) == 0
+
+
+def test_normalisation_over_the_last_axis() -> None:
+    middle = [
+        node("ReduceMean", "t", "mean", axes=[-1], keepdims=1),
+        node("Sub", "t mean", "d"),
+        node("Mul", "d d", "q"),
+        node("ReduceMean", "q", "v", axes=[3], keepdims=1),
+        node("Add", "v e", "w"),
+        node("Sqrt", "w", "r"),
+        node("Div", "d r", "n"),
+        node("Mul", "n g", "m"),
+    ]
+    assert transposes(enclosed(*middle), e=np.float32(1e-5), g=normal(6)) == 0
+
+
+def test_two_transposed_operands_and_two_ends() -> None:
+    nodes = [
+        node("Transpose", "x", "t", perm=TO_LAST),
+        node("Transpose", "z", "u", perm=TO_LAST),
+        node("Mul", "t u", "p"),
+        node("Transpose", "p", perm=TO_SECOND),
+        node("Tanh", "p", "h"),
+        node("Transpose", "h", "y2", perm=TO_SECOND),
+    ]
+    assert transposes(nodes, ("y", "y2")) == 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs"),
+    [
+        (enclosed(node("Relu", "t", "m")), ("y", "m")),
+        ([node("Reshape", "z shape", "z2"), *enclosed(node("Add", "t z2", "m"))], ("y",)),
+        (enclosed(node("Softmax", "t", "m", axis=3)), ("y",)),
+        (enclosed(node("ReduceMean", "t", "m", keepdims=1)), ("y",)),
+    ],
+)
+def test_what_is_read_or_computed_otherwise_stays(nodes: list[onnx.NodeProto], outputs: tuple[str, ...]) -> None:
+    assert transposes(nodes, outputs, shape=np.array([1, 4, 5, 6])) == 2
+
+
+def test_dense_layers_of_a_channels_last_block_become_convolutions() -> None:
+    middle = [node("MatMul", "t w", "a"), node("Add", "a b", "c"), node("Relu", "c", "r"), node("MatMul", "r v", "m")]
+    after = optimized(
+        build(enclosed(*middle), {"x": SHAPE}, ["y"], {"w": normal(6, 8), "b": normal(8), "v": normal(8, 6)})
+    )
+    assert [item.op_type for item in after.graph] == ["Conv", "Relu", "Conv"]
