@@ -17,6 +17,7 @@ from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
+from engine.optimize.transposes import DropEnclosingTransposes
 from engine.optimize.wide import SplitWideConv
 from tests.strategies.patterns import Draw, Network, Pattern
 
@@ -200,6 +201,27 @@ def transposed_twice(draw: Draw, net: Network) -> str:
     x, _ = feature_map(draw, net)
     orders = st.permutations(range(4))
     return net.op("Transpose", net.op("Transpose", x, perm=draw(orders)), perm=draw(orders))
+
+
+def enclosed(draw: Draw, net: Network) -> str:
+    """Arithmetic between a transpose and its inverse, with constants that broadcast, a second map, or a mean."""
+    x, shape = feature_map(draw, net)
+    order = draw(st.permutations(range(4)))
+    sizes = [shape[axis] for axis in order]
+    inside = net.op("Transpose", x, perm=order)
+    op_type = draw(st.sampled_from(("Add", "Sub", "Mul", "Max")))
+    match draw(st.sampled_from(("alone", "constant", "map", "mean"))):
+        case "alone":
+            result = net.op(draw(st.sampled_from(("Relu", "Sigmoid", "Tanh"))), inside)
+        case "constant":
+            kept = [draw(st.sampled_from((1, size))) for size in sizes][draw(st.integers(0, 4)) :]
+            result = commuted(draw, net, op_type, inside, net.normal(*kept))
+        case "map":
+            result = commuted(draw, net, op_type, inside, net.op("Transpose", net.input(*shape), perm=order))
+        case _:
+            axes = draw(st.lists(st.integers(-4, 3), min_size=1, max_size=2, unique_by=lambda axis: axis % 4))
+            result = net.op("Sub", inside, net.mean(inside, *axes))
+    return net.op("Transpose", result, perm=[order.index(axis) for axis in range(4)])
 
 
 def padded_convolution(draw: Draw, net: Network) -> str:
@@ -388,6 +410,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         CollapseShuffle: Pattern(shuffled),
         cleanup.MergeReshapes: Pattern(reshaped_twice),
         cleanup.MergeTransposes: Pattern(transposed_twice),
+        DropEnclosingTransposes: Pattern(enclosed),
         affine.FoldPadIntoConv: Pattern(padded_convolution),
         affine.FoldAffineIntoPrevious: Pattern(convolution_then_affine),
         affine.FoldAffineIntoNext: Pattern(affine_then_convolution),
