@@ -163,7 +163,6 @@ def convert(config: Config) -> ConversionResult:
         deployed = _deployed(quantized, calibrated, config)
         compiled = compile_model(deployed, march, compile_options(config), model.output_model_file_prefix)
         compiled = _without_ends(replace(compiled, parameters=parameters_as_text(config)), config)
-        work.write(compiled.to_bytes(), "bin", ".bin")
     comparison, integers = Comparison({}, {}), {}
     if data is not None:
         from engine.tune.evaluation import integer_distances  # brings the simulator
@@ -172,6 +171,7 @@ def convert(config: Config) -> ConversionResult:
             comparison = compare(optimized, calibrated, data.read(0, 1))
             integers = integer_distances(optimized, quantized, data)
     nodes = node_rows(compiled, calibrated, cosines(optimized, comparison))
+    work.write(compiled.to_bytes(), "bin", ".bin")  # last of the models: where it is, everything went well
     work.write(quant_info(compiled, calibrated, nodes), "quant_info", "_quant_info.json")
     return work.result(compiled, placement, nodes, output_rows(comparison.outputs), output_rows(integers))
 
