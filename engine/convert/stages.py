@@ -321,6 +321,8 @@ def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:
         logger.info("Node %s (%s) is removed from the .bin; scale: %s", node.name, node.type, list(node.scales))
     for name in removal.skipped:
         logger.warning("Node %s is not adjacent to input or output. It can not be removed! Skipped!", name)
+    for kind in sorted(set(wanted.remove_node_type) - {node.type for node in removal.removed}):
+        logger.info("remove_node_type %s: no such node is adjacent to input or output.", kind)
     return removal.model
 
 

@@ -31,6 +31,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     unknown = _unknown_names(model, options)
     _decompose_requested(model, rules, options)
     refusals = [*mark_placement(model, rules, options), *_types_without_inputs(model, options)]
+    refusals += _outputs_in_float(model, options)
     types, more = tensor_types(model, rules, options)
     insert_calibration(model, rules, types, options.output_type)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
@@ -79,3 +80,16 @@ def _types_without_inputs(model: ir.Model, options: PlacementOptions) -> list[Re
                 reason = f"its quantised inputs are {', '.join(map(str, taken))}; weights are int8"
                 found.append(Refusal(str(node.name), f"InputType{index}: int16", reason))
     return found
+
+
+def _outputs_in_float(model: ir.Model, options: PlacementOptions) -> list[Refusal]:
+    """Outputs that stay in float though a type is asked for all: their nodes run on the CPU."""
+    if options.output_type is None:
+        return []
+    nodes = dict.fromkeys(node for value in model.graph.outputs if (node := value.producer()) is not None)
+    request = f"set_model_output_{options.output_type}"
+    return [
+        Refusal(str(node.name), request, f"it runs on the CPU: {node.metadata_props.get(MARK_REASON)}")
+        for node in nodes
+        if not on_bpu(node)
+    ]

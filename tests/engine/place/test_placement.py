@@ -226,6 +226,16 @@ def test_int16_falls_back_to_int8_where_a_neighbour_lacks_it() -> None:
     assert qtype(calibrated(placement)["c0"]) == "int8"
 
 
+@pytest.mark.parametrize(("op_type", "refused"), [("Softmax", True), ("Sigmoid", False)])
+def test_an_output_of_a_cpu_node_stays_in_float(op_type: str, refused: bool) -> None:
+    attributes = {"axis": 1} if op_type == "Softmax" else {}
+    model = network([one(op_type, "c0", **attributes)], tail=False)
+    (found,) = place(model, "bayes-e", PlacementOptions(output_type="int8")).refusals or (None,)
+    assert (found is not None) is refused
+    if found is not None:
+        assert (found.node, found.request) == ("Middle", "set_model_output_int8")
+
+
 @pytest.mark.parametrize(
     ("types", "request_", "reason"),
     [
