@@ -11,10 +11,11 @@ import pytest
 
 from engine.compile import CompileOptions, compile_model
 from engine.compile.compiler import memory_of
+from engine.compile.cost import layer_costs, subgraph_us
 from engine.ir import load_model
 from engine.march.latency import load_latency, marches
 from engine.perf import Performance, estimate
-from engine.perf.corpus import read_rows
+from engine.perf.corpus import read_rows, schedule_of_row
 from engine.perf.fit import cases_of, counted, errors_of, networks_of, rank_correlation
 from engine.terms import OptimizeLevel
 from tests.golden_cases import BUNDLED
@@ -80,8 +81,28 @@ def test_measured_compilations_are_predicted(march: str, reference_dir: Path) ->
     assert np.quantile(errors.latency, 0.9) <= 0.25
     assert np.median(errors.ddr) <= 0.02
     assert np.quantile(errors.ddr, 0.9) <= 0.10
-    assert errors_of([case for case in cases if case.row.kind == "net"], latency).latency.max() <= 0.15
+    whole = errors_of([case for case in cases if case.row.kind == "net"], latency)
+    assert whole.latency.max() <= 0.15
+    assert whole.ddr.max() <= 0.07  # within 5 % but for SqueezeNet on bayes-e, see docs/performance_model.md
     assert rank_correlation(cases, latency) >= 0.98
+
+
+@pytest.mark.reference
+def test_networks_on_two_cores_are_predicted(reference_dir: Path) -> None:
+    """They take no part in the fit: half the computing, all weights twice, and 100 us between two groups."""
+    latency = load_latency("bernoulli2")
+    memory = memory_of(latency, CompileOptions(core_num=2))
+    rows = [row for row in read_rows(reference_dir / "latency" / "latency.jsonl") if row.core_num == 2]
+    networks = [row for row in rows if row.kind == "net"]
+    assert len(networks) >= 3
+    for row in networks:
+        schedule = schedule_of_row(row, latency, memory)
+        assert schedule is not None
+        shared = schedule.on_cores(2)
+        costs = layer_costs(shared, latency)
+        assert subgraph_us(shared, costs, latency.fitted) == pytest.approx(row.latency_us, rel=0.15)
+        moved = sum(cost.traffic.loaded + cost.traffic.stored for cost in costs)
+        assert moved == pytest.approx(row.ddr_bytes, rel=0.10)
 
 
 @pytest.mark.parametrize("march", marches())
