@@ -96,15 +96,15 @@ def averaged(curves: Curves) -> Curves:
 
     An ``sqnr`` is infinite where there is no error: counted, the nodes before the first error would hide all others.
     """
-    means = (Curve(curve.label, tuple(_running_mean(np.asarray(curve.values)))) for curve in curves.curves)
+    means = (Curve(curve.label, tuple(_running_mean(np.asarray(curve.values)).tolist())) for curve in curves.curves)
     return Curves(curves.nodes, curves.metric, tuple(means))
 
 
-def _running_mean(values: Array) -> list[float]:
+def _running_mean(values: Array) -> Array:
     finite = np.isfinite(values)
     counts = np.cumsum(finite)
     sums = np.cumsum(np.where(finite, values, 0.0))
-    return np.where(counts > 0, sums / np.maximum(counts, 1), values).tolist()
+    return np.where(counts > 0, sums / np.maximum(counts, 1), values)
 
 
 def _is_computed(model: DebugModel, node: ir.Node) -> bool:
@@ -118,6 +118,8 @@ def _as_lists(given: NodeLists | None) -> tuple[list[list[str]], bool]:
     items = [given] if isinstance(given, str) else list(given or ())
     if not items:
         raise ConfigError("the list of nodes is empty")
+    if not all(isinstance(item, (str, list, tuple)) for item in items):
+        raise ConfigError(f"nodes are {items}; give names, or lists of names")
     nested = any(not isinstance(item, str) for item in items)
     return [[item] if isinstance(item, str) else [str(name) for name in item] for item in items], nested
 

@@ -10,18 +10,20 @@ from pathlib import Path
 from engine.debug.accumulation import Curves, NodeLists, accumulated_error, averaged, requested_variants
 from engine.debug.data import Array, Samples, read_samples
 from engine.debug.distribution import Channels, Distribution, channels, distributions
-from engine.debug.metrics import Metric, parse_metrics
+from engine.debug.metrics import Metric, parse_metric, parse_metrics
 from engine.debug.model import DebugModel, ModelOrFile, NodeType
 from engine.debug.partial import PartialQuantisation, partial_quantisation
 from engine.debug.sensitivity import parse_node_type, require_data, sensitivities, table
 from engine.errors import ConfigError
 
+SaveDir = str | os.PathLike[str] | None
+"""Where pictures go; None for the working directory."""
 TOP = 5
 """Nodes of each kind that :func:`runall` draws."""
 
 
 def plot_acc_error(
-    save_dir: str | os.PathLike[str] = ".",
+    save_dir: SaveDir = ".",
     calibrated_data: Samples | None = None,
     model_or_file: ModelOrFile | None = None,
     quantize_node: NodeLists | None = None,
@@ -51,16 +53,17 @@ def plot_acc_error(
     """
     from engine.debug.plots import draw_curves  # matplotlib and plotly are slow to import
 
+    folder = _folder(save_dir)
     model, feed = _opened(model_or_file, calibrated_data)
-    (chosen,) = parse_metrics(metric)
+    chosen = parse_metric(metric)
     found = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), chosen)
     found = averaged(found) if average_mode else found
-    draw_curves(found, save_dir)
+    draw_curves(found, folder)
     return found
 
 
 def plot_distribution(
-    save_dir: str | os.PathLike[str] = ".",
+    save_dir: SaveDir = ".",
     model_or_file: ModelOrFile | None = None,
     calibrated_data: Samples | None = None,
     nodes_list: str | list[str] | None = None,
@@ -83,15 +86,15 @@ def plot_distribution(
     """
     from engine.debug.plots import draw_distribution
 
-    names = _required(nodes_list)
+    folder, names = _folder(save_dir), _required(nodes_list)
     found = distributions(*_opened(model_or_file, calibrated_data), names)
     for distribution in found:
-        draw_distribution(distribution, save_dir)
+        draw_distribution(distribution, folder)
     return found
 
 
 def get_channelwise_data_distribution(
-    save_dir: str | os.PathLike[str] = ".",
+    save_dir: SaveDir = ".",
     model_or_file: ModelOrFile | None = None,
     calibrated_data: Samples | None = None,
     nodes_list: str | list[str] | None = None,
@@ -115,10 +118,10 @@ def get_channelwise_data_distribution(
     """
     from engine.debug.plots import draw_channels
 
-    names = _required(nodes_list)
+    folder, names = _folder(save_dir), _required(nodes_list)
     found = channels(*_opened(model_or_file, calibrated_data), names, axis)
     for boxes in found:
-        draw_channels(boxes, save_dir)
+        draw_channels(boxes, folder)
     return found
 
 
@@ -128,7 +131,7 @@ def sensitivity_analysis(
     pick_threshold: float = 0.999,
     data_num: int | None = 1,
     verbose: bool = False,
-    save_dir: str | os.PathLike[str] = ".",
+    save_dir: SaveDir = ".",
 ) -> PartialQuantisation:
     """Find the sensitive nodes, what makes them so, and what leaving them unquantised brings back.
 
@@ -146,17 +149,25 @@ def sensitivity_analysis(
     """
     from engine.debug.plots import draw_partial_quantisation
 
-    if not 0 <= pick_threshold <= 1:
-        raise ConfigError(f"pick_threshold is {pick_threshold}; allowed is 0 to 1")
+    if not isinstance(pick_threshold, (int, float)) or not 0 <= pick_threshold <= 1:
+        raise ConfigError(f"pick_threshold is {pick_threshold!r}; allowed is 0 to 1")
+    folder = _folder(save_dir)
     model = DebugModel(model_or_file)
     feed = read_samples(model.model, calibrated_data, data_num)
     found = partial_quantisation(model, feed, pick_threshold)
-    draw_partial_quantisation(found, save_dir)
+    draw_partial_quantisation(found, folder)
     if verbose:
         sys.stdout.write(table(found.scores, (Metric.COSINE,), NodeType.NODE.value))
         for name, cause in found.causes.items():
             sys.stdout.write(f"{name}: sensitive to the quantisation of its {cause}\n")
     return found
+
+
+def _folder(save_dir: SaveDir) -> Path:
+    """The folder of the pictures, which need not exist yet; checked before anything is computed."""
+    if not isinstance(save_dir, (str, os.PathLike, type(None))) or (save_dir and Path(save_dir).is_file()):
+        raise ConfigError(f"save_dir is {save_dir!r}; a folder is needed")
+    return Path(save_dir or ".")
 
 
 def _opened(model_or_file: ModelOrFile | None, data: Samples | None) -> tuple[DebugModel, dict[str, Array]]:
@@ -180,7 +191,7 @@ def _as_list(names: str | Sequence[str] | None) -> list[str]:
 def runall(
     model_or_file: ModelOrFile,
     calibrated_data: Samples,
-    save_dir: str | os.PathLike[str] = ".",
+    save_dir: SaveDir = ".",
     ns_metrics: str | list[str] = "cosine-similarity",
     output_node: str | None = None,
     node_type: str | None = None,
@@ -229,9 +240,10 @@ def runall(
     """
     from engine.debug.report import Ranking, Report, owners_of, write_report
 
+    folder = _folder(save_dir)
     model = DebugModel(model_or_file)
     feed = read_samples(model.model, calibrated_data, data_num)
-    metrics, (ae,) = parse_metrics(ns_metrics), parse_metrics(ae_metric)
+    metrics, ae = parse_metrics(ns_metrics), parse_metric(ae_metric)
     rankings = [
         Ranking(title, metrics, sensitivities(model, feed, names, metrics, output_node))
         for title, names in _to_rank(model, node_type, _as_list(interested_nodes)).items()
@@ -255,7 +267,7 @@ def runall(
         channels=tuple(channels(model, feed, boxed, axis)),
         owners=owners_of(model, [*shown, *boxed, *(name for ranking in rankings for name in ranking.scores)]),
     )
-    return write_report(report, save_dir)
+    return write_report(report, folder)
 
 
 def _to_rank(model: DebugModel, node_type: str | None, interested: Sequence[str]) -> dict[str, Sequence[str]]:

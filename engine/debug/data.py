@@ -36,6 +36,11 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
         CalibrationDataError: data are missing, do not fit the inputs, or are fewer than ``count``.
     """
     shapes = {str(value.name): shape_of(value) for value in model.graph.inputs}
+    if not isinstance(data, (CalibrationData, Mapping, str, os.PathLike)):
+        kind = type(data).__name__
+        raise CalibrationDataError(
+            f"calibration data: a {kind}; give a folder, or arrays in a dictionary by input name"
+        )
     if isinstance(data, CalibrationData):
         _check_count(count, len(data), "calibration data")
         return data.read(0, count or len(data))
@@ -95,6 +100,7 @@ def _from_arrays(
     for name, shape in shapes.items():
         array = np.asarray(data[name])
         _check_count(count, len(array) // shape[0], f"input {name!r}")
+        _check_numbers(array, f"input {name!r}")
         arrays[name] = array[: (count or len(array)) * shape[0]]
     return arrays
 
@@ -102,8 +108,13 @@ def _from_arrays(
 def _check_count(count: int | None, available: int, where: str) -> None:
     if not available:
         raise CalibrationDataError(f"{where}: holds no samples")
-    if count is not None and not 1 <= count <= available:
-        raise CalibrationDataError(f"data_num is {count}; allowed is 1 to {available}, the samples in {where}")
+    if count is not None and (not isinstance(count, int) or not 1 <= count <= available):
+        raise CalibrationDataError(f"data_num is {count!r}; allowed is 1 to {available}, the samples in {where}")
+
+
+def _check_numbers(array: Array, where: str) -> None:
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise CalibrationDataError(f"{where}: holds values that are not finite numbers")
 
 
 def _sample_files(folder: Path, name: str, inputs: int) -> list[Path]:
@@ -131,4 +142,5 @@ def _read(file: Path, shape: tuple[int, ...]) -> Array:
         raise CalibrationDataError(f"{file}: not a .npy file of numbers ({error})") from error
     if not isinstance(array, np.ndarray) or array.size != int(np.prod(shape)):
         raise CalibrationDataError(f"{file}: has shape {np.shape(array)}; the input takes {shape}")
+    _check_numbers(array, str(file))
     return array.reshape(shape)

@@ -225,8 +225,8 @@ def _boxes(model: DebugModel, name: str, array: Array, axis: int | None) -> Chan
     calibration = read_calibration(model.calibrations[name])
     kind = model.kind(name)
     chosen = axis if axis is not None else calibration.axis if kind is NodeType.WEIGHT else min(1, array.ndim - 1)
-    if not -array.ndim <= chosen < array.ndim:
-        raise ConfigError(f"axis is {chosen}; what {name!r} reads has {array.ndim} dimensions, shape {array.shape}")
+    if not isinstance(chosen, int) or not -array.ndim <= chosen < array.ndim:
+        raise ConfigError(f"axis is {chosen!r}; what {name!r} reads has {array.ndim} dimensions, shape {array.shape}")
     rows = np.moveaxis(array, chosen, 0).reshape(array.shape[chosen], -1)
     minimum, lower, median, upper, maximum = np.percentile(rows, (0, 25, 50, 75, 100), axis=1)
     thresholds = calibration.thresholds.astype(np.float64)

@@ -39,14 +39,28 @@ def parse_metrics(names: str | list[str] | tuple[str, ...]) -> tuple[Metric, ...
     Raises:
         ConfigError: a name is unknown, or none is given.
     """
-    names = [names] if isinstance(names, str) else list(names)
     allowed = ", ".join(Metric)
+    if not isinstance(names, (str, list, tuple)):
+        raise ConfigError(f"metrics are {names!r}; give a name or a list of names: {allowed}")
+    names = [names] if isinstance(names, str) else list(names)
     if not names:
         raise ConfigError(f"no metric is given; allowed are {allowed}")
     unknown = [name for name in names if name not in list(Metric)]
     if unknown:
         raise ConfigError(f"metric {unknown[0]!r} is unknown; allowed are {allowed}")
     return tuple(Metric(name) for name in names)
+
+
+def parse_metric(name: str) -> Metric:
+    """One name to a metric.
+
+    Raises:
+        ConfigError: it is unknown, or not one name.
+    """
+    found = parse_metrics(name)
+    if len(found) != 1:
+        raise ConfigError(f"metrics are {name!r}; one of them is needed here")
+    return found[0]
 
 
 def measure(metric: Metric, actual: Array, expected: Array) -> float:

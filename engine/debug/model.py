@@ -141,7 +141,7 @@ class DebugModel:
     def _hint(self, name: str) -> str:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, [*self.nodes, *self.calibrations], n=1)
+        near = get_close_matches(str(name), [*self.nodes, *self.calibrations], n=1)
         return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -150,6 +150,9 @@ def _read(model_or_file: ModelOrFile) -> ir.Model:
         return model_or_file.clone()
     if isinstance(model_or_file, onnx.ModelProto):
         return ir.from_proto(model_or_file)
+    if not isinstance(model_or_file, (str, os.PathLike)):
+        kind = type(model_or_file).__name__
+        raise ModelError(f"model_or_file is a {kind}; give a calibrated model or its file")
     return load_model(model_or_file)
 
 

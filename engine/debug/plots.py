@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,13 +41,12 @@ def file_stem(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name).strip("_") or "node"
 
 
-def save(stem: str, png: Figure, page: Any, save_dir: str | os.PathLike[str]) -> tuple[Path, Path]:
+def save(stem: str, png: Figure, page: Any, save_dir: Path) -> tuple[Path, Path]:
     """Write both forms of a picture as ``stem.png`` and ``stem.html``; the script they need lies beside them."""
-    folder = Path(save_dir)
     html = page.to_html(include_plotlyjs="directory", config=CONFIG)
-    write_script(folder)
-    return write_atomically(folder / f"{stem}.png", to_png(png)), write_atomically(
-        folder / f"{stem}.html", html.encode()
+    write_script(save_dir)
+    return write_atomically(save_dir / f"{stem}.png", to_png(png)), write_atomically(
+        save_dir / f"{stem}.html", html.encode()
     )
 
 
@@ -67,7 +65,7 @@ def to_png(figure: Figure) -> bytes:
     return stream.getvalue()
 
 
-def draw_curves(curves: Curves, save_dir: str | os.PathLike[str], stem: str = "accumulated_error") -> tuple[Path, Path]:
+def draw_curves(curves: Curves, save_dir: Path, stem: str = "accumulated_error") -> tuple[Path, Path]:
     """The accumulated error over the nodes, one line per variant."""
     return save(stem, curves_png(curves), curves_page(curves), save_dir)
 
@@ -107,7 +105,7 @@ def curves_page(curves: Curves) -> Any:
     return figure
 
 
-def draw_distribution(found: Distribution, save_dir: str | os.PathLike[str]) -> tuple[Path, Path]:
+def draw_distribution(found: Distribution, save_dir: Path) -> tuple[Path, Path]:
     """Histograms before and after quantisation, and of the error."""
     return save(f"{file_stem(found.node)}_distribution", distribution_png(found), distribution_page(found), save_dir)
 
@@ -190,7 +188,7 @@ def distribution_page(found: Distribution) -> Any:
     return figure
 
 
-def draw_channels(found: Channels, save_dir: str | os.PathLike[str]) -> tuple[Path, Path]:
+def draw_channels(found: Channels, save_dir: Path) -> tuple[Path, Path]:
     """One box per channel: range, quartiles, median in red, mean dashed in blue, threshold."""
     return save(f"{file_stem(found.node)}_channels", channels_png(found), channels_page(found), save_dir)
 
@@ -325,7 +323,7 @@ def _heights(metric: Metric, values: Sequence[float]) -> tuple[list[float], str]
     return [value if math.isfinite(value) else 0.0 for value in values], str(metric)
 
 
-def draw_partial_quantisation(found: PartialQuantisation, save_dir: str | os.PathLike[str]) -> tuple[Path, Path]:
+def draw_partial_quantisation(found: PartialQuantisation, save_dir: Path) -> tuple[Path, Path]:
     """Baseline, cumulative line, and a cross per sensitive node."""
     names = list(found.sensitive)
     png = Figure(figsize=(max(8.0, min(20.0, 0.15 * len(names) + 4)), 5), layout="constrained")

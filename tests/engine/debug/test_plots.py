@@ -120,6 +120,32 @@ def test_leaving_sensitive_nodes_in_float_brings_accuracy_back(tmp_path: Path) -
     assert set(found.causes.values()) <= {"weight", "activation"}
 
 
+def test_mistakes_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    model, feed = zoo("mnist_lenet")
+    weight = DebugModel(model).of_kind(NodeType.WEIGHT)[0]
+    file = tmp_path / "file"
+    file.touch()
+    folder = tmp_path / "folder"
+    for mistake in (
+        lambda: plot_acc_error(folder, feed, model, quantize_node=[weight], metric=["mse", "sqnr"]),
+        lambda: plot_acc_error(folder, feed, model, quantize_node=[3]),
+        lambda: get_channelwise_data_distribution(folder, model, feed, [weight], "1"),
+        lambda: sensitivity_analysis(model, feed, "0.9", save_dir=folder),
+        lambda: plot_distribution(file, model, feed, [weight]),
+        lambda: runall(model, feed, 3),
+    ):
+        with pytest.raises(ConfigError):
+            mistake()
+    assert not folder.exists()
+
+
+def test_without_a_folder_pictures_go_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, feed = zoo("mnist_lenet")
+    monkeypatch.chdir(tmp_path)
+    plot_distribution(None, model, feed, DebugModel(model).of_kind(NodeType.WEIGHT)[0])
+    assert len(list(tmp_path.glob("*_distribution.png"))) == 1
+
+
 def test_a_curve_per_node_leaves_room_for_the_curves() -> None:
     nodes = tuple(f"/model/layer{index}/Conv" for index in range(200))
     curves = tuple(Curve(node, (0.9,) * 200) for node in nodes[:60])

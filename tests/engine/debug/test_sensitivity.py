@@ -141,6 +141,21 @@ def test_samples_are_sorted_by_number_and_counted(tmp_path: Path) -> None:
 
 def test_mistakes_are_named() -> None:
     calibrated, feed = zoo("mnist_lenet")
+    image = feed["image"]
+    for data in ([image], {"image": np.full_like(image, np.nan)}, {"image": image.astype(str)}):
+        with pytest.raises(CalibrationDataError):
+            get_sensitivity_of_nodes(calibrated, "mse", data)
+    for count in ("1", 1.5):
+        with pytest.raises(CalibrationDataError, match="data_num"):
+            get_sensitivity_of_nodes(calibrated, "mse", feed, data_num=count)
+    for model in (None, 3):
+        with pytest.raises(ModelError, match="model_or_file"):
+            get_sensitivity_of_nodes(model, "mse", feed)
+    for metrics in (None, 3):
+        with pytest.raises(ConfigError, match="metrics"):
+            get_sensitivity_of_nodes(calibrated, metrics, feed)
+    with pytest.raises(ConfigError, match="node 3"):
+        get_sensitivity_of_nodes(calibrated, "mse", feed, interested_nodes=[3])
     with pytest.raises(ConfigError, match="metric 'cosine' is unknown"):
         get_sensitivity_of_nodes(calibrated, "cosine", feed)
     with pytest.raises(ConfigError, match="node_type is 'nodes'"):
