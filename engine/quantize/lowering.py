@@ -367,9 +367,9 @@ class IntegerGraph:
         return self._to_nchw(value, first.value, name) if outside else value
 
     def _cast(self, tensor: ir.Value, form: Quantized, name: str) -> ir.Value:
-        """Positions in the type of the float graph, by a node named after the one that finds them."""
+        """Positions in the type of the float graph, by a node named after the one that finds them (``tail_argmax``)."""
         producer = tensor.producer()
-        node = f"{name if producer is None else producer.name}_Cast"
+        node = f"{name if producer is None else producer.name}_cast"
         return self._append(
             "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
         )

@@ -85,7 +85,7 @@ def test_output_that_nothing_reads_is_dequantised_beside_one_that_is(
 def test_cast_of_positions_is_named_after_their_operator() -> None:
     model = network([helper.make_node("ArgMax", ["c0"], ["m"], name="Best", axis=1)], tail=False)
     model.graph.outputs[0].dtype, model.graph.outputs[0].shape = ir.DataType.INT64, ir.Shape((1, 1, 8, 8))
-    assert [node.name for node in quantized(model).graph if node.op_type == "Cast"] == ["Best_Cast"]
+    assert [node.name for node in quantized(model).graph if node.op_type == "Cast"] == ["Best_cast"]
 
 
 def test_int16_table() -> None:
