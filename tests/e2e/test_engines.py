@@ -76,6 +76,7 @@ def test_three_engines_land_in_one_table(tmp_path: Path, monkeypatch: pytest.Mon
         assert result.footprint is None
         assert result.accuracy is not None
         assert result.accuracy.ratio > 0.97
+    assert len({cosine(runtime[label]) for label in ("max", "max-0.999", "kl")}) == 3  # none of them does nothing
     assert cosine(runtime["max-int16.all"]) > cosine(runtime["max"]) > 0.99
 
 
