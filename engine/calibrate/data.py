@@ -10,11 +10,12 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import onnx_ir as ir
@@ -25,6 +26,9 @@ from engine.errors import CalibrationDataError
 from engine.frontend.colour import calibration_input
 from engine.ir import shape_of
 from engine.terms import InputType, Layout
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -195,7 +199,7 @@ class FolderData(CalibrationData):
     def doubts(self) -> Iterator[str]:
         """What is legal and hardly meant: too few samples, files that hold NaN, infinity or nothing but zeros.
 
-        Reads every file once; images (``preprocess_on``) only count.
+        Reads every file once; of images (``preprocess_on``) the head alone.
 
         Raises:
             CalibrationDataError: a file cannot be read as the input that it is for.
@@ -203,6 +207,9 @@ class FolderData(CalibrationData):
         if len(self) < ADVISED_SAMPLES:
             yield f"{len(self)} calibration samples are few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
         for folder in self._folders:
+            for file in folder.files if folder.images else ():
+                with _opened(file):
+                    pass
             for index in range(0 if folder.images else len(folder.files)):
                 problem = _doubt(folder.read(index))
                 if problem is not None:
@@ -340,22 +347,32 @@ def _shaped(array: Array, shape: Shape, file: Path, raw_type: str) -> Array:
 
 def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
     """An image file, resized (bilinear) to the input, in ``type_train`` and ``layout_train``, shape ``shape``."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL.Image import Resampling
 
     nchw = spec.layout_train is Layout.NCHW
     height, width = shape[2:4] if nchw else shape[1:3]
     mode = {InputType.GRAY: "L", InputType.YUV444: "YCbCr"}.get(spec.type_train, "RGB")
-    try:
-        with Image.open(file) as image:
-            pixels = np.asarray(image.convert(mode).resize((width, height), Image.Resampling.BILINEAR))
-    except (OSError, UnidentifiedImageError, ValueError) as error:
-        raise CalibrationDataError(
-            f"{file}: not a readable image ({error}); preprocess_on expects image files"
-        ) from error
+    with _opened(file) as image:
+        pixels = np.asarray(image.convert(mode).resize((width, height), Resampling.BILINEAR))
     pixels = pixels.reshape(height, width, -1)
     if spec.type_train is InputType.BGR:
         pixels = pixels[..., ::-1]
     return np.ascontiguousarray((pixels.transpose(2, 0, 1) if nchw else pixels)[np.newaxis])
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Image]:
+    """An image file; what it turns out not to be within the context is an error that names it."""
+    from PIL import UnidentifiedImageError
+    from PIL.Image import open as open_image
+
+    try:
+        with open_image(file) as image:
+            yield image
+    except (OSError, UnidentifiedImageError, ValueError) as error:
+        raise CalibrationDataError(
+            f"{file}: not a readable image ({error}); preprocess_on expects image files"
+        ) from error
 
 
 def _doubt(array: Array) -> str | None:

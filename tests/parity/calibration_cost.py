@@ -1,7 +1,8 @@
-"""Wall time of calibrations in float passes: ``python -m tests.parity.calibration_cost REFERENCE MODEL [ROUNDS]``.
+"""Time of calibrations in float passes: ``python -m tests.parity.calibration_cost REFERENCE MODEL [ROUNDS]``.
 
 A float pass is plain ONNX Runtime with its default options on the float model, the 50 measured images one at a time.
-Every round times a float pass and then each calibration; the table has the medians. Models are loaded before.
+Every round times a float pass and then each calibration; the table has the medians of wall and CPU time. On a machine
+that is not idle, compare CPU time. Models are loaded before.
 """
 
 from __future__ import annotations
@@ -63,16 +64,19 @@ def main(reference: Path, model: Path, rounds: int) -> None:
     work["max, 5 percentiles and kl, per tensor and channel"] = all_statistics
     float_pass()
     one(SINGLE[0])()
-    seconds: dict[str, list[float]] = {name: [] for name in work}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in work}
     for _ in range(rounds):
         for name, run in work.items():
-            start = time.perf_counter()
+            wall, cpu = time.perf_counter(), time.process_time()
             run()
-            seconds[name].append(time.perf_counter() - start)
-    base = statistics.median(seconds["float pass"])
-    for name, times in seconds.items():
-        median = statistics.median(times)
-        sys.stdout.write(f"{name:50} {median:7.2f} s {median / base:7.2f} float passes\n")
+            seconds[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+    medians = {name: [statistics.median(kind) for kind in zip(*times, strict=True)] for name, times in seconds.items()}
+    base = medians["float pass"]
+    for name, (wall, cpu) in medians.items():
+        sys.stdout.write(
+            f"{name:50} wall {wall:7.2f} s {wall / base[0]:6.2f} float passes, "
+            f"CPU {cpu:7.2f} s {cpu / base[1]:6.2f} float passes\n"
+        )
 
 
 if __name__ == "__main__":
