@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +44,13 @@ def run(app: typer.Typer, *arguments: str, code: int = 0) -> str:
     return result.output
 
 
+def drawn(page: Path) -> str:
+    """What a browser makes of ``page``, scripts run, without a network."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000", "--dump-dom"]
+    command = ["chromium", *options, f"--user-data-dir={page.parent / 'browser'}", page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
 class TestPerf:
     def test_pages_json_and_pictures(self, folder: Path) -> None:
         run(hb_perf.app, "feature.bin")
@@ -72,6 +82,17 @@ class TestPerf:
         assert "Layer Details" in (result / "feature_subgraph_0.html").read_text()
         assert (result / "feature.png").read_bytes().startswith(b"\x89PNG")
         assert (result / "feature").read_text().startswith("digraph")
+
+    @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+    def test_a_browser_draws_the_figures(self, folder: Path) -> None:
+        run(hb_perf.app, "feature.bin")
+        result = folder / "hb_perf_result" / "feature"
+        figures = {"feature": ["structure"], "feature_subgraph_0": ["utilisation", "timeline", "roofline"]}
+        for name, expected in figures.items():
+            page = drawn(result / f"{name}.html")
+            shown = re.findall(r'<div id="(\w+)" class="js-plotly-plot"', page)
+            assert shown == expected
+            assert page.count('class="main-svg"') >= len(expected)
 
     def test_without_debug_it_says_so(self, folder: Path) -> None:
         assert "compiler_parameters.debug:True" in run(hb_perf.app, "image.bin")
