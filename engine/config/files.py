@@ -54,8 +54,14 @@ _MOST_VALUES = 1 << 20
 _MOST_LEVELS = 50
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+
+_MOST_BYTES = 1 << 22
+"""PyYAML takes about a second per megabyte."""
+
+
 class _ShallowLoader(yaml.SafeLoader):
-    """Plain values only; stops at deep nesting, which costs PyYAML the square of its depth and then the stack."""
+    """Plain values, each key once; stops at deep nesting, which costs PyYAML its square in time and then the stack."""
 
     _level = 0
 
@@ -68,6 +74,18 @@ class _ShallowLoader(yaml.SafeLoader):
         self._level -= 1
         return node
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """As the base class, which would let the last of equal keys win."""
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in keys:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"key {key.value!r} is given twice", key.start_mark
+                    )
+                keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
 
 def load_yaml(path: str | os.PathLike[str]) -> object:
     """The content of a YAML file: plain values only, of bounded size also where aliases repeat them.
@@ -76,6 +94,8 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
         ConfigError: the file cannot be read, is no YAML, is nested too deeply or holds too much.
     """
     try:
+        if Path(path).stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB")
         content = yaml.load(Path(path).read_text(encoding="utf-8"), _ShallowLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error

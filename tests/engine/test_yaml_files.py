@@ -35,6 +35,9 @@ def _laughs(levels: int) -> str:
         ("a: !!python/object:os.system x", "no valid YAML"),
         ("? [a]\n: b", "no valid YAML"),
         ("a: [", "no valid YAML"),
+        ("a: 1\nb: 2\na: 3", "key 'a' is given twice"),
+        ("a: {b: 1, 'b': 1}", "key 'b' is given twice"),
+        ("#" * (1 << 23), "is larger than 4 MiB"),
         ("a: '\x00'", "no valid YAML"),
     ],
 )
