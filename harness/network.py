@@ -27,6 +27,7 @@ from engine.calibrate import (
     collect,
     needs_data,
     run_calibration,
+    to_signed,
 )
 from engine.calibrate.compare import compare
 from engine.calibrate.search import candidates_of
@@ -224,7 +225,7 @@ class Network:
     def _evaluate(self, calibrated: ir.Model) -> tuple[Evaluation, Mapping[str, Array]]:
         march = self.spec.march.value
         with self.clock.stage("quantize"):
-            quantized = quantize(calibrated, march)
+            quantized = quantize(to_signed(calibrated), march)
         with self.clock.stage("compile"):
             compiled = compile_model(quantized, march, name=self.spec.model)
             footprint = footprint_of(compiled)

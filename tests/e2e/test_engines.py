@@ -80,6 +80,21 @@ def test_three_engines_land_in_one_table(tmp_path: Path, monkeypatch: pytest.Mon
     assert cosine(runtime["max-int16.all"]) > cosine(runtime["max"]) > 0.99
 
 
+def test_options_of_calibration_are_those_of_the_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HB_MAPPER, STAND_IN)
+    switches = {"asymmetric": True, "bias_correction": True}
+    trials = [{"models": "mnist_mobilenet", "engine": engine, **switches} for engine in ("bundled", "hb_mapper")]
+    content = {**SUITE.model_dump(mode="json"), "sweep": None, "trials": trials}
+    found = run_suite(parse(content, Suite, "x"), Plan(bench=Bench(tmp_path), executor=serial), record=False)
+    ours, converted = found.results
+    assert (ours.accuracy, ours.fidelity, ours.footprint) == (
+        converted.accuracy,
+        converted.fidelity,
+        converted.footprint,
+    )
+    assert cosine(ours) > 0.999
+
+
 def cosine(result: TrialResult) -> float:
     assert result.fidelity is not None
     return result.fidelity.cosine
