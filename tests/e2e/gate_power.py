@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import typer
 
 from harness.execution import Plan, run_sweep
 from harness.gates import Baseline, TrialVerdict, Verdict, judge, updated_baseline
@@ -102,12 +103,12 @@ def main() -> None:
             alarms = [verdict for verdict in judge_draws(draws, suite, bench) if verdict.verdict is not Verdict.PASS]
             losses = judge_losses(draws, suite, bench)
             caught = sum(verdict.verdict is Verdict.REGRESSION for verdict in losses)
-            print(  # noqa: T201
+            typer.echo(
                 f"{_unseeded(draws[0]).spec.id}: {len(alarms)} alarms on {SEEDS} unchanged draws, "
                 f"{caught} of {len(losses)} planted losses of {LOSS:.0%} caught"
             )
             for alarm in alarms:
-                print("  ", [check for check in alarm.checks if check.verdict is not Verdict.PASS])  # noqa: T201
+                typer.echo(f"   {[check for check in alarm.checks if check.verdict is not Verdict.PASS]}")
 
 
 if __name__ == "__main__":
