@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.config.parameters import GROUPS, Config
+from engine.config.parameters import GROUPS, OWN_OPTIMIZATIONS, Config
 from engine.config.values import hint
 from engine.errors import ConfigError
 from engine.terms import CalibrationType, March
@@ -38,6 +38,11 @@ def remarks(config: Config) -> tuple[str, ...]:
     found = []
     if "max_percentile" in calibration.model_fields_set and calibration.calibration_type is not CalibrationType.MAX:
         found.append(f"max_percentile has no effect, calibration_type is {calibration.calibration_type.value}")
+    if not calibration.calibration_type.needs_data:
+        idle = [option for option in calibration.optimization if option in _OF_CALIBRATION]
+        idle += ["integer_bias_correction"] if _corrects_without_data(config) else []
+        idle += ["per_channel"] if calibration.per_channel else []
+        found += [f"{key} has no effect, calibration_type is {calibration.calibration_type.value}" for key in idle]
     if config.march is not March.BERNOULLI2:
         older = {
             "set_node_data_type": model.set_node_data_type,
@@ -47,6 +52,17 @@ def remarks(config: Config) -> tuple[str, ...]:
         found += [f"{key} is the older form of node_info" for key, given in older.items() if given]
     return tuple(found)
 
+
+def _corrects_without_data(config: Config) -> bool:
+    calibration = config.calibration_parameters
+    return "integer_bias_correction" in calibration.optimization and not calibration.cal_data_dir
+
+
+_OF_CALIBRATION = frozenset({"asymmetric", "bias_correction", *OWN_OPTIMIZATIONS}) - {
+    "cross_layer_equalization",
+    "integer_bias_correction",
+}
+"""Options of ``optimization`` that change how thresholds and weights follow from the data."""
 
 _MOST_VALUES = 1 << 20
 

@@ -249,6 +249,24 @@ def test_paths_are_beside_the_file_or_in_the_working_directory(tmp_path: Path) -
             {"calibration__max_percentile": 0.99, "calibration__calibration_type": "kl"},
             "max_percentile has no effect, calibration_type is kl",
         ),
+        (
+            {"calibration__calibration_type": "skip", "calibration__optimization": "asymmetric"},
+            "asymmetric has no effect, calibration_type is skip",
+        ),
+        (
+            {"calibration__calibration_type": "load", "calibration__per_channel": True},
+            "per_channel has no effect, calibration_type is load",
+        ),
+        ({"calibration__calibration_type": "skip", "calibration__optimization": "integer_bias_correction"}, None),
+        (
+            {
+                "calibration__calibration_type": "skip",
+                "calibration__optimization": "integer_bias_correction",
+                "calibration__cal_data_dir": ...,
+                "calibration__cal_data_type": ...,
+            },
+            "integer_bias_correction has no effect, calibration_type is skip",
+        ),
         ({"calibration__run_on_cpu": "n"}, "run_on_cpu is the older form of node_info"),
         ({"model__march": "bernoulli2", "calibration__run_on_cpu": "n"}, None),
     ],
