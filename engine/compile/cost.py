@@ -196,8 +196,10 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return elements / fitted.elementwise_rate
         case LayerKind.MUL:
             return elements / fitted.multiply_rate
+        case LayerKind.POOL if layer.strides == (1, 1):
+            return elements * window / fitted.window_rate
         case LayerKind.POOL:
-            return elements * window / fitted.pool_rate
+            return (math.prod(layer.input_shapes[0]) + elements) / fitted.pool_rate
         case LayerKind.REDUCE:
             return math.prod(layer.input_shapes[0]) / fitted.pool_rate
         case LayerKind.RESIZE:

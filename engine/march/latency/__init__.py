@@ -150,7 +150,8 @@ class Fitted(Data):
         activation_rate: elements read and written per ns, the bound of convolutions with few multiply-accumulates.
         elementwise_rate: output elements per ns of additions, tables and data movement.
         multiply_rate: output elements per ns of products of two maps.
-        pool_rate: window elements per ns of pooling and reductions.
+        pool_rate: elements read and written per ns of pools that stride, elements read per ns of reductions.
+        window_rate: window elements per ns of pools that do not.
         resize_rate: output elements per ns of resizing.
         wide_rate: int32 elements per ns that leave the accumulators.
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
@@ -175,6 +176,7 @@ class Fitted(Data):
     elementwise_rate: float
     multiply_rate: float
     pool_rate: float
+    window_rate: float
     resize_rate: float
     wide_rate: float
     input_rate: float
