@@ -15,16 +15,19 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.version_converter
 import onnx_ir as ir
 import onnxruntime
 from numpy.typing import NDArray
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, quantize_static
 
 from engine.calibrate import (
     ArrayData,
@@ -47,10 +50,8 @@ from engine.quantize import quantize
 from engine.simulate import Session
 from engine.tune.integer_bias import correct_integer_biases
 from harness.cards import ModelCard, held_out_images, load_card
-from harness.engines import quantize_with_onnxruntime
 from harness.float_baseline import float_outputs
 from harness.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
-from harness.suites import Engine, Settings
 
 MARCH = "bayes-e"
 ZOO = ("mnist_lenet", "mnist_resnet8", "mnist_mobilenet", "scene_yolo", "scene_unet", "efficientnet_lite0")
@@ -110,14 +111,25 @@ SETTINGS = (
 )
 
 
-PEERS = {
-    "ONNX Runtime minmax": Settings(engine=Engine.ONNXRUNTIME, per_channel=True),
-    "ONNX Runtime minmax, asymmetric": Settings(engine=Engine.ONNXRUNTIME, per_channel=True, asymmetric=True),
-    "ONNX Runtime percentile 99.99": Settings(engine=Engine.ONNXRUNTIME, per_channel=True, max_percentile=0.9999),
+PEERS: Mapping[str, Mapping[str, Any]] = {
+    "ONNX Runtime minmax": {},
+    "ONNX Runtime minmax, asymmetric": {"activation_type": QuantType.QUInt8, "symmetric": False},
+    "ONNX Runtime percentile 99.99": {"calibrate_method": CalibrationMethod.Percentile},
 }
 """With one scale per channel of the weights."""
 
 Run = Callable[[NDArray[Any]], list[NDArray[Any]]]
+
+
+class Samples(CalibrationDataReader):
+    """Samples of one input, one at a time."""
+
+    def __init__(self, name: str, images: NDArray[np.float32]) -> None:
+        self._feeds = iter([{name: image[None]} for image in images])
+
+    def get_next(self) -> dict[str, NDArray[np.float32]] | None:
+        """The next sample; None at the end."""
+        return next(self._feeds, None)
 
 
 class Subject:
@@ -170,12 +182,20 @@ class Subject:
 
         return run
 
-    def peer(self, settings: Settings) -> Run:
+    def peer(self, symmetric: bool = True, **how: Any) -> Run:
         """What ONNX Runtime makes of the model, in its integer kernels that do not saturate."""
         options = onnxruntime.SessionOptions()
         options.add_session_config_entry("session.x64quantprecision", "1")
         with tempfile.TemporaryDirectory() as folder:
-            path = quantize_with_onnxruntime(self.card, settings, self.images, Path(folder) / "peer.onnx")
+            path = Path(folder) / "peer.onnx"
+            quantize_static(
+                # Scales per channel came with opset 13.
+                onnx.version_converter.convert_version(onnx.load(self.card.model_path()), 13),
+                path,
+                Samples(self.card.input_spec.name, self.card.float_inputs(self.images)),
+                **{"per_channel": True, "activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8, **how},
+                extra_options={"ActivationSymmetric": symmetric, "WeightSymmetric": True, "CalibPercentile": 99.99},
+            )
             session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
         def run(images: NDArray[Any]) -> list[NDArray[Any]]:
@@ -214,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in given.models:
         subject = Subject(load_card(name), given.calibration, given.evaluation)
         ours = {setting.name: partial(_ours, subject, setting) for setting in SETTINGS}
-        peers = {peer: partial(subject.peer, settings) for peer, settings in PEERS.items()}
+        peers = {peer: partial(subject.peer, **how) for peer, how in PEERS.items()}
         _write(
             f"\n{name}: {len(subject.data)} calibration images, {subject.count} evaluation images, "
             f"float {subject.card.metric.name} {subject.float_metric()}\n"
