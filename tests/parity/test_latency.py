@@ -18,8 +18,8 @@ from engine.terms import InputType
 
 pytestmark = pytest.mark.reference
 
-SAMPLE = 4
-"""Every so many rows of single layers and stacks are built: seconds instead of a minute."""
+SAMPLE = 2
+"""Every so many rows of single layers and stacks are built: half a minute instead of one."""
 LEAST_US = 30.0
 """Rows below are left out of latency errors, as the bars leave them out."""
 
