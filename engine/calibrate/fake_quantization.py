@@ -170,8 +170,7 @@ def _standard_nodes(
 
 def _quantize_linear(expansion: Expansion, source: ir.Value, calibration: Calibration, kind: ir.DataType) -> None:
     scale = _constant(expansion, calibration.scales.reshape(()))
-    zero = expansion.add("Constant", value=ir.tensor(np.zeros((), kind.numpy())))
-    zero.type = ir.TensorType(kind)
+    zero = expansion.constant(np.zeros((), kind.numpy()))
     integers = expansion.add("QuantizeLinear", source, scale, zero)
     integers.type = ir.TensorType(kind)
     expansion.add("DequantizeLinear", integers, scale, zero)
@@ -203,7 +202,7 @@ def _give_shape(expansion: Expansion, shape: ir.Shape | None) -> None:
 
 
 def _constant(expansion: Expansion, array: Array) -> ir.Value:
-    return expansion.add("Constant", value=ir.tensor(np.asarray(array, np.float32)))
+    return expansion.constant(np.asarray(array, np.float32))
 
 
 def _rounded(expansion: Expansion, value: ir.Value, opset: int) -> ir.Value:

@@ -64,6 +64,8 @@ class FloatSession:
         threads: CPU threads; None for all.
         kernels: see :class:`Kernels`.
         max_batch: samples per run.
+        samplewise: have the threads take a sample each: for several sessions that take turns, as the threads of one
+            that share a sample keep the CPU for a while after it.
 
     Raises:
         InferenceError: a name in ``outputs`` is not a tensor that a node computes.
@@ -77,6 +79,7 @@ class FloatSession:
         threads: int | None = None,
         kernels: Kernels = Kernels.FAST,
         max_batch: int = MAX_BATCH,
+        samplewise: bool = False,
     ) -> None:
         model = to_standard(model, quantize_linear=True)
         if outputs is not None:
@@ -84,16 +87,19 @@ class FloatSession:
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
         self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
         self._types = {str(value.name): _numpy_type(value) for value in model.graph.inputs}
-        self._threads, self._kernels = threads, kernels
-        self._samplewise = False
+        self._kernels = kernels
         self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
-        self._session, self.batch = self._open(model, max_batch)
+        # The threads of a graph in many parts wait for each other less if they do not share a sample.
+        is_chained = kernels is Kernels.PLAIN and extract_depthwise(model)
+        self._samplewise = threads != 1 and (samplewise or is_chained)
+        self._threads = 1 if self._samplewise or is_chained else threads
+        self._session, self.batch = self._open(model, 1 if self._samplewise else max_batch, is_chained)
 
-    def _open(self, model: ir.Model, max_batch: int) -> tuple[ort.InferenceSession | ChainedRunner, int]:
+    def _open(
+        self, model: ir.Model, max_batch: int, is_chained: bool
+    ) -> tuple[ort.InferenceSession | ChainedRunner, int]:
         """The session and how many samples it computes per run; code of users sees one at a time, as the model says."""
-        if self._kernels is Kernels.PLAIN and extract_depthwise(model):
-            # The threads take a sample each: they wait for each other less than if they share one.
-            self._samplewise, self._threads = self._threads != 1, 1
+        if is_chained:
             return ChainedRunner(model, self._load), 1
         if any(map(is_custom, model.graph)):
             return ChainedRunner(model, self._load), 1

@@ -114,17 +114,17 @@ class _Runner:
     def __init__(self, subject: Subject, candidate: CalibrationOptions) -> None:
         self.model = calibrate(subject.placed, subject.statistics, candidate)
         self.losses = np.empty(0)
-        self._session = FloatSession(self.model, threads=subject.threads, max_batch=1)
+        self._session = FloatSession(self.model, threads=subject.threads, samplewise=True)
 
     @property
     def loss(self) -> float:
         """Mean over the samples so far."""
         return float(self.losses.mean())
 
-    def run(self, feeds: Sequence[Arrays], wanted: Sequence[Arrays]) -> None:
-        """Take in samples and the float model's outputs for them."""
-        found = [1 - similarity(self._session.run(feed), other) for feed, other in zip(feeds, wanted, strict=True)]
-        self.losses = np.append(self.losses, found)
+    def run(self, feed: Arrays, expected: Arrays, samples: int) -> None:
+        """Take in so many samples and the float model's outputs for them."""
+        pairs = zip(_split(self._session.run(feed), samples), _split(expected, samples), strict=True)
+        self.losses = np.append(self.losses, [1 - similarity(actual, other) for actual, other in pairs])
 
 
 def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
@@ -132,24 +132,30 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
 
     Those that the first block left per tensor then enter per channel, where that makes a difference.
     """
-    expected = FloatSession(subject.optimized, threads=subject.threads, max_batch=1)
+    expected = FloatSession(subject.optimized, threads=subject.threads, samplewise=True)
     field = {candidate: _Runner(subject, candidate) for candidate in candidates if not candidate.per_channel}
     indices = _spread_out(len(subject.data), MAX_SAMPLES)
-    # Session after session, not sample after sample: the threads of one spin for a while before they leave the CPU.
     for start in range(0, len(indices), BLOCK):
-        feeds = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
-        wanted = [expected.run(feed) for feed in feeds]
+        samples = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
+        feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
+        wanted = expected.run(feed)
         goes_on = start + 2 * BLOCK <= len(indices)
         for runner in field.values():
-            runner.run(feeds, wanted)
+            runner.run(feed, wanted, len(samples))
         field = _better_half(field) if goes_on else field
         if start == 0 and any(tensor.equalized for tensor in subject.statistics.tensors.values()):
             per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in field]
             entering = {candidate: _Runner(subject, candidate) for candidate in per_channel if candidate in candidates}
             for runner in entering.values():
-                runner.run(feeds, wanted)
+                runner.run(feed, wanted, len(samples))
             field = _better_half(field | entering) if goes_on else field | entering
     return field
+
+
+def _split(arrays: Arrays, samples: int) -> list[Arrays]:
+    """``arrays``, which hold so many samples, sample by sample."""
+    parts = [np.split(array, samples) for array in arrays.values()]
+    return [dict(zip(arrays, values, strict=True)) for values in zip(*parts, strict=True)]
 
 
 def _better_half(field: Mapping[CalibrationOptions, _Runner]) -> dict[CalibrationOptions, _Runner]:

@@ -42,25 +42,24 @@ class Expansion:
 
     def scalar(self, number: float) -> ir.Value:
         """A float32 constant."""
-        return self._constant(np.asarray(number, np.float32))
+        return self.constant(np.asarray(number, np.float32))
 
     def shape(self, dims: Sequence[int]) -> ir.Value:
         """An int64 vector."""
-        return self._constant(np.asarray(dims, np.int64))
+        return self.constant(np.asarray(dims, np.int64))
 
-    def _constant(self, array: Array) -> ir.Value:
-        tensor = ir.tensor(array)
+    def constant(self, array: Array) -> ir.Value:
+        """A constant of the array's type."""
+        tensor = ir.Tensor(array)
         value = ir.Value(
             name=f"{self.node.name}_Constant_{len(self.nodes)}",
             type=ir.TensorType(tensor.dtype),
             shape=ir.Shape(array.shape),
             const_value=tensor,
         )
-        self.nodes.append(
-            ir.node(
-                "Constant", [], {"value": tensor}, outputs=[value], name=f"{self.node.name}_constant_{len(self.nodes)}"
-            )
-        )
+        name = f"{self.node.name}_constant_{len(self.nodes)}"
+        # An attribute that has a type need not be asked for it, which takes longer than all the rest.
+        self.nodes.append(ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value], name=name))
         return value
 
 
