@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,21 @@ def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
     """Value of attribute ``name`` as plain Python (tuple for lists), or ``default`` where it is absent."""
     found = node.attributes.get(name)
     return default if found is None else found.value
+
+
+def typed_attribute(name: str, value: Any) -> ir.Attr:
+    """An attribute of a plain Python value: number, text, tensor or a list of one kind.
+
+    As ``onnx_ir`` infers it, which asks a list for every protocol first: that takes longer than to make the node.
+    """
+    kinds = set(map(type, value)) if isinstance(value, list | tuple) else set()
+    make = _LIST_ATTRIBUTES.get(kinds.pop()) if len(kinds) == 1 else None
+    return ir.convenience.convert_attribute(name, value) if make is None else make(name, value)
+
+
+_LIST_ATTRIBUTES: Mapping[type, Callable[[str, Sequence[Any]], ir.Attr]] = MappingProxyType(
+    {int: ir.AttrInt64s, float: ir.AttrFloat32s, str: ir.AttrStrings}
+)
 
 
 def is_calibration(node: ir.Node | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,9 @@ _MESSAGE_LIMIT = 400
 
 _INITIALIZERS_WITHOUT_INPUTS = 4
 """First ``ir_version`` whose initializers need not be inputs."""
+
+_WEIGHT = 1024
+"""Elements above which an initializer is a weight, and not a shape, axes or the like."""
 
 _SHAPE_FOLDING_LIMIT = 1 << 20
 """Largest constant, in elements, that is computed merely to learn a shape."""
@@ -231,7 +235,7 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
     """
     try:
         _check_structure(ir.to_proto(model))
-        model = _infer_around_custom(model)
+        _infer_around_custom(model)
         if any(_is_dynamic(value) for node in model.graph for value in node.outputs):
             _infer_by_folding(model)
         for value in model.graph.outputs:
@@ -239,24 +243,52 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
                 raise UnsupportedError(
                     f"{path}: output {value.name!r} has the shape {value.shape}, which depends on the data"
                 )
-        onnx.checker.check_model(ir.to_proto(model), full_check=True)
+        onnx.checker.check_model(_without_weights(model), full_check=True)
     except _INVALID as error:
         raise ModelError(f"{path}: not a valid ONNX model: {_brief(error)}") from error
     return model
 
 
-def _infer_around_custom(model: ir.Model) -> ir.Model:
+def _infer_around_custom(model: ir.Model) -> None:
     """Shape inference up to the first custom operators, their outputs, inference up to the next ones, and so on."""
     while True:
-        proto = ir.to_proto(model)
-        model = ir.from_proto(
-            onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(
+            _without_weights(model), check_type=True, strict_mode=True, data_prop=True
         )
+        _take_over_shapes(model, ir.from_proto(inferred))
         ready = [node for node in model.graph if custom.is_custom(node) and _can_be_inferred(node)]
         if not ready:
-            return model
+            return
         for node in ready:
             custom.set_output_types(node)
+
+
+def _without_weights(model: ir.Model) -> onnx.ModelProto:
+    """The model with inputs in the place of large initializers: no rule or shape hangs on their values.
+
+    The libraries copy a model several times, so that weights would take most of the time.
+    """
+    proto = ir.to_proto(model)
+    graph = proto.graph
+    large = [tensor for tensor in graph.initializer if math.prod(tensor.dims) > _WEIGHT]
+    inputs = {value.name for value in graph.input}
+    graph.input.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in large
+        if tensor.name not in inputs
+    )
+    kept = [tensor for tensor in graph.initializer if math.prod(tensor.dims) <= _WEIGHT]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    return proto
+
+
+def _take_over_shapes(model: ir.Model, inferred: ir.Model) -> None:
+    """Give the results of the nodes of ``model``, those of branches too, the shapes and types of ``inferred``."""
+    known = [value for node in ir.traversal.RecursiveGraphIterator(inferred.graph) for value in node.outputs]
+    ours = [value for node in ir.traversal.RecursiveGraphIterator(model.graph) for value in node.outputs]
+    for value, other in zip(ours, known, strict=True):
+        value.shape, value.type = other.shape, other.type
 
 
 def _can_be_inferred(node: ir.Node) -> bool:

@@ -24,6 +24,7 @@ from engine.ir import (
     is_calibration,
     read_calibration,
     shape_of,
+    typed_attribute,
 )
 from engine.march import March, load
 from engine.ops.base import Quantized
@@ -428,7 +429,8 @@ class IntegerGraph:
         domain: str,
     ) -> None:
         unique = self._unique(f"node:{name}").removeprefix("node:")
-        self._nodes.append(ir.node(op_type, inputs, dict(attributes), domain=domain, outputs=outputs, name=unique))
+        typed = [typed_attribute(key, item) for key, item in attributes.items() if item is not None]
+        self._nodes.append(ir.Node(domain, op_type, inputs, typed, outputs=outputs, name=unique))
 
     def _unique(self, name: str) -> str:
         candidate, count = name, 1
