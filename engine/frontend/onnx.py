@@ -236,7 +236,7 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
     try:
         _check_structure(ir.to_proto(model))
         _infer_around_custom(model)
-        if any(_is_dynamic(value) for node in model.graph for value in node.outputs):
+        if any(_is_dynamic(value) for node in model.graph for value in node.outputs if value.name):
             _infer_by_folding(model)
         for value in model.graph.outputs:
             if _is_dynamic(value):
@@ -285,10 +285,11 @@ def _without_weights(model: ir.Model) -> onnx.ModelProto:
 
 def _take_over_shapes(model: ir.Model, inferred: ir.Model) -> None:
     """Give the results of the nodes of ``model``, those of branches too, the shapes and types of ``inferred``."""
-    known = [value for node in ir.traversal.RecursiveGraphIterator(inferred.graph) for value in node.outputs]
-    ours = [value for node in ir.traversal.RecursiveGraphIterator(model.graph) for value in node.outputs]
-    for value, other in zip(ours, known, strict=True):
-        value.shape, value.type = other.shape, other.type
+    nodes = (ir.traversal.RecursiveGraphIterator(graph) for graph in (model.graph, inferred.graph))
+    for node, other in zip(*nodes, strict=True):
+        # Outputs that are left out at the end are lost on the way.
+        for value, found in zip(node.outputs, other.outputs, strict=False):
+            value.shape, value.type = found.shape, found.type
 
 
 def _can_be_inferred(node: ir.Node) -> bool:
