@@ -23,7 +23,7 @@ from engine.errors import ConfigError, ModelError
 from engine.terms import CalibrationType
 from harness.cards import ModelCard
 from harness.fragments import fragment
-from harness.suites import Int16Kind, Settings
+from harness.settings import Int16Kind, Settings
 from harness.trials import TrialSpec
 
 Array = NDArray[Any]

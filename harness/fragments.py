@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from engine.terms import DataType
-from harness.suites import SWITCHES
+from harness.settings import SWITCHES
 from harness.trials import TrialResult, TrialSpec
 
 

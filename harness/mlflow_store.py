@@ -26,8 +26,9 @@ from engine.errors import ConfigError, PtqlabError
 from harness.cache import locked
 from harness.cards import ModelCard, load_card
 from harness.datasets import load_dataset_card
+from harness.settings import SWITCHES
 from harness.strict_yaml import StrictModel, as_plain
-from harness.suites import SWITCHES, Suite
+from harness.suites import Suite
 from harness.trials import NODES_FILE, RESULT_FILE, TrialResult, TrialSpec, TrialStore
 from harness.version import engine_version, git_commit
 

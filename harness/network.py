@@ -59,8 +59,8 @@ from harness.scoring import (
     predictions_of,
     run_compared,
 )
+from harness.settings import Engine, Int16Kind, Int16Policy, Settings
 from harness.stage_options import calibration_options, int16_requests, without_ranking
-from harness.suites import Engine, Int16Kind, Int16Policy, Settings
 from harness.tasks import Bench, StageClock
 from harness.trials import (
     Footprint,

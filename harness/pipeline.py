@@ -16,8 +16,8 @@ from engine.errors import PtqlabError
 from harness.network import Network
 from harness.peak_memory import current_peak, reset_peak
 from harness.scoring import Evaluation
+from harness.settings import Engine
 from harness.stage_options import int16_requests
-from harness.suites import Engine
 from harness.tasks import Bench, Preparation, Prepared, StageClock
 from harness.trials import (
     Outcome,

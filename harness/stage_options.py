@@ -10,8 +10,8 @@ from engine.calibrate import CalibrationOptions
 from engine.errors import ConfigError
 from engine.place import NodeTypes
 from engine.terms import DataType
+from harness.settings import Int16Kind, Int16Policy, Settings
 from harness.strict_yaml import unknown
-from harness.suites import Int16Kind, Int16Policy, Settings
 
 
 def calibration_options(settings: Settings) -> CalibrationOptions:

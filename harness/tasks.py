@@ -10,8 +10,8 @@ from pathlib import Path
 
 from engine.errors import PtqlabError
 from harness.cache import Cache, content_key
+from harness.settings import Settings
 from harness.strict_yaml import StrictModel
-from harness.suites import Settings
 from harness.trials import Failure, Symptom, TrialSpec, TrialStore
 
 SHARED_SETTINGS = ("input_type_rt", "calibration_seed", "order_independent_kl")

@@ -21,8 +21,9 @@ from pydantic import Field, ValidationError
 from engine.terms import March
 from harness.cache import content_key, load_arrays, save_arrays, save_json
 from harness.cards import ModelCard, load_card
+from harness.settings import Settings
 from harness.strict_yaml import StrictModel
-from harness.suites import Point, Settings, Suite
+from harness.suites import Point, Suite
 from harness.version import engine_version
 
 RESULT_FILE = "result.json"

@@ -11,8 +11,9 @@ import pytest
 from harness.engines import HB_MAPPER
 from harness.execution import Plan, serial
 from harness.results import Sweep, trial_rows
+from harness.settings import Engine
 from harness.strict_yaml import parse
-from harness.suites import Engine, Suite
+from harness.suites import Suite
 from harness.sweep import run_suite
 from harness.tasks import Bench
 from harness.trials import Symptom, TrialResult

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.errors import UnsupportedError
 from engine.terms import CalibrationType, March
-from harness.suites import Int16Kind, Int16Policy, Settings
+from harness.settings import Int16Kind, Int16Policy, Settings
 from harness.tasks import Bench, Preparation, Prepared
 from harness.trials import (
     Accuracy,

@@ -24,8 +24,9 @@ from harness.gates import (
     save_baseline,
     updated_baseline,
 )
+from harness.settings import Settings
 from harness.strict_yaml import parse
-from harness.suites import Gates, Settings, Suite
+from harness.suites import Gates, Suite
 from harness.trials import Outcome, TrialResult, TrialStore
 from tests.harness import fakes
 

@@ -9,20 +9,9 @@ import pytest
 
 from engine.errors import ConfigError
 from engine.terms import CalibrationType, InputType, March
+from harness.settings import Int16Kind, Int16Policy, Settings
 from harness.strict_yaml import parse
-from harness.suites import (
-    Grid,
-    Int16Kind,
-    Int16Policy,
-    ModelFacts,
-    Settings,
-    Suite,
-    bundled_suites,
-    expand,
-    open_suite,
-    select,
-    suite_path,
-)
+from harness.suites import Grid, ModelFacts, Suite, bundled_suites, expand, open_suite, select, suite_path
 from harness.sweep import points_of
 
 TAGS = {
