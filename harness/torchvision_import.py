@@ -36,7 +36,7 @@ def import_torchvision() -> ModuleType:
     except RuntimeError as error:  # it was built for another torch
         raise ImportError(str(error)) from error
     torchvision.ptqlab_schemas = library  # the declarations last as long as this object
-    return torchvision  # type: ignore[no-any-return]
+    return torchvision  # type: ignore[no-any-return]  # an extra that mypy need not find
 
 
 def _compiled_operators_load() -> bool:

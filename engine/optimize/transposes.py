@@ -133,9 +133,9 @@ def _permute_node(node: ir.Node, region: _Region) -> None:
     if node.op_type in REDUCTIONS:
         _set_axes(node, sorted(region.perm[axis] for axis in axes_of(node, rank) or ()))
     for index, value in enumerate(node.inputs):
-        array = constant(value)
-        if value is not None and _perm(value.producer()) == region.perm:
-            node.replace_input_with(index, value.producer().inputs[0])  # type: ignore[union-attr]
+        array, producer = constant(value), None if value is None else value.producer()
+        if producer is not None and _perm(producer) == region.perm:
+            node.replace_input_with(index, producer.inputs[0])
         elif array is not None and array.size > 1 and node.op_type in ELEMENTWISE:
             set_constant(node, index, _permuted(array, region.inverse))
     shape = static_shape(node.outputs[0]) or ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -60,8 +61,8 @@ def _best_anchors(scenes: Sequence[SceneTarget], options: Map50Options) -> list[
     found = []
     for scene in scenes:
         sizes = [(float(box[2] - box[0]), float(box[3] - box[1])) for box in scene.boxes]
-        nearest = [min(shapes, key=lambda s, w=w, h=h: -_shape_iou((w, h), (s[2], s[3]))) for w, h in sizes]  # type: ignore[misc]
-        found.append([(shape[0], shape[1]) for shape in nearest])
+        nearest = [int(np.argmax([_shape_iou(size, shape[2:]) for shape in shapes])) for size in sizes]
+        found.append([shapes[index][:2] for index in nearest])
     return found
 
 
