@@ -16,7 +16,7 @@ from engine.ir import load_model
 from engine.march.latency import load_latency, marches
 from engine.perf import Performance, estimate
 from engine.perf.corpus import read_rows, schedule_of_row
-from engine.perf.fit import cases_of, counted, errors_of, networks_of, rank_correlation
+from engine.perf.fit import cases_of, counted, ddr_errors, errors_of, networks_of, rank_correlation
 from engine.terms import OptimizeLevel
 from tests.golden_cases import BUNDLED
 
@@ -68,6 +68,10 @@ def test_frames_per_second_count_the_samples_of_a_batch() -> None:
     assert batch.fps == pytest.approx(4e6 / batch.latency_us)
 
 
+KNOWN_TRAFFIC = {"squeezenet1_1|bayes-e|O2": 0.07}
+"""Networks beyond the bar of 5 %: it cuts inside a fire module, by no known rule (docs/performance_model.md)."""
+
+
 @pytest.mark.reference
 @pytest.mark.parametrize("march", marches())
 def test_measured_compilations_are_predicted(march: str, reference_dir: Path) -> None:
@@ -81,9 +85,11 @@ def test_measured_compilations_are_predicted(march: str, reference_dir: Path) ->
     assert np.quantile(errors.latency, 0.9) <= 0.25
     assert np.median(errors.ddr) <= 0.02
     assert np.quantile(errors.ddr, 0.9) <= 0.10
-    whole = errors_of([case for case in cases if case.row.kind == "net"], latency)
-    assert whole.latency.max() <= 0.15
-    assert whole.ddr.max() <= 0.07  # within 5 % but for SqueezeNet on bayes-e, see docs/performance_model.md
+    networks = [case for case in cases if case.row.kind == "net"]
+    assert errors_of(networks, latency).latency.max() <= 0.15
+    for case in networks:
+        (traffic,) = ddr_errors([case])
+        assert traffic <= KNOWN_TRAFFIC.get(case.row.id, 0.05), case.row.id
     assert rank_correlation(cases, latency) >= 0.98
 
 
