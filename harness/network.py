@@ -24,7 +24,7 @@ from engine.calibrate import (
     Statistics,
     StatisticsOptions,
     calibration_tensors,
-    collect,
+    collect_into,
     needs_data,
     run_calibration,
     to_signed,
@@ -44,7 +44,7 @@ from engine.place import Placement, PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate import Session
 from engine.terms import InputType
-from harness.cache import Codec, content_key, load_arrays, save_arrays
+from harness.cache import Codec, content_key, load_arrays, locked, save_arrays
 from harness.cards import ModelCard, load_card
 from harness.datasets import Dataset
 from harness.engines import convert_with_hb_mapper, quantize_with_onnxruntime, run_float_file
@@ -72,7 +72,6 @@ from harness.trials import (
 Array = NDArray[Any]
 
 MODEL = Codec(".onnx", save_model, load_model)
-STATISTICS = Codec(".npz", lambda statistics, path: statistics.save(path), Statistics.load)
 ARRAYS = Codec(".npz", save_arrays, load_arrays)
 
 SENSITIVITY_SAMPLES = 8
@@ -162,20 +161,20 @@ class Network:
         rule = HistogramRule.ORDER_INDEPENDENT if independent else HistogramRule.REFERENCE
         options = StatisticsOptions.covering(servable, rule, kernels=Kernels.PLAIN, threads=self.bench.threads)
         wanted = options.model_dump(mode="json", exclude={"batch", "threads"})
-        key = self._key("statistics", *self._calibration_key, sorted(tensors), wanted)
-
-        def compute() -> Statistics:
-            with self.clock.stage("statistics"):
-                return collect(self.optimized, tensors, self._calibration_data(), options)
-
-        self.bench.cache.get("statistics", key, STATISTICS, compute)
+        names = sorted(tensors)
+        key = self._key("statistics", *self._calibration_key, names, wanted)
+        path = self._statistics_path(key)
+        with locked(path):
+            if not path.is_file():
+                with self.clock.stage("statistics"):
+                    collect_into(path, self.optimized, names, self._calibration_data(), options)
         return key
 
     def calibrate(self, placed: ir.Model, settings: Settings, statistics: str) -> ir.Model:
         """``placed`` with thresholds."""
         options = calibration_options(settings)
         with self.clock.stage("calibrate"):
-            found = STATISTICS.load(self.bench.cache.path("statistics", statistics, STATISTICS.suffix))
+            found = Statistics.load(self._statistics_path(statistics))
             return run_calibration(
                 self.optimized,
                 placed,
@@ -296,6 +295,9 @@ class Network:
             )
             for row in node_rows(compiled, calibrated, cosines)
         )
+
+    def _statistics_path(self, key: str) -> Path:
+        return self.bench.cache.path("statistics", key, ".npz")
 
     def _calibration_data(self) -> ArrayData:
         return ArrayData(

@@ -9,6 +9,7 @@ from engine.calibrate.methods import METHODS, CalibrationOptions
 from engine.calibrate.run import collect_for, needs_data, run_calibration
 from engine.calibrate.search import SEARCHES
 from engine.calibrate.statistics import Statistics
+from engine.calibrate.statistics_cache import collect_into
 from engine.calibrate.thresholds import apply_thresholds, calibrate, calibration_tensors
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "calibration_tensors",
     "collect",
     "collect_for",
+    "collect_into",
     "needs_data",
     "open_folders",
     "run_calibration",

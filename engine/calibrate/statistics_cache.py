@@ -33,9 +33,8 @@ def collect_once(
 ) -> Statistics:
     """:func:`collect`, or what an earlier call collected of the same content.
 
-    Files ``<key>.npz`` are written whole or not at all, so that many processes may share the folder. A pass that takes
-    long notes in ``<key>.partial.npz`` how far it has come: a conversion that was cut off goes on from there. A damaged
-    file is collected and written anew.
+    Files ``<key>.npz`` are written by :func:`collect_into`, so that many processes may share the folder. A damaged file
+    is collected and written anew.
 
     Args:
         optimized: see :func:`collect`.
@@ -59,6 +58,26 @@ def collect_once(
         else:
             logger.info("Calibration statistics: taken from %s.", path)
             return found
+    return collect_into(path, optimized, tensors, data, options)
+
+
+def collect_into(
+    path: Path, optimized: ir.Model, tensors: Collection[str], data: CalibrationData, options: StatisticsOptions
+) -> Statistics:
+    """:func:`collect`, kept in ``path``; a pass goes on from where an earlier one towards the same file was cut off.
+
+    Args:
+        path: file ``.npz`` to write, whole or not at all; its name must determine all that follows. How far the pass
+            has come is noted beside it, in ``.partial.npz``.
+        optimized: see :func:`collect`.
+        tensors: see :func:`collect`.
+        data: see :func:`collect`.
+        options: see :func:`collect`.
+
+    Raises:
+        CalibrationDataError: the data do not fit the model.
+        OSError: the folder cannot be written.
+    """
     progress = Progress(path.with_suffix(".partial.npz"))
     statistics = collect(optimized, tensors, data, options, progress)
     path.parent.mkdir(parents=True, exist_ok=True)
