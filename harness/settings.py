@@ -103,8 +103,9 @@ SWITCHES = (
     "mse_thresholds",
     "nodewise_methods",
     "adaptive_rounding",
+    "mean_bias_correction",
 )
-"""Settings that are words of the converter's ``optimization``; the last four are options of ours."""
+"""Settings that are words of the converter's ``optimization``; the last five are options of ours."""
 
 _BUNDLED_ONLY = SWITCHES[2:]
 
@@ -127,11 +128,12 @@ class Settings(StrictModel):
         max_percentile: of ``max`` only: share of ``|x|`` that the threshold covers, above 0 to 1.
         per_channel: one threshold per channel where that is possible.
         asymmetric: unsigned integers where activations are never negative.
-        bias_correction: take mean errors out of biases.
+        bias_correction: take mean errors out of biases; not with ``asymmetric`` or ``default``.
         order_independent_kl: histograms that do not depend on which samples come first; not with ``max``.
         mse_thresholds: thresholds of least square error; with ``max`` or ``kl``.
         nodewise_methods: tries all methods tensor by tensor; begins with ``max`` or ``kl``.
         adaptive_rounding: rounds weights for least error of their results.
+        mean_bias_correction: take mean errors out of biases with every method.
         int16: nodes with 16-bit activations.
         input_type_rt: colour format at run time; None for the card's.
         calibration_samples: so many; None for the suite's number.
@@ -148,6 +150,7 @@ class Settings(StrictModel):
     mse_thresholds: bool = False
     nodewise_methods: bool = False
     adaptive_rounding: bool = False
+    mean_bias_correction: bool = False
     int16: Int16 = Int16Policy()
     input_type_rt: InputType | None = None
     calibration_samples: int | None = Field(default=None, ge=1)
@@ -161,8 +164,8 @@ class Settings(StrictModel):
                 f"max_percentile {self.max_percentile} has no meaning with calibration_type "
                 f"{self.calibration_type.value!r}; it belongs to 'max'"
             )
-        for name in self._without_effect():
-            raise ValueError(f"{name} has no meaning with calibration_type {self.calibration_type.value!r}")
+        for name, beside in self._without_effect().items():
+            raise ValueError(f"{name} has no meaning with {beside}")
         if self.engine is not Engine.BUNDLED:
             for name in _BUNDLED_ONLY:
                 if getattr(self, name):
@@ -175,8 +178,8 @@ class Settings(StrictModel):
                     raise ValueError(f"{name} {value!s} has no meaning with engine onnxruntime; allowed: {words}")
         return self
 
-    def _without_effect(self) -> list[str]:
-        """Switches that are on and change nothing beside the method of calibration."""
+    def _without_effect(self) -> dict[str, str]:
+        """Switches that are on and change nothing, and beside which setting."""
         method, searches = self.calibration_type, self.calibration_type in _SEARCHES
         elementary = method in (CalibrationType.MAX, CalibrationType.KL)
         means_something = dict.fromkeys(SWITCHES, method.needs_data) | {
@@ -184,8 +187,13 @@ class Settings(StrictModel):
             "order_independent_kl": searches or method is CalibrationType.KL or self.nodewise_methods,
             "mse_thresholds": elementary,
             "nodewise_methods": elementary,
+            "bias_correction": method.needs_data and method is not CalibrationType.DEFAULT,
         }
-        return [name for name, means in means_something.items() if getattr(self, name) and not means]
+        idle = {name: f"calibration_type {method.value!r}" for name, means in means_something.items() if not means}
+        for other in ("asymmetric", "mean_bias_correction"):
+            if getattr(self, other):
+                idle.setdefault("bias_correction", other)
+        return {name: beside for name, beside in idle.items() if getattr(self, name)}
 
     @property
     def method(self) -> str:

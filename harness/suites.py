@@ -50,6 +50,7 @@ class Grid(StrictModel):
     mse_thresholds: Values[bool] = (False,)
     nodewise_methods: Values[bool] = (False,)
     adaptive_rounding: Values[bool] = (False,)
+    mean_bias_correction: Values[bool] = (False,)
     int16: Values[Int16] = (Int16Policy(),)
     input_type_rt: Values[InputType | None] = (None,)
     calibration_samples: Values[Annotated[int, Field(ge=1)] | None] = (None,)

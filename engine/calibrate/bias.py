@@ -1,4 +1,4 @@
-"""Option ``bias_correction``: take the mean error that quantisation makes of a convolution out of its bias.
+"""Options ``bias_correction`` and ``mean_bias_correction``: mean errors of convolutions come out of their biases.
 
 The original corrects the biases of all convolutions on one sample by a rule that is not known (CALIBRATION.md 1: best
 on that sample, twice the error on others). Here the error of every convolution is measured with its own weight and

@@ -33,7 +33,9 @@ class CalibrationOptions(BaseModel):
         mse_thresholds: of ours: thresholds of least square error in place of the method's.
         nodewise_methods: of ours: a method per tensor (:func:`engine.calibrate.nodewise.choose_per_tensor`).
         adaptive_rounding: of ours: weights rounded by :func:`engine.calibrate.rounding.round_weights`.
-        bias_correction: take mean errors out of biases (:func:`engine.calibrate.bias.correct_biases`).
+        bias_correction: take mean errors out of biases (:func:`engine.calibrate.bias.correct_biases`), but where
+            :attr:`idle_bias_correction` says why not.
+        mean_bias_correction: of ours: the same with every method and option.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,6 +49,7 @@ class CalibrationOptions(BaseModel):
     nodewise_methods: bool = False
     adaptive_rounding: bool = False
     bias_correction: bool = False
+    mean_bias_correction: bool = False
 
     @field_validator("max_percentile")
     @classmethod
@@ -64,6 +67,15 @@ class CalibrationOptions(BaseModel):
             kind = self.calibration_type.value
             raise ValueError(f"{' and '.join(chosen)} need calibration_type max or kl; it is {kind!r}")
         return self
+
+    @property
+    def idle_bias_correction(self) -> str | None:
+        """What makes ``bias_correction`` change nothing, as in the original (CALIBRATION.md 1); None where it works."""
+        if self.asymmetric:
+            return "asymmetric"
+        if self.calibration_type is CalibrationType.DEFAULT:
+            return "calibration_type default"
+        return None
 
     @property
     def log_name(self) -> str:

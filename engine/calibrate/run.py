@@ -95,7 +95,7 @@ def _correct(calibrated: ir.Model, data: CalibrationData, options: CalibrationOp
     if options.adaptive_rounding:
         logger.info("Round weights by the error of their results: adaptive_rounding.")
         calibrated = round_weights(calibrated, data, threads=threads)
-    if options.bias_correction:
+    if options.mean_bias_correction or (options.bias_correction and options.idle_bias_correction is None):
         samples = min(BIAS_SAMPLES, len(data))
         logger.info("Run calibration model with bias correction method with bias samples: %d.", samples)
         calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
@@ -151,3 +151,9 @@ def _log_method(options: CalibrationOptions) -> None:
         logger.info("Perchannel quantization is enabled.")
     if options.asymmetric:
         logger.info("Asymmetric quantization is enabled.")
+    if options.bias_correction and options.idle_bias_correction is not None:
+        logger.warning(
+            "bias_correction has no effect with %s, as in the original toolchain: biases stay as they are. "
+            "mean_bias_correction and integer_bias_correction, options of ours, do have one.",
+            options.idle_bias_correction,
+        )

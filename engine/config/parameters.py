@@ -341,6 +341,7 @@ OWN_OPTIMIZATIONS = (
     "mse_thresholds",
     "nodewise_methods",
     "adaptive_rounding",
+    "mean_bias_correction",
     "cross_layer_equalization",
     "integer_bias_correction",
 )

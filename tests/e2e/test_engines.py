@@ -83,7 +83,7 @@ def test_three_engines_land_in_one_table(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_options_of_calibration_are_those_of_the_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HB_MAPPER, STAND_IN)
-    switches = {"asymmetric": True, "bias_correction": True}
+    switches = {"per_channel": True, "bias_correction": True}
     trials = [{"models": "mnist_mobilenet", "engine": engine, **switches} for engine in ("bundled", "hb_mapper")]
     content = {**SUITE.model_dump(mode="json"), "sweep": None, "trials": trials}
     found = run_suite(parse(content, Suite, "x"), Plan(bench=Bench(tmp_path), executor=serial), record=False)

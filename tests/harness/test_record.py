@@ -90,6 +90,7 @@ def test_a_trial_is_a_child_run_with_all_its_figures(recorded: tuple[Any, Record
         "mse_thresholds": "false",
         "nodewise_methods": "false",
         "adaptive_rounding": "false",
+        "mean_bias_correction": "false",
         "int16": "none",
         "input_type_rt": "card",
         "calibration_seed": "first",

@@ -81,6 +81,13 @@ def test_switches_stand_beside_the_methods_that_they_change() -> None:
     assert ids(suite(sweep={**axes, "bias_correction": [True]})) == [
         f"mnist_a/bayes-e/{method}-bias_correction" for method in ("max", "kl", "mix")
     ]
+    assert ids(suite(sweep={"bias_correction": [True], "asymmetric": [False, True]})) == [
+        "mnist_a/bayes-e/max-bias_correction"
+    ]
+    with pytest.raises(ConfigError, match=r"bias_correction has no meaning with calibration_type 'default'"):
+        suite(trials=[{"calibration_type": "default", "bias_correction": True}])
+    with pytest.raises(ConfigError, match=r"bias_correction has no meaning with asymmetric"):
+        suite(trials=[{"asymmetric": True, "bias_correction": True}])
     with pytest.raises(ConfigError, match=r"trials\.0.*mse_thresholds has no meaning with calibration_type 'mix'"):
         suite(trials=[{"calibration_type": "mix", "mse_thresholds": True}])
     with pytest.raises(ConfigError, match="adaptive_rounding has no meaning with engine onnxruntime"):
@@ -218,13 +225,13 @@ def test_a_suite_is_found_by_name_or_path(tmp_path: Path) -> None:
 def test_every_axis_shows_in_the_id() -> None:
     axes = {
         "asymmetric": True,
-        "bias_correction": True,
+        "mean_bias_correction": True,
         "int16": {"top_k": 3},
         "input_type_rt": "nv12",
         "calibration_samples": 20,
         "calibration_seed": 7,
     }
-    assert ids(suite(sweep=axes)) == ["mnist_a/bayes-e/max-asymmetric-bias_correction-nv12-n20-seed7-int16.top_3"]
+    assert ids(suite(sweep=axes)) == ["mnist_a/bayes-e/max-asymmetric-mean_bias_correction-nv12-n20-seed7-int16.top_3"]
 
 
 def test_int16_by_sensitivity_survives_json() -> None:

@@ -165,7 +165,7 @@ def test_every_pareto_point_has_a_fragment_that_the_converter_takes(sweep: Sweep
     fragments = list(yaml.safe_load_all(pareto_yaml(sweep.results)))
     assert len(fragments) == len(pareto(sweep.results))
     settings = fakes.Settings(
-        max_percentile=0.999, per_channel=True, asymmetric=True, bias_correction=True, input_type_rt="nv12"
+        max_percentile=0.999, per_channel=True, asymmetric=True, mean_bias_correction=True, input_type_rt="nv12"
     )
     asked = fragment(fakes.spec(settings=settings), ["conv"])
     ModelParameters.model_validate({**asked["model_parameters"], "output_model_file_prefix": "x", "onnx_model": None})
@@ -177,7 +177,7 @@ def test_every_pareto_point_has_a_fragment_that_the_converter_takes(sweep: Sweep
         "calibration_type": "max",
         "max_percentile": 0.999,
         "per_channel": True,
-        "optimization": "asymmetric;bias_correction",
+        "optimization": "asymmetric;mean_bias_correction",
     }
     assert asked["model_parameters"]["node_info"] == {"conv": {"InputType": "int16", "OutputType": "int16"}}
 

@@ -92,7 +92,7 @@ SETTINGS = (
     _setting("nodewise_methods", nodewise_methods=True),
     _setting("adaptive_rounding", adaptive_rounding=True),
     _setting("percentile 0.99995, adaptive_rounding", max_percentile=0.99995, adaptive_rounding=True),
-    _setting("default, bias_correction", calibration_type="default", bias_correction=True),
+    _setting("default, mean_bias_correction", calibration_type="default", mean_bias_correction=True),
     _setting("cross_layer_equalization", equalized=True),
     _setting("integer_bias_correction", integer_bias=True),
     _setting(
@@ -102,9 +102,9 @@ SETTINGS = (
         adaptive_rounding=True,
     ),
     _setting(
-        "asymmetric, bias_correction, adaptive_rounding, integer_bias_correction",
+        "asymmetric, mean_bias_correction, adaptive_rounding, integer_bias_correction",
         asymmetric=True,
-        bias_correction=True,
+        mean_bias_correction=True,
         adaptive_rounding=True,
         integer_bias=True,
     ),

@@ -73,12 +73,20 @@ def test_mix_takes_the_best_method_for_sensitive_nodes(monkeypatch: pytest.Monke
     [
         ({}, ["Run calibration model with max method."]),
         (
-            {"asymmetric": True, "bias_correction": True},
+            {"asymmetric": True, "mean_bias_correction": True},
             [
                 "Run calibration model with max:asymmetric method.",
                 "Asymmetric quantization is enabled.",
                 "Run calibration model with bias correction method with bias samples: 8.",
             ],
+        ),
+        (
+            {"asymmetric": True, "bias_correction": True},
+            ["bias_correction has no effect with asymmetric", "mean_bias_correction"],
+        ),
+        (
+            {"calibration_type": "default", "bias_correction": True},
+            ["bias_correction has no effect with calibration_type default"],
         ),
         (
             {"per_channel": True},
@@ -101,6 +109,15 @@ def test_the_log_says_what_was_done(
     with caplog.at_level(logging.INFO, logger="engine"):
         run(**options)
     assert [line for line in lines if line not in caplog.text] == []
+
+
+@pytest.mark.parametrize("options", [{"asymmetric": True}, {"calibration_type": "default"}])
+def test_where_bias_correction_is_idle_mean_bias_correction_works(options: dict[str, object]) -> None:
+    plain = to_bytes(run(**options))
+    assert to_bytes(run(**options, bias_correction=True)) == plain
+    own = to_bytes(run(**options, mean_bias_correction=True))
+    assert own != plain
+    assert to_bytes(run(**options, bias_correction=True, mean_bias_correction=True)) == own
 
 
 def test_bias_correction_brings_the_means_back() -> None:
