@@ -70,28 +70,35 @@ def _lay_out(
     channel: Floats, strides: tuple[int, int], pads: tuple[int, int], rows: int, columns: int, planes: Floats
 ) -> None:  # pragma: no cover - compiled
     """Copy ``channel`` into ``planes``, whose padding is zero already."""
-    height, width = channel.shape
-    for column_phase in range(strides[1]):
-        first = max(0, -((column_phase - pads[1]) // strides[1]))
-        last = min(columns, (width - 1 - column_phase + pads[1]) // strides[1] + 1)
-        count, left = max(0, last - first), first * strides[1] + column_phase - pads[1]
-        for row_phase in range(strides[0]):
-            base = (row_phase * strides[1] + column_phase) * rows * columns + first
-            for row in range(rows):
-                y = row * strides[0] + row_phase - pads[0]
-                if y < 0 or y >= height:
-                    continue
-                line, to = channel[y, left:], planes[base + row * columns : base + row * columns + count]
-                # Strides that the compiler knows become vector instructions.
-                if strides[1] == 1:
-                    for index in range(count):
-                        to[index] = line[index]
-                elif strides[1] == 2:
-                    for index in range(count):
-                        to[index] = line[2 * index]
-                else:
-                    for index in range(count):
-                        to[index] = line[strides[1] * index]
+    stride, plane, width = strides[1], rows * columns, channel.shape[1]
+    # With a stride of 2: where the columns 0, 2, ... and 1, 3, ... go, and how many of them fit.
+    even, odd = (pads[1] & 1) * plane + pads[1] // 2, (1 - (pads[1] & 1)) * plane + (pads[1] + 1) // 2
+    evens = max(0, min((width + 1) // 2, columns - pads[1] // 2))
+    odds = max(0, min(width // 2, columns - (pads[1] + 1) // 2))
+    for phase in range(strides[0]):
+        row = max(0, -((phase - pads[0]) // strides[0]))
+        y, base = row * strides[0] + phase - pads[0], phase * stride * plane + row * columns
+        while row < rows and y < channel.shape[0]:
+            line = channel[y]
+            # Strides that the compiler knows become vector instructions.
+            if stride == 1:
+                to = planes[base + pads[1] : base + columns]
+                for index in range(min(width, to.size)):
+                    to[index] = line[index]
+            elif stride == 2:
+                first, second = planes[base + even : base + even + evens], planes[base + odd : base + odd + odds]
+                for index in range(min(evens, odds)):
+                    first[index] = line[2 * index]
+                    second[index] = line[2 * index + 1]
+                for index in range(odds, evens):
+                    first[index] = line[2 * index]
+                for index in range(evens, odds):
+                    second[index] = line[2 * index + 1]
+            else:
+                for index in range(min(width, columns * stride - pads[1])):
+                    column = index + pads[1]
+                    planes[base + column % stride * plane + column // stride] = line[index]
+            row, y, base = row + 1, y + strides[0], base + columns
 
 
 @entry
