@@ -40,7 +40,8 @@ def to_standard(model: ir.Model, *, quantize_linear: bool = False) -> ir.Model:
 
     Composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``, so
     that the graph is that of the optimised model again; otherwise what :func:`fake_quantize` does, in standard nodes.
-    Constant inputs are quantised here and now. A convolution whose input has a scale per channel computes with one
+    Constant inputs are quantised here and now. A second input of an ``HzCalibration`` is a scale in the place of its
+    own, float32 of shape (1,). A convolution whose input has a scale per channel computes with one
     scale and a weight that has the others folded into it, as its integers do. Every tensor that is left keeps its name.
 
     Args:
@@ -103,8 +104,9 @@ def _fold_input_scales(graph: ir.Graph, node: ir.Node, opset: int) -> None:
     expansion = Expansion(node)
     quantized = fake_quantize(folded, replace(calibration, thresholds=largest, scales=scales))
     node.replace_input_with(1, _constant(expansion, quantized))
-    integers = _quantize_in_steps(expansion, before_calibration(data), activation, opset, step)
-    node.replace_input_with(0, integers)
+    data = before_calibration(data)
+    scale, step = _scale(expansion, data, activation), _constant(expansion, step)
+    node.replace_input_with(0, _quantize_in_steps(expansion, data, activation.qtype, opset, scale, step))
     graph.insert_before(node, expansion.nodes)
 
 
@@ -154,22 +156,30 @@ def _standard_nodes(
         return expansion.nodes
     if not calibration.scales.size:
         raise ModelError(f"node {node.name!r}: HzCalibration has no thresholds; calibrate the model first")
+    given = node.inputs[1] if len(node.inputs) > 1 else None
     constant = constant_of(source)
-    if constant is not None:
+    if constant is not None and given is None:
         _constant(expansion, fake_quantize(constant, calibration))
         return expansion.nodes
-    kind = _QUANTIZE_LINEAR_TYPES.get(calibration.qtype)
-    if quantize_linear and kind is not None and calibration.scales.size == 1 and opset >= _QUANTIZE_LINEAR_SINCE_OPSET:
-        _quantize_linear(expansion, source, calibration, kind)
+    scale = _scale(expansion, source, calibration) if given is None else given
+    is_linear = quantize_linear and calibration.qtype in _QUANTIZE_LINEAR_TYPES and calibration.scales.size == 1
+    if is_linear and opset >= _QUANTIZE_LINEAR_SINCE_OPSET:
+        _quantize_linear(expansion, source, calibration.qtype, scale)
     else:
-        _quantize_in_steps(
-            expansion, source, calibration, opset, spread(calibration.scales, shape_of(source), calibration)
-        )
+        _quantize_in_steps(expansion, source, calibration.qtype, opset, scale, scale)
     return expansion.nodes
 
 
-def _quantize_linear(expansion: Expansion, source: ir.Value, calibration: Calibration, kind: ir.DataType) -> None:
-    scale = _constant(expansion, calibration.scales.reshape(()))
+def _scale(expansion: Expansion, source: ir.Value, calibration: Calibration) -> ir.Value:
+    """A constant that broadcasts over ``source``."""
+    scales = calibration.scales
+    return _constant(
+        expansion, scales.reshape(()) if scales.size == 1 else spread(scales, shape_of(source), calibration)
+    )
+
+
+def _quantize_linear(expansion: Expansion, source: ir.Value, qtype: str, scale: ir.Value) -> None:
+    kind = _QUANTIZE_LINEAR_TYPES[qtype]
     zero = expansion.constant(np.zeros((), kind.numpy()))
     integers = expansion.add("QuantizeLinear", source, scale, zero)
     integers.type = ir.TensorType(kind)
@@ -178,19 +188,17 @@ def _quantize_linear(expansion: Expansion, source: ir.Value, calibration: Calibr
 
 
 def _quantize_in_steps(
-    expansion: Expansion, source: ir.Value, calibration: Calibration, opset: int, step: Array
+    expansion: Expansion, source: ir.Value, qtype: str, opset: int, scale: ir.Value, step: ir.Value
 ) -> ir.Value:
-    """The integers of ``source`` times ``step``, which broadcasts over it."""
-    low, high = integer_range(calibration.qtype)
-    ratio = expansion.add(
-        "Div", source, _constant(expansion, spread(calibration.scales, shape_of(source), calibration))
-    )
+    """The integers of ``source`` by ``scale``, times ``step``; both broadcast over it."""
+    low, high = integer_range(qtype)
+    ratio = expansion.add("Div", source, scale)
     # The bounds are integers, so clipping first is the same, and keeps large values out of the rounding by addition.
     if opset >= _CLIP_BY_INPUTS_SINCE_OPSET:
         clipped = expansion.add("Clip", ratio, expansion.scalar(low), expansion.scalar(high))
     else:
         clipped = expansion.add("Clip", ratio, min=low, max=high)
-    result = expansion.add("Mul", _rounded(expansion, clipped, opset), _constant(expansion, step))
+    result = expansion.add("Mul", _rounded(expansion, clipped, opset), step)
     _give_shape(expansion, source.shape)
     return result
 

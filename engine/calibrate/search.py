@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import FloatSession
 from engine.calibrate.methods import CalibrationOptions
+from engine.calibrate.scaled import ScaledSession
 from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.statistics import Statistics
 from engine.calibrate.thresholds import apply_thresholds, calibrate, threshold_sources, unsigned_of
@@ -100,21 +102,22 @@ class ModelwiseSearch(Search):
         logger.info("Select %s method.", best.log_name)
         if best.per_channel:
             logger.info("Perchannel quantization is enabled.")
-        return field[best].model
+        return calibrate(subject.placed, subject.statistics, best)
 
 
 class _Runner:
     """A candidate in :func:`_race`.
 
+    Args:
+        forward: the outputs of its model for a feed of so many samples.
+
     Attributes:
-        model: calibrated.
         losses: one less the cosine similarity to the float outputs, per sample so far.
     """
 
-    def __init__(self, subject: Subject, candidate: CalibrationOptions) -> None:
-        self.model = calibrate(subject.placed, subject.statistics, candidate)
+    def __init__(self, forward: Callable[[Arrays, int], Arrays]) -> None:
         self.losses = np.empty(0)
-        self._session = FloatSession(self.model, threads=subject.threads, samplewise=True)
+        self._forward = forward
 
     @property
     def loss(self) -> float:
@@ -123,7 +126,7 @@ class _Runner:
 
     def run(self, feed: Arrays, expected: Arrays, samples: int) -> None:
         """Take in so many samples and the float model's outputs for them."""
-        pairs = zip(_split(self._session.run(feed), samples), _split(expected, samples), strict=True)
+        pairs = zip(_split(self._forward(feed, samples), samples), _split(expected, samples), strict=True)
         self.losses = np.append(self.losses, [1 - similarity(actual, other) for actual, other in pairs])
 
 
@@ -133,7 +136,7 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
     Those that the first block left per tensor then enter per channel, where that makes a difference.
     """
     expected = FloatSession(subject.optimized, threads=subject.threads, samplewise=True)
-    field = {candidate: _Runner(subject, candidate) for candidate in candidates if not candidate.per_channel}
+    field = _per_tensor(subject, [candidate for candidate in candidates if not candidate.per_channel])
     indices = _spread_out(len(subject.data), MAX_SAMPLES)
     for start in range(0, len(indices), BLOCK):
         samples = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
@@ -145,11 +148,28 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
         field = _better_half(field) if goes_on else field
         if start == 0 and any(tensor.equalized for tensor in subject.statistics.tensors.values()):
             per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in field]
-            entering = {candidate: _Runner(subject, candidate) for candidate in per_channel if candidate in candidates}
+            entering = {c: _per_channel(subject, c) for c in per_channel if c in candidates}
             for runner in entering.values():
                 runner.run(feed, wanted, len(samples))
             field = _better_half(field | entering) if goes_on else field | entering
     return field
+
+
+def _per_tensor(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
+    """Candidates with the same types of tensors; all run in one session."""
+    thresholds = {candidate: subject.statistics.thresholds(candidate) for candidate in candidates}
+    first = candidates[0]
+    session = ScaledSession(
+        subject.placed, thresholds[first], unsigned_of(subject.placed, first), threads=subject.threads
+    )
+    return {candidate: _Runner(partial(session.run, thresholds=thresholds[candidate])) for candidate in candidates}
+
+
+def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
+    """A candidate whose weights have scales of activations folded in, thus with a session of its own."""
+    model = calibrate(subject.placed, subject.statistics, candidate)
+    session = FloatSession(model, threads=subject.threads, samplewise=True)
+    return _Runner(lambda feed, _: session.run(feed))
 
 
 def _split(arrays: Arrays, samples: int) -> list[Arrays]:

@@ -112,6 +112,27 @@ def apply_thresholds(
     return model
 
 
+def activation_scales(calibrated: ir.Model, thresholds: Thresholds) -> dict[str, NDArray[np.float32]]:
+    """The scales that :func:`apply_thresholds` writes, the types being those of ``calibrated``.
+
+    Args:
+        calibrated: model from :func:`apply_thresholds`; not changed.
+        thresholds: as there.
+
+    Returns:
+        By name of the activation ``HzCalibration``, in graph order: float32, shape (1,) or (channels,).
+
+    Raises:
+        ModelError: a tensor is missing in ``thresholds``.
+    """
+    outputs = names_before_calibration(calibrated)
+    return {
+        str(node.name): _scales(node, np.asarray(_activation_thresholds(node, thresholds, outputs), np.float32))
+        for node in calibration_nodes(calibrated)
+        if not _is_weight(node)
+    }
+
+
 def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs: Mapping[str, str]) -> Sequence[float]:
     fixed = node.metadata_props.get(MARK_FIXED)
     if fixed is not None:
@@ -142,9 +163,14 @@ def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:
 
 def set_thresholds(node: ir.Node, thresholds: NDArray[np.float32]) -> None:
     """Write ``thresholds``, float32, and the scales that follow from the type of ``node``."""
-    scales = thresholds / np.float32(QMAX[attribute(node, "qtype", "int8")])
+    scales = _scales(node, thresholds)
     node.attributes["thresholds"] = ir.AttrFloat32s("thresholds", thresholds.tolist())
     node.attributes["scales"] = ir.AttrFloat32s("scales", scales.tolist())
+
+
+def _scales(node: ir.Node, thresholds: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The scales of ``node``, the type of which holds, for ``thresholds``."""
+    return np.asarray(thresholds / np.float32(QMAX[attribute(node, "qtype", "int8")]), np.float32)
 
 
 def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
