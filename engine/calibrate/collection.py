@@ -1,10 +1,10 @@
 """One streaming pass over the calibration data collects what every calibration method needs.
 
 The optimised float graph runs in ONNX Runtime, a few samples at a time, and observers take in every wanted tensor as
-soon as it is there. What must know a range first makes further runs: histograms over the first 8 samples, or over all
-where they must not depend on the order; equalised channels take a second look at the tensors concerned, which are kept
-for it if they are small. Memory is bounded by :data:`BUFFER_LIMIT`, :data:`KEPT_LIMIT` and the observers', which hold
-at most half a sample's activations, twice.
+soon as it is there. What must know a range first may make further runs: histograms over the first 8 samples, if their
+values are too many to be kept, or over all where they must not depend on the order; equalised channels take a second
+look at the tensors concerned, which are kept for it if they are small. Memory is bounded by :data:`BUFFER_LIMIT`,
+:data:`KEPT_LIMIT` and the observers', which hold at most half a sample's activations, twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from engine.calibrate.progress import Progress
 from engine.calibrate.statistics import Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ModelError
 from engine.ir import shape_of
+from engine.optimize.base import clip_bounds
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -178,21 +180,36 @@ def _observe(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) 
     """
     if not scales:
         return {}
-    ranges, options, samples = _ranges(stream, scales), stream.options, len(stream.data)
+    guesses, options, samples = _guesses(stream, scales), stream.options, len(stream.data)
+    ranges = guesses | _known_ranges(stream, {name: scales[name] for name in scales.keys() - guesses.keys()})
     observers = {}
     for name, factors in scales.items():
         shape, histogram = stream.shapes[name], GrowingHistogram(ranges[name]) if name in ranges else None
         observers[name] = DistributionObserver(
             _channels(shape), math.prod(shape), samples, options.percentiles, histogram, factors
         )
-    stream.show(observers, samples)
+    stream.show(observers, samples, {name: guess for name, guess in guesses.items() if guess > 0})
     return observers
 
 
-def _ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, float]:
-    """The first range of every histogram, if there are any: the maximum over the first 8 samples or over all."""
+def _guesses(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, float]:
+    """First ranges of histograms that need no look at the data beforehand.
+
+    What a ``Clip`` bounds will most likely come up to that in the first group. The values of small tensors can be kept
+    until the group is complete: 0, see :class:`GrowingHistogram`.
+    """
+    if stream.options.histogram is not HistogramRule.REFERENCE:
+        return {}
+    guesses = {name: bound for name, bound in stream.bounds.items() if name in scales and scales[name] is None}
+    others = scales.keys() - guesses.keys()
+    size = GROUP * sum(4 * math.prod(stream.shapes[name]) for name in others)
+    return guesses | (dict.fromkeys(others, 0.0) if size <= KEPT_LIMIT else {})
+
+
+def _known_ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, float]:
+    """The first range of histograms, if there are any: the maximum over the first 8 samples or over all."""
     rule = stream.options.histogram
-    if rule is HistogramRule.NONE:
+    if rule is HistogramRule.NONE or not scales:
         return {}
     samples = min(GROUP, len(stream.data)) if rule is HistogramRule.REFERENCE else len(stream.data)
     observers = {
@@ -202,7 +219,7 @@ def _ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -
         for name, factors in scales.items()
     }
     stream.show(observers, samples)
-    return {name: observer.distribution().maximum for name, observer in observers.items()}
+    return {name: observer.maximum for name, observer in observers.items()}
 
 
 def _channels(shape: Shape) -> int:
@@ -240,20 +257,34 @@ class _Stream:
             self._session = FloatSession(
                 model, computed, threads=options.threads, kernels=options.kernels, max_batch=options.batch
             )
+        self.bounds = _bounds(model)
         size = len(data) * sum(4 * math.prod(shapes[name]) for name in again)
         self._keeping = frozenset(again) if size <= KEPT_LIMIT else frozenset()
         self._kept: list[list[tuple[str, NDArray[np.float32]]]] = []
 
-    def show(self, observers: Mapping[str, DistributionObserver], samples: int) -> None:
-        """Show every observer the values of its tensor for the first ``samples`` samples: one group, or all."""
+    def show(
+        self,
+        observers: Mapping[str, DistributionObserver],
+        samples: int,
+        guesses: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """Show every observer the values of its tensor for the first ``samples`` samples: one group, or all.
+
+        Args:
+            observers: by tensor.
+            samples: how many.
+            guesses: the range that a histogram was begun with, by tensor; where the first group has another, its
+                observer begins anew with that and is shown the group again.
+        """
         starts = range(0, samples, GROUP)
         seen = 0 if self._progress is None else self._progress.begin(observers, len(starts))
         for index in range(seen, len(starts)):
-            if observers.keys() <= self._keeping and index < len(self._kept):
-                for name, array in self._kept[index]:
-                    observers[name].update(as_channels(array))
-            else:
-                self._show_group(observers, starts[index], min(starts[index] + GROUP, samples))
+            stop = min(starts[index] + GROUP, samples)
+            self._show_group(observers, starts[index], stop)
+            if index == 0:
+                self._repeat(
+                    {name: observers[name] for name in guesses if observers[name].maximum != guesses[name]}, stop
+                )
             for observer in observers.values():
                 observer.end_group()
             if self._progress is not None:
@@ -261,7 +292,20 @@ class _Stream:
         if self._progress is not None:
             self._progress.end(observers)
 
+    def _repeat(self, observers: Mapping[str, DistributionObserver], stop: int) -> None:
+        """Let ``observers`` begin anew and show them the first group."""
+        for observer in observers.values():
+            observer.begin_anew()
+        if observers:
+            self._show_group(observers, 0, stop)
+
     def _show_group(self, observers: Mapping[str, DistributionObserver], start: int, stop: int) -> None:
+        index = start // GROUP
+        if observers.keys() <= self._keeping and index < len(self._kept):
+            for name, array in self._kept[index]:
+                if name in observers:
+                    observers[name].update(as_channels(array))
+            return
         locks = {name: Lock() for name in observers}
         kept: list[tuple[str, NDArray[np.float32]]] = []
 
@@ -277,8 +321,15 @@ class _Stream:
             see(name, np.ascontiguousarray(feed[name], np.float32))
         if self._session is not None:
             self._session.visit(feed, see)
-        if start == len(self._kept) * GROUP:
+        if index == len(self._kept):
             self._kept.append(kept)
+
+
+def _bounds(model: ir.Model) -> dict[str, float]:
+    """What the magnitude of a result of ``Clip`` cannot exceed, by tensor."""
+    clips = {node: clip_bounds(node) for node in model.graph if node.op_type == "Clip"}
+    largest = {str(node.outputs[0].name): max(map(abs, bounds)) for node, bounds in clips.items() if bounds}
+    return {name: float(np.float32(bound)) for name, bound in largest.items() if 0 < bound < math.inf}
 
 
 def _shapes(model: ir.Model, names: Iterable[str]) -> dict[str, Shape]:

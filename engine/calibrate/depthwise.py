@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError
 from engine.ir import attribute, constant_of, shape_of, to_bytes
+from engine.optimize.base import clip_bounds
 
 Array = NDArray[Any]
 
@@ -196,12 +197,4 @@ def _bounds(node: ir.Node) -> tuple[float, float] | None:
     """What ``node`` clips to; None where it does something else, or its bounds are not known."""
     if node.op_type == "Relu":
         return 0.0, math.inf
-    if node.op_type != "Clip":
-        return None
-    if len(node.inputs) == 1:
-        return attribute(node, "min", -math.inf), attribute(node, "max", math.inf)
-    bounds = [constant_of(value) for value in node.inputs[1:]]
-    if len(bounds) != 2 or any(bound is None for bound in bounds):
-        return None
-    low, high = (float(np.asarray(bound)) for bound in bounds)
-    return low, high
+    return clip_bounds(node) if node.op_type == "Clip" else None

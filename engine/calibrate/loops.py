@@ -15,8 +15,13 @@ _COUNTED = 1024
 
 
 @entry
-def channel_peaks(bits: Bits, peaks: Bits) -> None:  # pragma: no cover - compiled
-    """Largest magnitude that is not NaN per channel of ``bits``, shape (samples, channels, n), into ``peaks``."""
+def channel_peaks(bits: Bits, peaks: Bits) -> np.int32:  # pragma: no cover - compiled
+    """Take the largest magnitudes that are not NaN of ``bits``, shape (samples, channels, n), into those of ``peaks``.
+
+    Returns:
+        the largest of them all.
+    """
+    largest = np.int32(0)
     for sample in range(bits.shape[0]):
         for channel in range(bits.shape[1]):
             row = bits[sample, channel]
@@ -26,6 +31,8 @@ def channel_peaks(bits: Bits, peaks: Bits) -> None:  # pragma: no cover - compil
                 magnitude = magnitude if magnitude <= _INFINITY else np.int32(0)
                 peak = max(peak, magnitude)
             peaks[channel] = max(peaks[channel], peak)
+            largest = max(largest, peak)
+    return largest
 
 
 @entry
@@ -60,11 +67,14 @@ def count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  #
     last, lane = float(counts.shape[1] - 1), np.uint32(counts.shape[1])
     flat = counts.reshape(-1)
     bins = np.empty(_COUNTED, np.uint32)
+    nans = 0
     for start in range(0, values.size, _COUNTED):
         block = values[start : start + _COUNTED]
         for index in range(block.size):
             place = float(abs(block[index])) * inverse
             place = place if place < last else (last if place >= last else 0.0)
+            nans += block[index] != block[index]
             bins[index] = np.uint32(np.int32(place)) + np.uint32(index & (LANES - 1)) * lane
         for index in range(block.size):
-            flat[bins[index]] += block[index] == block[index]
+            flat[bins[index]] += 1
+    flat[0] -= nans

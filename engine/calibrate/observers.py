@@ -58,18 +58,28 @@ class DistributionObserver:
         if self._scales is not None:
             values = values * self._scales
         bits = values.view(np.int32)
-        peaks = np.zeros_like(self._peaks)
-        compiled().channel_peaks(bits, peaks)
-        np.maximum(self._peaks, peaks, out=self._peaks)
+        largest = compiled().channel_peaks(bits, self._peaks)
         if self._largest is not None:
             self._largest.update(bits.reshape(-1))
         if self._histogram is not None:
-            self._histogram.update(values.reshape(-1), _to_float(peaks.max(initial=0)))
+            self._histogram.update(values.reshape(-1), _to_float(largest))
 
     def end_group(self) -> None:
         """The values of 8 samples, or of all that are left, were taken in; see :class:`GrowingHistogram`."""
         if self._histogram is not None:
             self._histogram.end_group()
+
+    def begin_anew(self) -> None:
+        """Forget all that was seen but the largest magnitude: the histogram begins with that range."""
+        self._histogram = GrowingHistogram(self.maximum)
+        self._peaks[:] = 0
+        if self._largest is not None:
+            self._largest.restore(np.empty(0, np.int32))
+
+    @property
+    def maximum(self) -> float:
+        """``max|x|``."""
+        return float(self.channel_max.max(initial=np.float32(0)))
 
     @property
     def channel_max(self) -> Values:
@@ -79,7 +89,7 @@ class DistributionObserver:
     def distribution(self) -> Distribution:
         """The summary of what was seen."""
         return Distribution(
-            maximum=float(self.channel_max.max(initial=np.float32(0))),
+            maximum=self.maximum,
             percentiles=self._order_statistics(),
             histogram=None if self._histogram is None else self._histogram.result(),
         )
@@ -159,7 +169,7 @@ class GrowingHistogram:
     into updates.
 
     Args:
-        maximum: the largest value of the first group; 0 where it is not known, or if the group is all zero.
+        maximum: the largest value of the first group. Where it is 0, the values are kept until a group is complete.
     """
 
     def __init__(self, maximum: float = 0.0) -> None:
@@ -167,25 +177,28 @@ class GrowingHistogram:
         # One bin more than there are: for the values on the upper end of the last one.
         self._counts = np.zeros((LANES, BINS + 1), np.int64)
         self._beyond: list[Values] = []
+        self._largest = 0.0
 
     def update(self, values: Values, maximum: float) -> None:
         """Take in ``values``, float32, shape (n,), the largest magnitude of which is ``maximum``."""
-        end = np.float64(self._end)
+        self._largest = max(self._largest, maximum)
+        end = self._end
+        if end == 0:
+            self._beyond.append(values.copy())
+            return
         if maximum > end:
             magnitudes = np.abs(values)
-            self._beyond.append(magnitudes[magnitudes > end])
-            values = magnitudes[magnitudes <= end]
-        # All that is not beyond a range of nothing is zero: it belongs to the first bin, which no method looks at.
-        if end > 0:
-            self._count(values)
+            self._beyond.append(magnitudes[magnitudes > np.float64(end)])
+            values = magnitudes[magnitudes <= np.float64(end)]
+        self._count(values)
 
     def end_group(self) -> None:
         """The group of samples is complete: what was held back can be counted."""
-        if self._beyond:
-            beyond = np.minimum(np.concatenate(self._beyond), np.float32(FLOAT32_MAX))
-            self._beyond = []
-            self._cover(float(beyond.max()))
-            self._count(beyond)
+        self._cover(self._largest)
+        # A group of nothing but zeros has no range; its values belong to the first bin, which no method looks at.
+        for values in self._beyond if self._width > 0 else ():
+            self._count(values)
+        self._beyond = []
         self._counts[:, -2] += self._counts[:, -1]
         self._counts[:, -1] = 0
 
@@ -212,7 +225,9 @@ class GrowingHistogram:
         compiled().count(values, (1.0 + 2.0**-50) / self._width, self._counts)
 
     def _cover(self, maximum: float) -> None:
-        """Have bins up to ``maximum``, which is beyond them; what lies on their end then belongs to the next bin."""
+        """Have bins up to ``maximum``; what lies on their end then belongs to the next bin."""
+        if maximum <= self._end:
+            return
         if self._width == 0.0:
             self._width = maximum / BINS
         counts = self._counts
@@ -233,7 +248,7 @@ def _merged(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
     return merged
 
 
-def _to_float(bits: np.integer[Any]) -> float:
+def _to_float(bits: int | np.integer[Any]) -> float:
     """The finite float32 nearest to the bit pattern ``bits``."""
     return min(float(np.int32(bits).view(np.float32)), FLOAT32_MAX)
 

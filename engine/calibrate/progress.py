@@ -17,7 +17,7 @@ from engine.ir import write_atomically
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file format."""
 
 SECONDS = 10.0

@@ -93,6 +93,23 @@ def test_values_too_many_to_keep_are_computed_again(
     assert collect(residual(), TENSORS, {"x": x}, options).digest() == kept.digest()
 
 
+@pytest.mark.parametrize("first", [0.01, 9.0])
+@pytest.mark.parametrize("later", [0.01, 9.0])
+def test_histograms_do_not_depend_on_whether_a_bound_is_reached(first: float, later: float) -> None:
+    """The first range of a clipped tensor is guessed to be its bound."""
+    options, x = StatisticsOptions.covering(EVERYTHING), samples(19)
+    x[:8] *= np.float32(first)
+    x[8:] *= np.float32(later)
+    nodes = [
+        helper.make_node("Clip", ["x", "low", "high"], ["c"], name="clip"),
+        helper.make_node("Neg", ["c"], ["y"], name="neg"),
+    ]
+    bounds = {"low": np.float32(-0.5), "high": np.float32(1)}
+    found = collect(graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], bounds), ("c",), {"x": x}, options)
+    expected = collect(identity((1, 3, 6, 5)), ("t",), {"x": np.clip(x, -0.5, 1)}, options)
+    assert found.tensors["c"].pooled == expected.tensors["t"].pooled
+
+
 def test_saved_statistics_are_the_same(tmp_path: Path) -> None:
     options = StatisticsOptions.covering(EVERYTHING)
     statistics = collect(residual(), TENSORS, {"x": samples(9)}, options)
