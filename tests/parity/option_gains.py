@@ -3,10 +3,10 @@
 ``--only WORD ...`` for the settings whose names hold one of the words alone.
 
 For every model of the zoo named: the integer model of every setting on the simulator, on the card's evaluation images,
-which calibration never sees. Calibration takes the card's first images (no draw, so no seed; nothing else is random).
-Labels serve for the metric alone. ONNX Runtime's static quantisation, the peers that it can be compared with here, runs
-with its exact integer kernels. Images and models that are not bundled are found by ``PTQLAB_DATA`` and
-``PTQLAB_MODELS``.
+which calibration never sees. Calibration takes the card's first images (no draw, so no seed; nothing else is random) or
+those of ``--images FILE.npz``. Labels serve for the metric alone. Below stand the models of other tools, of those that
+are installed (:mod:`tests.parity.peers`), in ONNX Runtime's exact integer kernels. Images and models that are not
+bundled are found by ``PTQLAB_DATA`` and ``PTQLAB_MODELS``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx.version_converter
 import onnx_ir as ir
-import onnxruntime
 from numpy.typing import NDArray
-from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, quantize_static
 
 from engine.calibrate import (
     ArrayData,
@@ -52,6 +49,7 @@ from engine.tune.integer_bias import correct_integer_biases
 from harness.cards import ModelCard, held_out_images, load_card
 from harness.float_baseline import float_outputs
 from harness.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
+from tests.parity.peers import PEERS, Peer, exact_session
 
 MARCH = "bayes-e"
 ZOO = ("mnist_lenet", "mnist_resnet8", "mnist_mobilenet", "scene_yolo", "scene_unet", "efficientnet_lite0")
@@ -111,34 +109,15 @@ SETTINGS = (
 )
 
 
-PEERS: Mapping[str, Mapping[str, Any]] = {
-    "ONNX Runtime minmax": {},
-    "ONNX Runtime minmax, asymmetric": {"activation_type": QuantType.QUInt8, "symmetric": False},
-    "ONNX Runtime percentile 99.99": {"calibrate_method": CalibrationMethod.Percentile},
-}
-"""With one scale per channel of the weights."""
-
 Run = Callable[[NDArray[Any]], list[NDArray[Any]]]
-
-
-class Samples(CalibrationDataReader):
-    """Samples of one input, one at a time."""
-
-    def __init__(self, name: str, images: NDArray[np.float32]) -> None:
-        self._feeds = iter([{name: image[None]} for image in images])
-
-    def get_next(self) -> dict[str, NDArray[np.float32]] | None:
-        """The next sample; None at the end."""
-        return next(self._feeds, None)
 
 
 class Subject:
     """A model of the zoo, its calibration data and its evaluation images."""
 
-    def __init__(self, card: ModelCard, calibration: int, evaluation: int) -> None:
+    def __init__(self, card: ModelCard, images: NDArray[Any], evaluation: int) -> None:
         self.card = card
-        split = card.open_dataset().split(card.dataset.calibration.split)
-        self.images = split.images(0, min(calibration, len(split)))
+        self.images = images
         self.data = ArrayData({card.input_spec.name: card.training_images(self.images)}, [card.input_spec])
         self._split, self.count = held_out_images(card, min(evaluation, card.dataset.evaluation.count))
         self._floats = float_outputs(card, self.count)
@@ -182,26 +161,16 @@ class Subject:
 
         return run
 
-    def peer(self, symmetric: bool = True, **how: Any) -> Run:
-        """What ONNX Runtime makes of the model, in its integer kernels that do not saturate."""
-        options = onnxruntime.SessionOptions()
-        options.add_session_config_entry("session.x64quantprecision", "1")
+    def peer(self, peer: Peer) -> Run:
+        """What ``peer`` makes of the model."""
+        name = self.card.input_spec.name
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "peer.onnx"
-            quantize_static(
-                # Scales per channel came with opset 13.
-                onnx.version_converter.convert_version(onnx.load(self.card.model_path()), 13),
-                path,
-                Samples(self.card.input_spec.name, self.card.float_inputs(self.images)),
-                **{"per_channel": True, "activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8, **how},
-                extra_options={"ActivationSymmetric": symmetric, "WeightSymmetric": True, "CalibPercentile": 99.99},
-            )
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            peer.quantize(self.card.model_path(), name, self.card.float_inputs(self.images), path)
+            session = exact_session(path)
 
         def run(images: NDArray[Any]) -> list[NDArray[Any]]:
-            found = [
-                session.run(None, {self.card.input_spec.name: image[None]}) for image in self.card.float_inputs(images)
-            ]
+            found = [session.run(None, {name: image[None]}) for image in self.card.float_inputs(images)]
             return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
         return run
@@ -230,11 +199,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", nargs="*", default=[""], metavar="WORD", help="settings whose names hold one of these"
     )
+    parser.add_argument("--images", type=Path, help=".npz whose array 'images' to calibrate with, not the card's first")
     given = parser.parse_args(arguments)
     for name in given.models:
-        subject = Subject(load_card(name), given.calibration, given.evaluation)
+        card = load_card(name)
+        subject = Subject(card, _calibration_images(card, given.images, given.calibration), given.evaluation)
         ours = {setting.name: partial(_ours, subject, setting) for setting in SETTINGS}
-        peers = {peer: partial(subject.peer, **how) for peer, how in PEERS.items()}
+        peers = {title: partial(subject.peer, peer) for title, peer in PEERS.items() if peer.version is not None}
         _write(
             f"\n{name}: {len(subject.data)} calibration images, {subject.count} evaluation images, "
             f"float {subject.card.metric.name} {subject.float_metric()}\n"
@@ -245,9 +216,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not any(word in setting for word in given.only):
                 continue
             start = time.process_time()
-            run = make()
+            with redirect_stdout(sys.stderr):  # tools talk
+                run = make()
             seconds = time.process_time() - start
             _write(f"| {' | '.join([setting, *subject.figures(run), f'{seconds:.1f}'])} |")
+    found = {f"{peer.package} {peer.version or 'not installed, its rows are left out'}" for peer in PEERS.values()}
+    _write(f"\nOther tools: {'; '.join(sorted(found))}.")
+
+
+def _calibration_images(card: ModelCard, file: Path | None, count: int) -> NDArray[Any]:
+    """As the data set gives them."""
+    if file is not None:
+        with np.load(file, allow_pickle=False) as archive:
+            found: NDArray[Any] = archive["images"][:count]
+        return found
+    split = card.open_dataset().split(card.dataset.calibration.split)
+    return np.asarray(split.images(0, min(count, len(split))))
 
 
 def _ours(subject: Subject, setting: Setting) -> Run:
