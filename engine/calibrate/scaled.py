@@ -33,15 +33,15 @@ class ScaledSession:
     def __init__(
         self, placed: ir.Model, thresholds: Thresholds, unsigned: Collection[str] = (), *, threads: int | None = None
     ) -> None:
-        self._calibrated = apply_thresholds(placed, thresholds, unsigned=unsigned)
-        model = self._calibrated.clone()
-        names = list(activation_scales(model, thresholds))
-        self._inputs = {name: _open_scale(model.graph, node) for name, node in node_by_name(model, names).items()}
-        self._session = FloatSession(model, threads=threads, max_batch=1, samplewise=True)
+        self._model = apply_thresholds(placed, thresholds, unsigned=unsigned)
+        names = list(activation_scales(self._model, thresholds))
+        nodes = node_by_name(self._model, names)
+        self._inputs = {name: _open_scale(self._model.graph, node) for name, node in nodes.items()}
+        self._session = FloatSession(self._model, threads=threads, max_batch=1, samplewise=True)
 
     def run(self, feed: Arrays, samples: int, thresholds: Thresholds) -> dict[str, NDArray[Any]]:
         """The outputs for ``feed``, which holds so many samples, with ``thresholds``, one per tensor."""
-        scales = activation_scales(self._calibrated, thresholds)
+        scales = activation_scales(self._model, thresholds)
         return self._session.run(
             {**feed, **{name: np.repeat(scales[node], samples) for node, name in self._inputs.items()}}
         )

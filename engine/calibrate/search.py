@@ -6,6 +6,7 @@ import itertools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from engine.calibrate.methods import CalibrationOptions
 from engine.calibrate.scaled import ScaledSession
 from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.statistics import Statistics
-from engine.calibrate.thresholds import apply_thresholds, calibrate, threshold_sources, unsigned_of
+from engine.calibrate.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.terms import CalibrationType
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -95,27 +96,30 @@ class ModelwiseSearch(Search):
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
-        field = _race(subject, self.candidates(options))
+        field = _race(subject, _elementary(options))
         best = min(field, key=lambda candidate: field[candidate].loss)
         for candidate, runner in field.items():
             logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, 1 - runner.loss)
         logger.info("Select %s method.", best.log_name)
         if best.per_channel:
             logger.info("Perchannel quantization is enabled.")
-        return calibrate(subject.placed, subject.statistics, best)
+        return field[best].calibrated()
 
 
 class _Runner:
     """A candidate in :func:`_race`.
 
     Args:
+        calibrated: gives its model.
         forward: the outputs of its model for a feed of so many samples.
 
     Attributes:
+        calibrated: as given.
         losses: one less the cosine similarity to the float outputs, per sample so far.
     """
 
-    def __init__(self, forward: Callable[[Arrays, int], Arrays]) -> None:
+    def __init__(self, calibrated: Callable[[], ir.Model], forward: Callable[[Arrays, int], Arrays]) -> None:
+        self.calibrated = calibrated
         self.losses = np.empty(0)
         self._forward = forward
 
@@ -131,45 +135,52 @@ class _Runner:
 
 
 def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
-    """The candidates that successive halving leaves.
+    """What successive halving leaves of ``candidates``, which are per tensor.
 
-    Those that the first block left per tensor then enter per channel, where that makes a difference.
+    Those that the first block left then enter per channel as well, where that makes a difference.
     """
-    expected = FloatSession(subject.optimized, threads=subject.threads, samplewise=True)
-    field = _per_tensor(subject, [candidate for candidate in candidates if not candidate.per_channel])
-    indices = _spread_out(len(subject.data), MAX_SAMPLES)
-    for start in range(0, len(indices), BLOCK):
-        samples = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
-        feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
-        wanted = expected.run(feed)
-        goes_on = start + 2 * BLOCK <= len(indices)
-        for runner in field.values():
-            runner.run(feed, wanted, len(samples))
-        field = _better_half(field) if goes_on else field
-        if start == 0 and any(tensor.equalized for tensor in subject.statistics.tensors.values()):
-            per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in field]
-            entering = {c: _per_channel(subject, c) for c in per_channel if c in candidates}
-            for runner in entering.values():
+    with ThreadPoolExecutor(subject.threads) as pool:
+        thresholds = pool.map(subject.statistics.thresholds, candidates)
+        expected = FloatSession(subject.optimized, threads=subject.threads, samplewise=True)
+        field = _per_tensor(subject, dict(zip(candidates, thresholds, strict=True)))
+        indices = _spread_out(len(subject.data), MAX_SAMPLES)
+        for start in range(0, len(indices), BLOCK):
+            samples = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
+            feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
+            wanted = expected.run(feed)
+            goes_on = start + 2 * BLOCK <= len(indices)
+            for runner in field.values():
                 runner.run(feed, wanted, len(samples))
-            field = _better_half(field | entering) if goes_on else field | entering
+            field = _better_half(field) if goes_on else field
+            if start == 0 and any(tensor.equalized for tensor in subject.statistics.tensors.values()):
+                per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in field]
+                entering = dict(zip(per_channel, pool.map(partial(_per_channel, subject), per_channel), strict=True))
+                for runner in entering.values():
+                    runner.run(feed, wanted, len(samples))
+                field = _better_half(field | entering) if goes_on else field | entering
     return field
 
 
-def _per_tensor(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
-    """Candidates with the same types of tensors; all run in one session."""
-    thresholds = {candidate: subject.statistics.thresholds(candidate) for candidate in candidates}
-    first = candidates[0]
-    session = ScaledSession(
-        subject.placed, thresholds[first], unsigned_of(subject.placed, first), threads=subject.threads
-    )
-    return {candidate: _Runner(partial(session.run, thresholds=thresholds[candidate])) for candidate in candidates}
+def _per_tensor(
+    subject: Subject, thresholds: Mapping[CalibrationOptions, Thresholds]
+) -> dict[CalibrationOptions, _Runner]:
+    """Runners for candidates per tensor, all in one session; their types of tensors are the same."""
+    first = next(iter(thresholds))
+    unsigned = unsigned_of(subject.placed, first)
+    session = ScaledSession(subject.placed, thresholds[first], unsigned, threads=subject.threads)
+    return {
+        candidate: _Runner(
+            partial(apply_thresholds, subject.placed, found, unsigned=unsigned), partial(session.run, thresholds=found)
+        )
+        for candidate, found in thresholds.items()
+    }
 
 
 def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
-    """A candidate whose weights have scales of activations folded in, thus with a session of its own."""
+    """A candidate whose weights have scales of activations folded in: it needs a session of its own."""
     model = calibrate(subject.placed, subject.statistics, candidate)
     session = FloatSession(model, threads=subject.threads, samplewise=True)
-    return _Runner(lambda feed, _: session.run(feed))
+    return _Runner(lambda: model, lambda feed, _: session.run(feed))
 
 
 def _split(arrays: Arrays, samples: int) -> list[Arrays]:
