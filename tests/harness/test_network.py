@@ -63,7 +63,7 @@ def network(folder: Path) -> Network:
     return Network(spec, bench, StageClock(bench.journal(spec.key)))
 
 
-@pytest.mark.parametrize("cut_after", [1, 4, 8])
+@pytest.mark.parametrize("cut_after", [1, 4, 7])
 def test_a_sweep_goes_on_within_a_calibration_pass(
     cut_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +77,7 @@ def test_a_sweep_goes_on_within_a_calibration_pass(
         cut.collect_statistics(SETTINGS)
     reads.limit = None
     assert cut.collect_statistics(SETTINGS[::-1]) == key  # trials in another order make no other pass
-    assert reads.starts == [0, *range(0, SAMPLES, 8)]  # the first group for the ranges of histograms, then every one
+    assert reads.starts == list(range(0, SAMPLES, 8))  # every group once
     path, wanted = (each.bench.cache.path("statistics", key, ".npz") for each in (cut, undisturbed))
     assert Statistics.load(path).digest() == Statistics.load(wanted).digest()
     assert not list(path.parent.glob("*.partial.npz"))
