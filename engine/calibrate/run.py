@@ -139,6 +139,9 @@ def needs_data(options: CalibrationOptions) -> bool:
 
 
 def _log_method(options: CalibrationOptions) -> None:
+    if not needs_data(options):
+        logger.info("Run calibration model with %s method.", method_of(options).log_name(options))
+        return
     search = SEARCHES.get(options.calibration_type)
     logger.info("Run calibration model with %s method.", options.log_name if search is None else search.log_name)
     if options.per_channel and search is not None:

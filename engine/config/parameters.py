@@ -258,15 +258,21 @@ class Config(Group):
         return self
 
     @model_validator(mode="after")
+    def _one_output_type(self) -> Self:
+        types = [option for option in self.calibration_parameters.optimization if option in _OUTPUT_TYPES]
+        if len(set(types)) > 1:
+            raise ValueError(f"calibration_parameters.optimization: {' and '.join(types)} exclude each other")
+        return self
+
+    @model_validator(mode="after")
     def _fits_the_march(self) -> Self:
         march = self.model_parameters.march
         for option in self.calibration_parameters.optimization:
             if not _OPTIMIZATION.fullmatch(option):
                 raise ValueError(
                     f"The optimization parameter: {option} is not supported by BPU March:{march.value}. Please check "
-                    "it: allowed are asymmetric, bias_correction, run_fast, set_model_output_int8, "
-                    "set_model_output_int16, "
-                    "set_<OpType>_input_int16, set_<OpType>_output_int16"
+                    f"it: allowed are {', '.join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS))}, set_<OpType>_input_int16, "
+                    "set_<OpType>_output_int16"
                 )
         if march is March.BERNOULLI2:
             self._fits_bernoulli2()
@@ -347,10 +353,9 @@ OWN_OPTIMIZATIONS = (
 )
 """Options of ours, which the original does not have."""
 
-_OPTIMIZATION = re.compile(
-    r"asymmetric|bias_correction|run_fast|set_model_output_int(8|16)|set_\w+_(in|out)put_int16|"
-    + "|".join(OWN_OPTIMIZATIONS)
-)
+_OUTPUT_TYPES = ("set_model_output_int8", "set_model_output_int16")
+_OPTIMIZATIONS = ("asymmetric", "bias_correction", "run_fast", *_OUTPUT_TYPES)
+_OPTIMIZATION = re.compile("|".join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, r"set_\w+_(in|out)put_int16")))
 
 GROUPS: Mapping[str, type[BaseModel]] = {
     "model_parameters": ModelParameters,

@@ -39,9 +39,6 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     """What ``config`` asks of the placement; options by operator type become requests for all nodes of that type.
 
     ``node_info`` wins over ``set_node_data_type``, that over ``optimization``, each for the types that it gives.
-
-    Raises:
-        ConfigError: both output types are asked for.
     """
     requests = node_requests(config.model_parameters.node_info)
     for name, kind in config.model_parameters.set_node_data_type.items():
@@ -54,8 +51,6 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
         if not names:
             logger.warning("optimization %s has no effect: the optimised model has no %s", option, op_type)
     output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
-    if len(output_types) > 1:
-        raise ConfigError("calibration_parameters.optimization: set_model_output_int8 and _int16 exclude each other")
     return PlacementOptions(
         node_info=requests,
         run_on_cpu=frozenset(config.calibration_parameters.run_on_cpu),
@@ -99,7 +94,7 @@ def calibration_options(config: Config) -> CalibrationOptions:
             **{name: True for name in given.optimization if name in CalibrationOptions.model_fields},
         )
     except ValidationError as error:
-        reasons = "; ".join(str(detail["msg"]) for detail in error.errors())
+        reasons = "; ".join(str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors())
         raise ConfigError(f"calibration_parameters.optimization: {reasons}") from error
 
 

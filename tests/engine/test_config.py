@@ -149,6 +149,11 @@ def test_names_are_split() -> None:
             {"calibration__optimization": "no_such_option"},
             "The optimization parameter: no_such_option is not supported by BPU March",
         ),
+        ({"calibration__optimization": "adaptive_roundin"}, "adaptive_rounding, mean_bias_correction, "),
+        (
+            {"calibration__optimization": "set_model_output_int8; set_model_output_int16"},
+            "set_model_output_int8 and set_model_output_int16 exclude each other",
+        ),
         ({"calibration__per_channel": 1}, "calibration_parameters.per_channel: 1: expected True or False"),
         ({"input__input_type_rt": "gray"}, "not supported transform to input_type_rt 'gray' for now."),
         ({"input__input_type_rt": "rgba"}, "'rgba' should in list ["),

@@ -60,3 +60,13 @@ def test_skip_does_not(prepared: Path) -> None:
     placed = place(optimized, "bayes-e", PlacementOptions()).model
     skipped = thresholds(run_calibration(optimized, placed, None, CalibrationOptions(calibration_type="skip")))
     assert skipped["r0_HzCalibration"] == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["skip", "load"])
+def test_the_log_claims_nothing_that_needs_data(kind: str, prepared: Path, caplog: pytest.LogCaptureFixture) -> None:
+    optimized = optimize(load(prepared), "bayes-e")
+    placed = place(optimized, "bayes-e", PlacementOptions()).model
+    options = CalibrationOptions(calibration_type=kind, per_channel=True, asymmetric=True, bias_correction=True)
+    with caplog.at_level("INFO", "engine.calibrate"):
+        run_calibration(optimized, placed, DATA, options)
+    assert caplog.messages == ["Run calibration model with fixed thresholds method."]
