@@ -39,6 +39,8 @@ MARK_TIE = "hz.tie"
 MARK_FIXED = "hz.fixed"
 MARK_MARCH = "hz.march"
 MARK_INPUTS = "hz.inputs"
+MARK_PART_OF = "hz.part_of"
+"""Name of the node that a node is a part of since placement decomposed it."""
 
 QMAX = {"int8": 127, "int16": 32767, "uint8": 255}
 """Largest magnitude of each quantised type: scale = threshold / QMAX (CALIBRATION.md 2)."""

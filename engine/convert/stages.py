@@ -36,7 +36,7 @@ from engine.ir import CALIBRATION_OP, MARK_REASON, save_model, shape_of, write_a
 from engine.ops.composite import PREPROCESS
 from engine.optimize import optimize
 from engine.perf import Performance, estimate
-from engine.place import Placement, PlacementOptions, Refusal, place
+from engine.place import Placement, PlacementOptions, Refusal, decomposed, place
 from engine.place.chains import on_bpu
 from engine.quantize import quantize
 from engine.terms import InputType, Layout
@@ -140,10 +140,12 @@ def convert(config: Config) -> ConversionResult:
             optimized, pairs = equalize(optimized)
             logger.info("Equalize channels of %d pairs of convolutions: cross_layer_equalization.", pairs)
         refuse_unknown_shapes(optimized)
-        placement = place(optimized, march, placement_options(config, optimized))
+        requests = placement_options(config, optimized)
+        optimized = decomposed(optimized, march, requests)
+        placement = place(optimized, march, requests)
         if model.layer_out_dump:
             optimized = with_outputs(optimized, calibration_tensors(placement.model))
-            placement = place(optimized, march, placement_options(config, optimized))
+            placement = place(optimized, march, requests)
         _log_placement(placement)
         refuse_without_bpu(placement.model)
         refuse_cpu_operators(placement.model)
@@ -230,7 +232,9 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
         optimized = optimize(original, wanted.march)
         refuse_unknown_shapes(optimized)
-        placement = place(optimized, wanted.march, PlacementOptions(node_info=node_requests(wanted.node_info)))
+        requests = PlacementOptions(node_info=node_requests(wanted.node_info))
+        optimized = decomposed(optimized, wanted.march, requests)
+        placement = place(optimized, wanted.march, requests)
         _log_placement(placement)
         refuse_without_bpu(placement.model)
     work.keep(optimized, "optimized_float")

@@ -2,6 +2,6 @@
 
 from engine.place.devices import mark_placement
 from engine.place.options import NodeTypes, Placement, PlacementOptions, Refusal
-from engine.place.placement import place
+from engine.place.placement import decomposed, place
 
-__all__ = ["NodeTypes", "Placement", "PlacementOptions", "Refusal", "mark_placement", "place"]
+__all__ = ["NodeTypes", "Placement", "PlacementOptions", "Refusal", "decomposed", "mark_placement", "place"]

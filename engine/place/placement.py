@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_REASON
-from engine.march import March, load
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, mark
+from engine.march import load
 from engine.ops.registry import rule_for
+from engine.optimize.constants import LiftConstants
 from engine.place.calibration import insert_calibration
 from engine.place.chains import on_bpu
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
-from engine.place.options import INT16, Placement, PlacementOptions, Refusal
+from engine.place.options import INT8, INT16, NodeTypes, Placement, PlacementOptions, Refusal
 from engine.place.widths import check_types, tensor_types
 
 
@@ -18,7 +21,8 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     """Decide BPU or CPU per node and insert the calibration nodes.
 
     Args:
-        optimized: model from :func:`engine.optimize.optimize`; not changed.
+        optimized: model from :func:`engine.optimize.optimize`; not changed. Its tensors can be calibrated on data where
+            it comes through :func:`decomposed`.
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
         options: requests of the configuration.
 
@@ -27,9 +31,9 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     """
     rules, options = load(march), options or PlacementOptions()
     check_types(rules, options)
-    model = optimized.clone()
+    model = decomposed(optimized, march, options)
     unknown = _unknown_names(model, options)
-    _decompose_requested(model, rules, options)
+    options = _for_parts(model, options)
     refusals = [*mark_placement(model, rules, options), *_types_without_inputs(model, options)]
     refusals += _outputs_in_float(model, options)
     types, more = tensor_types(model, rules, options)
@@ -39,21 +43,54 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     return Placement(model, (*unknown, *refusals, *more))
 
 
-def _decompose_requested(model: ir.Model, march: March, options: PlacementOptions) -> None:
-    """Replace operators that run on the BPU as several others, where the configuration asks for it."""
-    wanted = wanted_on_bpu(options)
+def decomposed(optimized: ir.Model, march: str, options: PlacementOptions) -> ir.Model:
+    """A copy of ``optimized`` with several nodes for each that runs on the BPU as several; the same function in float.
+
+    Args:
+        optimized: model from :func:`engine.optimize.optimize`; one that was decomposed before stays as it is.
+        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        options: requests of the configuration: such nodes run on the BPU only where these ask for it.
+    """
+    model, rules, wanted = optimized.clone(), load(march), wanted_on_bpu(options)
     for node in list(model.graph):
         rule = rule_for(node)
-        if rule is None or str(node.name) not in wanted or reason_for_cpu(node, march, options, True) is not None:
+        if rule is None or str(node.name) not in wanted or reason_for_cpu(node, rules, options, True) is not None:
             continue
         parts = rule.decompose(node)
         if parts is not None:
+            for part in parts:
+                mark(part, MARK_PART_OF, str(node.name))
             ir.convenience.replace_nodes_and_values(model.graph, node, [node], parts, node.outputs, parts[-1].outputs)
+    LiftConstants()(model)
+    return model
+
+
+def _for_parts(model: ir.Model, options: PlacementOptions) -> PlacementOptions:
+    """``options`` with what is asked of a decomposed node asked of the parts that read its input or give its output."""
+    requests = dict(options.node_info)
+    for node in model.graph:
+        types = options.node_info.get(_asked_as(node))
+        if types is None or MARK_PART_OF not in node.metadata_props:
+            continue
+        data = node.inputs[0] if node.inputs else None
+        producer = None if data is None else data.producer()
+        reads = data is not None and (producer is None or _asked_as(producer) != _asked_as(node))
+        gives = all(_asked_as(usage.node) != _asked_as(node) for value in node.outputs for usage in value.uses())
+        requests[str(node.name)] = NodeTypes(
+            input_types={0: types.input_types.get(0, types.input_type or INT8)} if reads else {},
+            output_type=types.output_type if gives else None,
+        )
+    return replace(options, node_info=requests)
+
+
+def _asked_as(node: ir.Node) -> str:
+    """The name by which a configuration knows ``node``: its own, or that of the node that it is a part of."""
+    return str(node.metadata_props.get(MARK_PART_OF, node.name))
 
 
 def _unknown_names(model: ir.Model, options: PlacementOptions) -> list[Refusal]:
     """Requests for nodes that the optimised graph does not have."""
-    known = {str(node.name) for node in model.graph}
+    known = {name for node in model.graph for name in (str(node.name), _asked_as(node))}
     asked = {**dict.fromkeys(options.run_on_cpu, "run_on_cpu"), **dict.fromkeys(options.run_on_bpu, "run_on_bpu")}
     asked |= dict.fromkeys(options.node_info, "node_info")
     return [

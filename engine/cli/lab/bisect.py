@@ -132,19 +132,17 @@ def _convert(source: ir.Model, config: Config, data: CalibrationData | None, nam
     from engine.debug.stages import StageName
     from engine.frontend import preprocess
     from engine.optimize import optimize
-    from engine.place import place
+    from engine.place import decomposed, place
     from engine.quantize import quantize
     from engine.simulate.loaders import open_model
 
     march = config.march.value
     original = preprocess.insert(source, config.input_specs([str(value.name) for value in source.graph.inputs]))
     optimized = optimize(original, march)
-    calibrated = run_calibration(
-        optimized,
-        place(optimized, march, placement_options(config, optimized)).model,
-        data,
-        calibration_options(config),
-    )
+    requests = placement_options(config, optimized)
+    optimized = decomposed(optimized, march, requests)
+    placed = place(optimized, march, requests).model
+    calibrated = run_calibration(optimized, placed, data, calibration_options(config))
     quantized = quantize(to_signed(calibrated), march)
     with TemporaryDirectory() as temporary:
         file = Path(temporary) / "model.bin"

@@ -98,6 +98,7 @@ def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samp
     from engine.frontend import preprocess
     from engine.optimize import optimize
     from engine.perf import estimate
+    from engine.place import decomposed
     from engine.tune import Evaluator, MixedPrecisionSearch
 
     data = open_data(config, source, specs)
@@ -110,6 +111,7 @@ def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samp
         return estimate(compile_model(quantized, march, compile_options(config), "tuned")).latency_us
 
     placement = placement_options(config, optimized)
+    optimized = decomposed(optimized, march, placement)
     evaluator = Evaluator(optimized, data, samples)
     return MixedPrecisionSearch(optimized, march, data, calibration_options(config), placement, evaluator, latency)
 
