@@ -110,15 +110,14 @@ def with_nncf(model: Path, name: str, images: NDArray[np.float32], target: Path,
     onnx.save(quantized, target)
 
 
-def with_aimet(model: Path, name: str, images: NDArray[np.float32], target: Path, *, equalize: bool) -> None:
-    """AIMET's ``tf_enhanced`` with its default configuration, with cross-layer equalisation before it or without."""
-    from aimet_onnx import QuantizationSimModel
-    from aimet_onnx.cross_layer_equalization import equalize_model
+def with_aimet(model: Path, name: str, images: NDArray[np.float32], target: Path) -> None:
+    """AIMET's ``tf_enhanced`` with its default configuration.
 
-    prepared = _load(model)
-    if equalize:
-        equalize_model(prepared)
-    simulation = QuantizationSimModel(prepared, quant_scheme="tf_enhanced")
+    Its cross-layer equalisation is not tried: it takes ``Clip(0, 6)`` for ``Relu``, which makes another network.
+    """
+    from aimet_onnx import QuantizationSimModel
+
+    simulation = QuantizationSimModel(_load(model), quant_scheme="tf_enhanced")
     simulation.compute_encodings({name: image[None]} for image in images)
     onnx.save(simulation.to_onnx_qdq(), target)
 
@@ -126,7 +125,6 @@ def with_aimet(model: Path, name: str, images: NDArray[np.float32], target: Path
 _ONNXRUNTIME = partial(Peer, "onnxruntime", "onnxruntime")
 _ESP_PPQ = partial(Peer, "esp-ppq", "esp_ppq")
 _NNCF = partial(Peer, "nncf", "nncf")
-_AIMET = partial(Peer, "aimet-onnx", "aimet_onnx")
 
 PEERS: Mapping[str, Peer] = {
     "ONNX Runtime minmax": _ONNXRUNTIME(with_onnxruntime),
@@ -140,8 +138,7 @@ PEERS: Mapping[str, Peer] = {
         f"esp-ppq {method}": _ESP_PPQ(partial(with_esp_ppq, method=method))
         for method in ("kl", "mse", "minmax", "percentile")
     },
-    "AIMET tf_enhanced": _AIMET(partial(with_aimet, equalize=False)),
-    "AIMET tf_enhanced, cross-layer equalisation": _AIMET(partial(with_aimet, equalize=True)),
+    "AIMET tf_enhanced": Peer("aimet-onnx", "aimet_onnx", with_aimet),
     "NNCF, fast bias correction": _NNCF(partial(with_nncf, fast=True)),
     "NNCF, bias correction": _NNCF(partial(with_nncf, fast=False)),
 }
