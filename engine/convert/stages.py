@@ -32,12 +32,13 @@ from engine.debug.data import dump_samples
 from engine.errors import UnsupportedError
 from engine.frontend import load, parse, preprocess
 from engine.frontend.outputs import with_outputs
-from engine.ir import CALIBRATION_OP, MARK_REASON, save_model, shape_of, write_atomically
+from engine.ir import CALIBRATION_OP, MARK_REASON, calibration_of, save_model, shape_of, write_atomically
 from engine.ops.composite import PREPROCESS
 from engine.optimize import optimize
 from engine.perf import Performance, estimate
 from engine.place import Placement, PlacementOptions, Refusal, decomposed, place
 from engine.place.chains import on_bpu
+from engine.place.options import INT16
 from engine.quantize import quantize
 from engine.terms import InputType, Layout
 
@@ -392,5 +393,9 @@ class _Workspace:
 
 
 def _log_placement(placement: Placement) -> None:
+    for node in placement.model.graph:
+        found = [calibration_of(value) for value in node.inputs] if on_bpu(node) else []
+        if any(calibration is not None and calibration.qtype == INT16 for calibration in found):
+            logger.info("The input of node %s are set to : int16", node.name)
     for refusal in placement.refusals:
         logger.warning("Node %s: %s could not be honoured: %s", refusal.node, refusal.request, refusal.reason)

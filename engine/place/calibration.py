@@ -69,7 +69,7 @@ def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) ->
             (
                 index
                 for index, node in enumerate(chain)
-                if joins(node) and any(value in types for value in (*node.inputs, node.outputs[0]) if value)
+                if joins(node) and INT16 in [types.get(value) for value in (*node.inputs, node.outputs[0]) if value]
             ),
             None,
         )
@@ -196,7 +196,8 @@ def _calibrate_result(
         return
     rule = rule_for(chain[0])
     clipped = chain[-1].op_type == "Clip"
-    requested = types.get(result, output_type if result.is_graph_output() else None)
+    # Outputs that int16 was granted to are in ``types``: where it was asked for in vain, they are int8.
+    requested = types.get(result, INT8 if output_type is not None and result.is_graph_output() else None)
     if rule is None or (requested is None and not clipped and _needs_no_scale(chain, rule, march)):
         return
     qtype = requested or (INT16 if clipped else INT8)

@@ -13,7 +13,7 @@ from engine.optimize.constants import LiftConstants
 from engine.place.calibration import insert_calibration
 from engine.place.chains import on_bpu
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
-from engine.place.options import INT8, INT16, NodeTypes, Placement, PlacementOptions, Refusal
+from engine.place.options import INT16, NodeTypes, Placement, PlacementOptions, Refusal
 from engine.place.widths import check_types, tensor_types
 
 
@@ -77,7 +77,7 @@ def _for_parts(model: ir.Model, options: PlacementOptions) -> PlacementOptions:
         reads = data is not None and (producer is None or _asked_as(producer) != _asked_as(node))
         gives = all(_asked_as(usage.node) != _asked_as(node) for value in node.outputs for usage in value.uses())
         requests[str(node.name)] = NodeTypes(
-            input_types={0: types.input_types.get(0, types.input_type or INT8)} if reads else {},
+            input_type=types.input_types.get(0, types.input_type) if reads else None,
             output_type=types.output_type if gives else None,
         )
     return replace(options, node_info=requests)

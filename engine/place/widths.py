@@ -11,7 +11,7 @@ from engine.march import March
 from engine.ops.base import Tie
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, float_readers, joins, on_bpu
-from engine.place.options import INT16, PlacementOptions, Refusal
+from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 
 
 def check_types(march: March, options: PlacementOptions) -> None:
@@ -23,26 +23,38 @@ def check_types(march: March, options: PlacementOptions) -> None:
 
 
 def tensor_types(model: ir.Model, march: March, options: PlacementOptions) -> tuple[dict[ir.Value, str], list[Refusal]]:
-    """Quantised type per activation tensor that is not int8, and requests that fell back to int8."""
-    requests = _int16_requests(model, march, options)
+    """Type per activation tensor that is int16, or int8 on request, and requests that fell back to the other type."""
+    requests = _requests(model, march, options, INT16)
+    if options.output_type == INT16:
+        for node, value in ((value.producer(), value) for value in model.graph.outputs):
+            if node is not None:
+                requests.setdefault(value, {})[str(node.name), "set_model_output_int16"] = None
+    narrow = _requests(model, march, options, INT8)
     tails = _int16_tails(model, march) if options.output_type is None else set()
     types: dict[ir.Value, str] = {}
-    refusals = []
+    refusals: dict[Refusal, None] = {}
     for group in _tied_groups(model):
-        names = sorted({name for value in group for name in requests.get(value, ())})
-        if not names and tails.isdisjoint(group):
+        asked = [request for value in group for request in requests.get(value, ())]
+        if not asked and (tails.isdisjoint(group) or not narrow.keys().isdisjoint(group)):
             continue
         obstacle = next((text for value in group if (text := _no_int16(value)) is not None), None)
         if obstacle is None:
             types.update(dict.fromkeys(group, INT16))
         else:
-            refusals += [Refusal(name, INT16, obstacle) for name in names]
-    return types, refusals
+            reason = f"{obstacle}, it will be set back to int8"
+            refusals |= dict.fromkeys(Refusal(name, request, reason) for name, request in sorted(set(asked)))
+    for value, names in narrow.items():
+        if types.setdefault(value, INT8) == INT16:
+            reason = f"tensor {value.name} is int16 because of its other neighbours"
+            refusals |= dict.fromkeys(Refusal(name, request, reason) for name, request in names)
+    return types, list(refusals)
 
 
-def _int16_requests(model: ir.Model, march: March, options: PlacementOptions) -> dict[ir.Value, set[str]]:
-    """Names of the nodes that ask for int16, per tensor; a request for a chain's head is one for its result."""
-    requests: dict[ir.Value, set[str]] = {}
+def _requests(
+    model: ir.Model, march: March, options: PlacementOptions, kind: str
+) -> dict[ir.Value, dict[tuple[str, str], None]]:
+    """Node and request of all that ask for type ``kind``, per tensor; one for a chain's head is one for its result."""
+    requests: dict[ir.Value, dict[tuple[str, str], None]] = {}
     results = {chain[0]: _own_result(chain) for chain in chains(model, march)}
     for node in model.graph:
         types = options.node_info.get(str(node.name))
@@ -51,13 +63,10 @@ def _int16_requests(model: ir.Model, march: March, options: PlacementOptions) ->
             continue
         for index in rule.activations(node):
             value = node.inputs[index]
-            if value is not None and types.input_types.get(index, types.input_type) == INT16:
-                requests.setdefault(value, set()).add(str(node.name))
-        if types.output_type == INT16:
-            requests.setdefault(results.get(node, node.outputs[0]), set()).add(str(node.name))
-    if options.output_type == INT16:
-        for value in model.graph.outputs:
-            requests.setdefault(value, set()).add("set_model_output_int16")
+            if value is not None and types.input_types.get(index, types.input_type) == kind:
+                requests.setdefault(value, {})[str(node.name), kind] = None
+        if types.output_type == kind:
+            requests.setdefault(results.get(node, node.outputs[0]), {})[str(node.name), kind] = None
     return requests
 
 
@@ -93,8 +102,8 @@ def _own_result(chain: Sequence[ir.Node]) -> ir.Value:
     return last.outputs[0]
 
 
-def _tied_groups(model: ir.Model) -> list[set[ir.Value]]:
-    """Activation tensors that must have one type, as groups; a tensor that is free is a group of its own."""
+def _tied_groups(model: ir.Model) -> list[list[ir.Value]]:
+    """Activation tensors that must have one type, as groups in graph order; one that is free is a group of its own."""
     group_of: dict[ir.Value, set[ir.Value]] = {}
     for node in model.graph:
         rule = rule_for(node)
@@ -107,20 +116,21 @@ def _tied_groups(model: ir.Model) -> list[set[ir.Value]]:
             members = [value for value in (*activations, node.outputs[0]) if value is not None]
             merged = set().union(*(group_of[value] for value in members))
             group_of.update(dict.fromkeys(merged, merged))
-    unique = {id(group): group for group in group_of.values()}
-    return list(unique.values())
+    ordered: dict[int, list[ir.Value]] = {}
+    for value, group in group_of.items():
+        ordered.setdefault(id(group), []).append(value)
+    return list(ordered.values())
 
 
 def _no_int16(value: ir.Value) -> str | None:
     """Why ``value`` cannot be int16: a neighbour on the BPU has no int16 there."""
     producer = value.producer()
-    neighbours = [(usage.node, False) for usage in value.uses()]
-    neighbours += [] if producer is None else [(producer, True)]
-    for node, is_output in neighbours:
+    sides = [(usage.node, f"input{usage.idx}") for usage in value.uses()]
+    sides += [] if producer is None else [(producer, "output")]
+    for node, where in sides:
         rule = rule_for(node)
         if not on_bpu(node) or rule is None:
             continue
-        if not (rule.int16_outputs if is_output else rule.int16_inputs):
-            where = "output" if is_output else "input"
+        if not (rule.int16_outputs if where == "output" else rule.int16_inputs):
             return f"The {where} of Node(name:{node.name}, type:{node.op_type}) does not support data type: int16"
     return None

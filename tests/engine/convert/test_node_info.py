@@ -70,3 +70,62 @@ def test_a_softmax_on_the_bpu_is_calibrated_on_data(info: dict[str, str], width:
     assert [refusal.node for refusal in result.refusals] == ([] if asked else ["softmax"])
     assert all(row.cosine is not None and row.cosine > 0.999 for row in result.nodes)
     assert result.integer_outputs[0].distance.cosine > 0.999
+
+
+def conv(source: str, target: str, constant: str = "w") -> onnx.NodeProto:
+    return helper.make_node("Conv", [source, constant], [target], f"conv_{target}")
+
+
+def integer_types(result: ConversionResult) -> dict[str, str]:
+    """Type of every output in the quantised model, before it is dequantised."""
+    found = {}
+    for value in result.models["quantized"].graph.outputs:
+        dequantize = value.producer()
+        assert dequantize is not None
+        assert dequantize.inputs[0] is not None
+        found[str(value.name)] = str(dequantize.inputs[0].dtype).lower()
+    return found
+
+
+def test_an_output_without_int16_is_int8_and_right() -> None:
+    nodes = [conv("x", "c"), helper.make_node("ConvTranspose", ["c", "t"], ["y"], "deconv", strides=[2, 2])]
+    asked = {"optimization": "set_model_output_int16"}
+    result = converted(nodes, {"w": weight(), "t": weight(4, 4, 2, 2)}, calibration=asked)
+    (refusal,) = result.refusals
+    assert (refusal.node, refusal.request) == ("deconv", "set_model_output_int16")
+    assert "The output of Node(name:deconv, type:ConvTranspose) does not support data type: int16" in refusal.reason
+    assert integer_types(result) == {"y": "int8"}
+    assert result.integer_outputs[0].distance.cosine > 0.999
+
+
+@pytest.mark.parametrize(("kind", "accumulator"), [("int8", "int8"), ("int16", "int16"), (None, "int32")])
+def test_the_last_convolution_has_the_type_that_is_asked_for(kind: str | None, accumulator: str) -> None:
+    info = {} if kind is None else {"node_info": {"conv_y": {"OutputType": kind}}}
+    result = converted([conv("x", "y")], {"w": weight()}, info)
+    assert integer_types(result) == {"y": accumulator}
+    assert result.refusals == ()
+
+
+@pytest.mark.parametrize("kind", ["int8", None])
+def test_a_result_that_would_be_int16_is_int8_on_request(kind: str | None) -> None:
+    nodes = [conv("x", "c"), helper.make_node("Sigmoid", ["c"], ["y"], "sigmoid")]
+    info = {} if kind is None else {"node_info": {"sigmoid": {"OutputType": kind}}}
+    assert integer_types(converted(nodes, {"w": weight()}, info)) == {"y": kind or "int16"}
+
+
+def test_types_that_contradict_are_reported() -> None:
+    info = {"conv_c": {"OutputType": "int16"}, "conv_y": {"InputType": "int8"}}
+    result = converted([conv("x", "c"), conv("c", "y")], {"w": weight()}, {"node_info": info})
+    (refusal,) = result.refusals
+    assert (refusal.node, refusal.request) == ("conv_y", "int8")
+    assert data_types(result)["conv_y"] == "int16"
+
+
+def test_the_log_says_who_reads_int16_and_who_cannot(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = [conv("x", "c"), conv("c", "y"), helper.make_node("GlobalAveragePool", ["y"], ["z"], "pool")]
+    info = {"conv_c": {"OutputType": "int16"}, "conv_y": {"OutputType": "int16"}}
+    with caplog.at_level("INFO", "engine.convert"):
+        converted(nodes, {"w": weight()}, {"node_info": info}, outputs=["z"])
+    assert "The input of node conv_y are set to : int16" in caplog.messages
+    refused = "The input0 of Node(name:pool, type:GlobalAveragePool) does not support data type: int16"
+    assert any(refused in message and "set back to int8" in message for message in caplog.messages)
