@@ -21,6 +21,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.calibrate.distribution import FLOAT32_MAX
 from engine.config import InputSpec
 from engine.errors import CalibrationDataError
 from engine.frontend.colour import calibration_input
@@ -153,9 +154,9 @@ class InputFolder:
         file = self.files[index]
         if self.images:
             return _read_image(file, self.spec, self.shape)
-        if file.suffix == ".npy":
-            return _shaped(_read_npy(file), self.shape, file, "")
-        return _shaped(_read_raw(file, self.raw_type), self.shape, file, self.raw_type)
+        if file.suffix.lower() == ".npy":
+            return _shaped(_read_npy(file), self.shape, file)
+        return _read_raw(file, self.raw_type, self.shape)
 
 
 class FolderData(CalibrationData):
@@ -205,7 +206,8 @@ class FolderData(CalibrationData):
             CalibrationDataError: a file cannot be read as the input that it is for.
         """
         if len(self) < ADVISED_SAMPLES:
-            yield f"{len(self)} calibration samples are few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
+            counted = "1 calibration sample is" if len(self) == 1 else f"{len(self)} calibration samples are"
+            yield f"{counted} few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
         for folder in self._folders:
             for file in folder.files if folder.images else ():
                 with _opened(file):
@@ -292,20 +294,39 @@ def as_fed(samples: Array, spec: InputSpec | None) -> Array:
 
 
 def _list_files(folder: Path) -> tuple[Path, ...]:
-    """The files of ``folder`` in the order of their names; hidden ones do not count."""
-    if not folder.is_dir():
+    """The files of ``folder`` in the order of their names; hidden ones and folders in it do not count."""
+    if not folder.exists():
         raise CalibrationDataError(f"Cal_data_dir does not exist: {folder}")
-    files = tuple(sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")))
+    if not folder.is_dir():
+        raise CalibrationDataError(f"Cal_data_dir is not a directory: {folder}")
+    seen = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    files = tuple(sorted(path for path in seen if not path.is_dir()))
     if not files:
-        raise CalibrationDataError(f"Directory {folder} is empty, please check calibration pics")
+        inner = f": it holds {len(seen)} directories and no file, and those in it are not looked into" if seen else ""
+        raise CalibrationDataError(f"Directory {folder} is empty, please check calibration pics{inner}")
+    for path in files:
+        if not path.is_file():
+            raise CalibrationDataError(f"{path}: not a file that can be read, or a link that leads nowhere")
     return files
 
 
-def _read_raw(file: Path, raw_type: str) -> Array:
+def _read_raw(file: Path, raw_type: str, shape: Shape) -> Array:
+    dtype = np.dtype(RAW_TYPES[raw_type])
+    wanted = prod(shape) * dtype.itemsize
     try:
-        return np.fromfile(file, RAW_TYPES[raw_type])
+        with file.open("rb") as stream:
+            content = stream.read(wanted + 1)
+        size = file.stat().st_size
     except OSError as error:
         raise CalibrationDataError(f"{file}: cannot be read ({error})") from error
+    if len(content) != wanted:
+        values, rest = divmod(size, dtype.itemsize)
+        raise CalibrationDataError(
+            f"{file}: cannot reshape array of size {values} into shape {shape}: expected are {prod(shape)} values for "
+            f"shape {shape}, the file holds {values}{f' and {rest} bytes' if rest else ''} of type {raw_type}; is "
+            "cal_data_type right?"
+        )
+    return np.frombuffer(content, dtype).reshape(shape)
 
 
 def _read_npy(file: Path) -> Array:
@@ -333,16 +354,18 @@ def _check_npy_header(stream: BinaryIO, file: Path) -> None:
         raise CalibrationDataError(f"{file}: holds less than its shape {shape} of {dtype} needs")
 
 
-def _shaped(array: Array, shape: Shape, file: Path, raw_type: str) -> Array:
-    """``array`` in ``shape``; a file that holds one sample without its batch dimension is fine."""
-    if array.size != np.prod(shape):
-        expected = f"{int(np.prod(shape))} values for shape {shape}"
-        kind = f" of type {raw_type}; is cal_data_type right?" if raw_type else ""
-        raise CalibrationDataError(
-            f"{file}: cannot reshape array of size {array.size} into shape {shape}: expected are {expected}, the file "
-            f"holds {array.size}{kind}"
-        )
-    return array.reshape(shape)
+def _shaped(array: Array, shape: Shape, file: Path) -> Array:
+    """``array`` in ``shape``; one sample without dimensions of 1, or without any shape, is fine."""
+    if array.shape == (prod(shape),) or _without_ones(array.shape) == _without_ones(shape):
+        return array.reshape(shape)
+    raise CalibrationDataError(
+        f"{file}: cannot reshape array of size {array.size} into shape {shape}: expected is an array of that shape, "
+        f"the file's has the shape {array.shape}"
+    )
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(dim for dim in shape if dim != 1)
 
 
 def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
@@ -379,9 +402,9 @@ def _doubt(array: Array) -> str | None:
     """What is doubtful about one sample."""
     if array.dtype.kind == "f":
         if np.isnan(array).any():
-            return "holds NaN, which is left out of the statistics; is cal_data_type right?"
-        if np.isinf(array).any():
-            return "holds infinity, which becomes a threshold of 3.4028235e38; is cal_data_type right?"
+            return "holds NaN, which is left out of the statistics (is cal_data_type right?)"
+        if (np.abs(array) > FLOAT32_MAX).any():
+            return "holds infinity, which becomes a threshold of 3.4028235e38 (is cal_data_type right?)"
     return None if array.any() else "holds nothing but zeros"
 
 

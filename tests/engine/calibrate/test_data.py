@@ -132,14 +132,48 @@ def folder_with(tmp_path: Path, name: str, content: bytes) -> Path:
 def test_missing_and_empty_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CalibrationDataError, match=r"Cal_data_dir does not exist: .*absent"):
         open_folders(model(), [MAP], [tmp_path / "absent"])
-    with pytest.raises(CalibrationDataError, match="is empty, please check calibration pics"):
+    with pytest.raises(CalibrationDataError, match=r"is empty, please check calibration pics$"):
         open_folders(model(), [MAP], [tmp_path])
+    with pytest.raises(CalibrationDataError, match=r"Cal_data_dir is not a directory: .*a\.bin"):
+        open_folders(model(), [MAP], [folder_with(tmp_path, "a.bin", b"") / "a.bin"])
+    with pytest.raises(CalibrationDataError, match=r"is empty, please .*: it holds 1 directories and no file"):
+        open_folders(model(), [MAP], [tmp_path])
+
+
+def test_links_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "maps", np.zeros((2, 72), np.float32))
+    (folder / "002.bin").symlink_to("000.bin")
+    assert len(open_folders(model(), [MAP], [folder])) == 3
+    (folder / "003.bin").symlink_to("absent")
+    with pytest.raises(CalibrationDataError, match=r"003\.bin: not a file that can be read, or a link"):
+        open_folders(model(), [MAP], [folder])
+
+
+def test_files_that_fail_while_they_are_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "000.bin").symlink_to("/proc/self/mem")
+    with pytest.raises(CalibrationDataError, match=r"000\.bin: cannot be read"):
+        open_folders(model(), [MAP], [tmp_path]).read(0, 1)
+
+
+@pytest.mark.parametrize("shape", [(72,), (3, 4, 6), (1, 3, 4, 6), (3, 4, 1, 6)])
+def test_arrays_may_lack_dimensions_of_one(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    np.save(tmp_path / "a.NPY", np.arange(72).reshape(shape))
+    (tmp_path / "a.NPY.npy").rename(tmp_path / "a.NPY")
+    samples = open_folders(model(), [MAP], [tmp_path]).read(0, 1)["x"]
+    np.testing.assert_array_equal(samples, np.arange(72, dtype=np.float32).reshape(1, 3, 4, 6))
+
+
+def test_arrays_of_another_layout_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((1, 4, 6, 3), np.float32))
+    with pytest.raises(CalibrationDataError, match=r"a\.npy: .*\(1, 3, 4, 6\).* has the shape \(1, 4, 6, 3\)"):
+        open_folders(model(), [MAP], [tmp_path]).read(0, 1)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "spec", "message"),
     [
         ("a.bin", b"\0" * 40, MAP, r"a\.bin: cannot reshape array of size 10 into shape \(1, 3, 4, 6\).*float32"),
+        ("a.bin", b"\0" * 290, MAP, r"a\.bin: .*expected are 72 values.* holds 72 and 2 bytes of type float32"),
         ("a.bin", b"\0" * 288, RGB, r"a\.bin: cannot reshape array of size 288.*uint8; is cal_data_type right"),
         ("a.npy", b"\0" * 40, MAP, r"a\.npy: not a readable \.npy file"),
     ],
@@ -205,3 +239,11 @@ def test_doubtful_data_are_named(tmp_path: Path) -> None:
     assert [text.split("holds ")[-1].split(",")[0] for text in found[1:]] == ["nothing but zeros", "NaN", "infinity"]
     assert found[0].startswith("10 calibration samples are few")
     assert str(tmp_path / "doubtful" / "001.bin") in found[1]
+
+
+def test_values_beyond_float32_count_as_infinity(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    np.save(tmp_path / "data" / "a.npy", np.full((3, 4, 6), 1e39))
+    few, large = open_folders(model(), [MAP], [tmp_path / "data"]).doubts()
+    assert few.startswith("1 calibration sample is few")
+    assert "a.npy: holds infinity" in large
