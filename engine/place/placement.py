@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import onnx_ir as ir
 
+from engine.config.values import hint
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, mark
 from engine.march import load
 from engine.ops.registry import rule_for
@@ -90,14 +92,20 @@ def _asked_as(node: ir.Node) -> str:
 
 def _unknown_names(model: ir.Model, options: PlacementOptions) -> list[Refusal]:
     """Requests for nodes that the optimised graph does not have."""
-    known = {name for node in model.graph for name in (str(node.name), _asked_as(node))}
+    known = dict.fromkeys(name for node in model.graph for name in (str(node.name), _asked_as(node)))
     asked = {**dict.fromkeys(options.run_on_cpu, "run_on_cpu"), **dict.fromkeys(options.run_on_bpu, "run_on_bpu")}
     asked |= dict.fromkeys(options.node_info, "node_info")
     return [
-        Refusal(name, request, "the optimised model has no such node")
+        Refusal(name, request, f"the optimised model has no such node{_said_of(name, known)}")
         for name, request in sorted(asked.items())
         if name not in known
     ]
+
+
+def _said_of(name: str, known: Collection[str]) -> str:
+    """What ``name`` may be, as the end of a message: several nodes, or a name near it; empty for a merged one."""
+    parts = [other for other in known if other.startswith(f"{name}_")]
+    return f"; it is computed by {', '.join(parts)}" if parts else hint(name, known)
 
 
 def _types_without_inputs(model: ir.Model, options: PlacementOptions) -> list[Refusal]:

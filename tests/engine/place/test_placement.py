@@ -218,6 +218,16 @@ def test_request_for_the_bpu_that_cannot_be_honoured_is_reported() -> None:
     assert "Hardmax" in refusal.reason
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("Midle", "; did you mean 'Middle'?"), ("Conv", "; it is computed by Conv_0, Conv_9"), ("gone", "")],
+)
+def test_an_unknown_name_is_reported_with_what_it_may_be(asked: str, said: str) -> None:
+    placement = place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions(run_on_cpu=frozenset({asked})))
+    (refusal,) = placement.refusals
+    assert (refusal.node, refusal.reason) == (asked, f"the optimised model has no such node{said}")
+
+
 def test_int16_falls_back_to_int8_where_a_neighbour_lacks_it() -> None:
     options = PlacementOptions(node_info={"Middle": NodeTypes(input_type="int16", output_type="int16")})
     model = network([one("AveragePool", "c0", kernel_shape=[3, 3], pads=[1, 1, 1, 1])])
