@@ -7,6 +7,7 @@ included, goes into the bias of the convolution that gives it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +29,9 @@ from engine.ir import (
 )
 from engine.quantize import quantize
 from engine.simulate import Session
-from engine.tune.evaluation import as_integers
+from engine.tune.evaluation import Evaluator, as_integers
+
+logger = logging.getLogger(__name__)
 
 Vector = NDArray[np.float64]
 
@@ -70,7 +73,8 @@ def correct_integer_biases(
     """A copy of ``calibrated`` the integers of which have the float tensors' means per channel, as far as biases can.
 
     A convolution is judged by its result, behind ``Relu``, ``Clip`` or ``Add`` where those follow, if that has one
-    scale or is dequantised.
+    scale or is dequantised. Where the outputs of the whole become less similar to the float ones (clipping, which no
+    bias can undo, is what makes a mean wrong), the copy has the biases of ``calibrated``.
 
     Args:
         calibrated: model with thresholds; not changed.
@@ -83,6 +87,9 @@ def correct_integer_biases(
     feeds = [data.read(index, index + 1) for index in range(min(samples, len(data)))]
     there = {value.name for node in optimized.graph for value in node.outputs}
     targets = [target for target in _targets(calibrated) if target.tensor in there]
+    if not targets:
+        logger.warning("integer_bias_correction has no effect: no convolution has a constant bias and one scale.")
+        return calibrated.clone()
     wanted = _float_means(optimized, [target.tensor for target in targets], feeds, threads)
     model = calibrated.clone()
     for target in targets:
@@ -94,6 +101,12 @@ def correct_integer_biases(
         bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
         corrected = (0.0 if bias is None else bias) + wanted[target.tensor] - found
         set_constant(model.graph, node, 2, corrected.astype(np.float32))
+    evaluator = Evaluator(optimized, data, samples, threads)
+    before, after = (evaluator.integer(quantize(to_signed(each), march)).cosine for each in (calibrated, model))
+    logger.info("Mean cosine similarity of the integer outputs: %.6f, with corrected biases %.6f", before, after)
+    if after < before:
+        logger.warning("integer_bias_correction has no effect: it would make the outputs less similar.")
+        return calibrated.clone()
     return model
 
 

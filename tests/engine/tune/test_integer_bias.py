@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from engine.calibrate import (
     ArrayData,
@@ -20,7 +22,7 @@ from engine.place import PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate import Session
 from engine.tune.integer_bias import _targets, correct_integer_biases
-from tests.engine.calibrate.models import residual
+from tests.engine.calibrate.models import graph, residual
 from tests.engine.calibrate.test_asymmetric import chain
 
 DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
@@ -62,3 +64,30 @@ def test_requantised_graph_outputs_are_judged_by_the_float_output() -> None:
     corrected = correct_integer_biases(calibrated, model, "bayes-e", ArrayData(DATA), 10)
     (last,) = (node for node in corrected.graph if node.name == "conv2")
     assert len(last.inputs) == 3
+
+
+def calibrated_with(model: ir.Model) -> ir.Model:
+    placed = place(model, "bayes-e").model
+    return calibrate(placed, collect(model, calibration_tensors(placed), DATA), CalibrationOptions())
+
+
+def test_a_network_without_convolutions_stays_as_it_is() -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["a"], name="add"),
+        helper.make_node("Sigmoid", ["a"], ["s"], name="sigmoid"),
+        helper.make_node("Mul", ["a", "s"], ["y"], name="mul"),
+    ]
+    model = graph(nodes, {"x": (1, 3, 6, 5)}, ["y"])
+    calibrated = calibrated_with(model)
+    corrected = correct_integer_biases(calibrated, model, "bayes-e", ArrayData(DATA), 10)
+    assert to_bytes(corrected) == to_bytes(calibrated)
+
+
+def test_means_that_clipping_made_wrong_stay_wrong(caplog: pytest.LogCaptureFixture) -> None:
+    """One sample far outside: its mean, shared out among all, would make the others worse."""
+    model = residual()
+    skewed = {"x": DATA["x"] * np.float32(np.where(np.arange(10) == 3, 50, 1))[:, None, None, None]}
+    calibrated = calibrated_with(model)
+    corrected = correct_integer_biases(calibrated, model, "bayes-e", ArrayData(skewed), 10)
+    assert to_bytes(corrected) == to_bytes(calibrated)
+    assert "would make the outputs less similar" in caplog.text
