@@ -113,14 +113,24 @@ Run = Callable[[NDArray[Any]], list[NDArray[Any]]]
 
 
 class Subject:
-    """A model of the zoo, its calibration data and its evaluation images."""
+    """A model of the zoo, its calibration data and its evaluation images.
 
-    def __init__(self, card: ModelCard, images: NDArray[Any], evaluation: int) -> None:
+    Args:
+        card: of the model.
+        images: calibration images.
+        evaluation: how many images to evaluate on, at most.
+        settings: what statistics must serve.
+    """
+
+    def __init__(
+        self, card: ModelCard, images: NDArray[Any], evaluation: int, settings: Sequence[Setting] = SETTINGS
+    ) -> None:
         self.card = card
         self.images = images
         self.data = ArrayData({card.input_spec.name: card.training_images(self.images)}, [card.input_spec])
         self._split, self.count = held_out_images(card, min(evaluation, card.dataset.evaluation.count))
         self._floats = float_outputs(card, self.count)
+        self._settings = settings
         self._statistics: dict[bool, Statistics] = {}
 
     @cached_property
@@ -142,10 +152,10 @@ class Subject:
         return quantize(to_signed(calibrated), MARCH)
 
     def _collected(self, equalized: bool) -> Statistics:
-        """Statistics for all settings, one pass."""
+        """Statistics for all settings, from one pass."""
         if equalized not in self._statistics:
             optimized = self.optimized[equalized]
-            candidates = [option for setting in SETTINGS for option in candidates_of(setting.options)]
+            candidates = [option for setting in self._settings for option in candidates_of(setting.options)]
             options = StatisticsOptions.covering(candidates, kernels=Kernels.PLAIN)
             tensors = calibration_tensors(place(optimized, MARCH).model)
             self._statistics[equalized] = collect(optimized, tensors, self.data, options)
