@@ -154,6 +154,11 @@ def _log_method(options: CalibrationOptions) -> None:
         logger.info("Perchannel quantization is enabled.")
     if options.asymmetric:
         logger.info("Asymmetric quantization is enabled.")
+    if options.order_independent_kl and any(method_of(each).needs_histogram for each in candidates_of(options)):
+        logger.info("Histograms have the range of all samples: order_independent_kl.")
+    elif options.order_independent_kl:
+        kind = options.calibration_type.value
+        logger.warning("order_independent_kl has no effect with calibration_type %s: it takes no histograms.", kind)
     if options.bias_correction and options.idle_bias_correction is not None:
         logger.warning(
             "bias_correction has no effect with %s, as in the original toolchain: biases stay as they are. "

@@ -38,6 +38,8 @@ def remarks(config: Config) -> tuple[str, ...]:
     found = []
     if "max_percentile" in calibration.model_fields_set and calibration.calibration_type is not CalibrationType.MAX:
         found.append(f"max_percentile has no effect, calibration_type is {calibration.calibration_type.value}")
+    elif "max_percentile" in calibration.model_fields_set and "mse_thresholds" in calibration.optimization:
+        found.append("max_percentile has no effect, mse_thresholds takes the place of the method")
     if not calibration.calibration_type.needs_data:
         idle = [option for option in calibration.optimization if option in _OF_CALIBRATION]
         idle += ["integer_bias_correction"] if _corrects_without_data(config) else []

@@ -255,6 +255,10 @@ def test_paths_are_beside_the_file_or_in_the_working_directory(tmp_path: Path) -
             "max_percentile has no effect, calibration_type is kl",
         ),
         (
+            {"calibration__max_percentile": 0.99, "calibration__optimization": "mse_thresholds"},
+            "max_percentile has no effect, mse_thresholds takes the place of the method",
+        ),
+        (
             {"calibration__calibration_type": "skip", "calibration__optimization": "asymmetric"},
             "asymmetric has no effect, calibration_type is skip",
         ),

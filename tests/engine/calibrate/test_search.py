@@ -96,6 +96,11 @@ def test_mix_takes_the_best_method_for_sensitive_nodes(monkeypatch: pytest.Monke
             {"max_percentile": 0.9999, "per_channel": True},
             ["Run calibration model with max-percentile:percentile=0.9999,per_channel method."],
         ),
+        ({"order_independent_kl": True}, ["order_independent_kl has no effect with calibration_type max"]),
+        (
+            {"order_independent_kl": True, "calibration_type": "mix"},
+            ["Histograms have the range of all samples: order_independent_kl."],
+        ),
         ({"calibration_type": "default"}, ["Run calibration model with modelwise search method.", "Select "]),
         (
             {"calibration_type": "mix", "per_channel": True},
