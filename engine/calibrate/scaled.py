@@ -25,17 +25,13 @@ class ScaledSession:
 
     Args:
         placed: model with ``HzCalibration`` nodes; not changed.
-        thresholds: any, one by name of the float tensor, as :func:`apply_thresholds` takes them.
         unsigned: tensors of type ``uint8``.
         threads: CPU threads; None for all. They take a sample each.
     """
 
-    def __init__(
-        self, placed: ir.Model, thresholds: Thresholds, unsigned: Collection[str] = (), *, threads: int | None = None
-    ) -> None:
-        self._model = apply_thresholds(placed, thresholds, unsigned=unsigned)
-        names = list(activation_scales(self._model, thresholds))
-        nodes = node_by_name(self._model, names)
+    def __init__(self, placed: ir.Model, unsigned: Collection[str] = (), *, threads: int | None = None) -> None:
+        self._model = apply_thresholds(placed, None, unsigned=unsigned)
+        nodes = node_by_name(self._model, list(activation_scales(self._model, None)))
         self._inputs = {name: _open_scale(self._model.graph, node) for name, node in nodes.items()}
         self._session = FloatSession(self._model, threads=threads, max_batch=1, samplewise=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -141,8 +141,8 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
     """
     with ThreadPoolExecutor(subject.threads) as pool:
         thresholds = pool.map(subject.statistics.thresholds, candidates)
-        expected = FloatSession(subject.optimized, threads=subject.threads, samplewise=True)
-        field = _per_tensor(subject, dict(zip(candidates, thresholds, strict=True)))
+        opened = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
+        field, expected = _per_tensor(subject, candidates, thresholds), opened.result()
         indices = _spread_out(len(subject.data), MAX_SAMPLES)
         for start in range(0, len(indices), BLOCK):
             samples = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
@@ -162,17 +162,16 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
 
 
 def _per_tensor(
-    subject: Subject, thresholds: Mapping[CalibrationOptions, Thresholds]
+    subject: Subject, candidates: Sequence[CalibrationOptions], thresholds: Iterable[Thresholds]
 ) -> dict[CalibrationOptions, _Runner]:
-    """Runners for candidates per tensor, all in one session; their types of tensors are the same."""
-    first = next(iter(thresholds))
-    unsigned = unsigned_of(subject.placed, first)
-    session = ScaledSession(subject.placed, thresholds[first], unsigned, threads=subject.threads)
+    """Candidates per tensor with their thresholds, all in one session: the types of tensors are the same."""
+    unsigned = unsigned_of(subject.placed, candidates[0])
+    session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
     return {
         candidate: _Runner(
             partial(apply_thresholds, subject.placed, found, unsigned=unsigned), partial(session.run, thresholds=found)
         )
-        for candidate, found in thresholds.items()
+        for candidate, found in zip(candidates, thresholds, strict=True)
     }
 
 

@@ -112,7 +112,7 @@ def apply_thresholds(
     return model
 
 
-def activation_scales(calibrated: ir.Model, thresholds: Thresholds) -> dict[str, NDArray[np.float32]]:
+def activation_scales(calibrated: ir.Model, thresholds: Thresholds | None) -> dict[str, NDArray[np.float32]]:
     """The scales that :func:`apply_thresholds` writes, the types being those of ``calibrated``.
 
     Args:
@@ -151,7 +151,7 @@ def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:
     if weight is None:
         raise ModelError(f"node {node.name!r} calibrates a weight, but its input is not a constant")
     calibration = read_calibration(node)
-    magnitudes = np.nan_to_num(np.abs(np.asarray(weight, np.float32)), nan=0.0, posinf=FLOAT32_MAX)
+    magnitudes = np.nan_to_num(np.abs(np.asarray(weight, np.float32)), copy=False, nan=0.0, posinf=FLOAT32_MAX)
     if calibration.axis == 1:
         # ConvTranspose: (I, O / group, ...); the output channels of one group after those of the other.
         grouped = magnitudes.reshape(calibration.group, -1, *magnitudes.shape[1:])
