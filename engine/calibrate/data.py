@@ -194,7 +194,7 @@ class FolderData(CalibrationData):
         for folder in self._folders:
             sha.update(f"{folder.spec.model_dump_json()} {folder.shape} {folder.raw_type} {folder.images}\n".encode())
             for file in folder.files:
-                sha.update(f"{file.name} {_md5(file)}\n".encode())
+                sha.update(f"{file.suffix} {_md5(file)}\n".encode(errors="surrogateescape"))
         return sha.hexdigest()
 
     def doubts(self) -> Iterator[str]:

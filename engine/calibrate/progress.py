@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import time
-import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
-from engine.calibrate.observers import Arrays, DistributionObserver
-from engine.ir import write_atomically
+from engine.calibrate.archive import DAMAGED, Arrays, read_archive, write_archive
+from engine.calibrate.observers import DistributionObserver
+from engine.errors import OutputError
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file format."""
 
 SECONDS = 10.0
@@ -42,6 +42,7 @@ class Progress:
         self._past: Arrays = {}
         self._found, self._last, self._groups = _read(self._path)
         self._written = time.monotonic()
+        self._noted = True
 
     def begin(self, observers: Mapping[str, DistributionObserver], groups: int) -> int:
         """Begin the next look, at ``groups`` groups of samples: how many of them ``observers`` have now seen."""
@@ -61,13 +62,14 @@ class Progress:
 
     def advance(self, observers: Mapping[str, DistributionObserver], seen: int) -> None:
         """``observers`` have now seen ``seen`` groups of the look: write that down if the last time is long ago."""
-        if time.monotonic() - self._written < SECONDS:
+        if not self._noted or time.monotonic() - self._written < SECONDS:
             return
         header = {_HEADER: np.asarray([FORMAT, self._looks, seen], np.int64)}
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **header, **self._past, **self._states(observers))
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, buffer.getvalue())
+        try:
+            write_archive(self._path, header | self._past | self._states(observers), compress=False)
+        except OutputError as error:
+            logger.warning("%s; how far the pass has come is not noted", error)
+            self._noted = False
         self._written = time.monotonic()
 
     def end(self, observers: Mapping[str, DistributionObserver]) -> None:
@@ -77,7 +79,8 @@ class Progress:
 
     def discard(self) -> None:
         """The pass is complete: the file is of no more use."""
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._path.unlink()
 
     def _states(self, observers: Mapping[str, DistributionObserver]) -> Arrays:
         return {
@@ -96,15 +99,14 @@ def _part(arrays: Arrays, prefix: str) -> Arrays:
 
 def _read(path: Path) -> tuple[Arrays, int, int]:
     """What is in the file, the number of the look that was going on, -1 for none, and the groups that it had seen."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return {}, -1, 0
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_archive(path)
         version, look, groups = (int(value) for value in arrays.pop(_HEADER))
         if version != FORMAT:
             raise ValueError(f"version {version}; this release reads {FORMAT}")
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         logger.warning("%s: not readable (%s); begun anew", path, error)
         return {}, -1, 0
     return arrays, look, groups

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.calibrate.archive import DAMAGED, Arrays, digest_of, read_archive, write_archive
 from engine.calibrate.channels import channel_scales
 from engine.calibrate.distribution import Distribution, Histogram
 from engine.calibrate.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
 from engine.errors import CalibrationDataError, ConfigError
-from engine.ir import write_atomically
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file format of :meth:`Statistics.save`."""
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +76,11 @@ class Statistics:
 
     def digest(self) -> str:
         """SHA-256 of the content, hexadecimal: equal for equal statistics, however they came about."""
-        sha = hashlib.sha256()
-        for name, array in sorted(_to_arrays(self).items()):
-            sha.update(f"{name} {array.dtype} {array.shape}\n".encode())
-            sha.update(np.ascontiguousarray(array).tobytes())
-        return sha.hexdigest()
+        return digest_of(_to_arrays(self))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write an ``.npz`` file, atomically."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **_to_arrays(self))
-        return write_atomically(path, buffer.getvalue())
+        return write_archive(path, _to_arrays(self), compress=True)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Statistics:
@@ -102,9 +90,8 @@ class Statistics:
             CalibrationDataError: the file is missing, damaged, or of another version.
         """
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                return _from_arrays({name: archive[name] for name in archive.files})
-        except (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
+            return _from_arrays(read_archive(path))
+        except DAMAGED as error:
             raise CalibrationDataError(f"{os.fspath(path)}: not a readable statistics file ({error})") from error
 
 

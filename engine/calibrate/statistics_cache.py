@@ -16,7 +16,7 @@ from engine.calibrate.collection import StatisticsOptions, collect
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.progress import Progress
 from engine.calibrate.statistics import FORMAT, Statistics
-from engine.errors import CalibrationDataError
+from engine.errors import CalibrationDataError, OutputError
 from engine.ir import to_bytes
 
 logger = logging.getLogger(__name__)
@@ -33,8 +33,8 @@ def collect_once(
 ) -> Statistics:
     """:func:`collect`, or what an earlier call collected of the same content.
 
-    Files ``<key>.npz`` are written by :func:`collect_into`, so that many processes may share the folder. A damaged file
-    is collected and written anew.
+    Files ``<key>.npz`` are written as by :func:`collect_into`, so that many processes may share the folder. A damaged
+    file is collected and written anew; where nothing can be written, a warning says so.
 
     Args:
         optimized: see :func:`collect`.
@@ -44,13 +44,12 @@ def collect_once(
 
     Raises:
         CalibrationDataError: the data do not fit the model.
-        OSError: the folder cannot be written.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
         return collect(optimized, tensors, data, options)
     path = Path(folder) / f"{statistics_key(optimized, tensors, data, options)}.npz"
-    if path.is_file():
+    if os.path.isfile(path):
         try:
             found = Statistics.load(path)
         except CalibrationDataError as error:
@@ -58,7 +57,14 @@ def collect_once(
         else:
             logger.info("Calibration statistics: taken from %s.", path)
             return found
-    return collect_into(path, optimized, tensors, data, options)
+    progress = _progress_of(path)
+    statistics = collect(optimized, tensors, data, options, progress)
+    try:
+        statistics.save(path)
+    except OutputError as error:
+        logger.warning("%s; the statistics are not kept", error)
+    progress.discard()
+    return statistics
 
 
 def collect_into(
@@ -76,14 +82,17 @@ def collect_into(
 
     Raises:
         CalibrationDataError: the data do not fit the model.
-        OSError: the folder cannot be written.
+        OutputError: the folder cannot be written.
     """
-    progress = Progress(path.with_suffix(".partial.npz"))
+    progress = _progress_of(path)
     statistics = collect(optimized, tensors, data, options, progress)
-    path.parent.mkdir(parents=True, exist_ok=True)
     statistics.save(path)
     progress.discard()
     return statistics
+
+
+def _progress_of(path: Path) -> Progress:
+    return Progress(path.with_suffix(".partial.npz"))
 
 
 def statistics_key(

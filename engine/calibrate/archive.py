@@ -1,0 +1,69 @@
+"""Named arrays in a file ``.npz`` with their digest: written whole or not at all, read without trust."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.ir import write_atomically
+
+Arrays = dict[str, NDArray[Any]]
+
+DAMAGED = (
+    *(OSError, EOFError, ValueError, KeyError, IndexError, RuntimeError, MemoryError, OverflowError),
+    *(SyntaxError, TokenError, zipfile.BadZipFile, zlib.error, struct.error),
+)
+"""What a damaged archive, or one of another kind, can raise while it is read and made sense of."""
+
+_MAGIC = b"PK\3\4"
+_DIGEST = "digest"
+
+
+def digest_of(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of names, types, shapes and values, hexadecimal."""
+    sha = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        sha.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        sha.update(np.ascontiguousarray(array).tobytes())
+    return sha.hexdigest()
+
+
+def write_archive(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], compress: bool) -> Path:
+    """Write ``arrays`` by name.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    buffer = io.BytesIO()
+    save = np.savez_compressed if compress else np.savez
+    save(buffer, allow_pickle=False, **arrays, **{_DIGEST: np.asarray(digest_of(arrays))})
+    return write_atomically(path, buffer.getvalue())
+
+
+def read_archive(path: str | os.PathLike[str]) -> Arrays:
+    """The arrays of a file, all of them.
+
+    Raises:
+        One of :data:`DAMAGED`: the file is missing, damaged or no archive of arrays.
+    """
+    with open(path, "rb") as stream:
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise ValueError("not an archive of arrays")
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    written = str(arrays.pop(_DIGEST))
+    if digest_of(arrays) != written:
+        raise ValueError("its content is not what was written")
+    return arrays
