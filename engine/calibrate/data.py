@@ -295,17 +295,20 @@ def as_fed(samples: Array, spec: InputSpec | None) -> Array:
 
 def _list_files(folder: Path) -> tuple[Path, ...]:
     """The files of ``folder`` in the order of their names; hidden ones and folders in it do not count."""
-    if not folder.exists():
-        raise CalibrationDataError(f"Cal_data_dir does not exist: {folder}")
-    if not folder.is_dir():
-        raise CalibrationDataError(f"Cal_data_dir is not a directory: {folder}")
-    seen = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    files = tuple(sorted(path for path in seen if not path.is_dir()))
+    try:
+        seen = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    except FileNotFoundError:
+        raise CalibrationDataError(f"Cal_data_dir does not exist: {folder}") from None
+    except NotADirectoryError:
+        raise CalibrationDataError(f"Cal_data_dir is not a directory: {folder}") from None
+    except OSError as error:
+        raise CalibrationDataError(f"Cal_data_dir cannot be read: {folder} ({error.strerror})") from error
+    files = tuple(sorted(path for path in seen if not os.path.isdir(path)))
     if not files:
         inner = f": it holds {len(seen)} directories and no file, and those in it are not looked into" if seen else ""
         raise CalibrationDataError(f"Directory {folder} is empty, please check calibration pics{inner}")
     for path in files:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise CalibrationDataError(f"{path}: not a file that can be read, or a link that leads nowhere")
     return files
 

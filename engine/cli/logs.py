@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from collections.abc import Iterator
@@ -42,10 +43,14 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
 
 
 def _handlers(file: Path) -> list[logging.Handler]:
-    handlers: list[logging.Handler] = [
-        logging.StreamHandler(sys.stdout),
-        logging.FileHandler(file, mode="w", encoding="utf-8"),
-    ]
+    """To the terminal, and to ``file`` where it can be written; characters that they cannot show are escaped."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stdout)]
+    try:
+        handlers.append(logging.FileHandler(file, mode="w", encoding="utf-8", errors="backslashreplace"))
+    except OSError as error:
+        typer.echo(f"{file}: cannot be written ({error.strerror}); the log goes to the terminal alone", err=True)
     for handler in handlers:
         handler.setFormatter(logging.Formatter(_FORMAT))
     return handlers
