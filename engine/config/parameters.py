@@ -77,6 +77,11 @@ class NodeInfo(Group):
         """Whether any type asked for is ``int16``."""
         return DataType.INT16 in (self.input_type, self.output_type, *self.input_types.values())
 
+    def as_written(self) -> dict[str, str]:
+        """The keys and values of the file."""
+        numbered = {f"InputType{index}": kind.value for index, kind in self.input_types.items()}
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"input_types"}) | numbered
+
 
 LONGEST_PREFIX = 160
 """Bytes of ``output_model_file_prefix``: the names of the results append to it."""
@@ -329,6 +334,14 @@ class Config(Group):
         """The model to convert: :attr:`caffe_model` where any file of one is given, else :attr:`onnx_model`."""
         given = self.model_parameters
         return self.onnx_model if given.caffe_model is None and given.prototxt is None else self.caffe_model
+
+    def of_model(self, path: Path) -> Config:
+        """The same for the model ``path``: an ONNX file, or the ``.caffemodel`` of the ``prototxt`` that is given."""
+        caffe = path.suffix == ".caffemodel"
+        files = {"onnx_model": None if caffe else path, "caffe_model": path if caffe else None}
+        files |= {} if caffe else {"prototxt": None}
+        parameters = self.model_parameters.model_copy(update=files)
+        return self.model_copy(update={"model_parameters": parameters})
 
     def input_specs(self, names: Sequence[str]) -> tuple[InputSpec, ...]:
         """The inputs, in the order of the YAML.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from engine.calibrate import apply_thresholds, calibration_tensors, run_calibration, to_signed
+from engine.calibrate import CalibrationData, apply_thresholds, calibration_tensors, run_calibration, to_signed
 from engine.calibrate.compare import Comparison, compare
 from engine.calibrate.equalize import equalize
 from engine.calibrate.rebatch import rebatch
@@ -136,13 +136,7 @@ def convert(config: Config) -> ConversionResult:
     if data is not None and model.debug_mode is not None:
         work.files["calibration_data"] = dump_samples(data, model.working_dir / CALIBRATION_DATA_FOLDER)
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):
-        optimized = optimize(original, march)
-        if "cross_layer_equalization" in config.calibration_parameters.optimization:
-            optimized, pairs = equalize(optimized)
-            logger.info("Equalize channels of %d pairs of convolutions: cross_layer_equalization.", pairs)
-        refuse_unknown_shapes(optimized)
-        requests = placement_options(config, optimized)
-        optimized = decomposed(optimized, march, requests)
+        optimized, requests = optimized_float(original, config)
         placement = place(optimized, march, requests)
         if model.layer_out_dump:
             optimized = with_outputs(optimized, calibration_tensors(placement.model))
@@ -153,11 +147,7 @@ def convert(config: Config) -> ConversionResult:
     work.save(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):
         calibrated = run_calibration(optimized, placement.model, data, calibration_options(config))
-        if data is not None and "integer_bias_correction" in config.calibration_parameters.optimization:
-            logger.info("Correct biases on the integer simulator: integer_bias_correction.")
-            from engine.tune.integer_bias import correct_integer_biases  # brings the simulator
-
-            calibrated = correct_integer_biases(calibrated, optimized, march, data)
+        calibrated = with_integer_biases(calibrated, optimized, data, config)
     work.save(calibrated, "calibrated")
     with work.stage(Stage.QUANTIZE, "quantize the model"):
         quantized = quantize(to_signed(calibrated), march)
@@ -177,6 +167,38 @@ def convert(config: Config) -> ConversionResult:
     work.write(compiled.to_bytes(), "bin", ".bin")  # last of the models: where it is, everything went well
     work.write(quant_info(compiled, calibrated, nodes), "quant_info", "_quant_info.json")
     return work.result(compiled, placement, nodes, output_rows(comparison.outputs), output_rows(integers))
+
+
+def optimized_float(original: ir.Model, config: Config) -> tuple[ir.Model, PlacementOptions]:
+    """The optimised float model that ``config`` asks for, and what it asks of that model's placement.
+
+    Args:
+        original: model with preprocessing.
+        config: march, requests by node, ``cross_layer_equalization``.
+
+    Raises:
+        UnsupportedError: a shape depends on the data.
+        ConfigError: requests exclude each other.
+    """
+    optimized = optimize(original, config.march.value)
+    if "cross_layer_equalization" in config.calibration_parameters.optimization:
+        optimized, pairs = equalize(optimized)
+        logger.info("Equalize channels of %d pairs of convolutions: cross_layer_equalization.", pairs)
+    refuse_unknown_shapes(optimized)
+    requests = placement_options(config, optimized)
+    return decomposed(optimized, config.march.value, requests), requests
+
+
+def with_integer_biases(
+    calibrated: ir.Model, optimized: ir.Model, data: CalibrationData | None, config: Config
+) -> ir.Model:
+    """``calibrated``, or where ``config`` asks for ``integer_bias_correction``, a copy with such biases."""
+    if data is None or "integer_bias_correction" not in config.calibration_parameters.optimization:
+        return calibrated
+    logger.info("Correct biases on the integer simulator: integer_bias_correction.")
+    from engine.tune.integer_bias import correct_integer_biases  # brings the simulator
+
+    return correct_integer_biases(calibrated, optimized, config.march.value, data)
 
 
 def _deployed(quantized: ir.Model, calibrated: ir.Model, config: Config) -> ir.Model:

@@ -7,7 +7,7 @@ similar to the float ones and the latency stays in the budget.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,15 +23,20 @@ from engine.calibrate import (
     to_signed,
 )
 from engine.calibrate.sensitivity import calibrations_by_node, sensitivities
+from engine.errors import ConfigError
+from engine.ir import CALIBRATION_OP
+from engine.march import load as load_march
+from engine.ops.composite import PREPROCESS
 from engine.place import NodeTypes, Placement, PlacementOptions, place
-from engine.place.chains import on_bpu
+from engine.place.chains import chains, float_readers, on_bpu
+from engine.place.options import INT16
 from engine.quantize import quantize
 from engine.tune.evaluation import Evaluator, Score
 
-INT16 = NodeTypes(input_type="int16", output_type="int16")
+SIDES = ("input_type", "output_type")
 
-Latency = Callable[[ir.Model], float]
-"""Microseconds per frame of a quantised model."""
+Times = Callable[[ir.Model], tuple[float, float]]
+"""Microseconds per frame of a quantised model on the BPU, and what the CPU takes besides."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,11 @@ class Budget:
     """What the search may spend.
 
     Attributes:
-        latency_us: most that the model may take per frame; None for 1.25 times what int8 takes.
+        latency_us: most that the model may take per frame on the BPU, with what its CPU nodes take more than those of
+            int8; None for 1.25 times what int8 takes.
         trials: most models to build.
         minutes: after these no further model is built.
-        cpu: whether nodes that cannot be int16 may go to the CPU, whose time the latency does not hold.
+        cpu: whether nodes that cannot be int16 may go to the CPU.
     """
 
     latency_us: float | None = None
@@ -56,16 +62,18 @@ class Mix:
     """One choice of types, and what it gives.
 
     Attributes:
-        int16: names of the nodes with int16 inputs and outputs.
+        int16: what is asked of the nodes with int16, by name.
         cpu: names of the nodes on the CPU.
         score: similarity to the float model.
         latency_us: microseconds per frame on the BPU.
+        cpu_us: microseconds per frame on the CPU, a rough estimate.
     """
 
-    int16: tuple[str, ...]
+    int16: Mapping[str, NodeTypes]
     cpu: tuple[str, ...]
     score: Score
     latency_us: float
+    cpu_us: float
 
 
 @dataclass(frozen=True)
@@ -90,13 +98,30 @@ class TuningResult:
     trials: int
     seconds: float
 
-    def fragment(self) -> dict[str, Any]:
-        """The choice in the form of a configuration file; empty where int8 is kept."""
-        types = {name: {"ON": "BPU", "InputType": "int16", "OutputType": "int16"} for name in self.chosen.int16}
-        found: dict[str, Any] = {"model_parameters": {"node_info": types}} if types else {}
+    def fragment(
+        self, node_info: Mapping[str, Mapping[str, str]] | None = None, run_on_cpu: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The choice in the form of a configuration file; empty where int8 is kept.
+
+        Args:
+            node_info: what the configuration has there already: it stays beside what was chosen.
+            run_on_cpu: likewise.
+        """
+        found: dict[str, Any] = {}
+        if self.chosen.int16:
+            added = {name: _as_written(types) for name, types in self.chosen.int16.items()}
+            given = node_info or {}
+            merged = {name: {**added.get(name, {}), **given.get(name, {})} for name in (*given, *added)}
+            found["model_parameters"] = {"node_info": merged}
         if self.chosen.cpu:
-            found["calibration_parameters"] = {"run_on_cpu": ";".join(self.chosen.cpu)}
+            found["calibration_parameters"] = {"run_on_cpu": ";".join((*run_on_cpu, *self.chosen.cpu))}
         return found
+
+
+def _as_written(types: NodeTypes) -> dict[str, str]:
+    """``types`` as ``node_info`` takes them."""
+    sides = {"InputType": types.input_type, "OutputType": types.output_type}
+    return {"ON": "BPU", **{key: kind for key, kind in sides.items() if kind is not None}}
 
 
 DEFAULT_LATENCY_RATIO = 1.25
@@ -113,7 +138,8 @@ class MixedPrecisionSearch:
         calibration: how thresholds are chosen.
         placement: what the configuration asks for already; it is kept.
         evaluator: scores models.
-        latency: of a quantised model.
+        times: of a quantised model.
+        correct: what is done to a calibrated model before it is quantised.
         threads: CPU threads; None for all.
     """
 
@@ -123,32 +149,80 @@ class MixedPrecisionSearch:
     calibration: CalibrationOptions
     placement: PlacementOptions
     evaluator: Evaluator
-    latency: Latency
+    times: Times
+    correct: Callable[[ir.Model], ir.Model] = lambda calibrated: calibrated
     threads: int | None = None
-    _built: dict[tuple[tuple[str, ...], tuple[str, ...]], Mix] = field(default_factory=dict, init=False)
+    _built: dict[tuple[frozenset[str], frozenset[str]], Mix] = field(default_factory=dict, init=False)
     _statistics: Statistics | None = field(default=None, init=False)
 
     def run(self, budget: Budget, report: Callable[[str], None] = lambda text: None) -> TuningResult:
-        """Search until everything was tried or the budget is spent; ``report`` is told of every model built."""
+        """Search until everything was tried or the budget is spent; ``report`` is told of every model built.
+
+        An interrupt from the keyboard ends the search with what it has found so far.
+
+        Raises:
+            ConfigError: the march has no int16, and the CPU is not allowed either.
+        """
         start = time.monotonic()
+        if not load_march(self.march).int16 and not budget.cpu:
+            raise ConfigError(f"march {self.march} has no int16; only the CPU is left to tune, which --cpu allows")
         placed = place(self.optimized, self.march, self.placement).model
-        self._statistics = self._collect(placed)
+        possible = self._possible(placed)
+        self._statistics = self._collect(placed, possible)
         ranking = self._ranking(placed)
-        int8 = self._build((), ())
-        names = tuple(name for name, _ in ranking)
-        ceiling = self._build(names, ())
+        int8 = self._build({}, ())
+        ceiling = self._build({name: possible[name] for name, _ in ranking if name in possible}, ())
         limit = int8.latency_us * DEFAULT_LATENCY_RATIO if budget.latency_us is None else budget.latency_us
         report(f"int8 {int8.score.cosine:.6f}, {int8.latency_us:.0f} us; all int16 {ceiling.score.cosine:.6f}")
-        chosen = ceiling if ceiling.latency_us <= limit else int8
-        for step in self._steps(names, budget) if chosen is int8 else ():
-            if len(self._built) >= budget.trials or time.monotonic() - start > 60 * budget.minutes:
-                break
-            mix = self._build((*chosen.int16, *step[0]), (*chosen.cpu, *step[1]))
-            kept = mix.latency_us <= limit and mix.score.cosine > chosen.score.cosine
-            chosen = mix if kept else chosen
-            verdict = "kept" if kept else "dropped"
-            report(f"{', '.join((*step[0], *step[1]))}: {mix.score.cosine:.6f}, {mix.latency_us:.0f} us, {verdict}")
+        most = limit + int8.cpu_us
+        chosen = ceiling if _is_better(ceiling, int8, most) else int8
+        to_cpu = {name for name, _ in ranking if budget.cpu and name not in self.placement.node_info}
+        try:
+            for name in [name for name, _ in ranking if name in possible or name in to_cpu]:
+                if len(self._built) >= budget.trials or time.monotonic() - start > 60 * budget.minutes:
+                    break
+                if name not in chosen.int16:
+                    chosen = self._step(chosen, name, possible.get(name), most, report)
+        except KeyboardInterrupt:
+            report("interrupted: this is what was found so far")
         return TuningResult(int8, ceiling, chosen, limit, ranking, len(self._built), time.monotonic() - start)
+
+    def _step(self, chosen: Mix, name: str, types: NodeTypes | None, most: float, report: Callable[[str], None]) -> Mix:
+        """``chosen`` with node ``name`` in int16, on the CPU where it has no ``types``, if that is better."""
+        cpu = (*chosen.cpu, name)
+        if types is None and not _runs_on_bpu(self._place(chosen.int16, cpu).model):
+            report(f"{name}: nothing would be left on the BPU, dropped")
+            return chosen
+        if types is None:
+            mix = self._build(chosen.int16, cpu)
+        else:
+            mix = self._build({**chosen.int16, name: types}, chosen.cpu)
+        kept = _is_better(mix, chosen, most)
+        besides = "" if types is not None else f" and {mix.cpu_us:.0f} us on the CPU"
+        report(f"{name}: {mix.score.cosine:.6f}, {mix.latency_us:.0f} us{besides}, {'kept' if kept else 'dropped'}")
+        return mix if kept else chosen
+
+    def _possible(self, placed: ir.Model) -> dict[str, NodeTypes]:
+        """What int16 can be asked of every BPU node that the configuration asks nothing of there, where it is granted.
+
+        A result that no BPU node reads is left as it is: a convolution's is int32, which is better.
+        """
+        march = load_march(self.march)
+        if not march.int16:
+            return {}
+        found = {str(node.name): self.placement.node_info.get(str(node.name), NodeTypes()) for node in placed.graph}
+        wanted = {str(node.name) for node in placed.graph if on_bpu(node)}
+        inner = {str(node.name) for chain in chains(placed, march) if _is_read_on_bpu(chain[-1]) for node in chain}
+        granted: dict[str, dict[str, Any]] = {}
+        for side, names in zip(SIDES, (wanted, wanted & inner), strict=True):
+            free = {name for name in names if getattr(found[name], side) is None and not found[name].input_types}
+            change: dict[str, Any] = {side: INT16}
+            asked = {name: replace(found[name], **change) for name in free}
+            options = replace(self.placement, node_info={**self.placement.node_info, **asked})
+            refused = {refusal.node for refusal in place(self.optimized, self.march, options).refusals}
+            for name in free - refused:
+                granted.setdefault(name, {})[side] = INT16
+        return {name: replace(found[name], **sides) for name, sides in granted.items()}
 
     def _ranking(self, placed: ir.Model) -> tuple[tuple[str, float], ...]:
         """BPU nodes, most sensitive first, in the model with the thresholds of int8."""
@@ -158,19 +232,8 @@ class MixedPrecisionSearch:
         found = sensitivities(calibrated, self.data.read(0, 1), nodes, threads=self.threads)
         return tuple(sorted(found.items(), key=lambda item: item[1]))
 
-    def _steps(self, names: Iterable[str], budget: Budget) -> Iterable[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Nodes to add, one at a time: to int16, or to the CPU where int16 is refused."""
-        for name in names:
-            if not self._refused(name):
-                yield (name,), ()
-            elif budget.cpu:
-                yield (), (name,)
-
-    def _refused(self, name: str) -> bool:
-        return any(refusal.node == name for refusal in self._place((name,), ()).refusals)
-
-    def _place(self, int16: tuple[str, ...], cpu: tuple[str, ...]) -> Placement:
-        requests: Mapping[str, NodeTypes] = {**dict.fromkeys(int16, INT16), **self.placement.node_info}
+    def _place(self, int16: Mapping[str, NodeTypes], cpu: tuple[str, ...]) -> Placement:
+        requests = {**self.placement.node_info, **int16}
         options = replace(self.placement, node_info=requests, run_on_cpu=self.placement.run_on_cpu | set(cpu))
         return place(self.optimized, self.march, options)
 
@@ -179,24 +242,37 @@ class MixedPrecisionSearch:
             self.optimized, placed, self.data, self.calibration, statistics=self._statistics, threads=self.threads
         )
 
-    def _collect(self, placed: ir.Model) -> Statistics | None:
+    def _collect(self, placed: ir.Model, possible: Mapping[str, NodeTypes]) -> Statistics | None:
         """Statistics for the placement in int8 and in int16."""
         if not needs_data(self.calibration):
             return None
-        names = tuple(str(node.name) for node in placed.graph if on_bpu(node))
-        placements = [placed, self._place(names, ()).model]
+        placements = [placed, self._place(possible, ()).model]
         return collect_for(self.optimized, placements, self.data, self.calibration, threads=self.threads)
 
     def model(self, mix: Mix) -> ir.Model:
         """The quantised model of ``mix``, one of those that :meth:`run` returned."""
         return self._quantized(mix.int16, mix.cpu)
 
-    def _quantized(self, int16: tuple[str, ...], cpu: tuple[str, ...]) -> ir.Model:
-        return quantize(to_signed(self._calibrate(self._place(int16, cpu).model)), self.march)
+    def _quantized(self, int16: Mapping[str, NodeTypes], cpu: tuple[str, ...]) -> ir.Model:
+        calibrated = self._calibrate(self._place(int16, cpu).model)
+        return quantize(to_signed(self.correct(calibrated)), self.march)
 
-    def _build(self, int16: tuple[str, ...], cpu: tuple[str, ...]) -> Mix:
-        key = (tuple(sorted(int16)), tuple(sorted(cpu)))
+    def _build(self, int16: Mapping[str, NodeTypes], cpu: tuple[str, ...]) -> Mix:
+        key = (frozenset(int16), frozenset(cpu))
         if key not in self._built:
             quantized = self._quantized(int16, cpu)
-            self._built[key] = Mix(int16, cpu, self.evaluator.integer(quantized), self.latency(quantized))
+            self._built[key] = Mix(int16, cpu, self.evaluator.integer(quantized), *self.times(quantized))
         return self._built[key]
+
+
+def _is_better(mix: Mix, chosen: Mix, most: float) -> bool:
+    """Whether ``mix`` is more similar to the float model and takes, BPU and CPU together, at most ``most`` us."""
+    return mix.score.cosine > chosen.score.cosine and mix.latency_us + mix.cpu_us <= most
+
+
+def _runs_on_bpu(placed: ir.Model) -> bool:
+    return any(on_bpu(node) and node.op_type not in (PREPROCESS, CALIBRATION_OP) for node in placed.graph)
+
+
+def _is_read_on_bpu(node: ir.Node) -> bool:
+    return any(on_bpu(reader) for value in node.outputs for reader in float_readers(value))

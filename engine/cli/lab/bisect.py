@@ -97,14 +97,11 @@ def _material(
     from engine.debug.dumps import read_dumps
     from engine.debug.stages import StageName
     from engine.errors import ConfigError
-    from engine.frontend import load_custom_operators
-    from engine.frontend.onnx import input_names, load
+    from engine.frontend import parse
     from engine.ir import load_model
 
-    settings = load_config(config)
-    load_custom_operators(settings)
-    specs = settings.input_specs(input_names(path))
-    source = load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None})
+    settings = load_config(config).of_model(path)
+    source, specs = parse(settings)
     data = open_data(settings, source, specs)
     stages = _convert(source, settings, data, path.stem)
     samples = data if folder is None else folder
@@ -128,21 +125,19 @@ def _convert(source: ir.Model, config: Config, data: CalibrationData | None, nam
 
     from engine.calibrate import run_calibration, to_signed
     from engine.compile import compile_model
-    from engine.convert import calibration_options, compile_options, placement_options
+    from engine.convert import calibration_options, compile_options, optimized_float, with_integer_biases
     from engine.debug.stages import StageName
     from engine.frontend import preprocess
-    from engine.optimize import optimize
-    from engine.place import decomposed, place
+    from engine.place import place
     from engine.quantize import quantize
     from engine.simulate.loaders import open_model
 
     march = config.march.value
     original = preprocess.insert(source, config.input_specs([str(value.name) for value in source.graph.inputs]))
-    optimized = optimize(original, march)
-    requests = placement_options(config, optimized)
-    optimized = decomposed(optimized, march, requests)
+    optimized, requests = optimized_float(original, config)
     placed = place(optimized, march, requests).model
     calibrated = run_calibration(optimized, placed, data, calibration_options(config))
+    calibrated = with_integer_biases(calibrated, optimized, data, config)
     quantized = quantize(to_signed(calibrated), march)
     with TemporaryDirectory() as temporary:
         file = Path(temporary) / "model.bin"

@@ -46,16 +46,17 @@ def tune(
     """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
 
     The search goes by similarities of the integer model to the float one on calibration data; labels only add their
-    metric to the table. Latencies are estimates and do not hold the time of CPU nodes.
+    metric to the table. Latencies are estimates; what CPU nodes take more than those of int8 counts as well.
     """
     import yaml
 
     from engine.config import load_config
+    from engine.frontend import parse
     from engine.ir import write_atomically
     from engine.tune import Budget
 
-    settings = load_config(config)
-    source, specs = _source(settings, model)
+    settings = load_config(config).of_model(model)
+    source, specs = parse(settings)
     labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric)
     if labelled is None and data is not None:
         raise ConfigError("--data: give its labels too, with --labels")
@@ -63,19 +64,12 @@ def tune(
     found = search.run(Budget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
     accuracies = {} if labelled is None else _accuracies(search, found, *labelled)
     typer.echo(_table(found, accuracies, metric))
-    fragment = yaml.safe_dump(found.fragment(), sort_keys=False) if found.fragment() else "# int8 throughout\n"
+    given = {name: info.as_written() for name, info in settings.model_parameters.node_info.items()}
+    chosen = found.fragment(given, settings.calibration_parameters.run_on_cpu)
+    fragment = yaml.safe_dump(chosen, sort_keys=False) if chosen else "# nothing to change\n"
     typer.echo(fragment)
     if output is not None:
         write_atomically(output, fragment.encode())
-
-
-def _source(config: Config, path: Path) -> tuple[ir.Model, tuple[InputSpec, ...]]:
-    from engine.frontend import load_custom_operators
-    from engine.frontend.onnx import input_names, load
-
-    load_custom_operators(config)
-    specs = config.input_specs(input_names(path))
-    return load(path, {spec.name: spec.shape for spec in specs if spec.shape is not None}), specs
 
 
 def _labelled(
@@ -94,26 +88,31 @@ def _labelled(
 def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int) -> MixedPrecisionSearch:
     """The search on ``source`` under everything else that ``config`` says."""
     from engine.compile import compile_model
-    from engine.convert import calibration_options, compile_options, open_data, placement_options
+    from engine.convert import calibration_options, compile_options, open_data, optimized_float, with_integer_biases
     from engine.frontend import preprocess
-    from engine.optimize import optimize
     from engine.perf import estimate
-    from engine.place import decomposed
     from engine.tune import Evaluator, MixedPrecisionSearch
 
     data = open_data(config, source, specs)
     if data is None:
         raise ConfigError("calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some")
     march = config.march.value
-    optimized = optimize(preprocess.insert(source, specs), march)
+    optimized, requests = optimized_float(preprocess.insert(source, specs), config)
 
-    def latency(quantized: ir.Model) -> float:
-        return estimate(compile_model(quantized, march, compile_options(config), "tuned")).latency_us
+    def times(quantized: ir.Model) -> tuple[float, float]:
+        found = estimate(compile_model(quantized, march, compile_options(config), "tuned"))
+        return found.latency_us, found.cpu_us
 
-    placement = placement_options(config, optimized)
-    optimized = decomposed(optimized, march, placement)
-    evaluator = Evaluator(optimized, data, samples)
-    return MixedPrecisionSearch(optimized, march, data, calibration_options(config), placement, evaluator, latency)
+    return MixedPrecisionSearch(
+        optimized,
+        march,
+        data,
+        calibration_options(config),
+        requests,
+        Evaluator(optimized, data, samples),
+        times,
+        correct=lambda calibrated: with_integer_biases(calibrated, optimized, data, config),
+    )
 
 
 def _accuracies(search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: Task) -> dict[str, float]:
@@ -132,10 +131,14 @@ def _mixes(found: TuningResult) -> dict[str, Mix]:
 
 def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) -> str:
     scored = f"{metric:>10}{'to float':>10}" if accuracies else ""
-    lines = [f"{'':12}{scored}{'cosine':>10}{'worst':>10}{'agreement':>11}{'us':>10}{'int16':>7}{'CPU':>5}"]
+    lines = [
+        f"{'':12}{scored}{'cosine':>10}{'worst':>10}{'agreement':>11}{'us':>10}{'CPU us':>10}{'int16':>7}{'CPU':>5}"
+    ]
     if accuracies:
         lines.append(f"{FLOAT:12}{_scored(accuracies, FLOAT)}")
     lines += [f"{name:12}{_scored(accuracies, name)}{_row(mix)}" for name, mix in _mixes(found).items()]
+    if found.int8.latency_us > found.latency_budget_us:
+        lines.append(f"int8 takes {found.int8.latency_us:.0f} us by itself: no mix meets the budget")
     lines.append(
         f"budget {found.latency_budget_us:.0f} us; {found.trials} models built in {found.seconds:.0f} s\n"
         "most sensitive: " + ", ".join(f"{name} {value:.6f}" for name, value in found.ranking[:5])
@@ -156,5 +159,5 @@ def _row(mix: Mix) -> str:
     agreement = "-" if score.agreement is None else f"{score.agreement:.4f}"
     return (
         f"{score.cosine:10.6f}{score.worst_cosine:10.6f}{agreement:>11}"
-        f"{mix.latency_us:10.0f}{len(mix.int16):7}{len(mix.cpu):5}"
+        f"{mix.latency_us:10.0f}{mix.cpu_us:10.0f}{len(mix.int16):7}{len(mix.cpu):5}"
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from engine.cli.lab.tune import CEILING, CHOSEN, FLOAT, INT8
+from engine.config import parse_config
+from engine.convert import convert
 from harness.cards import load_card
 from harness.cli import app
 from tests.configurations import of_card
@@ -69,6 +72,29 @@ def test_without_labels_the_table_has_similarities_only(folder: Path) -> None:
     assert FLOAT not in found
     assert 0.9 < float(found[INT8][0]) <= 1
     assert found[CHOSEN] == found[INT8]
+
+
+@pytest.mark.parametrize(
+    ("group", "given"),
+    [
+        ("calibration_parameters", {"optimization": "cross_layer_equalization;integer_bias_correction"}),
+        ("model_parameters", {"output_nodes": "{first}"}),
+    ],
+)
+def test_the_pasted_fragment_gives_the_chosen_row(folder: Path, group: str, given: dict[str, str]) -> None:
+    first = next(node.name for node in onnx.load(CARD.model_path()).graph.node if node.op_type == "Conv")
+    settings = of_card(CARD, folder / "calibration", working_dir=str(folder / "out"))
+    settings[group] |= {key: text.format(first=first) for key, text in given.items()}
+    (folder / "d.yaml").write_text(yaml.safe_dump(settings))
+    fragment = folder / "e.yaml"
+    shown = run(folder, "-c", str(folder / "d.yaml"), "-o", str(fragment), "--latency", "1e9", "--samples", "8")
+    for name, parameters in yaml.safe_load(fragment.read_text()).items():
+        settings[name] |= parameters
+    result = convert(parse_config(settings))
+    cosine, *_, latency, _cpu_us, _int16, _cpu = rows(shown)[CHOSEN]
+    assert float(cosine) == pytest.approx(np.mean([row.distance.cosine for row in result.integer_outputs]), abs=1e-6)
+    assert float(latency) == pytest.approx(result.performance.latency_us, abs=0.5)
+    assert result.refusals == ()
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions
 from engine.compile import CompileOptions, compile_model
+from engine.errors import ConfigError
 from engine.perf import estimate
-from engine.place import PlacementOptions
+from engine.place import NodeTypes, PlacementOptions, place
 from engine.tune import Budget, Evaluator, MixedPrecisionSearch, TuningResult
-from tests.engine.calibrate.models import residual
+from engine.tune.evaluation import Score
+from tests.engine.calibrate.models import graph, residual
+
+NOTHING_ASKED = PlacementOptions()
 
 DATA = ArrayData({"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)})
 
 
-def latency(quantized: ir.Model) -> float:
-    return estimate(compile_model(quantized, "bayes-e", CompileOptions(), "m")).latency_us
+def search(
+    model: ir.Model | None = None,
+    march: str = "bayes-e",
+    report: Callable[[str], None] = lambda text: None,
+    placement: PlacementOptions = NOTHING_ASKED,
+    **options: object,
+) -> TuningResult:
+    model = model or residual()
 
+    def times(quantized: ir.Model) -> tuple[float, float]:
+        found = estimate(compile_model(quantized, march, CompileOptions(), "m"))
+        return found.latency_us, found.cpu_us
 
-def search(**options: object) -> TuningResult:
-    model = residual()
-    subject = MixedPrecisionSearch(
-        model, "bayes-e", DATA, CalibrationOptions(), PlacementOptions(), Evaluator(model, DATA), latency
-    )
-    return subject.run(Budget(**options))  # type: ignore[arg-type]  # the fields of Budget
+    subject = MixedPrecisionSearch(model, march, DATA, CalibrationOptions(), placement, Evaluator(model, DATA), times)
+    return subject.run(Budget(**options), report)  # type: ignore[arg-type]  # the fields of Budget
 
 
 def test_the_float_model_scores_one() -> None:
@@ -53,7 +65,78 @@ def test_trials_and_minutes_end_the_search() -> None:
 
 
 def test_the_fragment_asks_for_what_was_chosen() -> None:
-    found = search()
-    types = found.fragment().get("model_parameters", {}).get("node_info", {})
+    found = search(latency_us=1e9)
+    types = found.fragment()["model_parameters"]["node_info"]
     assert set(types) == set(found.chosen.int16)
-    assert all(value == {"ON": "BPU", "InputType": "int16", "OutputType": "int16"} for value in types.values())
+    assert types["conv0"] == {"ON": "BPU", "InputType": "int16", "OutputType": "int16"}
+
+
+def test_a_fragment_keeps_what_the_configuration_asks_for() -> None:
+    found = search(latency_us=1e9)
+    merged = found.fragment({"conv0": {"InputType0": "int8"}, "other": {"ON": "CPU"}})["model_parameters"]["node_info"]
+    assert merged["other"] == {"ON": "CPU"}
+    assert merged["conv0"]["InputType0"] == "int8"
+    assert set(merged) == {"other", *found.chosen.int16}
+
+
+def network() -> ir.Model:
+    """A convolution of int16 between one that can have it and a transposed one that cannot; an int32 tail."""
+    rng = np.random.default_rng(0)
+    shapes = {"w0": (4, 3, 3, 3), "w1": (4, 4, 1, 1), "t": (4, 4, 2, 2), "w2": (4, 4, 3, 3)}
+    weights = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c"], name="first"),
+        helper.make_node("Conv", ["c", "w1"], ["d"], name="second"),
+        helper.make_node("ConvTranspose", ["d", "t"], ["u"], name="up", strides=[2, 2]),
+        helper.make_node("Conv", ["u", "w2"], ["y"], name="last"),
+    ]
+    return graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], weights)
+
+
+def test_only_what_is_granted_is_asked_for() -> None:
+    ceiling = search(network(), latency_us=1e9).ceiling
+    both, one = NodeTypes(input_type="int16", output_type="int16"), NodeTypes(input_type="int16")
+    assert ceiling.int16 == {"first": both, "second": one}
+    options = PlacementOptions(node_info=ceiling.int16)
+    assert place(network(), "bayes-e", options).refusals == ()
+
+
+def test_what_the_configuration_has_int16_already_is_left_to_it() -> None:
+    asked = PlacementOptions(node_info={"first": NodeTypes(input_type="int16", output_type="int8")})
+    assert set(search(network(), placement=asked, latency_us=1e9).ceiling.int16) == {"second"}
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+def test_the_cpu_costs_time_too(march: str) -> None:
+    found = search(network(), march, latency_us=1e9, cpu=True)
+    assert set(found.chosen.cpu) & {"up", "last"}
+    assert found.chosen.cpu_us > found.int8.cpu_us
+    budget = found.chosen.latency_us + 0.5 * (found.chosen.cpu_us - found.int8.cpu_us)
+    cheaper = search(network(), march, latency_us=budget, cpu=True)
+    assert cheaper.chosen.latency_us + cheaper.chosen.cpu_us - cheaper.int8.cpu_us <= budget
+
+
+def test_a_march_without_int16_has_only_the_cpu() -> None:
+    with pytest.raises(ConfigError, match="bernoulli2 has no int16"):
+        search(network(), "bernoulli2")
+
+
+def test_int16_that_makes_nothing_better_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([0.9, 0.8, *[0.7] * 9])
+    monkeypatch.setattr(Evaluator, "integer", lambda self, quantized: Score(next(scores), 0.5, None))
+    found = search(network(), latency_us=1e9)
+    assert found.chosen == found.int8
+    assert found.trials > 2
+
+
+def test_an_interrupt_ends_the_search_with_what_was_found() -> None:
+    told: list[str] = []
+
+    def report(text: str) -> None:
+        told.append(text)
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    found = search(report=report, latency_us=0.0)
+    assert found.trials == 3
+    assert told[-1] == "interrupted: this is what was found so far"
