@@ -22,6 +22,7 @@ FLOAT = "float"
 INT8 = "int8"
 CEILING = "all int16"
 CHOSEN = "chosen"
+TOP1 = "top1"
 
 
 def tune(
@@ -40,7 +41,7 @@ def tune(
     data: Annotated[
         str | None, typer.Option("--data", help="Folders as in cal_data_dir, with labels; else cal_data_dir's.")
     ] = None,
-    metric: Annotated[str, typer.Option("--metric", help="With --labels: top1 or module:function.")] = "top1",
+    metric: Annotated[str, typer.Option("--metric", help="With --labels: top1 or module:function.")] = TOP1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the YAML fragment.")] = None,
 ) -> None:
     """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
@@ -58,11 +59,13 @@ def tune(
     settings = load_config(config).of_model(model)
     source, specs = parse(settings)
     labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric)
-    if labelled is None and data is not None:
-        raise ConfigError("--data: give its labels too, with --labels")
+    if labelled is None and (data is not None or metric != TOP1):
+        option = "--metric" if data is None else "--data"
+        raise ConfigError(f"{option}: give its labels too, with --labels")
     search = _search(settings, source, specs, samples)
+    exact = {} if labelled is None else _float_accuracy(search, *labelled)
     found = search.run(Budget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
-    accuracies = {} if labelled is None else _accuracies(search, found, *labelled)
+    accuracies = {} if labelled is None else exact | _accuracies(search, found, *labelled)
     typer.echo(_table(found, accuracies, metric))
     given = {name: info.as_written() for name, info in settings.model_parameters.node_info.items()}
     chosen = found.fragment(given, settings.calibration_parameters.run_on_cpu)
@@ -115,14 +118,18 @@ def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samp
     )
 
 
-def _accuracies(search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: Task) -> dict[str, float]:
-    """The metric of the float model and of the three mixes, by row of the table."""
-    from engine.tune.evaluation import float_outputs, integer_outputs
+def _float_accuracy(search: MixedPrecisionSearch, data: FolderData, task: Task) -> dict[str, float]:
+    """The metric of the float model; where labels do not fit, that is found before the search."""
+    from engine.tune.evaluation import float_outputs
 
-    accuracies = {FLOAT: task.of(float_outputs(search.optimized, data))}
-    for name, mix in _mixes(found).items():
-        accuracies[name] = task.of(integer_outputs(search.model(mix), data))
-    return accuracies
+    return {FLOAT: task.of(float_outputs(search.optimized, data))}
+
+
+def _accuracies(search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: Task) -> dict[str, float]:
+    """The metric of the three mixes, by row of the table."""
+    from engine.tune.evaluation import integer_outputs
+
+    return {name: task.of(integer_outputs(search.model(mix), data)) for name, mix in _mixes(found).items()}
 
 
 def _mixes(found: TuningResult) -> dict[str, Mix]:

@@ -97,10 +97,21 @@ def test_the_pasted_fragment_gives_the_chosen_row(folder: Path, group: str, give
     assert result.refusals == ()
 
 
+def test_labels_that_do_not_fit_are_found_before_the_search(folder: Path) -> None:
+    wrong = folder / "wrong.csv"
+    wrong.write_text("\n".join(f"{index:03},12" for index in range(8)))
+    result = CliRunner().invoke(
+        app, ["tune", str(CARD.model_path()), "-c", str(folder / "c.yaml"), "--labels", str(wrong)]
+    )
+    assert "top1 needs labels from 0 to 9" in f"{result.output}{result.exception}"
+    assert "us; all int16" not in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--data", "scored"), "give its labels too"),
+        (("--metric", "top5"), "--metric: give its labels too"),
         (("--data", "none", "--labels", "labels.csv"), "does not exist"),
         (("--labels", "labels.csv", "--metric", "top7"), "metric 'top7' is unknown"),
     ],
