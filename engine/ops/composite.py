@@ -137,9 +137,14 @@ def _expand_preprocess(expansion: Expansion, inputs: Sequence[ir.Value]) -> None
     image, weight, bias = inputs
     node = expansion.node
     channels_last = attribute(node, "data_format", "NCHW") == "NHWC"
+    shape = image.shape
+    if channels_last and shape is not None:
+        shape = ir.Shape([shape[axis] for axis in (0, 3, 1, 2)])
     if channels_last:
         image = expansion.add("Transpose", image, perm=[0, 3, 1, 2])
+        image.shape = shape
     result = expansion.add("Conv", image, weight, bias, kernel_shape=[1, 1], group=attribute(node, "channel_group", 1))
+    result.shape = shape
     if channels_last:
         expansion.add("Transpose", result, perm=[0, 2, 3, 1])
 

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
+from onnx import helper
 from PIL import Image
 
+from engine.ir import calibration_nodes, load_model, read_calibration
 from tests.e2e import test_hb_mapper
 from tests.e2e.test_hb_mapper import assert_one_error, run, write_config
 
@@ -103,3 +106,36 @@ def test_unreadable_data_are_one_error(
     write_config(workspace, calibration_parameters={"cal_data_type": "", "cal_data_dir": "data", **parameters})
     assert_one_error(run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx"), message)
     assert not (workspace / "out").exists()
+
+
+@pytest.mark.parametrize("runtime", ["rgb", "nv12"])
+def test_channels_last_networks_take_channels_last_data(workspace: Path, pixels: list[Pixels], runtime: str) -> None:
+    thresholds = []
+    for layout, axes in (("NCHW", (0, 1, 2)), ("NHWC", (1, 2, 0))):
+        (workspace / layout).mkdir()
+        for index, image in enumerate(pixels):
+            image.transpose(axes).tofile(workspace / layout / f"{index}.bin")
+        write_config(
+            workspace,
+            input_parameters={"input_layout_train": layout, "input_type_rt": runtime, "input_layout_rt": "NHWC"},
+            calibration_parameters={"cal_data_type": "uint8", "cal_data_dir": layout},
+        )
+        finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        nodes = calibration_nodes(load_model(workspace / "out" / "small_calibrated_model.onnx"))
+        found = {str(node.name): read_calibration(node).thresholds.tolist() for node in nodes}
+        thresholds.append({name: values for name, values in found.items() if "PREPROCESS" not in name})
+        _take_channels_last(workspace / "small.onnx")
+    first, last = thresholds
+    assert {name: last.get(name) for name in first} == first
+    assert last.keys() - first.keys() == {"nchw_HzCalibration"}
+
+
+def _take_channels_last(path: Path) -> None:
+    model = onnx.load(path)
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    for dim, size in zip(dims, (1, 16, 16, 3), strict=True):
+        dim.dim_value = size
+    model.graph.node[0].input[0] = "nchw"
+    model.graph.node.insert(0, helper.make_node("Transpose", ["image"], ["nchw"], "to_nchw", perm=[0, 3, 1, 2]))
+    onnx.save(model, path)
