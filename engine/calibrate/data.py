@@ -379,23 +379,39 @@ def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
     height, width = shape[2:4] if nchw else shape[1:3]
     mode = {InputType.GRAY: "L", InputType.YUV444: "YCbCr"}.get(spec.type_train, "RGB")
     with _opened(file) as image:
-        pixels = np.asarray(image.convert(mode).resize((width, height), Resampling.BILINEAR))
+        pixels = np.asarray(_eight_bits(image).convert(mode).resize((width, height), Resampling.BILINEAR))
     pixels = pixels.reshape(height, width, -1)
     if spec.type_train is InputType.BGR:
         pixels = pixels[..., ::-1]
     return np.ascontiguousarray((pixels.transpose(2, 0, 1) if nchw else pixels)[np.newaxis])
 
 
+def _eight_bits(image: Image) -> Image:
+    """``image``, of 16 bits per pixel the upper 8.
+
+    Raises:
+        ValueError: its pixels are not integers of 8 or 16 bits, so that nothing says which of them is white.
+    """
+    from PIL.Image import fromarray
+
+    if image.mode.startswith("I;16"):
+        return fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError(f"its pixels are of mode {image.mode}; 8 or 16 bits are expected")
+    return image
+
+
 @contextmanager
 def _opened(file: Path) -> Iterator[Image]:
     """An image file; what it turns out not to be within the context is an error that names it."""
     from PIL import UnidentifiedImageError
+    from PIL.Image import DecompressionBombError
     from PIL.Image import open as open_image
 
     try:
         with open_image(file) as image:
             yield image
-    except (OSError, UnidentifiedImageError, ValueError) as error:
+    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, DecompressionBombError) as error:
         raise CalibrationDataError(
             f"{file}: not a readable image ({error}); preprocess_on expects image files"
         ) from error

@@ -109,6 +109,26 @@ def test_image_files_are_resized_and_converted(tmp_path: Path, kind: InputType, 
     np.testing.assert_array_equal(fed[:, :, 1, 1], np.broadcast_to(expected.astype(np.float32) - 128, (2, channels)))
 
 
+def test_images_of_16_bits_give_their_upper_8(tmp_path: Path) -> None:
+    deep = np.random.default_rng(0).integers(0, 1 << 16, (4, 6), np.uint16)
+    Image.fromarray(deep).save(tmp_path / "a.png")
+    samples = open_folders(model(), [RGB], [tmp_path], preprocess_on=True).read(0, 1)["x"]
+    np.testing.assert_array_equal(samples + 128, np.broadcast_to(deep >> 8, (1, 3, 4, 6)))
+
+
+def test_images_of_floats_are_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((4, 6), np.float32)).save(tmp_path / "a.tiff")
+    with pytest.raises(CalibrationDataError, match=r"a\.tiff: not a readable image .its pixels are of mode F"):
+        open_folders(model(), [RGB], [tmp_path], preprocess_on=True).read(0, 1)
+
+
+def test_images_that_would_fill_the_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    Image.new("RGB", (6, 4)).save(tmp_path / "a.png")
+    with pytest.raises(CalibrationDataError, match=r"a\.png: not a readable image .*exceeds limit"):
+        open_folders(model(), [RGB], [tmp_path], preprocess_on=True).read(0, 1)
+
+
 def test_inputs_of_a_model_are_paired(tmp_path: Path) -> None:
     two = graph([helper.make_node("Sub", ["a", "b"], ["y"], name="sub")], {"a": (1, 2), "b": (1, 2)}, ["y"])
     specs = [InputSpec(name="b"), InputSpec(name="a")]
