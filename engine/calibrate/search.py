@@ -38,6 +38,9 @@ MAX_SAMPLES = 32
 BLOCK = 8
 """Samples after which, each time that as many are to come, the worse half of the candidates goes; two always stay."""
 
+ENTRY = 2 * BLOCK
+"""Samples after which the best candidate enters per channel as well."""
+
 SENSITIVE = 0.999
 """Nodes of less similarity take the best of several methods."""
 
@@ -106,6 +109,21 @@ class ModelwiseSearch(Search):
         return field[best].calibrated()
 
 
+@dataclass(frozen=True)
+class _Block:
+    """Some samples.
+
+    Attributes:
+        feed: arrays by input name.
+        expected: the float model's outputs.
+        samples: their number.
+    """
+
+    feed: Arrays
+    expected: Arrays
+    samples: int
+
+
 class _Runner:
     """A candidate in :func:`_race`.
 
@@ -128,37 +146,44 @@ class _Runner:
         """Mean over the samples so far."""
         return float(self.losses.mean())
 
-    def run(self, feed: Arrays, expected: Arrays, samples: int) -> None:
-        """Take in so many samples and the float model's outputs for them."""
-        pairs = zip(_split(self._forward(feed, samples), samples), _split(expected, samples), strict=True)
-        self.losses = np.append(self.losses, [1 - similarity(actual, other) for actual, other in pairs])
+    def run(self, block: _Block) -> None:
+        """Take in more samples."""
+        found = _split(self._forward(block.feed, block.samples), block.samples)
+        pairs = zip(found, _split(block.expected, block.samples), strict=True)
+        self.losses = np.append(self.losses, [1 - similarity(actual, expected) for actual, expected in pairs])
 
 
 def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
     """What successive halving leaves of ``candidates``, which are per tensor.
 
-    Those that the first block left then enter per channel as well, where that makes a difference.
+    The best so far then enters per channel as well, where that makes a difference; it catches up on the others.
     """
     with ThreadPoolExecutor(subject.threads) as pool:
         thresholds = pool.map(subject.statistics.thresholds, candidates)
         opened = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
         field, expected = _per_tensor(subject, candidates, thresholds), opened.result()
-        indices = _spread_out(len(subject.data), MAX_SAMPLES)
-        for start in range(0, len(indices), BLOCK):
-            samples = [subject.data.read(index, index + 1) for index in indices[start : start + BLOCK]]
-            feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
-            wanted = expected.run(feed)
-            goes_on = start + 2 * BLOCK <= len(indices)
-            for runner in field.values():
-                runner.run(feed, wanted, len(samples))
+    indices = _spread_out(len(subject.data), MAX_SAMPLES)
+    entry = min(ENTRY, len(indices)) if any(tensor.equalized for tensor in subject.statistics.tensors.values()) else 0
+    blocks: list[_Block] = []
+    for start in range(0, len(indices), BLOCK):
+        blocks.append(_read(subject, indices[start : start + BLOCK], expected))
+        goes_on = start + 2 * BLOCK <= len(indices)
+        for runner in field.values():
+            runner.run(blocks[-1])
+        field = _better_half(field) if goes_on else field
+        if start < entry <= start + BLOCK:
+            best = min(field, key=lambda candidate: field[candidate].loss).model_copy(update={"per_channel": True})
+            field[best] = _per_channel(subject, best)
+            for block in blocks:
+                field[best].run(block)
             field = _better_half(field) if goes_on else field
-            if start == 0 and any(tensor.equalized for tensor in subject.statistics.tensors.values()):
-                per_channel = [candidate.model_copy(update={"per_channel": True}) for candidate in field]
-                entering = dict(zip(per_channel, pool.map(partial(_per_channel, subject), per_channel), strict=True))
-                for runner in entering.values():
-                    runner.run(feed, wanted, len(samples))
-                field = _better_half(field | entering) if goes_on else field | entering
     return field
+
+
+def _read(subject: Subject, indices: Sequence[int], expected: FloatSession) -> _Block:
+    samples = [subject.data.read(index, index + 1) for index in indices]
+    feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
+    return _Block(feed, expected.run(feed), len(samples))
 
 
 def _per_tensor(
