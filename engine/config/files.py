@@ -44,6 +44,7 @@ def remarks(config: Config) -> tuple[str, ...]:
         idle = [option for option in calibration.optimization if option in _OF_CALIBRATION]
         idle += ["integer_bias_correction"] if _corrects_without_data(config) else []
         idle += ["per_channel"] if calibration.per_channel else []
+        idle += _of_data(config) if calibration.calibration_type is CalibrationType.SKIP else []
         found += [f"{key} has no effect, calibration_type is {calibration.calibration_type.value}" for key in idle]
     if config.march is not March.BERNOULLI2:
         older = {
@@ -57,7 +58,17 @@ def remarks(config: Config) -> tuple[str, ...]:
 
 def _corrects_without_data(config: Config) -> bool:
     calibration = config.calibration_parameters
-    return "integer_bias_correction" in calibration.optimization and not calibration.cal_data_dir
+    without = not calibration.cal_data_dir or calibration.calibration_type is CalibrationType.SKIP
+    return without and "integer_bias_correction" in calibration.optimization
+
+
+def _of_data(config: Config) -> list[str]:
+    """What is given and says something of calibration data."""
+    given = {
+        "cal_data_dir": config.calibration_parameters.cal_data_dir,
+        "debug_mode": config.model_parameters.debug_mode,
+    }
+    return [key for key, value in given.items() if value]
 
 
 _OF_CALIBRATION = frozenset({"asymmetric", "bias_correction", *OWN_OPTIMIZATIONS}) - {

@@ -263,10 +263,16 @@ class Config(Group):
         return self
 
     @model_validator(mode="after")
-    def _one_output_type(self) -> Self:
-        types = [option for option in self.calibration_parameters.optimization if option in _OUTPUT_TYPES]
+    def _options_fit_together(self) -> Self:
+        options, kind = self.calibration_parameters.optimization, self.calibration_parameters.calibration_type
+        types = [option for option in options if option in _OUTPUT_TYPES]
         if len(set(types)) > 1:
             raise ValueError(f"calibration_parameters.optimization: {' and '.join(types)} exclude each other")
+        if "cross_layer_equalization" in options and kind is CalibrationType.LOAD:
+            raise ValueError(
+                "calibration_parameters.optimization: cross_layer_equalization scales the tensors whose thresholds "
+                "calibration_type load takes from the model"
+            )
         return self
 
     @model_validator(mode="after")

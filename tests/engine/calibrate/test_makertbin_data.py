@@ -139,3 +139,19 @@ def _take_channels_last(path: Path) -> None:
     model.graph.node[0].input[0] = "nchw"
     model.graph.node.insert(0, helper.make_node("Transpose", ["image"], ["nchw"], "to_nchw", perm=[0, 3, 1, 2]))
     onnx.save(model, path)
+
+
+def test_skip_looks_at_no_data(workspace: Path) -> None:
+    write_config(workspace, calibration_parameters={"calibration_type": "skip", "cal_data_dir": "absent"})
+    finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "cal_data_dir has no effect, calibration_type is skip" in finished.stdout
+    assert "The quantized model output" not in finished.stdout
+
+
+@pytest.mark.parametrize("option", ["mse_thresholds", "nodewise_methods"])
+def test_options_that_do_not_fit_are_refused_before_anything_is_written(workspace: Path, option: str) -> None:
+    write_config(workspace, calibration_parameters={"calibration_type": "default", "optimization": option})
+    finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    assert_one_error(finished, f"optimization: {option} need calibration_type max or kl; it is 'default'")
+    assert not (workspace / "out").exists()
