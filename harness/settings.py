@@ -128,12 +128,12 @@ class Settings(StrictModel):
         max_percentile: of ``max`` only: share of ``|x|`` that the threshold covers, above 0 to 1.
         per_channel: one threshold per channel where that is possible.
         asymmetric: unsigned integers where activations are never negative.
-        bias_correction: take mean errors out of biases; not with ``asymmetric`` or ``default``.
+        bias_correction: the original's correction of biases; not with ``asymmetric`` or ``default``.
         order_independent_kl: histograms that do not depend on which samples come first; not with ``max``.
         mse_thresholds: thresholds of least square error; with ``max`` or ``kl``.
         nodewise_methods: tries all methods tensor by tensor; begins with ``max`` or ``kl``.
         adaptive_rounding: rounds weights for least error of their results.
-        mean_bias_correction: take mean errors out of biases with every method.
+        mean_bias_correction: take mean errors out of biases, with every method.
         int16: nodes with 16-bit activations.
         input_type_rt: colour format at run time; None for the card's.
         calibration_samples: so many; None for the suite's number.

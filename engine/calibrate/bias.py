@@ -1,11 +1,17 @@
 """Options ``bias_correction`` and ``mean_bias_correction``: mean errors of convolutions come out of their biases.
 
-The original corrects the biases of all convolutions on one sample by a rule that is not known (CALIBRATION.md 1: best
-on that sample, twice the error on others). Here the error of every convolution is measured with its own weight and
-input quantised and all before it in float, over as many samples as are given, and none of them weighs more.
+The original (:func:`correct_in_turn`) takes out what every convolution is off on the last sample, all before it
+quantised and corrected. Two processes share the convolutions, and neither sees what the other has corrected: errors
+that both see are taken out twice, which doubles the square error on other samples (CALIBRATION.md 1). Found from the
+measured node table, see docs/calibration.md.
+
+Ours (:func:`correct_biases`) measures every convolution with its own weight and input quantised and all before it in
+float, over several samples: nothing is taken out twice, and no sample weighs more.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -14,14 +20,65 @@ from numpy.typing import NDArray
 from engine.calibrate.asymmetric import set_constant
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.fake_quantization import fake_quantize
-from engine.calibrate.forward import FloatSession
+from engine.calibrate.forward import FloatSession, Kernels
 from engine.calibrate.sensitivity import alone, calibrations_by_node, double
 from engine.ir import before_calibration, calibration_of, constant_of, node_by_name
 
 Vector = NDArray[np.float64]
 
 BIAS_SAMPLES = 8
-"""Samples that the mean error is taken over: it changes little with more, and each costs two forwards."""
+"""Samples that our mean error is taken over: it changes little with more, and each costs two forwards."""
+
+_GROUP = 4
+"""Convolutions that a process of the original takes at a time."""
+
+
+def correct_in_turn(
+    optimized: ir.Model, calibrated: ir.Model, data: CalibrationData, *, threads: int | None = None
+) -> ir.Model:
+    """A copy of ``calibrated`` with biases as the original corrects them, on the last sample.
+
+    Which process takes which convolutions depends on their timing in the original. Here, as was measured, the first
+    takes two groups while the second starts; then they take turns.
+
+    Args:
+        optimized: the float graph.
+        calibrated: the same with thresholds; not changed.
+        data: calibration data.
+        threads: CPU threads; None for all.
+    """
+    results = {name: str(node.outputs[0].name) for name, node in _correctable(calibrated).items()}
+    if not results:
+        return calibrated.clone()
+    feed = data.read(len(data) - 1, len(data))
+    wanted = FloatSession(optimized, list(results.values()), threads=threads, kernels=Kernels.PLAIN).run(feed)
+    corrected, seen = calibrated.clone(), (calibrated.clone(), calibrated.clone())
+    for index, (name, result) in enumerate(results.items()):
+        model = seen[_process(index)]
+        found = FloatSession(model, [result], threads=threads, kernels=Kernels.PLAIN).run(feed)[result]
+        error = _per_channel(found - wanted[result])
+        for changed in (model, corrected):
+            _take_from_bias(changed, {name: error})
+    return corrected
+
+
+def _process(index: int) -> int:
+    """Which of the original's two processes corrects convolution ``index``."""
+    group = index // _GROUP
+    return int(group > 0 and group % 2 == 0)
+
+
+def with_biases_of(calibrated: ir.Model, optimized: ir.Model) -> ir.Model:
+    """A copy of the float graph with the biases of ``calibrated``, which the original compares with once it corrected.
+
+    Its printed similarities thus say nothing about what the correction does to the outputs.
+    """
+    model, sources = optimized.clone(), _correctable(calibrated)
+    for name, node in node_by_name(model, list(sources)).items():
+        bias = _bias(sources[name])
+        if bias is not None:
+            set_constant(model.graph, node, 2, bias)
+    return model
 
 
 def correct_biases(
@@ -43,9 +100,7 @@ def correct_biases(
     """
     errors = mean_errors(calibrated, data, samples, origin=origin, threads=threads)
     model = calibrated.clone()
-    for name, node in node_by_name(model, list(errors)).items():
-        bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
-        set_constant(model.graph, node, 2, np.asarray((0.0 if bias is None else bias) - errors[name], np.float32))
+    _take_from_bias(model, errors)
     return model
 
 
@@ -59,8 +114,7 @@ def mean_errors(
 ) -> dict[str, Vector]:
     """Mean of quantised less float result per output channel, by name of every convolution with a constant bias."""
     model = (origin or calibrated).clone()
-    convolutions = node_by_name(model, list(calibrations_by_node(model)))
-    pairs = {name: double(model.graph, node) for name, node in convolutions.items() if _is_correctable(node)}
+    pairs = {name: double(model.graph, node) for name, node in _correctable(model).items()}
     if not pairs:
         return {}
     if origin is not None:
@@ -72,9 +126,7 @@ def mean_errors(
     for index in range(samples):
         found = session.run(data.read(index, index + 1))
         for name, (plain, quantized) in pairs.items():
-            error = (found[quantized] - found[plain]).astype(np.float64)
-            axes = tuple(axis for axis in range(error.ndim) if axis != 1)
-            sums[name] = sums.get(name, 0.0) + error.mean(axis=axes)
+            sums[name] = sums.get(name, 0.0) + _per_channel(found[quantized] - found[plain])
     return {name: total / samples for name, total in sums.items()}
 
 
@@ -94,6 +146,30 @@ def _take_constants(model: ir.Model, calibrated: ir.Model, names: list[str]) -> 
             set_constant(model.graph, copies[alone(name)], 2, found)
 
 
+def _correctable(calibrated: ir.Model) -> dict[str, ir.Node]:
+    """The quantised convolutions whose bias is constant or missing, by name, in graph order."""
+    convolutions = node_by_name(calibrated, list(calibrations_by_node(calibrated)))
+    return {name: node for name, node in convolutions.items() if _is_correctable(node)}
+
+
 def _is_correctable(node: ir.Node) -> bool:
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     return node.op_type in ("Conv", "ConvTranspose") and (bias is None or constant_of(bias) is not None)
+
+
+def _bias(node: ir.Node) -> NDArray[np.float32] | None:
+    return constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+
+
+def _take_from_bias(model: ir.Model, errors: Mapping[str, Vector]) -> None:
+    """Change the biases of ``model`` by minus the ``errors`` of its convolutions."""
+    for name, node in node_by_name(model, list(errors)).items():
+        bias = _bias(node)
+        set_constant(model.graph, node, 2, np.asarray((0.0 if bias is None else bias) - errors[name], np.float32))
+
+
+def _per_channel(error: NDArray[np.float32]) -> Vector:
+    """Mean over samples and positions."""
+    axes = tuple(axis for axis in range(error.ndim) if axis != 1)
+    means: Vector = error.astype(np.float64).mean(axis=axes)
+    return means

@@ -33,9 +33,9 @@ class CalibrationOptions(BaseModel):
         mse_thresholds: of ours: thresholds of least square error in place of the method's.
         nodewise_methods: of ours: a method per tensor (:func:`engine.calibrate.nodewise.choose_per_tensor`).
         adaptive_rounding: of ours: weights rounded by :func:`engine.calibrate.rounding.round_weights`.
-        bias_correction: take mean errors out of biases (:func:`engine.calibrate.bias.correct_biases`), but where
+        bias_correction: the original's correction of biases (:func:`engine.calibrate.bias.correct_in_turn`), but where
             :attr:`idle_bias_correction` says why not.
-        mean_bias_correction: of ours: the same with every method and option.
+        mean_bias_correction: of ours: take mean errors out of biases (:func:`engine.calibrate.bias.correct_biases`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,6 +76,12 @@ class CalibrationOptions(BaseModel):
         if self.calibration_type is CalibrationType.DEFAULT:
             return "calibration_type default"
         return None
+
+    @property
+    def corrects_biases_in_turn(self) -> bool:
+        """Whether biases are corrected as in the original; ``mean_bias_correction`` takes the place of that."""
+        works = self.idle_bias_correction is None and self.calibration_type.needs_data
+        return self.bias_correction and works and not self.mean_bias_correction
 
     @property
     def log_name(self) -> str:

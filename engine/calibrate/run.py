@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from engine.calibrate.bias import BIAS_SAMPLES, correct_biases
+from engine.calibrate.bias import BIAS_SAMPLES, correct_biases, correct_in_turn
 from engine.calibrate.collection import HistogramRule, StatisticsOptions
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import Kernels
@@ -64,8 +64,8 @@ def run_calibration(
         return apply_thresholds(_with_given(placed) if is_load else placed, None, keep=is_load)
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads)
-    calibrated = _choose_thresholds(Subject(optimized, placed, statistics, data, threads), options)
-    return _correct(calibrated, data, options, threads)
+    subject = Subject(optimized, placed, statistics, data, threads)
+    return _correct(_choose_thresholds(subject, options), subject, options)
 
 
 def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Model:
@@ -89,15 +89,18 @@ def _is_wide(node: ir.Node) -> bool:
     return bool(attribute(node, "qtype") == "int16")
 
 
-def _correct(calibrated: ir.Model, data: CalibrationData, options: CalibrationOptions, threads: int | None) -> ir.Model:
+def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions) -> ir.Model:
     """What changes weights and biases once thresholds stand."""
-    origin = calibrated
+    origin, data, threads = calibrated, subject.data, subject.threads
     if options.adaptive_rounding:
         logger.info("Round weights by the error of their results: adaptive_rounding.")
         calibrated = round_weights(calibrated, data, threads=threads)
-    if options.mean_bias_correction or (options.bias_correction and options.idle_bias_correction is None):
+    if options.corrects_biases_in_turn:
+        logger.info("Run calibration model with bias correction method with bias samples: 1.")
+        calibrated = correct_in_turn(subject.optimized, calibrated, data, threads=threads)
+    if options.mean_bias_correction:
         samples = min(BIAS_SAMPLES, len(data))
-        logger.info("Run calibration model with bias correction method with bias samples: %d.", samples)
+        logger.info("Take mean errors on %d samples out of biases: mean_bias_correction.", samples)
         calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
     return calibrated
 

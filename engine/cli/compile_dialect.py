@@ -197,7 +197,7 @@ def _bias_correction(where: str, value: Any) -> bool:
         return value
     for key, given in _section(where, value).items():
         _known(where, key, dict.fromkeys(("num_sample", "metric")))
-        logger.warning("%s.%s %r has no effect: biases are corrected by their mean over all samples", where, key, given)
+        logger.warning("%s.%s %r has no effect: biases are corrected on the last sample", where, key, given)
     return True
 
 

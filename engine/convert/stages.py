@@ -13,6 +13,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from engine.calibrate import CalibrationData, apply_thresholds, calibration_tensors, run_calibration, to_signed
+from engine.calibrate.bias import with_biases_of
 from engine.calibrate.compare import Comparison, compare
 from engine.calibrate.equalize import equalize
 from engine.calibrate.rebatch import rebatch
@@ -40,7 +41,7 @@ from engine.place import Placement, PlacementOptions, Refusal, decomposed, place
 from engine.place.chains import on_bpu
 from engine.place.options import INT16
 from engine.quantize import quantize
-from engine.terms import InputType, Layout
+from engine.terms import CalibrationType, InputType, Layout
 
 logger = logging.getLogger("engine.convert")
 
@@ -126,12 +127,12 @@ def convert(config: Config) -> ConversionResult:
     """
     model = config.model_parameters
     work = _Workspace(model.working_dir, model.output_model_file_prefix)
-    march = config.march.value
+    march, options = config.march.value, calibration_options(config)
 
     with work.stage(Stage.PREPARE, "prepare the onnx model"):
         source, specs = parse(config)
         original = preprocess.insert(source, specs)
-        data = open_data(config, source, specs)
+        data = None if options.calibration_type is CalibrationType.SKIP else open_data(config, source, specs)
     work.save(original, "original_float")
     if data is not None and model.debug_mode is not None:
         work.files["calibration_data"] = dump_samples(data, model.working_dir / CALIBRATION_DATA_FOLDER)
@@ -146,7 +147,8 @@ def convert(config: Config) -> ConversionResult:
         refuse_cpu_operators(placement.model)
     work.save(optimized, "optimized_float")
     with work.stage(Stage.CALIBRATE, "calibrate the model"):
-        calibrated = run_calibration(optimized, placement.model, data, calibration_options(config))
+        calibrated = run_calibration(optimized, placement.model, data, options)
+        reference = with_biases_of(calibrated, optimized) if options.corrects_biases_in_turn else optimized
         calibrated = with_integer_biases(calibrated, optimized, data, config)
     work.save(calibrated, "calibrated")
     with work.stage(Stage.QUANTIZE, "quantize the model"):
@@ -161,7 +163,7 @@ def convert(config: Config) -> ConversionResult:
         from engine.tune.evaluation import integer_distances  # brings the simulator
 
         with work.stage(Stage.COMPARE, "compare the calibrated and the quantized with the float model"):
-            comparison = compare(optimized, calibrated, data.read(0, 1))
+            comparison = compare(reference, calibrated, data.read(0, 1))
             integers = integer_distances(optimized, quantized, data)
     nodes = node_rows(compiled, calibrated, cosines(optimized, comparison))
     work.write(compiled.to_bytes(), "bin", ".bin")  # last of the models: where it is, everything went well

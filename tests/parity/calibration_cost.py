@@ -28,7 +28,7 @@ SINGLE = [
     CalibrationOptions(calibration_type=CalibrationType.KL),
     CalibrationOptions(calibration_type=CalibrationType.MIX),
     CalibrationOptions(calibration_type=CalibrationType.DEFAULT),
-    CalibrationOptions(bias_correction=True),
+    CalibrationOptions(mean_bias_correction=True),
 ]
 SWEEP = [
     CalibrationOptions(calibration_type=kind, max_percentile=percentile, per_channel=channels)
@@ -60,7 +60,8 @@ def main(reference: Path, model: Path, rounds: int) -> None:
 
     work: dict[str, Callable[[], object]] = {"float pass": float_pass}
     for options in SINGLE:
-        work[options.calibration_type.value + (", bias_correction" if options.bias_correction else "")] = one(options)
+        suffix = ", mean_bias_correction" if options.mean_bias_correction else ""
+        work[f"{options.calibration_type.value}{suffix}"] = one(options)
     work["max, 5 percentiles and kl, per tensor and channel"] = all_statistics
     float_pass()
     one(SINGLE[0])()

@@ -25,6 +25,7 @@ from engine.calibrate import (
     run_calibration,
     to_signed,
 )
+from engine.calibrate.bias import with_biases_of
 from engine.calibrate.compare import compare
 from engine.ir import ACTIVATION_QUANT_ATTRS, attribute, calibration_nodes, read_calibration
 from engine.place import place
@@ -80,7 +81,9 @@ def row(
     }
     equal = [key for key in theirs if np.allclose(ours[key].thresholds, theirs[key]["thresholds"], rtol=4e-6, atol=0)]
     types = [key for key in theirs if ours[key].qtype == theirs[key]["qtype"]]
-    (found,) = compare(optimized, calibrated, data.read(0, 1)).outputs.values()
+    is_corrected = options_of(measured).corrects_biases_in_turn
+    reference = with_biases_of(calibrated, optimized) if is_corrected else optimized
+    (found,) = compare(reference, calibrated, data.read(0, 1)).outputs.values()
     score = evaluator.integer(quantize(to_signed(calibrated), MARCH))
     figures = [
         figure

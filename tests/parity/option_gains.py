@@ -85,6 +85,7 @@ SETTINGS = (
     _setting("per_channel", per_channel=True),
     _setting("asymmetric", asymmetric=True),
     _setting("bias_correction", bias_correction=True),
+    _setting("mean_bias_correction", mean_bias_correction=True),
     _setting("order_independent_kl", calibration_type="kl", order_independent_kl=True),
     _setting("mse_thresholds", mse_thresholds=True),
     _setting("nodewise_methods", nodewise_methods=True),
@@ -94,9 +95,9 @@ SETTINGS = (
     _setting("cross_layer_equalization", equalized=True),
     _setting("integer_bias_correction", integer_bias=True),
     _setting(
-        "mse_thresholds, bias_correction, adaptive_rounding",
+        "mse_thresholds, mean_bias_correction, adaptive_rounding",
         mse_thresholds=True,
-        bias_correction=True,
+        mean_bias_correction=True,
         adaptive_rounding=True,
     ),
     _setting(

@@ -27,6 +27,7 @@ from engine.calibrate import (
     collect,
     run_calibration,
 )
+from engine.calibrate.bias import with_biases_of
 from engine.calibrate.compare import compare
 from engine.calibrate.search import SEARCHES, Subject
 from engine.config import load_config
@@ -65,6 +66,14 @@ PER_CHANNEL = {
     "p9995_pc": CalibrationOptions(max_percentile=0.9995, per_channel=True),
     "p999_pc": CalibrationOptions(max_percentile=0.999, per_channel=True),
 }
+
+PRINTED_COSINES = {
+    "p999": (CalibrationOptions(max_percentile=0.999), 0.987410),
+    "p99995_pc": (CalibrationOptions(max_percentile=0.99995, per_channel=True), 0.993746),
+    "opt_asym_kl": (CalibrationOptions(calibration_type="kl", asymmetric=True), 0.991513),
+    "kl_pc": (CalibrationOptions(calibration_type="kl", per_channel=True), 0.991650),
+}
+"""Configurations of which the printed similarity is all that is known (CALIBRATION.md 1)."""
 
 FIXED_THRESHOLDS = (127.0, 5.498970031738281, 0.9959256649017334, 11.09031, 0.99998474, 1.0)
 """Image inputs; input and output of an int8 and of an int16 Sigmoid; what a Clip or Softmax bounds."""
@@ -141,6 +150,14 @@ def test_similarity_figures_equal_the_printed_ones(reference_dir: Path, efficien
     assert {name: ours.nodes[name] for name in printed} == pytest.approx(printed, rel=0, abs=1e-5)
 
 
+@pytest.mark.parametrize("name", PRINTED_COSINES)
+def test_similarity_without_a_file_equals_the_printed_one(efficientnet: EfficientNet, name: str) -> None:
+    options, printed = PRINTED_COSINES[name]
+    calibrated = calibrate(efficientnet.placed, efficientnet.statistics, options)
+    (output,) = compare(efficientnet.optimized, calibrated, efficientnet.data.read(0, 1)).outputs.values()
+    assert output.cosine == pytest.approx(printed, rel=0, abs=1e-6)
+
+
 @pytest.mark.parametrize("name", ["opt_asym", "opt_both"])
 def test_asymmetric_changes_the_same_types(reference_dir: Path, efficientnet: EfficientNet, name: str) -> None:
     model = calibrate(efficientnet.placed, efficientnet.statistics, CalibrationOptions(asymmetric=True))
@@ -166,6 +183,27 @@ def test_figures_with_options_equal_the_printed_ones(
     (output,) = compare(efficientnet.optimized, model, efficientnet.data.read(0, 1)).outputs.values()
     for key in ("cosine", "l1", "l2", "chebyshev"):
         assert getattr(output, key) == pytest.approx(printed["output"][key], rel=0, abs=3e-6)
+
+
+def test_bias_correction_gives_the_printed_cosines_as_far_as_they_are_determined(
+    reference_dir: Path, efficientnet: EfficientNet
+) -> None:
+    """Later on, the last bits of earlier biases and the processes that take turns decide (docs/calibration.md)."""
+    printed = measured(reference_dir, "opt_bias")
+    model = run_calibration(
+        efficientnet.optimized,
+        efficientnet.placed,
+        efficientnet.data,
+        options_of(printed),
+        statistics=efficientnet.statistics,
+    )
+    reference = with_biases_of(model, efficientnet.optimized)
+    ours = compare(reference, model, efficientnet.data.read(0, 1)).nodes
+    rows = [(ours[row["node"]], float(row["cosine"])) for row in printed["nodes"] if row["node"].startswith("Conv_")]
+    for found, expected in rows[:14]:
+        assert found == pytest.approx(expected, rel=0, abs=1e-5)
+    for found, expected in rows[14:]:
+        assert found == pytest.approx(expected, rel=0, abs=1.5e-3)
 
 
 @pytest.mark.parametrize("name", ["mix", "default", "default_pc"])

@@ -10,11 +10,11 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
-from engine.calibrate.bias import correct_biases, mean_errors
+from engine.calibrate.bias import _process, correct_biases, correct_in_turn, mean_errors, with_biases_of
 from engine.calibrate.search import SENSITIVE, candidates_of
 from engine.calibrate.sensitivity import GatedSession, calibrations_by_node, local_similarities, sensitivities
 from engine.calibrate.thresholds import threshold_sources
-from engine.ir import calibration_nodes, read_calibration, to_bytes
+from engine.ir import calibration_nodes, constant_of, read_calibration, to_bytes
 from engine.place import PlacementOptions, place
 from engine.terms import CalibrationType
 from tests.engine.calibrate.models import graph, residual
@@ -77,9 +77,10 @@ def test_mix_takes_the_best_method_for_sensitive_nodes(monkeypatch: pytest.Monke
             [
                 "Run calibration model with max:asymmetric method.",
                 "Asymmetric quantization is enabled.",
-                "Run calibration model with bias correction method with bias samples: 8.",
+                "Take mean errors on 8 samples out of biases: mean_bias_correction.",
             ],
         ),
+        ({"bias_correction": True}, ["Run calibration model with bias correction method with bias samples: 1."]),
         (
             {"asymmetric": True, "bias_correction": True},
             ["bias_correction has no effect with asymmetric", "mean_bias_correction"],
@@ -123,6 +124,40 @@ def test_where_bias_correction_is_idle_mean_bias_correction_works(options: dict[
     own = to_bytes(run(**options, mean_bias_correction=True))
     assert own != plain
     assert to_bytes(run(**options, bias_correction=True, mean_bias_correction=True)) == own
+
+
+def test_bias_correction_in_turn_leaves_the_last_sample_without_mean_error() -> None:
+    data, calibrated = ArrayData(DATA), run()
+    before = to_bytes(calibrated)
+    corrected = correct_in_turn(residual(), calibrated, data)
+    feed = data.read(len(data) - 1, len(data))
+    convolutions = [node for node in residual().graph if node.op_type == "Conv"]
+    results = [str(node.outputs[0].name) for node in convolutions]
+    wanted = FloatSession(residual(), results).run(feed)
+    old, new = (FloatSession(model, results).run(feed) for model in (calibrated, corrected))
+    assert to_bytes(calibrated) == before
+    for name in results:  # two convolutions are one group, which one process corrects
+        assert np.abs((old[name] - wanted[name]).mean(axis=(0, 2, 3))).max() > 1e-4
+        np.testing.assert_allclose((new[name] - wanted[name]).mean(axis=(0, 2, 3)), 0, atol=2e-6)
+
+
+def test_the_float_graph_takes_over_corrected_biases() -> None:
+    corrected = correct_in_turn(residual(), run(), ArrayData(DATA))
+    reference = with_biases_of(corrected, residual())
+    theirs, ours = (
+        {node.name: constant_of(node.inputs[2]) for node in model.graph if node.op_type == "Conv"}
+        for model in (corrected, reference)
+    )
+    (old,) = (constant_of(node.inputs[2]) for node in residual().graph if node.name == "conv0")
+    assert theirs.keys() == {"conv0", "conv1"}
+    for name, bias in theirs.items():
+        np.testing.assert_array_equal(ours[name], bias)
+    assert not np.array_equal(theirs["conv0"], old)
+
+
+def test_the_processes_of_the_original_take_turns() -> None:
+    assert [_process(index) for index in range(0, 28, 4)] == [0, 0, 1, 0, 1, 0, 1]
+    assert [_process(index) for index in range(6, 14)] == [0, 0, 1, 1, 1, 1, 0, 0]
 
 
 def test_bias_correction_brings_the_means_back() -> None:
