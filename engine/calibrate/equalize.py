@@ -21,7 +21,7 @@ _HOMOGENEOUS = ("Relu", "LeakyRelu")
 _ROUNDS = 4
 """A convolution between two others belongs to two pairs: several rounds bring them together."""
 _LIMIT = 32.0
-"""A channel is never scaled by more: what is almost empty would need it."""
+"""A channel is never scaled by more in all: what is almost empty would need it."""
 
 
 def equalize(optimized: ir.Model) -> tuple[ir.Model, int]:
@@ -31,9 +31,12 @@ def equalize(optimized: ir.Model) -> tuple[ir.Model, int]:
     """
     model = optimized.clone()
     pairs = list(_pairs(model))
+    scaled = [np.ones(len(_weight(first)), np.float32) for first, _ in pairs]
     for _ in range(_ROUNDS):
-        for first, second in pairs:
-            _equalize(model.graph, first, second)
+        for (first, second), so_far in zip(pairs, scaled, strict=True):
+            divisor = np.clip(so_far * _divisor(first, second), 1 / _LIMIT, _LIMIT) / so_far
+            _divide(model.graph, first, second, divisor)
+            so_far *= divisor
     return model, len(pairs)
 
 
@@ -67,18 +70,35 @@ def _weight(node: ir.Node) -> Array:
     return np.asarray(constant_of(node.inputs[1]), np.float32)
 
 
-def _equalize(graph: ir.Graph, first: ir.Node, second: ir.Node) -> None:
-    given, read = _weight(first), _weight(second)
-    depthwise = attribute(second, "group", 1) > 1
-    by_channel = read if depthwise else read.swapaxes(0, 1)
-    ranges = [np.abs(array).reshape(len(array), -1).max(axis=1) for array in (given, by_channel)]
-    usable = (ranges[0] > 0) & (ranges[1] > 0)
+def _divisor(first: ir.Node, second: ir.Node) -> Array:
+    """What would make the largest weights on both sides of every channel the same; 1 where one side is all but empty.
+
+    A channel with next to no weights lives by its bias, which would grow with them.
+    """
+    given, read = _weight(first), _by_channel(second)
+    ranges = [np.abs(array).reshape(len(array), -1).max(axis=1) for array in (given, read)]
+    usable = np.all([array > array.max() / _LIMIT**2 for array in ranges], axis=0)
     ratio = np.divide(ranges[0], ranges[1], out=np.ones_like(ranges[0]), where=usable)
-    divisor = np.clip(np.sqrt(ratio), 1 / _LIMIT, _LIMIT)
-    ones = (1,) * (given.ndim - 1)
-    set_constant(graph, first, 1, given / divisor.reshape(-1, *ones))
-    bias = constant_of(first.inputs[2]) if len(first.inputs) > 2 else None
+    return np.asarray(np.sqrt(ratio), np.float32)
+
+
+def _bias(node: ir.Node) -> Array | None:
+    found = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+    return None if found is None else np.asarray(found, np.float32)
+
+
+def _by_channel(second: ir.Node) -> Array:
+    """The weights that read channel c, at index c."""
+    read = _weight(second)
+    return read if attribute(second, "group", 1) > 1 else read.swapaxes(0, 1)
+
+
+def _divide(graph: ir.Graph, first: ir.Node, second: ir.Node, divisor: Array) -> None:
+    """Divide the channels between ``first`` and ``second`` by ``divisor``, and let ``second`` multiply them by it."""
+    given, read, bias = _weight(first), _by_channel(second), _bias(first)
+    columns = divisor.reshape(-1, *(1,) * (given.ndim - 1))
+    set_constant(graph, first, 1, given / columns)
     if bias is not None:
         set_constant(graph, first, 2, bias / divisor)
-    factors = divisor.reshape(-1, *ones) if depthwise else divisor.reshape(1, -1, *ones[1:])
-    set_constant(graph, second, 1, read * factors)
+    factors = read * columns
+    set_constant(graph, second, 1, factors if attribute(second, "group", 1) > 1 else factors.swapaxes(0, 1))

@@ -7,6 +7,7 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import FloatSession
+from engine.calibrate.asymmetric import set_constant
 from engine.calibrate.equalize import equalize
 from engine.ir import constant_of, to_bytes
 from tests.engine.calibrate.models import graph
@@ -47,3 +48,26 @@ def test_what_is_not_homogeneous_stays() -> None:
     found, pairs = equalize(model)
     assert pairs == 0
     assert to_bytes(found) == to_bytes(model)
+
+
+def test_a_channel_that_lives_by_its_bias_does_not_outgrow_the_others() -> None:
+    model = network("Relu")
+    first = model.graph[0]
+    weight = np.array(constant_of(first.inputs[1]))
+    weight[2] *= 1e-20
+    set_constant(model.graph, first, 1, weight)
+    found, _ = equalize(model)
+    bias = np.abs(np.asarray(constant_of(found.graph[0].inputs[2])))
+    np.testing.assert_allclose(bias[2:], np.abs(np.asarray(constant_of(first.inputs[2])))[2:])
+
+
+def test_no_channel_is_scaled_beyond_the_limit_in_all_rounds() -> None:
+    model = network("Relu")
+    first, second = model.graph[0], model.graph[2]
+    weight = np.array(constant_of(second.inputs[1]))
+    weight[:, 1] *= 0.002
+    set_constant(model.graph, second, 1, weight)
+    found, _ = equalize(model)
+    before, after = (np.abs(np.asarray(constant_of(node.inputs[1]))) for node in (first, found.graph[0]))
+    ratio = before[:3].max(axis=(1, 2, 3)) / after[:3].max(axis=(1, 2, 3))
+    assert ratio.max() == pytest.approx(32, rel=1e-5)
