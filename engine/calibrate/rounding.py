@@ -78,7 +78,7 @@ def round_weights(
 
     Args:
         calibrated: model with thresholds; not changed.
-        data: calibration data; the first ``samples`` samples are used.
+        data: calibration data; those of the first ``samples`` samples are used that are finite.
         samples: at least 1.
         threads: CPU threads; None for all.
     """
@@ -174,7 +174,10 @@ def _moments(
     session = FloatSession(calibrated, list(dict.fromkeys(inputs.values())), threads=threads)
     sums = {name: np.zeros((layer.group, layer.columns, layer.columns)) for name, layer in layers.items()}
     for index in range(samples):
-        found = session.run(data.read(index, index + 1))
+        feed = data.read(index, index + 1)
+        if not all(np.isfinite(array).all() for array in feed.values()):
+            continue
+        found = session.run(feed)
         for name, layer in layers.items():
             columns = input_columns(found[inputs[name]], layer.node, layer.weight.shape, layer.group)
             sums[name] += columns @ columns.transpose(0, 2, 1)

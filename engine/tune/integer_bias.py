@@ -16,7 +16,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from engine.calibrate import CalibrationData, FloatSession, to_signed
+from engine.calibrate import ArrayData, CalibrationData, FloatSession, to_signed
 from engine.calibrate.asymmetric import OFFSET, UNSIGNED, set_constant
 from engine.calibrate.thresholds import names_before_calibration
 from engine.ir import (
@@ -80,15 +80,17 @@ def correct_integer_biases(
         calibrated: model with thresholds; not changed.
         optimized: float model.
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
-        data: calibration data; the first ``samples`` samples are used.
+        data: calibration data; those of the first ``samples`` samples are used that are finite.
         samples: at least 1.
         threads: CPU threads; None for all.
     """
     feeds = [data.read(index, index + 1) for index in range(min(samples, len(data)))]
+    feeds = [feed for feed in feeds if all(np.isfinite(array).all() for array in feed.values())]
     there = {value.name for node in optimized.graph for value in node.outputs}
     targets = [target for target in _targets(calibrated) if target.tensor in there]
-    if not targets:
-        logger.warning("integer_bias_correction has no effect: no convolution has a constant bias and one scale.")
+    if not targets or not feeds:
+        missing = "no convolution has a constant bias and one scale" if feeds else "no sample is finite"
+        logger.warning("integer_bias_correction has no effect: %s.", missing)
         return calibrated.clone()
     wanted = _float_means(optimized, [target.tensor for target in targets], feeds, threads)
     model = calibrated.clone()
@@ -101,7 +103,8 @@ def correct_integer_biases(
         bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
         corrected = (0.0 if bias is None else bias) + wanted[target.tensor] - found
         set_constant(model.graph, node, 2, corrected.astype(np.float32))
-    evaluator = Evaluator(optimized, data, samples, threads)
+    used = ArrayData({name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]})
+    evaluator = Evaluator(optimized, used, len(feeds), threads)
     before, after = (evaluator.integer(quantize(to_signed(each), march)).cosine for each in (calibrated, model))
     logger.info("Mean cosine similarity of the integer outputs: %.6f, with corrected biases %.6f", before, after)
     if after < before:

@@ -78,3 +78,15 @@ def test_rounded_weights_lie_on_the_grid_they_had() -> None:
     wanted = FloatSession(model).run(DATA)["y"]
     errors = [float(((FloatSession(m).run(DATA)["y"] - wanted) ** 2).mean()) for m in (found, calibrated)]
     assert errors[0] < 1.5 * errors[1]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_samples_that_are_not_finite_do_not_count(value: float) -> None:
+    model = residual()
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    calibrated = calibrate(placed, collect(model, calibration_tensors(placed), DATA), CalibrationOptions())
+    spoilt = {"x": DATA["x"].copy()}
+    spoilt["x"][3, 0, 0, 0] = value
+    rest = {"x": np.delete(DATA["x"], 3, axis=0)}
+    found, wanted = (to_bytes(round_weights(calibrated, ArrayData(data))) for data in (spoilt, rest))
+    assert found == wanted

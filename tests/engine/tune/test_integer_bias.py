@@ -91,3 +91,15 @@ def test_means_that_clipping_made_wrong_stay_wrong(caplog: pytest.LogCaptureFixt
     corrected = correct_integer_biases(calibrated, model, "bayes-e", ArrayData(skewed), 10)
     assert to_bytes(corrected) == to_bytes(calibrated)
     assert "would make the outputs less similar" in caplog.text
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_samples_that_are_not_finite_do_not_count(value: float) -> None:
+    model = chain()
+    calibrated = calibrated_with(model)
+    spoilt = {"x": DATA["x"].copy()}
+    spoilt["x"][3, 0, 0, 0] = value
+    rest = {"x": np.delete(DATA["x"], 3, axis=0)}
+    found, wanted = (correct_integer_biases(calibrated, model, "bayes-e", ArrayData(data)) for data in (spoilt, rest))
+    assert to_bytes(found) == to_bytes(wanted)
+    assert all(np.isfinite(constant_of(node.inputs[2])).all() for node in found.graph if len(node.inputs) > 2)
