@@ -24,6 +24,7 @@ from engine.config.values import (
     RawType,
     RemovableType,
     check_path,
+    names_as_text,
     resolve,
     split,
     split_optional,
@@ -116,9 +117,9 @@ class ModelParameters(Group):
     output_nodes: Names = ()
     remove_node_type: Annotated[tuple[RemovableType, ...], BeforeValidator(split)] = ()
     remove_node_name: Names = ()
-    set_node_data_type: Mapping[str, DataType] = Field(default_factory=dict)
+    set_node_data_type: Annotated[Mapping[str, DataType], BeforeValidator(names_as_text)] = Field(default_factory=dict)
     debug_mode: DebugMode | None = None
-    node_info: Mapping[str, NodeInfo] = Field(default_factory=dict)
+    node_info: Annotated[Mapping[str, NodeInfo], BeforeValidator(names_as_text)] = Field(default_factory=dict)
 
     @field_validator("march", mode="before")
     @classmethod

@@ -67,6 +67,13 @@ def _exact_bool(value: Any) -> Any:
     raise ValueError(f"{value!r}: expected True or False")
 
 
+def names_as_text(value: Any) -> Any:
+    """YAML reads a node called 5 as a number: as a key it is a name all the same."""
+    if isinstance(value, Mapping):
+        return {str(key) if type(key) is int else key: item for key, item in value.items()}
+    return value
+
+
 def split_optional(value: Any) -> Any:
     """As :func:`split`; ``None`` written as text, quoted or not, is no value."""
     return tuple(None if _unquoted(part) == "None" else part for part in split(value))

@@ -109,6 +109,13 @@ def test_none_stands_for_nothing_in_every_list() -> None:
     assert config.calibration_parameters.cal_data_type == ("uint8", None)
 
 
+def test_a_node_called_by_a_number_may_be_written_as_one() -> None:
+    model = parse_config(
+        changed(model__node_info={5: {"ON": "BPU"}}, model__set_node_data_type={7: "int16"})
+    ).model_parameters
+    assert (list(model.node_info), list(model.set_node_data_type)) == (["5"], ["7"])
+
+
 def test_node_info() -> None:
     info = parse_config(
         changed(
