@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,7 @@ from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
 from engine.calibrate.bias import _process, correct_biases, correct_in_turn, mean_errors, with_biases_of
+from engine.calibrate.compare import cosine
 from engine.calibrate.search import SENSITIVE, candidates_of
 from engine.calibrate.sensitivity import GatedSession, calibrations_by_node, local_similarities, sensitivities
 from engine.calibrate.thresholds import threshold_sources
@@ -43,6 +45,28 @@ def test_default_is_no_worse_than_any_candidate() -> None:
     candidates = candidates_of(CalibrationOptions(calibration_type=CalibrationType.DEFAULT))
     best = max(similarity(run(**candidate.model_dump())) for candidate in candidates)
     assert similarity(run(calibration_type="default")) >= best - 1e-6
+
+
+@pytest.mark.parametrize("count", [1, 5, 16, 20, 40])
+def test_default_compares_means_over_the_same_samples(caplog: pytest.LogCaptureFixture, count: int) -> None:
+    """Whoever is left has seen them all: among them a candidate per channel, which entered later."""
+    model, rng = residual(), np.random.default_rng(4)
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    data = ArrayData({"x": rng.standard_normal((count, 3, 6, 5)).astype(np.float32)})
+    default = CalibrationOptions(calibration_type=CalibrationType.DEFAULT)
+    with caplog.at_level(logging.DEBUG, logger="engine.calibrate.search"):
+        run_calibration(model, placed, data, default)
+    printed = re.findall(r"Mean cosine similarity of (\S+): (\S+)", caplog.text)
+    chosen = re.findall(r"Select (\S+) method", caplog.text)
+    by_name = {option.log_name: option for option in candidates_of(default)}
+    rows = {"x": data.read(0, count)["x"][sorted({round(i) for i in np.linspace(0, count - 1, min(count, 32))})]}
+    expected = FloatSession(model).run(rows)["y"]
+    for name, value in printed:
+        actual = FloatSession(run_calibration(model, placed, data, by_name[name])).run(rows)["y"]
+        cosines = [cosine(row, other) for row, other in zip(actual, expected, strict=True)]
+        assert float(value) == pytest.approx(np.mean(cosines), abs=1e-6)
+    assert any(by_name[name].per_channel for name, _ in printed)
+    assert (chosen[0], max(value for _, value in printed)) in printed
 
 
 def test_mix_is_max_where_no_node_is_sensitive(caplog: pytest.LogCaptureFixture) -> None:
