@@ -5,30 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.bias import BIAS_SAMPLES, correct_biases, correct_in_turn
 from engine.calibrate.collection import HistogramRule, StatisticsOptions
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import Kernels
+from engine.calibrate.given import with_given
 from engine.calibrate.methods import CalibrationOptions, method_of
 from engine.calibrate.nodewise import choose_per_tensor
 from engine.calibrate.rounding import round_weights
 from engine.calibrate.search import SEARCHES, Subject, candidates_of
 from engine.calibrate.statistics import Statistics
 from engine.calibrate.statistics_cache import collect_once
-from engine.calibrate.thresholds import (
-    apply_thresholds,
-    calibration_tensors,
-    names_before_calibration,
-    set_thresholds,
-    threshold_sources,
-    unsigned_of,
-)
-from engine.frontend import preprocess
-from engine.frontend.prepared import given_thresholds
-from engine.ir import MARK_FIXED, attribute, before_calibration, calibration_nodes, constant_of, read_calibration
+from engine.calibrate.thresholds import apply_thresholds, calibration_tensors, threshold_sources, unsigned_of
+from engine.ir import attribute, calibration_nodes
 from engine.terms import CalibrationType
 
 logger = logging.getLogger(__name__)
@@ -61,7 +52,7 @@ def run_calibration(
     _log_method(options)
     if data is None or not needs_data(options):
         is_load = options.calibration_type is CalibrationType.LOAD
-        return apply_thresholds(_with_given(placed) if is_load else placed, None, keep=is_load)
+        return apply_thresholds(with_given(placed) if is_load else placed, None, keep=is_load)
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads)
     subject = Subject(optimized, placed, statistics, data, threads)
@@ -97,28 +88,16 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
         calibrated = round_weights(calibrated, data, threads=threads)
     if options.corrects_biases_in_turn:
         logger.info("Run calibration model with bias correction method with bias samples: 1.")
+        logger.warning(
+            "bias_correction follows the original toolchain: it fits the last sample, and the similarities of the "
+            "calibrated model are to a float model with the same biases. mean_bias_correction is more accurate."
+        )
         calibrated = correct_in_turn(subject.optimized, calibrated, data, threads=threads)
     if options.mean_bias_correction:
         samples = min(BIAS_SAMPLES, len(data))
         logger.info("Take mean errors on %d samples out of biases: mean_bias_correction.", samples)
         calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
     return calibrated
-
-
-def _with_given(placed: ir.Model) -> ir.Model:
-    """A copy of ``placed`` with the thresholds that the model's file brought, where they fit."""
-    model = placed.clone()
-    given, outputs = given_thresholds(model), names_before_calibration(model)
-    for node in calibration_nodes(model):
-        tensor = str(before_calibration(node.outputs[0]).name)
-        name = outputs.get(tensor, tensor)
-        # What the file says of an image input holds behind the preprocessing that took its place.
-        thresholds = given.get(name, given.get(name.removeprefix(preprocess.PREFIX), ()))
-        weight = constant_of(node.inputs[0])
-        fits = weight is None or (read_calibration(node).axis == 0 and weight.shape[0] == len(thresholds))
-        if thresholds and fits and MARK_FIXED not in node.metadata_props:
-            set_thresholds(node, np.asarray(thresholds, np.float32))
-    return model
 
 
 def collect_for(

@@ -104,7 +104,10 @@ def test_mix_takes_the_best_method_for_sensitive_nodes(monkeypatch: pytest.Monke
                 "Take mean errors on 8 samples out of biases: mean_bias_correction.",
             ],
         ),
-        ({"bias_correction": True}, ["Run calibration model with bias correction method with bias samples: 1."]),
+        (
+            {"bias_correction": True},
+            ["Run calibration model with bias correction method with bias samples: 1.", "fits the last sample"],
+        ),
         (
             {"asymmetric": True, "bias_correction": True},
             ["bias_correction has no effect with asymmetric", "mean_bias_correction"],
