@@ -17,7 +17,9 @@ from engine.calibrate import CalibrationOptions, FolderData, open_folders
 from engine.compile import CompileOptions
 from engine.config import Config, InputSpec, NodeInfo
 from engine.errors import ConfigError
+from engine.frontend.prepared import given_thresholds, given_types
 from engine.place import NodeTypes, PlacementOptions, place
+from engine.terms import CalibrationType
 
 logger = logging.getLogger("engine.convert")
 
@@ -43,6 +45,8 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     requests = node_requests(config.model_parameters.node_info)
     for name, kind in config.model_parameters.set_node_data_type.items():
         _add_request(requests, name, output_type=kind.value)
+    if config.calibration_parameters.calibration_type is CalibrationType.LOAD:
+        _add_given_types(requests, optimized)
     options = config.calibration_parameters.optimization
     for option, op_type, side in ((option, *match.groups()) for option in options if (match := _BY_TYPE.match(option))):
         names = [str(node.name) for node in optimized.graph if node.op_type == op_type]
@@ -67,6 +71,23 @@ def _add_request(requests: dict[str, NodeTypes], name: str, **types: str) -> Non
     known = requests.get(name, NodeTypes())
     missing: dict[str, Any] = {key: kind for key, kind in types.items() if getattr(known, key) is None}
     requests[name] = replace(known, **missing)
+
+
+def _add_given_types(requests: dict[str, NodeTypes], optimized: ir.Model) -> None:
+    """Ask for int16 where the model's file says so, and for integers at outputs that it calibrates."""
+    types, given = given_types(optimized), given_thresholds(optimized)
+    for node in optimized.graph:
+        known = requests.get(str(node.name), NodeTypes())
+        wide = {
+            index: "int16"
+            for index, value in enumerate(node.inputs)
+            if value is not None and types.get(str(value.name)) == "int16" and known.input_type is None
+        }
+        if wide:
+            requests[str(node.name)] = replace(known, input_types=wide | dict(known.input_types))
+        for value in node.outputs:
+            if value.is_graph_output() and value.name in given:
+                _add_request(requests, str(node.name), output_type=types.get(str(value.name), "int8"))
 
 
 def _run_fast(config: Config, optimized: ir.Model) -> frozenset[str]:

@@ -14,17 +14,24 @@ import onnx_ir as ir
 from engine.errors import ModelError
 from engine.ir import HORIZON_DOMAIN, calibration_nodes, read_calibration
 
+INT8 = "int8"
+
 MARK_GIVEN = "hz.given_thresholds"
 """Metadata of a model: JSON, thresholds by name of the float tensor."""
+MARK_GIVEN_TYPES = "hz.given_types"
+"""Metadata of a model: JSON, types by name of the float tensor, but for int8 ones."""
 
 
 def take_out_calibration(model: ir.Model) -> None:
-    """Remove the ``HzCalibration`` nodes of ``model``, in place, and remember the thresholds of those that are ``ON``.
+    """Remove the ``HzCalibration`` nodes of ``model``, in place, and remember thresholds and types of those ``ON``.
+
+    Outputs of the model keep their names.
 
     Raises:
         ModelError: one has no input, no output or an attribute of a wrong type.
     """
     given: dict[str, list[float]] = {}
+    types: dict[str, str] = {}
     for node in tuple(calibration_nodes(model)):
         source = node.inputs[0] if node.inputs else None
         if source is None or not node.outputs:
@@ -34,12 +41,17 @@ def take_out_calibration(model: ir.Model) -> None:
             calibration = read_calibration(node)
         except (TypeError, ValueError) as error:
             raise ModelError(f"node {node.name!r}: HzCalibration has an attribute of a wrong type: {error}") from error
+        is_output = result.is_graph_output() and source.producer() is not None and not source.is_graph_output()
+        name = str(result.name if is_output else source.name)
         if calibration.switch == "ON" and calibration.thresholds.size:
-            given[str(source.name)] = calibration.thresholds.ravel().tolist()
+            given[name] = calibration.thresholds.ravel().tolist()
+            types |= {name: calibration.qtype} if calibration.qtype != INT8 else {}
         result.replace_all_uses_with(source, replace_graph_outputs=True)
         model.graph.remove(node, safe=True)
-    if given:
-        model.metadata_props[MARK_GIVEN] = json.dumps(given)
+        source.name = name
+    for key, found in ((MARK_GIVEN, given), (MARK_GIVEN_TYPES, types)):
+        if found:
+            model.metadata_props[key] = json.dumps(found)
     if not any(node.domain == HORIZON_DOMAIN for node in model.graph):
         model.opset_imports.pop(HORIZON_DOMAIN, None)
 
@@ -47,4 +59,10 @@ def take_out_calibration(model: ir.Model) -> None:
 def given_thresholds(model: ir.Model) -> Mapping[str, list[float]]:
     """Thresholds by name of the float tensor that the file of ``model`` brought; empty where it brought none."""
     found: Mapping[str, list[float]] = json.loads(model.metadata_props.get(MARK_GIVEN, "{}"))
+    return found
+
+
+def given_types(model: ir.Model) -> Mapping[str, str]:
+    """Types by name of the float tensor that the file of ``model`` brought, but for int8 ones."""
+    found: Mapping[str, str] = json.loads(model.metadata_props.get(MARK_GIVEN_TYPES, "{}"))
     return found

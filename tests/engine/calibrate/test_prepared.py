@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from engine.calibrate import CalibrationOptions, calibrate, calibration_tensors, collect, run_calibration
+from engine.calibrate.data import as_data
+from engine.config import parse_config
+from engine.convert import placement_options
 from engine.frontend.onnx import load
 from engine.frontend.prepared import given_thresholds
-from engine.ir import HORIZON_DOMAIN, calibration_nodes, read_calibration, save_model
+from engine.ir import HORIZON_DOMAIN, attribute, calibration_nodes, read_calibration, save_model
 from engine.optimize import optimize
-from engine.place import PlacementOptions, place
-from tests.engine.calibrate.models import residual
+from engine.place import NodeTypes, PlacementOptions, place
+from tests.engine.calibrate.models import add_calibration, graph, residual
 
 DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
 
@@ -70,3 +75,92 @@ def test_the_log_claims_nothing_that_needs_data(kind: str, prepared: Path, caplo
     with caplog.at_level("INFO", "engine.calibrate"):
         run_calibration(optimized, placed, DATA, options)
     assert caplog.messages == ["Run calibration model with fixed thresholds method."]
+
+
+def reloaded(original: ir.Model, calibrated: ir.Model, folder: Path) -> tuple[ir.Model, ir.Model]:
+    """``calibrated`` as a file, and what ``load`` makes of that file."""
+    saved = save_model(calibrated, folder / "prepared.onnx")
+    optimized = optimize(load(saved), "bayes-e")
+    assert [value.name for value in optimized.graph.outputs] == [value.name for value in original.graph.outputs]
+    options = placement_options(parse_config(LOAD), optimized)
+    placed = place(optimized, "bayes-e", options).model
+    return optimized, run_calibration(optimized, placed, None, CalibrationOptions(calibration_type="load"))
+
+
+LOAD = {
+    "model_parameters": {"onnx_model": "m.onnx", "march": "bayes-e", "output_model_file_prefix": "m"},
+    "input_parameters": {
+        "input_type_train": "featuremap",
+        "input_layout_train": "NCHW",
+        "input_type_rt": "featuremap",
+    },
+    "calibration_parameters": {"calibration_type": "load"},
+}
+
+
+def plain() -> ir.Model:
+    """Two convolutions with Relu and a third: what ``asymmetric`` and int16 apply to."""
+    rng = np.random.default_rng(0)
+    shapes = {"w0": (4, 3, 3, 3), "w1": (4, 4, 1, 1), "w2": (6, 4, 1, 1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c0"], "conv0"),
+        helper.make_node("Relu", ["c0"], ["r0"], "relu0"),
+        helper.make_node("Conv", ["r0", "w1"], ["c1"], "conv1"),
+        helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
+        helper.make_node("Conv", ["r1", "w2"], ["y"], "conv2"),
+    ]
+    constants = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    return graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], constants)
+
+
+@pytest.mark.parametrize(
+    ("build", "placement", "options"),
+    [
+        (residual, PlacementOptions(), {}),
+        (residual, PlacementOptions(), {"per_channel": True}),
+        (plain, PlacementOptions(), {"asymmetric": True}),
+        (plain, PlacementOptions(node_info={"conv1": NodeTypes(input_type="int16")}), {}),
+        (plain, PlacementOptions(node_info={"conv1": NodeTypes(output_type="int16")}), {}),
+        (plain, PlacementOptions(output_type="int8"), {}),
+        (plain, PlacementOptions(output_type="int16"), {}),
+    ],
+)
+def test_what_was_calibrated_is_loaded_as_it_was(
+    build: Callable[[], ir.Model], placement: PlacementOptions, options: dict[str, bool], tmp_path: Path
+) -> None:
+    optimized = optimize(build(), "bayes-e")
+    placed = place(optimized, "bayes-e", placement).model
+    wanted = run_calibration(optimized, placed, as_data(DATA), CalibrationOptions.model_validate(options))
+    _, found = reloaded(optimized, wanted, tmp_path)
+    assert {str(node.name): attributes(node) for node in calibration_nodes(found)} == {
+        str(node.name): attributes(node) for node in calibration_nodes(wanted)
+    }
+
+
+def attributes(node: ir.Node) -> dict[str, object]:
+    return {name: attribute(node, name) for name in ("thresholds", "scales", "qtype", "axis")}
+
+
+def test_tensors_that_share_a_threshold_take_the_given_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    constants = {"w0": rng.standard_normal((4, 3, 3, 3)), "w1": rng.standard_normal((4, 4, 1, 1))}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c"], "conv0"),
+        helper.make_node("MaxPool", ["c"], ["p"], "pool", kernel_shape=[2, 2]),
+        helper.make_node("Conv", ["p", "w1"], ["y"], "conv1"),
+    ]
+    model = graph(
+        nodes, {"x": (1, 3, 6, 5)}, ["y"], {name: array.astype(np.float32) for name, array in constants.items()}
+    )
+    for name, values in (("p", [3.0, 9.0, 2.0, 1.0]), ("w1", [2.5])):
+        add_calibration(model, name, thresholds=values, scales=[value / 127 for value in values])
+    _, found = reloaded(model, model, tmp_path)
+    wanted = {"c_HzCalibration": [9.0], "p_HzCalibration": [9.0], "w1_HzCalibration": [2.5] * 4}
+    assert {name: values for name, values in thresholds(found).items() if name in wanted} == wanted
+
+
+def test_thresholds_that_nothing_takes_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = residual()
+    add_calibration(model, "c1", thresholds=[2.0], scales=[2 / 127])
+    reloaded(residual(), model, tmp_path)
+    assert "nothing on the BPU takes the model's thresholds of c1." in caplog.text
