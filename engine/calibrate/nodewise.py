@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.forward import FloatSession
 from engine.calibrate.methods import CalibrationOptions
+from engine.calibrate.samples import evenly_spread, finite_samples
 from engine.calibrate.search import Subject
 from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.thresholds import apply_thresholds, threshold_sources, unsigned_of
@@ -30,7 +32,7 @@ def choose_per_tensor(
     """The model with the thresholds of ``base`` and, for every tensor that gains by it, those of one of ``others``.
 
     Tensors are tried one after the other, those that the least similar nodes read first; a change stays if it makes the
-    outputs more similar to the float ones in the mean over :data:`SAMPLES` samples.
+    outputs more similar to the float ones in the mean over :data:`SAMPLES` evenly spread samples, as far as finite.
 
     Args:
         subject: model, statistics for all methods, data.
@@ -65,7 +67,9 @@ class _Judge:
 
     def __init__(self, subject: Subject, base: CalibrationOptions) -> None:
         self._subject, self._unsigned = subject, unsigned_of(subject.placed, base)
-        self._feed = subject.data.read(0, min(SAMPLES, len(subject.data)))
+        indices = evenly_spread(len(subject.data), SAMPLES)
+        samples = list(finite_samples(subject.data, indices)) or [subject.data.read(0, 1)]
+        self._feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
         self._expected = FloatSession(subject.optimized, threads=subject.threads).run(self._feed)
 
     def model(self, thresholds: dict[str, tuple[float, ...]]) -> ir.Model:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.calibrate.asymmetric import set_constant
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import FloatSession
+from engine.calibrate.samples import finite_samples
 from engine.calibrate.sensitivity import calibrations_by_node
 from engine.ir import (
     attribute,
@@ -173,10 +174,7 @@ def _moments(
     }
     session = FloatSession(calibrated, list(dict.fromkeys(inputs.values())), threads=threads)
     sums = {name: np.zeros((layer.group, layer.columns, layer.columns)) for name, layer in layers.items()}
-    for index in range(samples):
-        feed = data.read(index, index + 1)
-        if not all(np.isfinite(array).all() for array in feed.values()):
-            continue
+    for feed in finite_samples(data, range(samples)):
         found = session.run(feed)
         for name, layer in layers.items():
             columns = input_columns(found[inputs[name]], layer.node, layer.weight.shape, layer.group)

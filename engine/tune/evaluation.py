@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationData, FloatSession
 from engine.calibrate.compare import Distance, cosine, distance
+from engine.calibrate.samples import evenly_spread
 from engine.simulate import Session, TensorInfo
 
 Array = NDArray[Any]
@@ -63,8 +64,7 @@ class Evaluator:
         self, optimized: ir.Model, data: CalibrationData, samples: int = DEFAULT_SAMPLES, threads: int | None = None
     ) -> None:
         self._threads = threads
-        indices = sorted({round(index) for index in np.linspace(0, len(data) - 1, min(samples, len(data)))})
-        self._feeds = [data.read(index, index + 1) for index in indices]
+        self._feeds = [data.read(index, index + 1) for index in evenly_spread(len(data), samples)]
         session = FloatSession(optimized, threads=threads)
         self._expected = [session.run(feed) for feed in self._feeds]
 

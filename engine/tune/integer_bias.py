@@ -18,6 +18,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.calibrate import ArrayData, CalibrationData, FloatSession, to_signed
 from engine.calibrate.asymmetric import OFFSET, UNSIGNED, set_constant
+from engine.calibrate.samples import finite_samples
 from engine.calibrate.thresholds import names_before_calibration
 from engine.ir import (
     before_calibration,
@@ -84,8 +85,7 @@ def correct_integer_biases(
         samples: at least 1.
         threads: CPU threads; None for all.
     """
-    feeds = [data.read(index, index + 1) for index in range(min(samples, len(data)))]
-    feeds = [feed for feed in feeds if all(np.isfinite(array).all() for array in feed.values())]
+    feeds = list(finite_samples(data, range(min(samples, len(data)))))
     there = {value.name for node in optimized.graph for value in node.outputs}
     targets = [target for target in _targets(calibrated) if target.tensor in there]
     if not targets or not feeds:
