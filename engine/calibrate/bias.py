@@ -22,9 +22,11 @@ from engine.calibrate.data import CalibrationData
 from engine.calibrate.fake_quantization import fake_quantize
 from engine.calibrate.forward import FloatSession, Kernels
 from engine.calibrate.sensitivity import alone, calibrations_by_node, double
-from engine.ir import before_calibration, calibration_of, constant_of, node_by_name
+from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, shape_of
 
 Vector = NDArray[np.float64]
+Biases = dict[str, NDArray[np.float32]]
+"""By name of the input."""
 
 BIAS_SAMPLES = 8
 """Samples that our mean error is taken over: it changes little with more, and each costs two forwards."""
@@ -52,14 +54,37 @@ def correct_in_turn(
         return calibrated.clone()
     feed = data.read(len(data) - 1, len(data))
     wanted = FloatSession(optimized, list(results.values()), threads=threads, kernels=Kernels.PLAIN).run(feed)
-    corrected, seen = calibrated.clone(), (calibrated.clone(), calibrated.clone())
+    adjustable, biases = _with_biases_as_inputs(calibrated)
+    session = FloatSession(adjustable, list(results.values()), threads=threads, kernels=Kernels.PLAIN, max_batch=1)
+    found = {name: np.empty(shape, np.float32) for name, shape in session.outputs.items()}
+    seen: tuple[Biases, Biases] = dict(biases), dict(biases)
+    errors: dict[str, Vector] = {}
     for index, (name, result) in enumerate(results.items()):
-        model = seen[_process(index)]
-        found = FloatSession(model, [result], threads=threads, kernels=Kernels.PLAIN).run(feed)[result]
-        error = _per_channel(found - wanted[result])
-        for changed in (model, corrected):
-            _take_from_bias(changed, {name: error})
+        known = seen[_process(index)]
+        session.run_into(feed | known, found)
+        errors[name] = _per_channel(found[result] - wanted[result])
+        known[_bias_input(name)] = np.asarray(known[_bias_input(name)] - errors[name], np.float32)
+    corrected = calibrated.clone()
+    _take_from_bias(corrected, errors)
     return corrected
+
+
+def _with_biases_as_inputs(calibrated: ir.Model) -> tuple[ir.Model, Biases]:
+    """A copy whose correctable convolutions read their biases from inputs, and what these are."""
+    model = calibrated.clone()
+    biases: Biases = {}
+    for name, node in _correctable(model).items():
+        found, channels = _bias(node), shape_of(node.outputs[0])[1]
+        biases[_bias_input(name)] = np.zeros(channels, np.float32) if found is None else found
+        value = ir.val(_bias_input(name), ir.DataType.FLOAT, (channels,))
+        node.resize_inputs(3)
+        node.replace_input_with(2, value)
+        model.graph.inputs.append(value)
+    return model, biases
+
+
+def _bias_input(convolution: str) -> str:
+    return f"{convolution}/bias"
 
 
 def _process(index: int) -> int:

@@ -28,6 +28,7 @@ SINGLE = [
     CalibrationOptions(calibration_type=CalibrationType.KL),
     CalibrationOptions(calibration_type=CalibrationType.MIX),
     CalibrationOptions(calibration_type=CalibrationType.DEFAULT),
+    CalibrationOptions(bias_correction=True),
     CalibrationOptions(mean_bias_correction=True),
 ]
 SWEEP = [
@@ -60,8 +61,8 @@ def main(reference: Path, model: Path, rounds: int) -> None:
 
     work: dict[str, Callable[[], object]] = {"float pass": float_pass}
     for options in SINGLE:
-        suffix = ", mean_bias_correction" if options.mean_bias_correction else ""
-        work[f"{options.calibration_type.value}{suffix}"] = one(options)
+        corrections = [name for name in ("bias_correction", "mean_bias_correction") if getattr(options, name)]
+        work[", ".join([options.calibration_type.value, *corrections])] = one(options)
     work["max, 5 percentiles and kl, per tensor and channel"] = all_statistics
     float_pass()
     one(SINGLE[0])()
