@@ -20,6 +20,7 @@ from engine.terms import Layout, March
 if TYPE_CHECKING:
     from engine.config import Config
     from engine.convert import ConversionResult, NodeRow, OutputRow
+    from engine.place import Refusal
 
 MAKERTBIN_LOG = Path("hb_mapper_makertbin.log")
 CHECKER_LOG = Path("hb_mapper_checker.log")
@@ -137,6 +138,8 @@ def run_conversion(config: Config, logger: logging.Logger) -> None:
 
     result = convert(config)
     logger.info("The converted model node information:\n%s", node_table(result.nodes))
+    if result.refusals:
+        logger.warning("Requests that could not be honoured:\n%s", refusal_table(result.refusals))
     if result.outputs:
         logger.info("The quantized model output:\n%s", output_table(result.outputs))
         integers = output_table(result.integer_outputs, " (integer)")
@@ -263,6 +266,11 @@ def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
         for line, row in zip(cells, rows, strict=True):
             line += [row.data_type]
     return render(headers, cells, frozenset({"Cosine Similarity", "Threshold"}))
+
+
+def refusal_table(refusals: tuple[Refusal, ...]) -> str:
+    """What was asked of nodes in vain, and why."""
+    return render(["Node", "Request", "Reason"], [[each.node, each.request, each.reason] for each in refusals])
 
 
 def output_table(rows: tuple[OutputRow, ...], remark: str = "") -> str:

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from engine.cli.hb_mapper import join_pairs, node_table, parse_shape
+from engine.cli.hb_mapper import join_pairs, node_table, parse_shape, refusal_table
 from engine.convert import NodeRow
 from engine.errors import ConfigError
+from engine.place import Refusal
 
 
 def test_pairs_of_words_become_one_argument() -> None:
@@ -52,3 +53,9 @@ def test_the_command_starts_fast() -> None:
         return time.perf_counter() - begin
 
     assert min(start() for _ in range(3)) < 1.0
+
+
+def test_requests_made_in_vain_are_listed_with_the_reason() -> None:
+    table = refusal_table((Refusal("pool", "int16", "it runs on the CPU"), Refusal("a", "ON: BPU", "none")))
+    assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["Node", table.splitlines()[2], "pool", "a"]
+    assert "it runs on the CPU" in table
