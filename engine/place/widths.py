@@ -64,9 +64,9 @@ def _requests(
         for index in rule.activations(node):
             value = node.inputs[index]
             if value is not None and types.input_types.get(index, types.input_type) == kind:
-                requests.setdefault(value, {})[str(node.name), kind] = None
+                requests.setdefault(value, {})[str(node.name), f"InputType{index}: {kind}"] = None
         if types.output_type == kind:
-            requests.setdefault(results.get(node, node.outputs[0]), {})[str(node.name), kind] = None
+            requests.setdefault(results.get(node, node.outputs[0]), {})[str(node.name), f"OutputType: {kind}"] = None
     return requests
 
 

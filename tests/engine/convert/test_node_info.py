@@ -117,7 +117,7 @@ def test_types_that_contradict_are_reported() -> None:
     info = {"conv_c": {"OutputType": "int16"}, "conv_y": {"InputType": "int8"}}
     result = converted([conv("x", "c"), conv("c", "y")], {"w": weight()}, {"node_info": info})
     (refusal,) = result.refusals
-    assert (refusal.node, refusal.request) == ("conv_y", "int8")
+    assert (refusal.node, refusal.request) == ("conv_y", "InputType0: int8")
     assert data_types(result)["conv_y"] == "int16"
 
 
