@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.config import Config, parse_config, read_yaml
+from engine.config import Config, parse_config, read_yaml, remarks
 from engine.config.values import split
 from engine.errors import ConfigError
 from engine.terms import EXTRAPOLATED, March
@@ -43,6 +43,8 @@ def load(path: str | os.PathLike[str]) -> Config:
         raise ConfigError(f"{path}: {error}") from error
     config = parse_config(content, path, batch_of_several_inputs=True)
     _check_npy(config)
+    for remark in remarks(config):
+        logger.warning("%s: %s", path, remark)
     return config
 
 
@@ -132,7 +134,7 @@ def _translate_quant_config(content: dict[str, dict[str, Any]], folder: Path) ->
         return
     asked = _read_quant_config(given, folder)
     requests: dict[str, Any] = {}
-    options = [part.strip() for part in str(calibration.pop("optimization", "") or "").split(";") if part.strip()]
+    options = list(split(calibration.pop("optimization", None)))
     for section, value in asked.items():
         _known("quant_config", section, _SECTIONS)(_section(section, value), requests, options)
     node_info = requests.pop("node_info", {})
@@ -249,6 +251,10 @@ _SECTIONS: Mapping[str, Callable[[Mapping[str, Any], dict[str, Any], list[str]],
 def _check_npy(config: Config) -> None:
     """Calibration folders hold ``.npy`` files only."""
     for folder in config.calibration_parameters.cal_data_dir:
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if path.is_file() and path.suffix != ".npy" and not path.name.startswith("."):
+        try:
+            paths = sorted(folder.iterdir())
+        except OSError:
+            continue  # whoever opens the data says what is wrong
+        for path in paths:
+            if os.path.isfile(path) and path.suffix.lower() != ".npy" and not path.name.startswith("."):
                 raise ConfigError(f"{path}: calibration data must be .npy files")

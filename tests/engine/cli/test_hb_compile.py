@@ -170,6 +170,20 @@ def test_wrong_configuration(folder: Path, group: str, changes: dict[str, Any], 
     assert message in str(caught.value)
 
 
+def test_options_may_be_a_list_beside_quant_config(folder: Path) -> None:
+    given = {
+        "optimization": ["asymmetric", "run_fast"],
+        "quant_config": {"model_config": {"model_output_type": "int8"}},
+    }
+    config = compile_dialect.load(written(folder, calibration_parameters=given))
+    assert config.calibration_parameters.optimization == ("asymmetric", "run_fast", "set_model_output_int8")
+
+
+def test_what_has_no_effect_is_remarked(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    compile_dialect.load(written(folder, calibration_parameters={"calibration_type": "kl", "max_percentile": 0.9}))
+    assert "c.yaml: max_percentile has no effect, calibration_type is kl" in caplog.text
+
+
 def test_calibration_data_are_npy(folder: Path) -> None:
     (folder / "data" / "1.bin").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"1\.bin: calibration data must be \.npy files"):
