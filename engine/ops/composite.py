@@ -85,14 +85,19 @@ def expand_composites(model: ir.Model, keep: Container[str] = ()) -> ir.Model:
     """
     model = model.clone()
     for node in tuple(model.graph):
-        if node.domain != HORIZON_DOMAIN or node.op_type not in COMPOSITES or node.op_type in keep:
-            continue
-        expansion = Expansion(node)
-        COMPOSITES[node.op_type].expand(expansion, [value for value in node.inputs if value is not None])
-        last = expansion.nodes[-1].outputs[0]
-        ir.convenience.replace_nodes_and_values(model.graph, node, [node], expansion.nodes, [node.outputs[0]], [last])
+        if node.domain == HORIZON_DOMAIN and node.op_type in COMPOSITES and node.op_type not in keep:
+            expand(model.graph, node)
     RemoveUnusedOpsetsPass()(model)
     return model
+
+
+def expand(graph: ir.Graph, node: ir.Node) -> Sequence[ir.Node]:
+    """Replace the composite ``node`` of ``graph``, in place, by the standard nodes that are returned."""
+    expansion = Expansion(node)
+    COMPOSITES[node.op_type].expand(expansion, [value for value in node.inputs if value is not None])
+    last = expansion.nodes[-1].outputs[0]
+    ir.convenience.replace_nodes_and_values(graph, node, [node], expansion.nodes, [node.outputs[0]], [last])
+    return expansion.nodes
 
 
 def function_of(op_type: str) -> Function:
@@ -155,8 +160,10 @@ def _expand_shuffle(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
     if group is None or shape[1] % group:
         raise ModelError(f"node {expansion.node.name!r}: group {group} does not divide {shape[1]} channels")
     split = expansion.add("Reshape", inputs[0], expansion.shape((0, group, shape[1] // group, *shape[2:])))
+    split.shape = ir.Shape((shape[0], group, shape[1] // group, *shape[2:]))
     swapped = expansion.add("Transpose", split, perm=[0, 2, 1, 3, 4])
-    expansion.add("Reshape", swapped, expansion.shape((0, *shape[1:])))
+    swapped.shape = ir.Shape((shape[0], shape[1] // group, group, *shape[2:]))
+    expansion.add("Reshape", swapped, expansion.shape((0, *shape[1:]))).shape = ir.Shape(shape)
 
 
 def _expand_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +18,9 @@ from engine.ops.registry import rule_for
 from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu, only_reader
 from engine.place.options import PlacementOptions, Refusal
 
+ASKED_FOR = "run_on_cpu is set"
+"""Reason of nodes that the configuration sends to the CPU."""
+
 
 def mark_placement(model: ir.Model, march: March, options: PlacementOptions | None = None) -> list[Refusal]:
     """Set the marks ``hz.on`` and ``hz.reason`` on every node of ``model``, in place; unhonoured requests."""
@@ -24,7 +28,9 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
     wanted = wanted_on_bpu(options)
     nodes = [node for node in model.graph if not is_calibration(node)]
     for node in nodes:
-        _set(node, _early_reason(node, march, options, str(node.name) in wanted))
+        _set(node, _early_reason(node, march, str(node.name) in wanted))
+    for node, why in _asked_for(model, march, options, wanted).items():
+        _set(node, why)
     refused = {node for node in nodes if not on_bpu(node)}
     _keep_divisions_whole(nodes, wanted)
     _drop_tails(model, march, wanted)
@@ -42,14 +48,33 @@ def wanted_on_bpu(options: PlacementOptions) -> set[str]:
 
 def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> str | None:
     """Why ``node`` itself runs on the CPU; ``None`` for the BPU."""
-    return _early_reason(node, march, options, on_request) or late_reason(node, march)
+    if _is_asked_for(node, options):
+        return ASKED_FOR
+    return _early_reason(node, march, on_request) or late_reason(node, march)
 
 
-def _early_reason(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> str | None:
-    name = str(node.name)
-    requested = options.node_info.get(name)
-    if name in options.run_on_cpu or (requested is not None and requested.on == CPU):
-        return "run_on_cpu is set"
+def _is_asked_for(node: ir.Node, options: PlacementOptions) -> bool:
+    """Whether the configuration sends ``node`` to the CPU."""
+    requested = options.node_info.get(str(node.name))
+    return str(node.name) in options.run_on_cpu or (requested is not None and requested.on == CPU)
+
+
+def _asked_for(model: ir.Model, march: March, options: PlacementOptions, wanted: set[str]) -> dict[ir.Node, str]:
+    """Nodes that the configuration sends to the CPU, with the activations that would be one with them; the reasons.
+
+    OPERATORS.md, Partition: the fused Relu moves with the node.
+    """
+    asked = {node: ASKED_FOR for node in model.graph if _is_asked_for(node, options)}
+    moved = {
+        reader: f"{ASKED_FOR} for {node.name}, which it is a part of"
+        for chain in chains(model, march)
+        for node, reader in pairwise(chain)
+        if node in asked and is_relu(reader) and str(reader.name) not in wanted
+    }
+    return moved | asked
+
+
+def _early_reason(node: ir.Node, march: March, on_request: bool) -> str | None:
     if is_custom(node):
         return CUSTOM_REASON
     rule = rule_for(node)

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from engine.config.values import hint
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, mark
 from engine.march import load
-from engine.ops.registry import rule_for
+from engine.ops.composite import COMPOSITES, expand
+from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
 from engine.place.calibration import insert_calibration
 from engine.place.chains import on_bpu
@@ -38,6 +39,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     options = _for_parts(model, options)
     refusals = [*mark_placement(model, rules, options), *_types_without_inputs(model, options)]
     refusals += _outputs_in_float(model, options)
+    _expand_on_cpu(model)
     types, more = tensor_types(model, rules, options)
     insert_calibration(model, rules, types, options.output_type)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
@@ -88,6 +90,15 @@ def _for_parts(model: ir.Model, options: PlacementOptions) -> PlacementOptions:
 def _asked_as(node: ir.Node) -> str:
     """The name by which a configuration knows ``node``: its own, or that of the node that it is a part of."""
     return str(node.metadata_props.get(MARK_PART_OF, node.name))
+
+
+def _expand_on_cpu(model: ir.Model) -> None:
+    """Composites on the CPU that a quantised operator has the name of become the standard nodes that they stand for."""
+    for node in list(model.graph):
+        if node.op_type in COMPOSITES and node.op_type in OPERATORS and not on_bpu(node):
+            for part in expand(model.graph, node):
+                part.metadata_props.update(node.metadata_props)
+    LiftConstants()(model)
 
 
 def _unknown_names(model: ir.Model, options: PlacementOptions) -> list[Refusal]:

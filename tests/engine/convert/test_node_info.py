@@ -129,3 +129,19 @@ def test_the_log_says_who_reads_int16_and_who_cannot(caplog: pytest.LogCaptureFi
     assert "The input of node conv_y are set to : int16" in caplog.messages
     refused = "The input0 of Node(name:pool, type:GlobalAveragePool) does not support data type: int16"
     assert any(refused in message and "set back to int8" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("reader", ["none", "CPU", "BPU"])
+def test_a_channel_shuffle_on_the_cpu_moves_channels(reader: str) -> None:
+    nodes = [
+        conv("x", "c"),
+        helper.make_node("Reshape", ["c", "split"], ["s"], "split"),
+        helper.make_node("Transpose", ["s"], ["t"], "swap", perm=[0, 2, 1, 3, 4]),
+        helper.make_node("Reshape", ["t", "joined"], ["u" if reader != "none" else "y"], "join"),
+        *([conv("u", "y")] if reader != "none" else []),
+    ]
+    constants = {"w": weight(), "split": np.asarray([1, 2, 2, 8, 8]), "joined": np.asarray(SHAPE)}
+    info = {"node_info": {"conv_y": {"ON": reader}}} if reader != "none" else {}
+    result = converted(nodes, constants, info)
+    assert ("HzChannelShuffle" in {row.type for row in result.nodes}) is (reader == "BPU")
+    assert result.integer_outputs[0].distance.cosine > 0.999

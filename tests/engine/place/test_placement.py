@@ -210,6 +210,29 @@ def test_run_on_cpu_keeps_a_node_in_float_and_its_operand_calibrated_nowhere() -
     assert "c0" not in calibrated(placement)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "asked", "device"),
+    [("Relu", None, "CPU"), ("Relu", "BPU", "BPU"), ("Clip", None, "CPU"), ("Sigmoid", None, "BPU")],
+)
+def test_the_activation_of_a_convolution_goes_to_the_cpu_with_it(op_type: str, asked: str | None, device: str) -> None:
+    limits = ["low", "high"] if op_type == "Clip" else []
+    activation = helper.make_node(op_type, ["c0", *limits], ["m"], name="Middle")
+    model = network([activation], constants={"low": np.float32(0), "high": np.float32(6)} if limits else None)
+    info = {} if asked is None else {"Middle": NodeTypes(on=asked)}
+    placement = place(model, "bayes-e", PlacementOptions(run_on_cpu=frozenset({"Conv_0"}), node_info=info))
+    assert marks(placement, "Middle")[0] == device
+    assert ("c0" in calibrated(placement)) is (device == "BPU")
+    assert placement.refusals == ()
+
+
+@pytest.mark.parametrize("asked", ["Conv_1", "Sum"])
+def test_a_sum_keeps_its_activation_unless_it_goes_itself(asked: str) -> None:
+    nodes = [helper.make_node("Add", ["c0", "c1"], ["s"], name="Sum"), one("Relu", "s")]
+    placement = place(network(nodes, before=2), "bayes-e", PlacementOptions(run_on_cpu=frozenset({asked})))
+    assert marks(placement, asked)[0] == "CPU"
+    assert marks(placement, "Middle")[0] == ("CPU" if asked == "Sum" else "BPU")
+
+
 def test_request_for_the_bpu_that_cannot_be_honoured_is_reported() -> None:
     options = PlacementOptions(node_info={"Middle": NodeTypes(on="BPU")})
     placement = place(network([one("Hardmax", "c0")]), "bayes-e", options)
