@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -154,14 +153,23 @@ class _Runner:
 
 
 def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
-    """What successive halving leaves of ``candidates``, which are per tensor.
+    """What successive halving leaves of ``candidates``, which are per tensor and give tensors the same types.
 
     The best so far then enters per channel as well, where that makes a difference; it catches up on the others.
     """
+    unsigned = unsigned_of(subject.placed, candidates[0])
     with ThreadPoolExecutor(subject.threads) as pool:
-        thresholds = pool.map(subject.statistics.thresholds, candidates)
-        opened = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
-        field, expected = _per_tensor(subject, candidates, thresholds), opened.result()
+        thresholds = [pool.submit(subject.statistics.thresholds, candidate) for candidate in candidates]
+        expected = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
+        session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
+        runners = [_per_tensor(subject, session, unsigned, found.result) for found in thresholds]
+        return _halve(subject, dict(zip(candidates, runners, strict=True)), expected.result())
+
+
+def _halve(
+    subject: Subject, field: dict[CalibrationOptions, _Runner], expected: FloatSession
+) -> dict[CalibrationOptions, _Runner]:
+    """What is left of ``field``; ``expected`` gives the float outputs."""
     indices = _spread_out(len(subject.data), MAX_SAMPLES)
     entry = min(ENTRY, len(indices)) if any(tensor.equalized for tensor in subject.statistics.tensors.values()) else 0
     blocks: list[_Block] = []
@@ -173,10 +181,10 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
         field = _better_half(field) if goes_on else field
         if start < entry <= start + BLOCK:
             best = min(field, key=lambda candidate: field[candidate].loss).model_copy(update={"per_channel": True})
-            field[best] = _per_channel(subject, best)
+            runner = _per_channel(subject, best)
             for block in blocks:
-                field[best].run(block)
-            field = _better_half(field) if goes_on else field
+                runner.run(block)
+            field = _better_half(field | {best: runner}) if goes_on else field | {best: runner}
     return field
 
 
@@ -187,17 +195,13 @@ def _read(subject: Subject, indices: Sequence[int], expected: FloatSession) -> _
 
 
 def _per_tensor(
-    subject: Subject, candidates: Sequence[CalibrationOptions], thresholds: Iterable[Thresholds]
-) -> dict[CalibrationOptions, _Runner]:
-    """Candidates per tensor with their thresholds, all in one session: the types of tensors are the same."""
-    unsigned = unsigned_of(subject.placed, candidates[0])
-    session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
-    return {
-        candidate: _Runner(
-            partial(apply_thresholds, subject.placed, found, unsigned=unsigned), partial(session.run, thresholds=found)
-        )
-        for candidate, found in zip(candidates, thresholds, strict=True)
-    }
+    subject: Subject, session: ScaledSession, unsigned: Collection[str], thresholds: Callable[[], Thresholds]
+) -> _Runner:
+    """A candidate per tensor; its ``thresholds`` are waited for when it runs: those of ``kl`` take a while."""
+    return _Runner(
+        lambda: apply_thresholds(subject.placed, thresholds(), unsigned=unsigned),
+        lambda feed, samples: session.run(feed, samples, thresholds()),
+    )
 
 
 def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
