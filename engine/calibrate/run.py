@@ -86,18 +86,30 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
     if options.adaptive_rounding:
         logger.info("Round weights by the error of their results: adaptive_rounding.")
         calibrated = round_weights(calibrated, data, threads=threads)
-    if options.corrects_biases_in_turn:
+    if options.bias_correction:
         logger.info("Run calibration model with bias correction method with bias samples: 1.")
-        logger.warning(
-            "bias_correction follows the original toolchain: it fits the last sample, and the similarities of the "
-            "calibrated model are to a float model with the same biases. mean_bias_correction is more accurate."
-        )
+        logger.warning("bias_correction %s.", _about_bias_correction(options))
+    if options.corrects_biases_in_turn:
         calibrated = correct_in_turn(subject.optimized, calibrated, data, threads=threads)
     if options.mean_bias_correction:
         samples = min(BIAS_SAMPLES, len(data))
         logger.info("Take mean errors on %d samples out of biases: mean_bias_correction.", samples)
         calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
     return calibrated
+
+
+def _about_bias_correction(options: CalibrationOptions) -> str:
+    if options.mean_bias_correction:
+        return "has no effect beside mean_bias_correction, which takes its place"
+    if options.idle_bias_correction is not None:
+        return (
+            f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "
+            "are. mean_bias_correction and integer_bias_correction, options of ours, do have one"
+        )
+    return (
+        "follows the original toolchain: it fits the last sample, and the similarities of the calibrated model are to "
+        "a float model with the same biases. mean_bias_correction is more accurate"
+    )
 
 
 def collect_for(
@@ -141,9 +153,3 @@ def _log_method(options: CalibrationOptions) -> None:
     elif options.order_independent_kl:
         kind = options.calibration_type.value
         logger.warning("order_independent_kl has no effect with calibration_type %s: it takes no histograms.", kind)
-    if options.bias_correction and options.idle_bias_correction is not None:
-        logger.warning(
-            "bias_correction has no effect with %s, as in the original toolchain: biases stay as they are. "
-            "mean_bias_correction and integer_bias_correction, options of ours, do have one.",
-            options.idle_bias_correction,
-        )

@@ -110,11 +110,22 @@ def test_mix_takes_the_best_method_for_sensitive_nodes(monkeypatch: pytest.Monke
         ),
         (
             {"asymmetric": True, "bias_correction": True},
-            ["bias_correction has no effect with asymmetric", "mean_bias_correction"],
+            [
+                "Run calibration model with bias correction method with bias samples: 1.",
+                "bias_correction has no effect with asymmetric",
+                "mean_bias_correction",
+            ],
+        ),
+        (
+            {"bias_correction": True, "mean_bias_correction": True},
+            ["bias_correction has no effect beside mean_bias_correction", "Take mean errors on 8 samples"],
         ),
         (
             {"calibration_type": "default", "bias_correction": True},
-            ["bias_correction has no effect with calibration_type default"],
+            [
+                "Run calibration model with bias correction method with bias samples: 1.",
+                "bias_correction has no effect with calibration_type default",
+            ],
         ),
         (
             {"per_channel": True},
