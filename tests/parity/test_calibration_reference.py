@@ -42,6 +42,7 @@ from engine.ir import (
     shape_of,
 )
 from engine.place import PlacementOptions, place
+from tests.engine.calibrate.models import residual
 from tests.parity.calibration_table import options_of
 from tests.parity.efficientnet import FILE, MARCH, calibration_images, optimized_model
 
@@ -309,3 +310,20 @@ def test_weights_and_scales_of_golden_models_are_reproduced(reference_dir: Path)
             np.testing.assert_array_equal(
                 ours[str(node.name)].scales, expected.scales, err_msg=f"{file.name} {node.name}"
             )
+
+
+def test_every_configuration_logs_the_lines_of_the_original(
+    reference_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the original's order, on a small network; what a search finds on EfficientNet-Lite0 apart."""
+    model = residual()
+    placed = place(model, MARCH, PlacementOptions()).model
+    data = ArrayData({"x": np.random.default_rng(0).standard_normal((10, 3, 6, 5)).astype(np.float32)})
+    for path in sorted((reference_dir / "calibration").glob("*.json")):
+        found = json.loads(path.read_text())
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="engine"):
+            run_calibration(model, placed, data, options_of(found))
+        searched = ("Select ", "Calculate ", "Topk ", *(["Perchannel "] if "default" in path.stem else []))
+        wanted = [line for line in found["log"] if not line.startswith(searched)]
+        assert [line for line in caplog.messages if line in wanted] == wanted, path.stem
