@@ -213,7 +213,7 @@ class FolderData(CalibrationData):
                 with _opened(file):
                     pass
             for index in range(0 if folder.images else len(folder.files)):
-                problem = _doubt(folder.read(index))
+                problem = _doubt(folder.read(index) if folder.dtype.kind == "f" else folder.feed(index))
                 if problem is not None:
                     yield f"{folder.files[index]}: {problem}"
 
@@ -267,6 +267,11 @@ def open_folders(
         if raw_type not in RAW_TYPES:
             raise CalibrationDataError(f"cal_data_type {raw_type!r}: allowed are {sorted(RAW_TYPES)}")
         shape, kind = shapes[spec.name], types[spec.name]
+        if preprocess_on and shape[0] != 1:
+            raise CalibrationDataError(
+                f"input {spec.name!r} takes {shape[0]} images at once, shape {shape}: preprocess_on reads one image "
+                "per file; give samples of that shape without it"
+            )
         opened.append(InputFolder(spec, shape, _list_files(path), raw_type, preprocess_on, kind))
     return FolderData(opened)
 

@@ -234,6 +234,8 @@ def test_wrong_parameters_are_refused(tmp_path: Path) -> None:
         open_folders(model(), [MAP], [folder], ["int4"])
     with pytest.raises(CalibrationDataError, match="preprocess_on needs image inputs"):
         open_folders(model(), [MAP], [folder], preprocess_on=True)
+    with pytest.raises(CalibrationDataError, match=r"takes 2 images at once.*preprocess_on reads one image per file"):
+        open_folders(model((2, 3, 4, 6)), [RGB], [folder], preprocess_on=True)
     with pytest.raises(CalibrationDataError, match="the model's inputs are"):
         open_folders(model(), [InputSpec(name="z")], [folder])
     with pytest.raises(CalibrationDataError, match="different numbers"):
@@ -267,3 +269,11 @@ def test_values_beyond_float32_count_as_infinity(tmp_path: Path) -> None:
     few, large = open_folders(model(), [MAP], [tmp_path / "data"]).doubts()
     assert few.startswith("1 calibration sample is few")
     assert "a.npy: holds infinity" in large
+
+
+def test_values_that_an_integer_input_lacks_are_found_beforehand(tmp_path: Path) -> None:
+    network = model((1, 6))
+    network.graph.inputs[0].dtype = ir.DataType.INT64
+    folder = write(tmp_path / "ids", np.asarray([[0, 1, 2, 3, 4, 5], [0, 1, 0.5, 3, 4, 5]]), ".npy")
+    with pytest.raises(CalibrationDataError, match=r"001\.npy: holds values that are none of type int64"):
+        list(open_folders(network, [MAP], [folder]).doubts())
