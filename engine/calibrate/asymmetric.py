@@ -90,7 +90,9 @@ def _convolution_and_activation(calibration: ir.Node) -> tuple[ir.Node, ir.Node]
 
 def _is_read_by_convolutions(calibration: ir.Node) -> bool:
     users = calibration.outputs[0].consumers()
-    return bool(users) and all(
+    if not users or calibration.outputs[0].is_graph_output():
+        return False
+    return all(
         user.op_type == "Conv"
         and attribute(user, "group", 1) == 1
         and attribute(user, "auto_pad", "NOTSET") in ("NOTSET", "VALID")

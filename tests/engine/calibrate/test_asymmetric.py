@@ -10,6 +10,7 @@ from onnx import helper
 from engine.calibrate import CalibrationOptions, FloatSession, calibrate, calibration_tensors, collect, to_signed
 from engine.calibrate.asymmetric import unsigned_tensors
 from engine.errors import UnsupportedError
+from engine.frontend.outputs import with_outputs
 from engine.ir import before_calibration, calibration_nodes, read_calibration, to_bytes
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.quantize import quantize
@@ -61,6 +62,16 @@ def test_results_of_activations_between_convolutions_are_unsigned(activation: st
 )
 def test_other_tensors_stay_signed(model: ir.Model, expected: set[str]) -> None:
     assert unsigned_tensors(place(model, "bayes-e", PlacementOptions()).model) == expected
+
+
+def test_outputs_of_the_model_stay_signed_and_right() -> None:
+    model = with_outputs(chain(), ["r0"])
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    statistics = collect(model, calibration_tensors(placed), DATA)
+    found = calibrate(placed, statistics, CalibrationOptions(asymmetric=True))
+    assert unsigned_tensors(placed) == {"r1"}
+    integer = Session(quantize(to_signed(found), "bayes-e")).run(DATA)["r0"]
+    np.testing.assert_allclose(integer, FloatSession(model).run(DATA)["r0"], atol=0.1)
 
 
 def test_int16_tensors_keep_their_type() -> None:
