@@ -27,6 +27,10 @@ from engine.simulate.tensors import check_feed, check_outputs, describe, graph_i
 Array = NDArray[Any]
 
 
+_EVERYBODY = 1 << 62
+"""More arrivals at a barrier than any thread waits for."""
+
+
 @dataclass(frozen=True)
 class Workplace:
     """Memory that one sample is computed in: an arena, scratch for every thread, a barrier."""
@@ -104,13 +108,18 @@ class FastSimulator:
         arena, barrier = place.arena.ctypes.data, place.barrier.ctypes.data
         scratch = [place.scratch[thread].ctypes.data for thread in range(threads)]
         helpers = []
-        if self._pool is not None:
-            for thread in range(1, threads):
-                job = (part, arena, scratch[thread], barrier, thread, threads)
-                helpers.append(self._pool.submit(run_machine, *job))
-        run_machine(part, arena, scratch[0], barrier, 0, threads)
-        for helper in helpers:
-            helper.result()
+        try:
+            if self._pool is not None:
+                for thread in range(1, threads):
+                    job = (part, arena, scratch[thread], barrier, thread, threads)
+                    helpers.append(self._pool.submit(run_machine, *job))
+            run_machine(part, arena, scratch[0], barrier, 0, threads)
+        except BaseException:  # Ctrl-C among others: nobody may wait for a thread that does not come
+            place.barrier[0] = _EVERYBODY
+            raise
+        finally:
+            for helper in helpers:
+                helper.result()
 
     @contextmanager
     def _workplace(self) -> Iterator[Workplace]:

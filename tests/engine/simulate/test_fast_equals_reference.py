@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ir import load_model
 from engine.simulate import Session
 from engine.simulate.fast import FastSimulator
+from engine.simulate.kernels.machine import run as run_machine
 from tests.engine.simulate import strategies as cases
 from tests.engine.simulate.equality import check
 from tests.engine.simulate.models import node_model
@@ -64,6 +67,26 @@ def test_one_simulator_serves_several_callers() -> None:
         actual = list(callers.map(lambda feed: simulator.run({info.name: feed})["y"], feeds))
     for a, b in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_an_interrupt_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between the start of the helpers and this thread's own share once kept the process alive for ever."""
+    (case,) = [case for case in conversion_cases(BUNDLED) if str(case) == "p_rgb"]
+    simulator = FastSimulator(load_model(case.model), threads=3)
+    (info,) = simulator.inputs
+    feed = {info.name: np.random.default_rng(0).integers(-128, 128, info.shape).astype(info.dtype)}
+    expected = simulator.run(feed)
+
+    def interrupted(*arguments: Any) -> None:
+        if arguments[4] == 0:
+            raise KeyboardInterrupt
+        run_machine(*arguments)
+
+    monkeypatch.setattr("engine.simulate.fast.run_machine", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        simulator.run(feed)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(simulator.run(feed)["y"], expected["y"])
 
 
 def test_accumulator_wraps_like_int32() -> None:
