@@ -21,7 +21,9 @@ from engine.calibrate.asymmetric import set_constant
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.fake_quantization import fake_quantize
 from engine.calibrate.forward import FloatSession, Kernels
+from engine.calibrate.samples import finite_samples
 from engine.calibrate.sensitivity import alone, calibrations_by_node, double
+from engine.calibrate.thresholds import names_before_calibration
 from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, shape_of
 
 Vector = NDArray[np.float64]
@@ -50,10 +52,12 @@ def correct_in_turn(
         threads: CPU threads; None for all.
     """
     results = {name: str(node.outputs[0].name) for name, node in _correctable(calibrated).items()}
-    if not results:
+    feed = next(finite_samples(data, reversed(range(len(data)))), None)
+    if not results or feed is None:
         return calibrated.clone()
-    feed = data.read(len(data) - 1, len(data))
-    wanted = FloatSession(optimized, list(results.values()), threads=threads, kernels=Kernels.PLAIN).run(feed)
+    outputs = names_before_calibration(calibrated)  # calibrated outputs of the graph have other names in the float one
+    names = {result: outputs.get(result, result) for result in results.values()}
+    wanted = FloatSession(optimized, list(names.values()), threads=threads, kernels=Kernels.PLAIN).run(feed)
     adjustable, biases = _with_biases_as_inputs(calibrated)
     session = FloatSession(adjustable, list(results.values()), threads=threads, kernels=Kernels.PLAIN, max_batch=1)
     found = {name: np.empty(shape, np.float32) for name, shape in session.outputs.items()}
@@ -62,7 +66,7 @@ def correct_in_turn(
     for index, (name, result) in enumerate(results.items()):
         known = seen[_process(index)]
         session.run_into(feed | known, found)
-        errors[name] = _per_channel(found[result] - wanted[result])
+        errors[name] = _per_channel(found[result] - wanted[names[result]])
         known[_bias_input(name)] = np.asarray(known[_bias_input(name)] - errors[name], np.float32)
     corrected = calibrated.clone()
     _take_from_bias(corrected, errors)
@@ -146,13 +150,14 @@ def mean_errors(
         _take_constants(model, calibrated, list(pairs))
     fetched = [name for pair in pairs.values() for name in pair]
     session = FloatSession(model, fetched, threads=threads)
-    samples = min(samples, len(data))
     sums: dict[str, Vector] = {}
-    for index in range(samples):
-        found = session.run(data.read(index, index + 1))
+    count = 0
+    for feed in finite_samples(data, range(min(samples, len(data)))):
+        count += 1
+        found = session.run(feed)
         for name, (plain, quantized) in pairs.items():
             sums[name] = sums.get(name, 0.0) + _per_channel(found[quantized] - found[plain])
-    return {name: total / samples for name, total in sums.items()}
+    return {name: total / count for name, total in sums.items()}
 
 
 def _take_constants(model: ir.Model, calibrated: ir.Model, names: list[str]) -> None:

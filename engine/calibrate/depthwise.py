@@ -115,6 +115,8 @@ def _is_worthwhile(node: ir.Node) -> bool:
     kernel = constant_of(weight)
     if source is None or kernel is None or kernel.ndim != 4 or any(constant_of(bias) is None for bias in biases):
         return False
+    if any(value.shape is None or not value.shape.is_static() for value in (source, node.outputs[0])):
+        return False
     result, taps = shape_of(node.outputs[0]), math.prod(kernel.shape[2:])
     return (
         attribute(node, "auto_pad", "NOTSET") == "NOTSET"

@@ -241,7 +241,8 @@ class GrowingHistogram:
 
 
 def _merged(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
-    """Sums of ``factor`` neighbouring bins each."""
+    """Sums of ``factor`` neighbouring bins each, of all if there are fewer."""
+    factor = min(factor, counts.shape[1])
     bins = -(-counts.shape[1] // factor)
     padded = np.pad(counts, ((0, 0), (0, bins * factor - counts.shape[1])))
     merged: NDArray[np.int64] = padded.reshape(counts.shape[0], bins, factor).sum(axis=2)

@@ -111,7 +111,7 @@ def reference_histogram(groups: list[NDArray[np.float32]]) -> tuple[NDArray[np.i
         needed = math.ceil(largest / width)
         if needed > MAX_BINS:
             k = needed // MERGED_BINS
-            counts = np.add.reduceat(counts, np.arange(0, counts.size, k))
+            counts = np.add.reduceat(counts, np.arange(0, counts.size, min(k, counts.size)))
             width *= k
             needed = math.ceil(largest / width)
         counts = np.pad(counts, (0, max(0, needed - counts.size)))
@@ -128,6 +128,7 @@ def reference_histogram(groups: list[NDArray[np.float32]]) -> tuple[NDArray[np.i
 )
 @example(scales=[0.0, 1.0, 500.0, 1.0], style="normal", seed=0, pieces=2, known=True)
 @example(scales=[1.0, 500.0, 5.0], style="ties", seed=1, pieces=3, known=False)
+@example(scales=[1.0, 1e20, 5.0], style="ties", seed=1, pieces=2, known=True)
 def test_histogram_grows_and_merges_as_the_rule_says(
     scales: list[float], style: str, seed: int, pieces: int, known: bool
 ) -> None:

@@ -179,6 +179,29 @@ def test_bias_correction_in_turn_leaves_the_last_sample_without_mean_error() -> 
         np.testing.assert_allclose((new[name] - wanted[name]).mean(axis=(0, 2, 3)), 0, atol=2e-6)
 
 
+def test_samples_that_are_not_finite_do_not_reach_biases() -> None:
+    x = DATA["x"].copy()
+    x[[0, -1], 0, 0, 0] = np.nan, np.inf
+    holed, finite, calibrated = ArrayData({"x": x}), ArrayData({"x": DATA["x"][1:-1]}), run()
+    expected = correct_in_turn(residual(), calibrated, finite), correct_biases(calibrated, finite, 7)
+    found = correct_in_turn(residual(), calibrated, holed), correct_biases(calibrated, holed)
+    assert list(map(to_bytes, found)) == list(map(to_bytes, expected))
+    nothing = ArrayData({"x": np.full_like(x, np.nan)})
+    for model in (correct_in_turn(residual(), calibrated, nothing), correct_biases(calibrated, nothing)):
+        assert to_bytes(model) == to_bytes(calibrated.clone())
+
+
+@pytest.mark.parametrize("word", ["bias_correction", "mean_bias_correction"])
+def test_convolutions_that_are_calibrated_outputs_are_corrected(word: str) -> None:
+    rng = np.random.default_rng(0)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="conv")]
+    model = graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32)})
+    placed = place(model, "bayes-e", PlacementOptions(output_type="int8")).model
+    corrected = run_calibration(model, placed, ArrayData(DATA), CalibrationOptions(**{word: True}))
+    (node,) = (node for node in corrected.graph if node.op_type == "Conv")
+    assert np.abs(constant_of(node.inputs[2])).max() > 0
+
+
 def test_the_float_graph_takes_over_corrected_biases() -> None:
     corrected = correct_in_turn(residual(), run(), ArrayData(DATA))
     reference = with_biases_of(corrected, residual())
