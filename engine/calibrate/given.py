@@ -31,11 +31,15 @@ def with_given(placed: ir.Model) -> ir.Model:
     given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
     thresholds = _thresholds(model, given, names)
     per_channel, unsigned = equalizable(model, given), unsigned_tensors(model)
+    without = []
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])
-        if not values or MARK_FIXED in node.metadata_props:
+        if MARK_FIXED in node.metadata_props:
             continue
         weight = constant_of(node.inputs[0])
+        if not values:
+            without += [] if weight is not None else [str(tensor.name)]
+            continue
         if weight is not None:
             if read_calibration(node).axis == 0 and len(values) in (1, weight.shape[0]):
                 set_thresholds(node, np.full(weight.shape[0], values, np.float32))
@@ -47,7 +51,8 @@ def with_given(placed: ir.Model) -> ir.Model:
             set_thresholds(node, np.asarray(values, np.float32))
         else:
             set_thresholds(node, np.asarray([max(values)], np.float32))
-    _warn_of(sorted(given.keys() - set(names.values())))
+    _warn("nothing on the BPU takes the model's thresholds of %s", sorted(given.keys() - set(names.values())))
+    _warn("the model has no thresholds of %s: they are 1.0", without)
     return model
 
 
@@ -76,11 +81,8 @@ def _names_in_file(model: ir.Model) -> dict[str, str]:
     return found
 
 
-def _warn_of(unused: Sequence[str]) -> None:
-    if unused:
-        rest = f" and {len(unused) - _MOST_NAMES} more" if len(unused) > _MOST_NAMES else ""
-        logger.warning(
-            "calibration_type load: nothing on the BPU takes the model's thresholds of %s%s.",
-            ", ".join(unused[:_MOST_NAMES]),
-            rest,
-        )
+def _warn(message: str, names: Sequence[str]) -> None:
+    """``message`` with the ``names`` in it, if there are any."""
+    if names:
+        rest = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        logger.warning("calibration_type load: %s.", message % (", ".join(names[:_MOST_NAMES]) + rest))

@@ -74,7 +74,8 @@ def test_the_log_claims_nothing_that_needs_data(kind: str, prepared: Path, caplo
     options = CalibrationOptions(calibration_type=kind, per_channel=True, asymmetric=True, bias_correction=True)
     with caplog.at_level("INFO", "engine.calibrate"):
         run_calibration(optimized, placed, DATA, options)
-    assert caplog.messages == ["Run calibration model with fixed thresholds method."]
+    told = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    assert told == ["Run calibration model with fixed thresholds method."]
 
 
 def reloaded(original: ir.Model, calibrated: ir.Model, folder: Path) -> tuple[ir.Model, ir.Model]:
@@ -164,3 +165,13 @@ def test_thresholds_that_nothing_takes_are_warned_of(tmp_path: Path, caplog: pyt
     add_calibration(model, "c1", thresholds=[2.0], scales=[2 / 127])
     reloaded(residual(), model, tmp_path)
     assert "nothing on the BPU takes the model's thresholds of c1." in caplog.text
+
+
+def test_tensors_without_a_threshold_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = residual()
+    for name in ("x", "c0", "r0"):
+        add_calibration(model, name, thresholds=[2.0], scales=[2 / 127])
+    _, found = reloaded(residual(), model, tmp_path)
+    without = [name.removesuffix("_HzCalibration") for name, values in thresholds(found).items() if values == [1.0]]
+    assert f"the model has no thresholds of {', '.join(without)}: they are 1.0." in caplog.text
+    assert without
