@@ -56,14 +56,17 @@ def main(reference: Path, model: Path, rounds: int) -> None:
     def one(options: CalibrationOptions) -> Callable[[], object]:
         return lambda: run_calibration(optimized, placed, data, options)
 
-    def all_statistics() -> None:
-        collect(optimized, calibration_tensors(placed), data, StatisticsOptions.covering(SWEEP, kernels=Kernels.PLAIN))
+    def all_thresholds() -> None:
+        wanted = StatisticsOptions.covering(SWEEP, kernels=Kernels.PLAIN)
+        statistics = collect(optimized, calibration_tensors(placed), data, wanted)
+        for options in SWEEP:
+            statistics.thresholds(options)
 
     work: dict[str, Callable[[], object]] = {"float pass": float_pass}
     for options in SINGLE:
         corrections = [name for name in ("bias_correction", "mean_bias_correction") if getattr(options, name)]
         work[", ".join([options.calibration_type.value, *corrections])] = one(options)
-    work["max, 5 percentiles and kl, per tensor and channel"] = all_statistics
+    work["max, 5 percentiles and kl, per tensor and channel"] = all_thresholds
     float_pass()
     one(SINGLE[0])()
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in work}
