@@ -154,7 +154,8 @@ def _quick_divergence(
             sum_p += count - a
             sum_q += q
     empty = EPSILON * (bins - filled_p)
-    return cross / (sum_p + empty) - math.log(sum_p + empty) + math.log(sum_q + empty)
+    divergence: float = cross / (sum_p + empty) - math.log(sum_p + empty) + math.log(sum_q + empty)
+    return divergence
 
 
 @entry

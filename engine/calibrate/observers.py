@@ -24,6 +24,9 @@ BINS = 1024
 MAX_BINS = 16384
 """When growth would need more bins than this, neighbours are merged: ``MERGED_BINS`` to twice as many are left."""
 MERGED_BINS = 8192
+_SAMPLE = 2048
+"""Values that the first cutoff is guessed from."""
+_MAGNITUDE = np.int32(0x7FFFFFFF)
 
 
 class DistributionObserver:
@@ -134,6 +137,24 @@ class LargestValues:
 
     def update(self, bits: Bits) -> None:
         """Take in float32 bit patterns, shape (n,)."""
+        if not self._used:
+            self._cutoff = self._likely_cutoff(bits)
+            self._take(bits)
+            if self._used >= self._count:
+                return
+            self._used, self._cutoff = 0, np.int32(-1)
+        self._take(bits)
+
+    def _likely_cutoff(self, bits: Bits) -> np.int32:
+        """What about twice as many of ``bits`` as are wanted are not below, but for one; -1 if that may be all.
+
+        To begin with it spares keeping nearly everything, and sorting out most of that again.
+        """
+        sample = np.sort(bits[:: max(1, bits.size // _SAMPLE)] & _MAGNITUDE)
+        rank = sample.size - 1 - math.ceil(2 * self._count * sample.size / max(1, bits.size))
+        return np.int32(sample[rank] - 1 if rank >= 0 else -1)
+
+    def _take(self, bits: Bits) -> None:
         position = 0
         while position < bits.size:
             position, self._used = compiled().keep_larger(bits, position, self._cutoff, self._buffer, self._used)
