@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engine.calibrate.data import CalibrationData
 from engine.calibrate.forward import FloatSession
 from engine.calibrate.methods import CalibrationOptions
+from engine.calibrate.samples import evenly_spread
 from engine.calibrate.scaled import ScaledSession
 from engine.calibrate.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.statistics import Statistics
@@ -226,7 +227,7 @@ def _better_half(field: Mapping[CalibrationOptions, _Runner]) -> dict[Calibratio
 
 def _spread_out(total: int, count: int) -> list[int]:
     """Up to ``count`` of ``total`` indices, evenly spread; so are, roughly, the first few of them."""
-    indices = sorted({round(index) for index in np.linspace(0, total - 1, min(total, count))})
+    indices = evenly_spread(total, count)
     return [index for start in (0, 2, 1, 3) for index in indices[start::4]]
 
 
