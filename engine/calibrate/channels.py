@@ -22,6 +22,8 @@ ten whose largest is 0.215 or more. The number 0.2 lies between; nothing measure
 
 _FLOOR = np.float32(0.001)
 """Share of the largest channel's maximum that is added to every channel's: it keeps empty channels finite."""
+_LARGEST = np.finfo(np.float32).max / np.float32(2)
+"""More than this counts as this, infinity among others, so that the sum is finite."""
 
 
 def equalizable(model: ir.Model, tensors: Collection[str]) -> tuple[str, ...]:
@@ -76,11 +78,12 @@ def channel_scales(channel_max: NDArray[np.float32]) -> NDArray[np.float32]:
 
     Returns:
         float32, same shape: ``1 / (r_c / r_max)`` with ``r_c = max_c + 0.001 max_t``, every step rounded to float32; 1
-        where all values are zero. CALIBRATION.md 2 gives nearly the same in another form; this one gives every measured
-        threshold to the last bit, which the printed similarities need.
+        where all values are zero, or as good as. CALIBRATION.md 2 gives nearly the same in another form; this one
+        gives every measured threshold to the last bit, which the printed similarities need.
     """
-    largest = channel_max.max(initial=np.float32(0))
-    if largest == 0:
-        return np.ones_like(channel_max)
-    ranges = channel_max + _FLOOR * largest
+    maxima = np.minimum(channel_max, _LARGEST)
+    largest = maxima.max(initial=np.float32(0))
+    if _FLOOR * largest == 0:
+        return np.ones_like(maxima)
+    ranges = maxima + _FLOOR * largest
     return np.asarray(np.float32(1) / (ranges / ranges.max()), np.float32)

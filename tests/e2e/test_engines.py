@@ -81,9 +81,17 @@ def test_three_engines_land_in_one_table(tmp_path: Path, monkeypatch: pytest.Mon
     assert cosine(runtime["max-int16.all"]) > cosine(runtime["max"]) > 0.99
 
 
-def test_options_of_calibration_are_those_of_the_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("switches", "least"),
+    [
+        ({"asymmetric": True, "per_channel": True}, 0.999),
+        ({"bias_correction": True}, 0.998),  # the original's correction costs similarity, see docs/calibration.md
+    ],
+)
+def test_options_of_calibration_are_those_of_the_converter(
+    switches: dict[str, bool], least: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(HB_MAPPER, STAND_IN)
-    switches = {"per_channel": True, "bias_correction": True}
     trials = [{"models": "mnist_mobilenet", "engine": engine, **switches} for engine in ("bundled", "hb_mapper")]
     content = {**SUITE.model_dump(mode="json"), "sweep": None, "trials": trials}
     found = run_suite(parse(content, Suite, "x"), Plan(bench=Bench(tmp_path), executor=serial), record=False)
@@ -93,7 +101,7 @@ def test_options_of_calibration_are_those_of_the_converter(tmp_path: Path, monke
         converted.fidelity,
         converted.footprint,
     )
-    assert cosine(ours) > 0.998
+    assert cosine(ours) > least
 
 
 def cosine(result: TrialResult) -> float:

@@ -17,6 +17,7 @@ import onnxruntime
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect, run_calibration
 from engine.calibrate.forward import Kernels
+from engine.calibrate.runtime import open_session
 from engine.place import place
 from engine.terms import CalibrationType
 from tests.parity.calibration_table import PERCENTILES
@@ -47,11 +48,20 @@ def main(reference: Path, model: Path, rounds: int) -> None:
     optimized, data = optimized_model(model), calibration_images(reference)
     placed = place(optimized, MARCH).model
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    in_order = open_session(model.read_bytes(), threads=None, blocked_layouts=False)
     images = [(data.read(i, i + 1)["data"] + 1.0) * 0.0078125 for i in range(len(data))]
 
     def float_pass() -> None:
         for image in images:
             session.run(None, {"data": image})
+
+    def pass_in_order() -> None:
+        for image in images:
+            in_order.run(None, {"data": image})
+
+    def fast_statistics() -> None:
+        wanted = StatisticsOptions.covering(SINGLE[:1], kernels=Kernels.FAST)
+        collect(optimized, calibration_tensors(placed), data, wanted)
 
     def one(options: CalibrationOptions) -> Callable[[], object]:
         return lambda: run_calibration(optimized, placed, data, options)
@@ -62,7 +72,11 @@ def main(reference: Path, model: Path, rounds: int) -> None:
         for options in SWEEP:
             statistics.thresholds(options)
 
-    work: dict[str, Callable[[], object]] = {"float pass": float_pass}
+    work: dict[str, Callable[[], object]] = {
+        "float pass": float_pass,
+        "float pass in the original's order of sums": pass_in_order,
+        "statistics of max in ONNX Runtime's fast layouts": fast_statistics,
+    }
     for options in SINGLE:
         corrections = [name for name in ("bias_correction", "mean_bias_correction") if getattr(options, name)]
         work[", ".join([options.calibration_type.value, *corrections])] = one(options)

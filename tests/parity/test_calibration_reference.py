@@ -169,18 +169,17 @@ def test_asymmetric_changes_the_same_types(reference_dir: Path, efficientnet: Ef
     assert ours == {key: pytest.approx(value["thresholds"], rel=FLOAT32) for key, value in theirs.items()}
 
 
+def converted(network: EfficientNet, options: CalibrationOptions) -> ir.Model:
+    """The calibrated model, searches and corrections included."""
+    return run_calibration(network.optimized, network.placed, network.data, options, statistics=network.statistics)
+
+
 @pytest.mark.parametrize("name", ["opt_asym", "opt_both", "opt_bias_default"])
 def test_figures_with_options_equal_the_printed_ones(
     reference_dir: Path, efficientnet: EfficientNet, name: str
 ) -> None:
     printed = measured(reference_dir, name)
-    model = run_calibration(
-        efficientnet.optimized,
-        efficientnet.placed,
-        efficientnet.data,
-        options_of(printed),
-        statistics=efficientnet.statistics,
-    )
+    model = converted(efficientnet, options_of(printed))
     (output,) = compare(efficientnet.optimized, model, efficientnet.data.read(0, 1)).outputs.values()
     for key in ("cosine", "l1", "l2", "chebyshev"):
         assert getattr(output, key) == pytest.approx(printed["output"][key], rel=0, abs=3e-6)
@@ -191,13 +190,7 @@ def test_bias_correction_gives_the_printed_cosines_as_far_as_they_are_determined
 ) -> None:
     """Later on, the last bits of earlier biases and the processes that take turns decide (docs/calibration.md)."""
     printed = measured(reference_dir, "opt_bias")
-    model = run_calibration(
-        efficientnet.optimized,
-        efficientnet.placed,
-        efficientnet.data,
-        options_of(printed),
-        statistics=efficientnet.statistics,
-    )
+    model = converted(efficientnet, options_of(printed))
     reference = with_biases_of(model, efficientnet.optimized)
     ours = compare(reference, model, efficientnet.data.read(0, 1)).nodes
     rows = [(ours[row["node"]], float(row["cosine"])) for row in printed["nodes"] if row["node"].startswith("Conv_")]

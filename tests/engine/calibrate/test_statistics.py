@@ -176,6 +176,14 @@ def test_a_convolution_of_small_weights_keeps_its_input_at_one_threshold(
     assert equalizable(graph(nodes, {"x": (1, 2, 3, 3)}, ["y"], weights), ["c"]) == expected
 
 
+def test_scales_of_channels_are_finite_whatever_the_maxima() -> None:
+    largest = np.finfo(np.float32).max
+    for maxima in ([1.0, largest], [largest, largest], [0.0, largest], [0.0, 1e-45]):
+        scales = channel_scales(np.asarray(maxima, np.float32))
+        assert np.isfinite(scales).all()
+        assert scales.min() == 1
+
+
 def test_channels_are_equalised_where_an_add_reads_a_convolution() -> None:
     x = samples(12)
     assert equalizable(residual(), TENSORS) == ("c0",)
