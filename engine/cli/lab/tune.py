@@ -46,8 +46,9 @@ def tune(
 ) -> None:
     """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
 
-    The search goes by similarities of the integer model to the float one on calibration data; labels only add their
-    metric to the table. Latencies are estimates; what CPU nodes take more than those of int8 counts as well.
+    The search goes by similarities of the integer model to the float one on calibration data.
+    Labels only add their metric to the table. Latencies are estimates; what CPU nodes take
+    more than those of int8 counts as well.
     """
     import yaml
 
