@@ -9,8 +9,8 @@ from pathlib import Path
 
 from engine.errors import ConfigError
 from engine.simulate.fast import available_cpus
-from harness.execution import Plan, executor_factory, run_sweep
-from harness.gates import (
+from harness.execution.coordinator import Plan, executor_factory, run_sweep
+from harness.gates.gates import (
     Baseline,
     Check,
     TrialVerdict,
@@ -23,11 +23,11 @@ from harness.gates import (
     save_baseline,
     updated_baseline,
 )
-from harness.results import Sweep
-from harness.suites import Suite, open_suite, suite_path
+from harness.report.results import Sweep
+from harness.suites.suite import Suite, open_suite, suite_path
 from harness.sweep import plan_trials, resolve_baseline, run_suite, within
-from harness.tasks import Bench
-from harness.trials import TrialResult, TrialSpec
+from harness.trials.tasks import Bench
+from harness.trials.trial import TrialResult, TrialSpec
 from harness.workdir import default_workdir
 
 

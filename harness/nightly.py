@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import ConfigError
-from harness.gates import Verdict, read_baseline
-from harness.mlflow_store import LAST_GOOD, promote
-from harness.results import Sweep
-from harness.suites import Suite
+from harness.gates.gates import Verdict, read_baseline
+from harness.report.results import Sweep
+from harness.suites.suite import Suite
 from harness.sweep import find_baseline, resolve_baseline
+from harness.tracking.mlflow_store import LAST_GOOD, promote
 
 logger = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ import pytest
 from engine.errors import PtqlabError
 
 if TYPE_CHECKING:
-    from harness.gates import TrialVerdict
+    from harness.gates.gates import TrialVerdict
     from harness.gating import SuiteGate
-    from harness.trials import TrialSpec
+    from harness.trials.trial import TrialSpec
 
 GATE: pytest.StashKey[SuiteGate] = pytest.StashKey()
 REPORT: pytest.StashKey[str] = pytest.StashKey()

@@ -15,9 +15,8 @@ from engine.errors import ConfigError
 from engine.ir import write_atomically
 from engine.terms import SUPPORTED_CONVERSIONS
 from harness.cache import save_json
-from harness.cards import ModelCard, list_cards
-from harness.execution import Observer, Plan, run_sweep
-from harness.gates import (
+from harness.execution.coordinator import Observer, Plan, run_sweep
+from harness.gates.gates import (
     Baseline,
     baseline_path,
     judge_sweep,
@@ -25,9 +24,7 @@ from harness.gates import (
     save_baseline,
     updated_baseline,
 )
-from harness.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
-from harness.record import Recorder
-from harness.results import (
+from harness.report.results import (
     PARETO_FILE,
     PARQUET_FILE,
     REPORT_FILE,
@@ -41,11 +38,14 @@ from harness.results import (
     trials_csv,
     trials_parquet,
 )
-from harness.suites import Budget, ModelFacts, Point, Suite, bundled_suites, expand, open_suite
-from harness.sync import PendingRecord, SharedSeconds, keep
-from harness.tasks import Preparation, Prepared
-from harness.trials import TrialResult, TrialSpec, TrialStore, resolve
+from harness.suites.suite import Budget, ModelFacts, Point, Suite, bundled_suites, expand, open_suite
+from harness.tracking.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
+from harness.tracking.record import Recorder
+from harness.tracking.sync import PendingRecord, SharedSeconds, keep
+from harness.trials.tasks import Preparation, Prepared
+from harness.trials.trial import TrialResult, TrialSpec, TrialStore, resolve
 from harness.version import engine_version, git_commit
+from harness.zoo.cards import ModelCard, list_cards
 
 
 def plan_trials(suite: Suite) -> list[TrialSpec]:
@@ -188,7 +188,7 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
 
 def write_sweep(sweep: Sweep, workdir: Path) -> list[Path]:
     """Write summary, tables and report of ``sweep``; the files, readable for people first."""
-    from harness.report import render  # plotly is slow to import
+    from harness.report.page import render  # plotly is slow to import
 
     folder = sweep_folder(workdir, sweep.summary.suite.name)
     save_json(sweep.summary, folder / SWEEP_FILE)

@@ -12,12 +12,11 @@ _HARNESS = Path(__file__).resolve().parent
 _ENGINE = _HARNESS.parent / "engine"
 
 _EVALUATING = (
-    "comparison.py",
-    "engines.py",
-    "network.py",
-    "pipeline.py",
-    "scoring.py",
-    "stage_options.py",
+    "backends",
+    "execution/pipeline.py",
+    "trials/comparison.py",
+    "trials/scoring.py",
+    "trials/stage_options.py",
     "datasets",
     "metrics",
 )

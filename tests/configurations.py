@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.cards import ModelCard
+from harness.zoo.cards import ModelCard
 
 FEATUREMAP: dict[str, dict[str, Any]] = {
     "model_parameters": {

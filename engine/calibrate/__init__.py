@@ -1,16 +1,16 @@
 """Calibration: statistics of activations, thresholds, calibration data, forwards of the float stages."""
 
-from engine.calibrate.asymmetric import to_signed
-from engine.calibrate.collection import HistogramRule, StatisticsOptions, collect
-from engine.calibrate.data import ArrayData, CalibrationData, FolderData, open_folders
-from engine.calibrate.fake_quantization import to_standard
-from engine.calibrate.forward import FloatSession, Kernels
-from engine.calibrate.methods import METHODS, CalibrationOptions
+from engine.calibrate.data.sources import ArrayData, CalibrationData, FolderData, open_folders
+from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.float_model import FloatSession, Kernels
+from engine.calibrate.methods.asymmetric import to_signed
+from engine.calibrate.methods.methods import METHODS, CalibrationOptions
+from engine.calibrate.methods.search import SEARCHES
+from engine.calibrate.methods.thresholds import apply_thresholds, calibrate, calibration_tensors
 from engine.calibrate.run import collect_for, needs_data, run_calibration
-from engine.calibrate.search import SEARCHES
-from engine.calibrate.statistics import Statistics
-from engine.calibrate.statistics_cache import collect_into
-from engine.calibrate.thresholds import apply_thresholds, calibrate, calibration_tensors
+from engine.calibrate.statistics.cache import collect_into
+from engine.calibrate.statistics.collection import HistogramRule, StatisticsOptions, collect
+from engine.calibrate.statistics.statistics import Statistics
 
 __all__ = [
     "METHODS",

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from engine.calibrate.bias import BIAS_SAMPLES, correct_biases, correct_in_turn
-from engine.calibrate.collection import HistogramRule, StatisticsOptions
-from engine.calibrate.data import CalibrationData
-from engine.calibrate.forward import Kernels
-from engine.calibrate.given import with_given
-from engine.calibrate.methods import CalibrationOptions, method_of
-from engine.calibrate.nodewise import choose_per_tensor
-from engine.calibrate.rounding import round_weights
-from engine.calibrate.search import SEARCHES, Subject, candidates_of
-from engine.calibrate.statistics import Statistics
-from engine.calibrate.statistics_cache import collect_once
-from engine.calibrate.thresholds import apply_thresholds, calibration_tensors, threshold_sources, unsigned_of
+from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn
+from engine.calibrate.corrections.rounding import round_weights
+from engine.calibrate.data.sources import CalibrationData
+from engine.calibrate.forward.float_model import Kernels
+from engine.calibrate.methods.given import with_given
+from engine.calibrate.methods.methods import CalibrationOptions, method_of
+from engine.calibrate.methods.nodewise import choose_per_tensor
+from engine.calibrate.methods.search import SEARCHES, Subject, candidates_of
+from engine.calibrate.methods.thresholds import apply_thresholds, calibration_tensors, threshold_sources, unsigned_of
+from engine.calibrate.statistics.cache import collect_once
+from engine.calibrate.statistics.collection import HistogramRule, StatisticsOptions
+from engine.calibrate.statistics.statistics import Statistics
 from engine.ir import attribute, calibration_nodes
 from engine.terms import CalibrationType
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.data import InputFolder, as_fed
+from engine.calibrate.data.sources import InputFolder, as_fed
 from engine.config import InputSpec
 from engine.errors import CalibrationDataError, ConfigError, InferenceError
 from engine.frontend.colour import to_quantized_input

@@ -10,7 +10,7 @@ from typing import Any
 from engine import debug
 from engine.compat.api import ORTExecutor, convert, infer
 from engine.errors import ConfigError
-from engine.ops.custom_registry import LOOKALIKE, LOOKALIKE_MODULES
+from engine.ops.foreign.custom_registry import LOOKALIKE, LOOKALIKE_MODULES
 from engine.simulate.session import HB_ONNXRuntime
 
 _MARK = "__ptqlab__"

@@ -13,10 +13,10 @@ from pathlib import Path
 import onnx_ir as ir
 
 from engine.calibrate import CalibrationData, apply_thresholds, calibration_tensors, run_calibration, to_signed
-from engine.calibrate.bias import with_biases_of
-from engine.calibrate.compare import Comparison, compare
-from engine.calibrate.equalize import equalize
-from engine.calibrate.rebatch import rebatch
+from engine.calibrate.corrections.bias import with_biases_of
+from engine.calibrate.corrections.equalize import equalize
+from engine.calibrate.forward.compare import Comparison, compare
+from engine.calibrate.forward.rebatch import rebatch
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.compile.removal import remove_nodes
 from engine.config import Config, InputSpec, NodeInfo
@@ -29,12 +29,12 @@ from engine.convert.requests import (
     placement_options,
 )
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
-from engine.debug.data import dump_samples
+from engine.debug.analysis.data import dump_samples
 from engine.errors import UnsupportedError
 from engine.frontend import load, parse, preprocess
 from engine.frontend.outputs import with_outputs
 from engine.ir import CALIBRATION_OP, MARK_REASON, calibration_of, save_model, shape_of, write_atomically
-from engine.ops.composite import PREPROCESS
+from engine.ops.foreign.composite import PREPROCESS
 from engine.optimize import optimize
 from engine.perf import Performance, estimate
 from engine.place import Placement, PlacementOptions, Refusal, decomposed, place

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from engine.calibrate.compare import Comparison, Distance
+from engine.calibrate.forward.compare import Comparison, Distance
 from engine.compile import CompiledModel
 from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.errors import ModelError

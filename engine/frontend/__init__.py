@@ -13,7 +13,7 @@ from engine.errors import ConfigError
 from engine.frontend import caffe, onnx
 from engine.frontend.outputs import cut
 from engine.ir import shape_of
-from engine.ops.custom_registry import load_files
+from engine.ops.foreign.custom_registry import load_files
 from engine.terms import Layout
 
 __all__ = ["load", "load_custom_operators", "parse"]

@@ -25,7 +25,7 @@ from engine.frontend.limits import refuse_unsupported
 from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration
 from engine.ir import load_model
-from engine.ops import custom
+from engine.ops.foreign import custom
 
 MIN_OPSET = 9
 MAX_OPSET = 19

@@ -17,7 +17,7 @@ from engine.config import InputSpec
 from engine.errors import ConfigError, UnsupportedError
 from engine.frontend.colour import INPUT_OFFSET, ColourMatrix, conversion_matrix
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_INPUTS, shape_of
-from engine.ops.composite import PREPROCESS
+from engine.ops.foreign.composite import PREPROCESS
 from engine.terms import InputType, Layout, SpaceAndRange
 
 PREFIX = "HZ_PREPROCESS_FOR_"

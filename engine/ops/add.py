@@ -10,12 +10,12 @@ import onnx_ir as ir
 
 from engine.ir import before_calibration, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.conv import requantized_output
-from engine.ops.derive import convolution_integers, fused_sum
-from engine.ops.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
-from engine.ops.float_nodes import given, is_relu, refused_broadcast, required
-from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.derive import convolution_integers, fused_sum
+from engine.ops.core.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
+from engine.ops.core.float_nodes import given, is_relu, refused_broadcast, required
+from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 ELEMENTWISE_OUTPUT = {
     "accu_right_shift": Attribute("ints", (0,), "bits dropped before saturation to 16 bits"),

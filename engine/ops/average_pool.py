@@ -10,11 +10,11 @@ import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.fixed_point import to_type, wrap_int32
-from engine.ops.float_nodes import given, stated
-from engine.ops.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
-from engine.ops.windows import taps
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.fixed_point import to_type, wrap_int32
+from engine.ops.core.float_nodes import given, stated
+from engine.ops.core.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
+from engine.ops.core.windows import taps
 
 
 class AveragePool(QuantizedOperator):

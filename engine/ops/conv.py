@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from engine.ir import attribute, before_calibration, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
-from engine.ops.derive import Integers, convolution_integers, fold_input_scales, fused_sum
-from engine.ops.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
-from engine.ops.float_nodes import given, is_relu, required
-from engine.ops.schema import (
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.derive import Integers, convolution_integers, fold_input_scales, fused_sum
+from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
+from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.schema import (
     ACTIVATION,
     DATA_FORMAT,
     DILATIONS,

@@ -11,12 +11,22 @@ from numpy.typing import NDArray
 
 from engine.ir import attribute, before_calibration, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.conv import shifted_bias
-from engine.ops.derive import convolution_integers
-from engine.ops.fixed_point import saturate, shift_right, to_type, wrap_int32
-from engine.ops.float_nodes import given, is_relu, required
-from engine.ops.schema import ACTIVATION, DATA_FORMAT, GROUP, KERNEL, PADS, STRIDES, USE_BIAS, WEIGHT_THRESHOLDS, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.derive import convolution_integers
+from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
+from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.schema import (
+    ACTIVATION,
+    DATA_FORMAT,
+    GROUP,
+    KERNEL,
+    PADS,
+    STRIDES,
+    USE_BIAS,
+    WEIGHT_THRESHOLDS,
+    Schema,
+)
 
 
 class ConvTranspose(QuantizedOperator):

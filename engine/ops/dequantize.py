@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.schema import Schema
+from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.schema import Schema
 
 
 class Dequantize(QuantizedOperator):

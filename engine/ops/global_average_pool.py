@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from engine.ir import shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
-from engine.ops.fixed_point import requantization, round_shift, saturate, to_type
-from engine.ops.float_nodes import given, required
-from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.fixed_point import requantization, round_shift, saturate, to_type
+from engine.ops.core.float_nodes import given, required
+from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 
 class GlobalAveragePool(QuantizedOperator):

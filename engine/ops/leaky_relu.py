@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.ops.base import Attribute
+from engine.ops.core.base import Attribute
+from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.prelu import PRelu
-from engine.ops.schema import DATA_FORMAT, Schema
 
 
 class LeakyRelu(PRelu):

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from engine.ir import Calibration, attribute, before_calibration, constant_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.composite import COMPOSITES
-from engine.ops.fixed_point import round_away
-from engine.ops.float_nodes import clip_limits, given, is_saturation, required
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.fixed_point import round_away
+from engine.ops.core.float_nodes import clip_limits, given, is_saturation, required
+from engine.ops.core.schema import DATA_FORMAT, Schema
+from engine.ops.core.special import error_function, sigmoid
+from engine.ops.foreign.composite import COMPOSITES
 from engine.ops.lut2_layer import interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
-from engine.ops.schema import DATA_FORMAT, Schema
-from engine.ops.special import error_function, sigmoid
 
 
 class Lut(QuantizedOperator):

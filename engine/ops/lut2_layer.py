@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
-from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
+from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 SEGMENT_ENTRIES = 64
 SEGMENTS = 6

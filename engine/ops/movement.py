@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.base import Array, FloatRule, Lowering, Quantized, Tie
-from engine.ops.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
+from engine.ops.core.base import Array, FloatRule, Lowering, Quantized, Tie
+from engine.ops.core.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
 
 
 class MovementRule(FloatRule):

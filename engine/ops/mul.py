@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from engine.march import March
 from engine.ops.add import ELEMENTWISE_OUTPUT, requantize_elementwise
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
-from engine.ops.fixed_point import requantization, saturate, shift_right, to_type
-from engine.ops.float_nodes import given, refused_broadcast, required
-from engine.ops.schema import Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.fixed_point import requantization, saturate, shift_right, to_type
+from engine.ops.core.float_nodes import given, refused_broadcast, required
+from engine.ops.core.schema import Schema
 
 
 class Mul(QuantizedOperator):

@@ -11,10 +11,10 @@ import onnx_ir as ir
 from engine.errors import UnsupportedError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
-from engine.ops.float_nodes import NHWC_AXIS, given
+from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.float_nodes import NHWC_AXIS, given
+from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
-from engine.ops.schema import DATA_FORMAT, Schema
 
 
 class Pad(QuantizedOperator):

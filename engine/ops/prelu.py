@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.fixed_point import round_shift, to_type
-from engine.ops.schema import DATA_FORMAT, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.schema import DATA_FORMAT, Schema
 
 
 class PRelu(QuantizedOperator):

@@ -9,12 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.conv import convolution_constants, convolve, requantize_accumulator, requantized_output, shifted_bias
-from engine.ops.derive import convolution_integers
-from engine.ops.fixed_point import wrap_int32
-from engine.ops.float_nodes import given, required
-from engine.ops.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.derive import convolution_integers
+from engine.ops.core.fixed_point import wrap_int32
+from engine.ops.core.float_nodes import given, required
+from engine.ops.core.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
 
 
 class Preprocess(QuantizedOperator):

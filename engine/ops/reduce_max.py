@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from engine.ir import shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
-from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
+from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 
 class ReduceMax(QuantizedOperator):

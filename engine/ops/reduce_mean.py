@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from engine.ir import shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
-from engine.ops.fixed_point import requantization, rescale
-from engine.ops.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
-from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.fixed_point import requantization, rescale
+from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
+from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 REDUCTION = {
     "axis": Attribute("int", doc="axis that is summed; it stays with length 1"),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from engine.march import March
-from engine.ops.base import FloatRule, Lowering
-from engine.ops.float_nodes import refused_reduction
+from engine.ops.core.base import FloatRule, Lowering
+from engine.ops.core.float_nodes import refused_reduction
 from engine.ops.reduce_mean import ReduceMean, lower_reduction
 
 

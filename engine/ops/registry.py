@@ -14,10 +14,10 @@ from engine.errors import ModelError, UnsupportedError
 from engine.ops.add import Add, AddRule
 from engine.ops.argmax import ArgMax, ArgMaxRule, ArgMinRule
 from engine.ops.average_pool import AveragePool, AveragePoolRule
-from engine.ops.base import Attribute, Attributes, FloatRule, QuantizedOperator
 from engine.ops.channel_shuffle import ChannelShuffle, ChannelShuffleRule
 from engine.ops.conv import Conv, ConvRule
 from engine.ops.conv_transpose import ConvTranspose, ConvTransposeRule
+from engine.ops.core.base import Attribute, Attributes, FloatRule, QuantizedOperator
 from engine.ops.depth_to_space import DepthToSpace, DepthToSpaceRule
 from engine.ops.dequantize import Dequantize
 from engine.ops.global_average_pool import GlobalAveragePool, GlobalAveragePoolRule

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.dequantize import along_axis
-from engine.ops.fixed_point import round_shift, to_type
-from engine.ops.schema import DATA_FORMAT, Schema
 
 
 class Requantize(QuantizedOperator):

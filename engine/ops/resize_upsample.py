@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.float_nodes import given
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.float_nodes import given
+from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
-from engine.ops.schema import DATA_FORMAT, Schema
 
 
 class ResizeUpsample(QuantizedOperator):

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from engine.ir import attribute, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.float_nodes import given
-from engine.ops.schema import DATA_FORMAT, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.float_nodes import given
+from engine.ops.core.schema import DATA_FORMAT, Schema
 
 
 class RoiResize(QuantizedOperator):

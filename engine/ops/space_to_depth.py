@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.ops.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
-from engine.ops.float_nodes import given
+from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.float_nodes import given
+from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
-from engine.ops.schema import DATA_FORMAT, Schema
 
 
 class SpaceToDepth(QuantizedOperator):

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from engine.ir import Calibration, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.fixed_point import requantization, rescale, round_away, round_shift, to_type
-from engine.ops.float_nodes import given, required
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.fixed_point import requantization, rescale, round_away, round_shift, to_type
+from engine.ops.core.float_nodes import given, required
+from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 from engine.ops.prelu import slope_attributes
-from engine.ops.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 
 class SPRelu(QuantizedOperator):

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.float_nodes import given, nhwc_axis, required
-from engine.ops.schema import DATA_FORMAT, Schema
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.float_nodes import given, nhwc_axis, required
+from engine.ops.core.schema import DATA_FORMAT, Schema
 
 MAX_LENGTH = 32768
 """Positions are int16."""

@@ -21,8 +21,8 @@ from engine.ir import (
     mark,
 )
 from engine.march import March
-from engine.ops.base import MARK_QTYPE, FloatRule, Tie
-from engine.ops.float_nodes import is_relu
+from engine.ops.core.base import MARK_QTYPE, FloatRule, Tie
+from engine.ops.core.float_nodes import is_relu
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, joins, on_bpu
 from engine.place.devices import late_reason

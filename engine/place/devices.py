@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from engine.ir import MARK_ON, MARK_REASON, attribute, before_calibration, constant_of, is_calibration, mark, shape_of
 from engine.march import March
-from engine.ops.base import FloatRule
-from engine.ops.custom import REASON as CUSTOM_REASON
-from engine.ops.custom import is_custom
-from engine.ops.float_nodes import is_relu
+from engine.ops.core.base import FloatRule
+from engine.ops.core.float_nodes import is_relu
+from engine.ops.foreign.custom import REASON as CUSTOM_REASON
+from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
 from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu, only_reader
 from engine.place.options import PlacementOptions, Refusal

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from engine.config.values import hint
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, mark
 from engine.march import load
-from engine.ops.composite import COMPOSITES, expand
+from engine.ops.foreign.composite import COMPOSITES, expand
 from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
 from engine.place.calibration import insert_calibration

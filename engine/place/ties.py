@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from engine.ir import MARK_FIXED, MARK_TIE, attribute, before_calibration, is_calibration, mark
-from engine.ops.base import Tie
+from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.place.chains import on_bpu
 from engine.place.options import INT16

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from engine.errors import ConfigError
 from engine.march import March
-from engine.ops.base import Tie
+from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, float_readers, joins, on_bpu
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal

@@ -42,9 +42,9 @@ from engine.ir import (
     shape_of,
 )
 from engine.march import load
-from engine.ops.base import Attributes
 from engine.ops.conv_transpose import per_output_channel
-from engine.ops.float_nodes import given
+from engine.ops.core.base import Attributes
+from engine.ops.core.float_nodes import given
 from engine.ops.lut import element_function
 from engine.ops.registry import operator, read_attributes
 from engine.place import mark_placement

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from engine.ir import HORIZON_DOMAIN, attribute, shape_of
-from engine.ops.float_nodes import TO_NHWC
+from engine.ops.core.float_nodes import TO_NHWC
 
 TO_NCHW = (0, 3, 1, 2)
 """Permutation from NHWC."""

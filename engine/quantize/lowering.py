@@ -27,9 +27,9 @@ from engine.ir import (
     typed_attribute,
 )
 from engine.march import March, load
-from engine.ops.base import Quantized
-from engine.ops.fixed_point import requantization
-from engine.ops.float_nodes import TO_NHWC
+from engine.ops.core.base import Quantized
+from engine.ops.core.fixed_point import requantization
+from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.registry import rule_for
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
@@ -65,7 +65,7 @@ def quantize(calibrated: ir.Model, march: str) -> ir.Model:
 
 
 class IntegerGraph:
-    """Builds the quantised graph of one calibrated model; see :class:`engine.ops.base.Lowering`."""
+    """Builds the quantised graph of one calibrated model; see :class:`engine.ops.core.base.Lowering`."""
 
     def __init__(self, source: ir.Model, march: March) -> None:
         self.march = march
@@ -98,7 +98,7 @@ class IntegerGraph:
     def integer(
         self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None, per_channel: bool = False
     ) -> Quantized:
-        """The integer form of an activation input; see :meth:`engine.ops.base.Lowering.integer`."""
+        """The integer form of an activation input; see :meth:`engine.ops.core.base.Lowering.integer`."""
         wanted = like or calibration_of(value)
         if wanted is not None and wanted.scales.size > 1 and not per_channel:
             largest = {"thresholds": wanted.thresholds.max(keepdims=True), "scales": wanted.scales.max(keepdims=True)}

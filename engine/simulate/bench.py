@@ -13,7 +13,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from engine.calibrate.batching import with_symbolic_batch
+from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.errors import ConfigError, ModelError
 from engine.ir import load_model, to_bytes
 from engine.simulate.fast import FastSimulator, available_cpus

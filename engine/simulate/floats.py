@@ -9,8 +9,8 @@ from typing import Any
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.fake_quantization import to_standard
-from engine.calibrate.forward import FloatSession
+from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.float_model import FloatSession
 from engine.frontend.onnx import infer_shapes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN, constant_of
-from engine.ops.composite import expand_composites
-from engine.ops.custom import CustomNode, is_custom
+from engine.ops.foreign.composite import expand_composites
+from engine.ops.foreign.custom import CustomNode, is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs, join_samples, split_samples
 

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationData, FloatSession
-from engine.calibrate.compare import Distance, cosine, distance
-from engine.calibrate.samples import evenly_spread
+from engine.calibrate.data.samples import evenly_spread
+from engine.calibrate.forward.compare import Distance, cosine, distance
 from engine.simulate import Session, TensorInfo
 
 Array = NDArray[Any]

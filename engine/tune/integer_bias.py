@@ -1,6 +1,7 @@
 """Empirical bias correction on the integer simulator.
 
-Where :mod:`engine.calibrate.bias` looks at every convolution by itself, this follows the network from its inputs to
+Where :mod:`engine.calibrate.corrections.bias` looks at every convolution by itself, this follows the network from
+its inputs to
 its outputs: what is left of the mean error of a tensor once all before it are corrected, requantisation and saturation
 included, goes into the bias of the convolution that gives it.
 """
@@ -17,9 +18,9 @@ from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.calibrate import ArrayData, CalibrationData, FloatSession, to_signed
-from engine.calibrate.asymmetric import OFFSET, UNSIGNED, set_constant
-from engine.calibrate.samples import finite_samples
-from engine.calibrate.thresholds import names_before_calibration
+from engine.calibrate.data.samples import finite_samples
+from engine.calibrate.methods.asymmetric import OFFSET, UNSIGNED, set_constant
+from engine.calibrate.methods.thresholds import names_before_calibration
 from engine.ir import (
     before_calibration,
     calibration_of,

@@ -13,8 +13,8 @@ from pydantic import Field
 from engine.errors import CalibrationDataError, ConfigError
 from harness import paths
 from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, sha256_of
+from harness.datasets.torchvision_import import import_torchvision
 from harness.strict_yaml import StrictModel
-from harness.torchvision_import import import_torchvision
 
 
 class TorchvisionOptions(StrictModel):

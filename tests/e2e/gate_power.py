@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import typer
 
-from harness.execution import Plan, run_sweep
-from harness.gates import Baseline, TrialVerdict, Verdict, judge, updated_baseline
+from harness.execution.coordinator import Plan, run_sweep
+from harness.gates.gates import Baseline, TrialVerdict, Verdict, judge, updated_baseline
 from harness.strict_yaml import parse
-from harness.suites import Suite
+from harness.suites.suite import Suite
 from harness.sweep import plan_trials
-from harness.tasks import Bench
-from harness.trials import TrialResult
+from harness.trials.tasks import Bench
+from harness.trials.trial import TrialResult
 
 BASELINE_DRAWS = 10
 SEEDS = 20

@@ -19,19 +19,19 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from harness import pipeline
-from harness.tasks import Bench, Preparation, Prepared
-from harness.trials import TrialResult, TrialSpec
+from harness.execution import pipeline
+from harness.trials.tasks import Bench, Preparation, Prepared
+from harness.trials.trial import TrialResult, TrialSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = "tasks.log"
 SWEEP = """
 import sys
 from pathlib import Path
-from harness.execution import Plan
-from harness.suites import open_suite
+from harness.execution.coordinator import Plan
+from harness.suites.suite import open_suite
 from harness.sweep import run_suite
-from harness.tasks import Bench
+from harness.trials.tasks import Bench
 plan = Plan(bench=Bench(Path(sys.argv[2])), stages="tests.e2e.kill_resume")
 if __name__ == "__main__":
     sweep = run_suite(open_suite(sys.argv[1]), plan)

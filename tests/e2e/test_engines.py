@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines import HB_MAPPER
-from harness.execution import Plan, serial
-from harness.results import Sweep, trial_rows
-from harness.settings import Engine
+from harness.backends.foreign import HB_MAPPER
+from harness.execution.coordinator import Plan, serial
+from harness.report.results import Sweep, trial_rows
 from harness.strict_yaml import parse
-from harness.suites import Suite
+from harness.suites.settings import Engine
+from harness.suites.suite import Suite
 from harness.sweep import run_suite
-from harness.tasks import Bench
-from harness.trials import Symptom, TrialResult
+from harness.trials.tasks import Bench
+from harness.trials.trial import Symptom, TrialResult
 
-STAND_IN = shlex.join([sys.executable, "-c", "from engine.cli.hb_mapper import main; main()"])
+STAND_IN = shlex.join([sys.executable, "-c", "from engine.cli.vendor.hb_mapper import main; main()"])
 """Behaves as the vendor's command does."""
 
 SUITE = parse(

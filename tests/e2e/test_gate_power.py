@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.gates import Verdict
-from harness.tasks import Bench
+from harness.gates.gates import Verdict
+from harness.trials.tasks import Bench
 from tests.e2e.gate_power import BASELINE_DRAWS, SEEDS, judge_draws, judge_losses, make_suite, run
 
 

@@ -17,7 +17,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.simulate import HB_ONNXRuntime, Session
-from harness.cards import load_card
+from harness.zoo.cards import load_card
 
 STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 
@@ -25,7 +25,7 @@ STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in ``folder``."""
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-c", "from engine.cli.hb_mapper import main; main()", *arguments]
+    command = [sys.executable, "-c", "from engine.cli.vendor.hb_mapper import main; main()", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "120"}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
 

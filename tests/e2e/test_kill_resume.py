@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.execution import Plan
-from harness.mlflow_store import default_tracking_uri
-from harness.tasks import Bench
+from harness.execution.coordinator import Plan
+from harness.tracking.mlflow_store import default_tracking_uri
+from harness.trials.tasks import Bench
 from tests.e2e.kill_resume import finish, kill_when, repeated, results, start, written
 
 SUITE = """

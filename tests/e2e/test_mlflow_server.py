@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from harness.execution import Plan, processes
-from harness.results import Sweep
+from harness.execution.coordinator import Plan, processes
+from harness.report.results import Sweep
 from harness.strict_yaml import parse
-from harness.suites import Suite
+from harness.suites.suite import Suite
 from harness.sweep import run_suite
-from harness.sync import pending, replay
-from harness.tasks import Bench
+from harness.tracking.sync import pending, replay
+from harness.trials.tasks import Bench
 from tests.e2e.postgres import free_port, postgres
 from tests.harness import fakes
 
@@ -157,15 +157,15 @@ def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
 def test_a_record_cut_off_half_way_is_completed_and_not_doubled(tmp_path: Path) -> None:
     port = free_port()
     with server(tmp_path / "server", port) as uri:
-        from harness import mlflow_store
+        from harness.tracking import mlflow_store
 
         first = sweep(tmp_path / "work", uri)
         assert first.record_problem is None
         complete = snapshot(uri)
 
         # The same sweep once more, whose connection broke after its first trial.
-        from harness.mlflow_store import Closing, RunStatus, SweepRecord
-        from harness.sync import PendingRecord, keep
+        from harness.tracking.mlflow_store import Closing, RunStatus, SweepRecord
+        from harness.tracking.sync import PendingRecord, keep
 
         store = Bench(tmp_path / "work").store
         record = PendingRecord(

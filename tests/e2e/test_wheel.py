@@ -39,7 +39,7 @@ def test_the_wheel_is_what_is_imported(installed: Path, tmp_path: Path) -> None:
 
 
 def test_smoke_runs_from_a_foreign_directory(installed: Path, tmp_path: Path) -> None:
-    code = "import sys; from harness.cli import main; sys.argv = ['ptqlab', 'run', 'smoke']; main()"
+    code = "import sys; from harness.cli.main import main; sys.argv = ['ptqlab', 'run', 'smoke']; main()"
     guarded = f"if __name__ == '__main__':\n    {code.replace('; ', chr(10) + '    ')}\n"
     script = tmp_path / "ptqlab_smoke.py"
     script.write_text(guarded)

@@ -29,7 +29,7 @@ EXTRA_MEMORY_BYTES = 2 << 30
 CORPUS_LIMIT = 500
 
 INSTRUMENTED = (
-    "engine.calibrate.data",
+    "engine.calibrate.data.sources",
     "engine.cli",
     "engine.compile",
     "engine.config",

@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from engine.calibrate import open_folders
-from engine.cli import compile_dialect
+from engine.cli.vendor import compile_dialect
 from engine.config import Config, InputSpec, load_config
 from engine.errors import PtqlabError
 from engine.frontend import caffe, onnx

@@ -16,9 +16,9 @@ import numpy as np
 
 from engine.errors import UnsupportedError
 from engine.terms import CalibrationType, March
-from harness.settings import Int16Kind, Int16Policy, Settings
-from harness.tasks import Bench, Preparation, Prepared
-from harness.trials import (
+from harness.suites.settings import Int16Kind, Int16Policy, Settings
+from harness.trials.tasks import Bench, Preparation, Prepared
+from harness.trials.trial import (
     Accuracy,
     Failure,
     Fidelity,

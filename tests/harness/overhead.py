@@ -20,12 +20,12 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from harness.execution import Plan, executor_factory
+from harness.execution.coordinator import Plan, executor_factory
 from harness.strict_yaml import parse
-from harness.suites import Suite
+from harness.suites.suite import Suite
 from harness.sweep import run_suite
-from harness.tasks import Bench
-from harness.trials import TrialResult
+from harness.trials.tasks import Bench
+from harness.trials.trial import TrialResult
 from tests.harness import fakes
 
 MODELS = 5

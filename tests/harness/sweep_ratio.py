@@ -18,11 +18,11 @@ from tempfile import TemporaryDirectory
 import typer
 
 from engine.simulate.fast import available_cpus
-from harness.execution import Plan
-from harness.suites import Suite, open_suite
+from harness.execution.coordinator import Plan
+from harness.suites.suite import Suite, open_suite
 from harness.sweep import plan_trials, run_suite
-from harness.tasks import Bench
-from harness.trials import TrialSpec
+from harness.trials.tasks import Bench
+from harness.trials.trial import TrialSpec
 
 
 def wall_time(suite: Suite, specs: Sequence[TrialSpec], workers: int) -> float:

@@ -17,10 +17,10 @@ import yaml
 from PIL import Image
 from typer.testing import CliRunner
 
-from harness.cli import app
+from harness.cli.main import app
 from harness.datasets import ADAPTERS
+from harness.datasets.torchvision_import import import_torchvision
 from harness.strict_yaml import parse
-from harness.torchvision_import import import_torchvision
 
 SIDE, CLASSES, SAMPLES = 16, 3, 6
 SPLITS = {"calibration": "calib", "evaluation": "val"}

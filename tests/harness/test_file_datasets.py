@@ -17,8 +17,8 @@ from harness.datasets.text_lines import ALPHABET, TextLines
 from harness.datasets.text_pages import TextPages
 from harness.datasets.transformers import ReadMode, apply, parse_chain, read_image, to_uint8
 from harness.metrics.detection import box_iou
-from harness.model_sources import PackageSource, package_model
 from harness.strict_yaml import parse
+from harness.zoo.model_sources import PackageSource, package_model
 
 MODES = list(ReadMode)
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from engine.errors import ConfigError
-from harness.execution import Plan, serial
-from harness.gates import Verdict
-from harness.mlflow_store import LAST_GOOD
+from harness.execution.coordinator import Plan, serial
+from harness.gates.gates import Verdict
 from harness.nightly import exit_code, last_good, promote_if_good
-from harness.results import Sweep
+from harness.report.results import Sweep
 from harness.strict_yaml import parse
-from harness.suites import Suite
+from harness.suites.suite import Suite
 from harness.sweep import resolve_baseline, run_suite
-from harness.tasks import Bench
-from harness.trials import Outcome
+from harness.tracking.mlflow_store import LAST_GOOD
+from harness.trials.tasks import Bench
+from harness.trials.trial import Outcome
 from tests.harness import fakes
 
 SUITE = parse({"name": "mine", "version": 1, "models": "net", "sweep": {}}, Suite, "x.yaml")
@@ -78,7 +78,7 @@ def test_a_sweep_without_record_is_not_promoted(tmp_path: Path, monkeypatch: pyt
     def away(*_: Any) -> None:
         raise OSError("no server")
 
-    monkeypatch.setattr("harness.record.SweepRecord", away)
+    monkeypatch.setattr("harness.tracking.record.SweepRecord", away)
     sweep = night(tmp_path, 450)
     assert sweep.record_problem is not None
     assert exit_code(sweep) == 14

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import ConfigError, ModelError
-from harness.cards import ModelCard, list_cards, load_card
-from harness.float_baseline import float_score
 from harness.metrics.recognition import EditSimilarity
-from harness.model_sources import model_metadata
+from harness.zoo.cards import ModelCard, list_cards, load_card
+from harness.zoo.float_baseline import float_score
+from harness.zoo.model_sources import model_metadata
 
 CARDS = list_cards("ocr_*")
 

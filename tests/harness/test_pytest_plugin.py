@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from harness import gating
-from harness.gates import save_baseline, updated_baseline
+from harness.gates.gates import save_baseline, updated_baseline
 from harness.strict_yaml import parse
-from harness.suites import Suite
-from harness.tasks import Bench
-from harness.trials import Outcome
+from harness.suites.suite import Suite
+from harness.trials.tasks import Bench
+from harness.trials.trial import Outcome
 from tests.harness import fakes
 
 pytest_plugins = ["pytester"]

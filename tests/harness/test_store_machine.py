@@ -14,8 +14,8 @@ from unittest import mock
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from harness import trials
-from harness.trials import Outcome, TrialResult, TrialStore, read_nodes
+from harness.trials import trial as trials
+from harness.trials.trial import Outcome, TrialResult, TrialStore, read_nodes
 from tests.harness import fakes
 
 MODELS = ("a", "b", "c")

@@ -18,18 +18,18 @@ from pyarrow import parquet
 from rich.console import Console
 
 from engine.config import CalibrationParameters, InputParameters, ModelParameters
-from harness.execution import DEFAULT_TIME_LIMIT, Plan
-from harness.fragments import fragment
-from harness.gates import judge_sweep, save_baseline, updated_baseline
-from harness.report import render
-from harness.results import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
+from harness.execution.coordinator import DEFAULT_TIME_LIMIT, Plan
+from harness.gates.gates import judge_sweep, save_baseline, updated_baseline
+from harness.report.page import render
+from harness.report.results import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
+from harness.report.tables import comparison_table, node_table, sweep_tables, trial_table
 from harness.strict_yaml import parse
-from harness.suites import Budget, Suite
+from harness.suites.suite import Budget, Suite
 from harness.sweep import within
-from harness.sync import SharedSeconds
-from harness.tables import comparison_table, node_table, sweep_tables, trial_table
-from harness.tasks import Bench
-from harness.trials import Outcome, TrialStore, UnmetRequest
+from harness.tracking.sync import SharedSeconds
+from harness.trials.fragments import fragment
+from harness.trials.tasks import Bench
+from harness.trials.trial import Outcome, TrialStore, UnmetRequest
 from tests.harness import fakes
 
 

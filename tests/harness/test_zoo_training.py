@@ -10,10 +10,10 @@ import onnxruntime
 import pytest
 
 from harness import paths
-from harness.cards import ModelCard, Task, list_cards, load_card
 from harness.datasets import open_dataset
-from harness.float_baseline import float_outputs, float_score
 from harness.metrics.detection import Map50Options, decode_heads, score_detections
+from harness.zoo.cards import ModelCard, Task, list_cards, load_card
+from harness.zoo.float_baseline import float_outputs, float_score
 
 BARS = {Task.CLASSIFICATION: 0.98, Task.DETECTION: 0.85, Task.SEGMENTATION: 0.85}
 BUNDLED = [card for card in list_cards() if card.source.bundled]
@@ -48,7 +48,7 @@ class TestTraining:
         pytest.importorskip("torch", reason="training needs the extra zoo")
 
     def test_every_bundled_model_has_a_recipe(self) -> None:
-        from harness.zoo_training.recipes import RECIPES
+        from harness.zoo.training.recipes import RECIPES
 
         assert set(RECIPES) == {card.name for card in BUNDLED}
         for card in BUNDLED:
@@ -64,8 +64,8 @@ class TestTraining:
     def test_an_exported_network_computes_what_torch_does(self, card: ModelCard) -> None:
         import torch
 
-        from harness.zoo_training.recipes import RECIPES
-        from harness.zoo_training.training import exported
+        from harness.zoo.training.recipes import RECIPES
+        from harness.zoo.training.training import exported
 
         recipe = RECIPES[card.name]
         torch.manual_seed(0)
@@ -83,7 +83,7 @@ class TestTraining:
         """Free head values, fitted to the loss alone, decode to the targets: loss and metric agree on the format."""
         import torch
 
-        from harness.zoo_training.losses import detection_loss
+        from harness.zoo.training.losses import detection_loss
 
         options = Map50Options.model_validate(load_card("scene_yolo").metric.options)
         scenes = open_dataset("scenes").split("train").targets(0, 8)
@@ -99,7 +99,7 @@ class TestTraining:
 
     def test_making_a_model_writes_file_and_card(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """One epoch, twice: the same file both times, and a card that reads back with a measured score."""
-        from harness.zoo_training import training
+        from harness.zoo.training import training
 
         monkeypatch.setattr(paths, "suites", lambda: tmp_path)
         folder = tmp_path / "zoo"

@@ -16,8 +16,8 @@ from pathlib import Path
 import onnxruntime
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect, run_calibration
-from engine.calibrate.forward import Kernels
-from engine.calibrate.runtime import open_session
+from engine.calibrate.forward.float_model import Kernels
+from engine.calibrate.forward.runtime import open_session
 from engine.place import place
 from engine.terms import CalibrationType
 from tests.parity.calibration_table import PERCENTILES

@@ -25,8 +25,8 @@ from engine.calibrate import (
     run_calibration,
     to_signed,
 )
-from engine.calibrate.bias import with_biases_of
-from engine.calibrate.compare import compare
+from engine.calibrate.corrections.bias import with_biases_of
+from engine.calibrate.forward.compare import compare
 from engine.ir import ACTIVATION_QUANT_ATTRS, attribute, calibration_nodes, read_calibration
 from engine.place import place
 from engine.quantize import quantize

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.calibrate import CalibrationOptions
-from harness.cards import load_card
+from harness.zoo.cards import load_card
 from tests.parity.calibration_table import options_of
 from tests.parity.option_gains import Setting, Subject
 

@@ -37,8 +37,8 @@ from engine.calibrate import (
     run_calibration,
     to_signed,
 )
-from engine.calibrate.equalize import equalize
-from engine.calibrate.search import candidates_of
+from engine.calibrate.corrections.equalize import equalize
+from engine.calibrate.methods.search import candidates_of
 from engine.frontend import preprocess
 from engine.frontend.onnx import load
 from engine.optimize import optimize
@@ -46,9 +46,9 @@ from engine.place import place
 from engine.quantize import quantize
 from engine.simulate import Session
 from engine.tune.integer_bias import correct_integer_biases
-from harness.cards import ModelCard, held_out_images, load_card
-from harness.float_baseline import float_outputs
-from harness.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
+from harness.trials.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
+from harness.zoo.cards import ModelCard, held_out_images, load_card
+from harness.zoo.float_baseline import float_outputs
 from tests.parity.peers import PEERS, Peer, exact_session
 
 MARCH = "bayes-e"

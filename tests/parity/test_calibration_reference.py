@@ -27,9 +27,9 @@ from engine.calibrate import (
     collect,
     run_calibration,
 )
-from engine.calibrate.bias import with_biases_of
-from engine.calibrate.compare import compare
-from engine.calibrate.search import SEARCHES, Subject
+from engine.calibrate.corrections.bias import with_biases_of
+from engine.calibrate.forward.compare import compare
+from engine.calibrate.methods.search import SEARCHES, Subject
 from engine.config import load_config
 from engine.ir import (
     ACTIVATION_QUANT_ATTRS,

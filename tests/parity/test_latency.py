@@ -13,8 +13,8 @@ import pytest
 from engine.config import NodeInfo
 from engine.convert import Draft, check
 from engine.perf import Performance
-from engine.perf.corpus import Row, read_rows
 from engine.terms import InputType
+from research.corpus import Row, read_rows
 
 pytestmark = pytest.mark.reference
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-    from engine.calibrate.data import CalibrationData
+    from engine.calibrate.data.sources import CalibrationData
     from engine.config import Config
-    from engine.debug.bisect import Bisection, Material, PairReport
-    from engine.debug.stages import StageName
-    from engine.debug.task import Task
+    from engine.debug.bisection.bisect import Bisection, Material, PairReport
+    from engine.debug.bisection.stages import StageName
+    from engine.debug.bisection.task import Task
 
 EXIT_BAD = 1
 
@@ -63,8 +63,8 @@ def bisect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run source, original, optimized, calibrated, quantized and .bin on your inputs; exit 1 if a bound is broken."""
-    from engine.debug.bisect import bisect as run
-    from engine.debug.stages import parse_bounds
+    from engine.debug.bisection.bisect import bisect as run
+    from engine.debug.bisection.stages import parse_bounds
 
     material = _material(model, config, data, source_data, foreign, dumps, samples)
     task = _task(labels, metric, data, material)
@@ -92,10 +92,10 @@ def _material(
     """All stages of a conversion, the samples to run, and what a board or another toolchain gave."""
     from engine.config import load_config
     from engine.convert import open_data
-    from engine.debug.bisect import Material
-    from engine.debug.data import read_samples
-    from engine.debug.dumps import read_dumps
-    from engine.debug.stages import StageName
+    from engine.debug.analysis.data import read_samples
+    from engine.debug.bisection.bisect import Material
+    from engine.debug.bisection.dumps import read_dumps
+    from engine.debug.bisection.stages import StageName
     from engine.errors import ConfigError
     from engine.frontend import parse
     from engine.ir import load_model
@@ -126,7 +126,7 @@ def _convert(source: ir.Model, config: Config, data: CalibrationData | None, nam
     from engine.calibrate import run_calibration, to_signed
     from engine.compile import compile_model
     from engine.convert import calibration_options, compile_options, optimized_float, with_integer_biases
-    from engine.debug.stages import StageName
+    from engine.debug.bisection.stages import StageName
     from engine.frontend import preprocess
     from engine.place import place
     from engine.quantize import quantize
@@ -169,9 +169,9 @@ def _samples(feed: Mapping[str, NDArray[Any]], model: ir.Model) -> int:
 
 def _task(labels: Path | None, metric: str, folder: Path | None, material: Material) -> Task | None:
     """The metric with labels of the samples; None where there are none."""
-    from engine.debug.data import sample_names
-    from engine.debug.stages import StageName
-    from engine.debug.task import LABELS_FILE, TOP1, Task, open_score, read_labels
+    from engine.debug.analysis.data import sample_names
+    from engine.debug.bisection.stages import StageName
+    from engine.debug.bisection.task import LABELS_FILE, TOP1, Task, open_score, read_labels
     from engine.errors import ConfigError
 
     if labels is None and folder is not None and (folder / LABELS_FILE).is_file():
@@ -212,8 +212,8 @@ def _show(found: Bisection, as_json: bool) -> None:
 
 def _show_errors(material: Material, as_json: bool) -> None:
     """The error table on standard output; beside JSON on standard error."""
-    from engine.debug.integer_error import error_table, integer_errors
-    from engine.debug.stages import StageName
+    from engine.debug.bisection.integer_error import error_table, integer_errors
+    from engine.debug.bisection.stages import StageName
 
     stages = material.stages
     found = integer_errors(stages[StageName.CALIBRATED], stages[StageName.QUANTIZED], material.feed)
@@ -226,7 +226,7 @@ def _write_minimal(bad: PairReport, material: Material, folder: Path) -> None:
 
     import numpy as np
 
-    from engine.debug.minimise import minimise
+    from engine.debug.bisection.minimise import minimise
     from engine.ir import save_model, write_atomically
 
     case = minimise(bad, material)

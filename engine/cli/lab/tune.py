@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from engine.calibrate import FolderData
     from engine.config import Config, InputSpec
-    from engine.debug.task import Task
+    from engine.debug.bisection.task import Task
     from engine.tune import Mix, MixedPrecisionSearch, TuningResult
 
 FLOAT = "float"
@@ -81,7 +81,7 @@ def _labelled(
 ) -> tuple[FolderData, Task]:
     """The samples to score on, and the metric with their labels."""
     from engine.calibrate import open_folders
-    from engine.debug.task import Task, open_score, read_labels
+    from engine.debug.bisection.task import Task, open_score, read_labels
 
     given = config.calibration_parameters
     wanted = given.cal_data_dir if folders is None else tuple(part.strip() for part in folders.split(";"))

@@ -1,7 +1,7 @@
 """What the compiler and the performance model know of each march: alignments, rates, bandwidths, fixed costs.
 
 One YAML file per march beside this module. Alignments are measured facts (``docs/performance_model.md`` has the
-evidence); the numbers under ``fitted`` are written by ``python -m engine.perf.fit --write``.
+evidence); the numbers under ``fitted`` are written by ``python -m research.fit --write``.
 """
 
 from __future__ import annotations

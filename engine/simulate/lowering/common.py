@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.base import Attributes, QuantizedOperator
-from engine.ops.windows import tap_corners
+from engine.ops.core.base import Attributes, QuantizedOperator
+from engine.ops.core.windows import tap_corners
 from engine.simulate.program import Assembler, Operand, Tensor
 
 Array = NDArray[Any]

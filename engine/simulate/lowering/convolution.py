@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.base import Attributes
 from engine.ops.conv import Conv, shifted_bias
-from engine.ops.fixed_point import SCALE_MAX, wrap_int32
+from engine.ops.core.base import Attributes
+from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
+from engine.ops.core.windows import geometry
 from engine.ops.preprocess import as_convolution
-from engine.ops.windows import geometry
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import vector
 from engine.simulate.kernels.instructions import Kind

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.ops.core.windows import Geometry
 from engine.ops.roi_resize import sample_positions
-from engine.ops.windows import Geometry
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.lowering.common import Call, dense_strides
 from engine.simulate.program import Assembler, Tensor

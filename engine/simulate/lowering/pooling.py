@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.ops.average_pool import reciprocal
-from engine.ops.windows import geometry
+from engine.ops.core.windows import geometry
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.lowering.common import (

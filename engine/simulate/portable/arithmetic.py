@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.ops.base import Attributes
-from engine.ops.fixed_point import integer_type
+from engine.ops.core.base import Attributes
+from engine.ops.core.fixed_point import integer_type
 from engine.simulate.portable.convolution import FLOAT32_EXACT, INT32_LIMIT
 from engine.simulate.portable.emitter import Call, Emitter, factor, floors, limits
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.ops.core.fixed_point import integer_type
 from engine.ops.dequantize import along_axis
-from engine.ops.fixed_point import integer_type
 from engine.simulate.portable.emitter import Call, Emitter, factor, limits
 
 

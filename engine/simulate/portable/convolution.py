@@ -16,9 +16,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
-from engine.ops.base import Array, Attributes
 from engine.ops.conv import shifted_bias
-from engine.ops.fixed_point import integer_type, wrap_int32
+from engine.ops.core.base import Array, Attributes
+from engine.ops.core.fixed_point import integer_type, wrap_int32
 from engine.ops.preprocess import as_convolution
 from engine.simulate.portable.emitter import Call, Emitter, Operand, factor, limits
 

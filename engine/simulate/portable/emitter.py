@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from onnx_ir.tape import Tape
 
 from engine.errors import UnsupportedError
-from engine.ops.base import Attributes, QuantizedOperator
-from engine.ops.fixed_point import integer_type
+from engine.ops.core.base import Attributes, QuantizedOperator
+from engine.ops.core.fixed_point import integer_type
 from engine.simulate.portable.functions import FUNCTION_DOMAIN
 
 Array = NDArray[Any]

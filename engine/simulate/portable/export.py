@@ -13,7 +13,7 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPa
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN
-from engine.ops.custom import is_custom
+from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
 from engine.simulate.portable.arithmetic import add, matmul, mul, sub
 from engine.simulate.portable.conversions import dequantize, quantize, requantize

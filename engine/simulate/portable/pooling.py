@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ops.average_pool import reciprocal
-from engine.ops.base import Attributes
-from engine.ops.fixed_point import integer_type
-from engine.ops.windows import geometry
+from engine.ops.core.base import Attributes
+from engine.ops.core.fixed_point import integer_type
+from engine.ops.core.windows import geometry
 from engine.simulate.portable.convolution import TO_NCHW, TO_NHWC
 from engine.simulate.portable.emitter import Call, Emitter, Operand, Term, factor, limits
 

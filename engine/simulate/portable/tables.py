@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
-from engine.ops.fixed_point import integer_type
+from engine.ops.core.fixed_point import integer_type
 from engine.simulate.portable.emitter import Call, Emitter, factor, limits
 
 TABULATED = (np.dtype(np.int8), np.dtype(np.int16))

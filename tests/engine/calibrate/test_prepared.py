@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import CalibrationOptions, calibrate, calibration_tensors, collect, run_calibration
-from engine.calibrate.data import as_data
+from engine.calibrate.data.sources import as_data
 from engine.config import parse_config
 from engine.convert import placement_options
 from engine.frontend.onnx import load

@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from engine.cli import hb_model_info, hb_model_modifier, hb_pack, hb_perf, hb_verifier, hrt_model_exec, vec_diff
+from engine.cli.vendor import hb_model_info, hb_model_modifier, hb_pack, hb_perf, hb_verifier, hrt_model_exec, vec_diff
 from engine.compile import CompileOptions, compile_model, load
 from engine.compile.pack import open_models
 from engine.compile.removal import dequantized

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from engine.cli.hb_mapper import app
+from engine.cli.vendor.hb_mapper import app
 from tests.engine.frontend.caffe.networks import written
 from tests.engine.frontend.caffe.test_network import mobilenet
 

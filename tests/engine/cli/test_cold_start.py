@@ -19,7 +19,7 @@ def run(code: str, folder: Path) -> str:
 
 def test_a_check_loads_no_package_that_it_does_not_use(tmp_path: Path) -> None:
     code = (
-        "import sys; from engine.cli.hb_mapper import app; "
+        "import sys; from engine.cli.vendor.hb_mapper import app; "
         f"app(['checker', '--model-type', 'onnx', '--march', 'bayes-e', '--model', {str(MODEL)!r}], "
         "standalone_mode=False); "
         f"print([name for name in {UNUSED!r} if name in sys.modules])"

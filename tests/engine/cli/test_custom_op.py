@@ -13,10 +13,10 @@ import yaml
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from engine.cli import hb_compile, hb_mapper
-from engine.ops.custom_registry import REGISTRY
+from engine.cli.vendor import hb_compile, hb_mapper
+from engine.ops.foreign.custom_registry import REGISTRY
 from engine.simulate import Session
-from harness.cli import app as lab
+from harness.cli.main import app as lab
 from tests.configurations import FEATUREMAP
 from tests.engine.ops.custom_operators import FILE, SHAPE, network, write_files
 

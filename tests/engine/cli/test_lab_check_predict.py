@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from engine.errors import ConfigError, ModelError, PtqlabError
-from harness.cards import load_card
-from harness.cli import app
+from harness.cli.main import app
+from harness.zoo.cards import load_card
 
 MARCHES = ("bernoulli2", "bayes", "bayes-e")
 

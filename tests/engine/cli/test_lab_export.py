@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from engine.errors import ModelError
 from engine.ir import load_model, save_model
 from engine.simulate import Session
-from harness.cli import app
+from harness.cli.main import app
 from tests.engine.simulate.models import node_model
 from tests.golden_cases import BUNDLED, conversion_cases
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from engine.cli.lab.tune import CEILING, CHOSEN, FLOAT, INT8
 from engine.config import parse_config
 from engine.convert import convert
-from harness.cards import load_card
-from harness.cli import app
+from harness.cli.main import app
+from harness.zoo.cards import load_card
 from tests.configurations import of_card
 
 CARD = load_card("mnist_lenet")

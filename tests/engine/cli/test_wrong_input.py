@@ -17,7 +17,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner, Result
 
-from engine.cli.hb_mapper import app
+from engine.cli.vendor.hb_mapper import app
 from engine.convert.stages import NOT_IN_RUNTIME
 from tests.configurations import FEATUREMAP
 

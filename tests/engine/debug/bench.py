@@ -19,12 +19,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from engine.debug import get_channelwise_data_distribution, plot_distribution, runall
-from engine.debug.data import read_samples
-from engine.debug.metrics import Metric
-from engine.debug.model import DebugModel, NodeType
-from engine.debug.sensitivity import sensitivities
+from engine.debug.analysis.data import read_samples
+from engine.debug.analysis.metrics import Metric
+from engine.debug.analysis.model import DebugModel, NodeType
+from engine.debug.analysis.sensitivity import sensitivities
+from tests.engine.debug.analysis.test_sensitivity import METRICS, brute_force
 from tests.engine.debug.models import random_feed
-from tests.engine.debug.test_sensitivity import METRICS, brute_force
 
 ROUNDS = 3
 """Ratios are medians of so many rounds: the first one loads libraries."""

@@ -14,24 +14,24 @@ import yaml
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from engine.cli.hrt_model_exec import app as hrt_model_exec
 from engine.cli.lab.bisect import bisect as command
+from engine.cli.vendor.hrt_model_exec import app as hrt_model_exec
 from engine.compile import compile_model
-from engine.debug.bisect import Material, bisect
-from engine.debug.dumps import read_dumps
-from engine.debug.minimise import minimise
-from engine.debug.stages import Bounds, StageName, parse_bounds
-from engine.debug.task import Task, open_score, read_labels, top1
-from engine.debug.tensors import integer_tensors
-from engine.debug.variants import FLOAT, switch
+from engine.debug.analysis.variants import FLOAT, switch
+from engine.debug.bisection.bisect import Material, bisect
+from engine.debug.bisection.dumps import read_dumps
+from engine.debug.bisection.minimise import minimise
+from engine.debug.bisection.stages import Bounds, StageName, parse_bounds
+from engine.debug.bisection.task import Task, open_score, read_labels, top1
+from engine.debug.bisection.tensors import integer_tensors
 from engine.errors import CalibrationDataError, ConfigError, InferenceError
 from engine.frontend import preprocess
 from engine.frontend.onnx import load
 from engine.ir import constant_of, file_name, save_model
 from engine.optimize import optimize
 from engine.quantize import quantize
+from tests.engine.debug.bisection.test_bisect import MARCH, Conversion, bad_tile, network, set_constant, wrong_shift
 from tests.engine.debug.models import ZOO, random_feed, zoo
-from tests.engine.debug.test_bisect import MARCH, Conversion, bad_tile, network, set_constant, wrong_shift
 from tests.engine.debug.test_commands import config
 
 
@@ -230,7 +230,7 @@ def test_hrt_model_exec_writes_what_is_read(tmp_path: Path, monkeypatch: pytest.
     (conversion.images[0] + 128).astype(np.uint8).transpose(1, 2, 0).tofile(tmp_path / "image.bin")
     (tmp_path / "dumps").mkdir()
     for form in ("bin", "txt"):
-        monkeypatch.setattr("engine.cli.hrt_model_exec.DUMP_FOLDER", tmp_path / "dumps")
+        monkeypatch.setattr("engine.cli.vendor.hrt_model_exec.DUMP_FOLDER", tmp_path / "dumps")
         options = ["--enable_dump", "true", "--dump_intermediate", "1", "--dump_format", form]
         done = CliRunner().invoke(
             hrt_model_exec, ["infer", "--model_file", str(file), "--input_file", str(tmp_path / "image.bin"), *options]

@@ -9,11 +9,11 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from engine.cli.hmct_debugger import app
 from engine.cli.lab.bisect import bisect
+from engine.cli.vendor.hmct_debugger import app
 from engine.ir import save_model
+from tests.engine.debug.bisection.test_bisect import MEAN, SCALE, Conversion, network
 from tests.engine.debug.models import zoo
-from tests.engine.debug.test_bisect import MEAN, SCALE, Conversion, network
 
 
 def test_hmct_debugger_takes_lists_as_a_shell_leaves_them(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.calibrate.data import ArrayData
+from engine.calibrate.data.sources import ArrayData
 from engine.config import parse_config
 from engine.convert import convert
 from engine.debug import get_sensitivity_of_nodes
-from engine.debug.data import dump_samples, read_samples
+from engine.debug.analysis.data import dump_samples, read_samples
 from engine.errors import CalibrationDataError
 from engine.ir import load_model
 from tests.e2e.test_spec_samples import network

@@ -15,7 +15,7 @@ from engine.frontend import colour
 from engine.frontend.onnx import load
 from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
-from engine.ops.composite import expand_composites
+from engine.ops.foreign.composite import expand_composites
 from engine.terms import InputType, Layout, SpaceAndRange
 
 RNG = np.random.default_rng(5)

@@ -23,7 +23,7 @@ from engine.frontend import colour
 from engine.frontend.onnx import load
 from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
-from engine.ops.composite import expand_composites
+from engine.ops.foreign.composite import expand_composites
 from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout, NormType, SpaceAndRange
 from tests.engine.frontend.networks import network, saved
 

@@ -15,7 +15,7 @@ from engine.frontend.onnx import load
 from engine.frontend.outputs import cut, with_outputs
 from engine.simulate import Session
 from engine.simulate.tensors import random_feed
-from harness.cards import load_card
+from harness.zoo.cards import load_card
 from tests.configurations import of_card
 
 CARD = load_card("mnist_resnet8")

@@ -17,7 +17,7 @@ from engine.frontend import colour, parse
 from engine.frontend.onnx import load
 from engine.frontend.preprocess import insert, saved_inputs
 from engine.ir import to_bytes
-from engine.ops.composite import expand_composites
+from engine.ops.foreign.composite import expand_composites
 from engine.terms import Layout
 from tests.engine.frontend.networks import convolution, network, saved
 

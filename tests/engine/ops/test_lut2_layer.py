@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.ir import attribute, load_model
-from engine.ops.composite import swish
+from engine.ops.foreign.composite import swish
 from engine.ops.lut import FUNCTIONS
 from engine.ops.lut2_layer import interpolation_tables
 from engine.ops.registry import operator, read_attributes

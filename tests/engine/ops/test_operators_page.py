@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.ops.base import FloatRule
+from engine.ops.core.base import FloatRule
 from engine.ops.registry import OPERATORS, RULES
 from engine.simulate.lowering import LOWERINGS
 

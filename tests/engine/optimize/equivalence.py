@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.ir import to_bytes
-from engine.ops.composite import expand_composites
+from engine.ops.foreign.composite import expand_composites
 from engine.optimize import optimize
 
 Array = NDArray[Any]

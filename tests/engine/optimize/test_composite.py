@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import ModelError
 from engine.ir import HORIZON_DOMAIN, to_bytes
-from engine.ops.composite import COMPOSITES, expand_composites, function_of
+from engine.ops.foreign.composite import COMPOSITES, expand_composites, function_of
 
 ELEMENTWISE = sorted(name for name, composite in COMPOSITES.items() if composite.function is not None)
 

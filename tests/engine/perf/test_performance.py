@@ -15,9 +15,9 @@ from engine.compile.cost import layer_costs, subgraph_us
 from engine.ir import load_model
 from engine.march.latency import load_latency, marches
 from engine.perf import Performance, estimate
-from engine.perf.corpus import read_rows, schedule_of_row
-from engine.perf.fit import cases_of, counted, ddr_errors, errors_of, networks_of, rank_correlation
 from engine.terms import OptimizeLevel
+from research.corpus import read_rows, schedule_of_row
+from research.fit import cases_of, counted, ddr_errors, errors_of, networks_of, rank_correlation
 from tests.golden_cases import BUNDLED
 
 RESIDUAL = BUNDLED / "conversions" / "res.quant.onnx"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.ops.composite import COMPOSITES, function_of
+from engine.ops.foreign.composite import COMPOSITES, function_of
 from engine.simulate.fast import FastSimulator
 from engine.simulate.reference import ReferenceSimulator
 from tests.engine.simulate.models import node_model

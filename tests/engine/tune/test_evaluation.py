@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from engine.calibrate import FloatSession
-from engine.calibrate.data import as_fed
+from engine.calibrate.data.sources import as_fed
 from engine.config import parse_config
 from engine.convert import convert
 from engine.simulate import Session
-from harness.cards import load_card
+from harness.zoo.cards import load_card
 from tests.configurations import of_card
 
 CARD = load_card("mnist_lenet")

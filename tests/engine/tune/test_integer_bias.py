@@ -16,14 +16,14 @@ from engine.calibrate import (
     collect,
     to_signed,
 )
-from engine.calibrate.asymmetric import set_constant
+from engine.calibrate.methods.asymmetric import set_constant
 from engine.ir import calibration_nodes, constant_of, read_calibration, to_bytes
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate import Session
 from engine.tune.integer_bias import _targets, correct_integer_biases
+from tests.engine.calibrate.methods.test_asymmetric import chain
 from tests.engine.calibrate.models import graph, residual
-from tests.engine.calibrate.test_asymmetric import chain
 
 DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
 

@@ -1,0 +1,1 @@
+"""What changes weights and biases to make up for quantisation."""

@@ -1,0 +1,205 @@
+"""Options ``bias_correction`` and ``mean_bias_correction``: mean errors of convolutions come out of their biases.
+
+The original (:func:`correct_in_turn`) takes out what every convolution is off on the last sample, all before it
+quantised and corrected. As its figures show, two processes share the convolutions, and neither sees what the other has
+corrected: errors that both see are taken out twice, which doubles the square error on other samples (CALIBRATION.md 1).
+Found from the measured node table, see docs/calibration.md.
+
+Ours (:func:`correct_biases`) measures every convolution with its own weight and input quantised and all before it in
+float, over several samples: nothing is taken out twice, and no sample weighs more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.data.samples import finite_samples
+from engine.calibrate.data.sources import CalibrationData
+from engine.calibrate.forward.fake_quantization import fake_quantize
+from engine.calibrate.forward.float_model import FloatSession, Kernels
+from engine.calibrate.methods.asymmetric import set_constant
+from engine.calibrate.methods.sensitivity import alone, calibrations_by_node, double
+from engine.calibrate.methods.thresholds import names_before_calibration
+from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, shape_of
+
+Vector = NDArray[np.float64]
+Biases = dict[str, NDArray[np.float32]]
+"""By name of the input."""
+
+BIAS_SAMPLES = 8
+"""Samples that our mean error is taken over: it changes little with more, and each costs two forwards."""
+
+_GROUP = 4
+"""Convolutions that a process of the original takes at a time."""
+
+
+def correct_in_turn(
+    optimized: ir.Model, calibrated: ir.Model, data: CalibrationData, *, threads: int | None = None
+) -> ir.Model:
+    """A copy of ``calibrated`` with biases as the original corrects them, on the last sample.
+
+    Which process takes which convolutions depends on their timing in the original. Here, as was measured, the first
+    takes two groups while the second starts; then they take turns.
+
+    Args:
+        optimized: the float graph.
+        calibrated: the same with thresholds; not changed.
+        data: calibration data.
+        threads: CPU threads; None for all.
+    """
+    results = {name: str(node.outputs[0].name) for name, node in _correctable(calibrated).items()}
+    feed = next(finite_samples(data, reversed(range(len(data)))), None)
+    if not results or feed is None:
+        return calibrated.clone()
+    outputs = names_before_calibration(calibrated)  # calibrated outputs of the graph have other names in the float one
+    names = {result: outputs.get(result, result) for result in results.values()}
+    wanted = FloatSession(optimized, list(names.values()), threads=threads, kernels=Kernels.PLAIN).run(feed)
+    adjustable, biases = _with_biases_as_inputs(calibrated)
+    session = FloatSession(adjustable, list(results.values()), threads=threads, kernels=Kernels.PLAIN, max_batch=1)
+    found = {name: np.empty(shape, np.float32) for name, shape in session.outputs.items()}
+    seen: tuple[Biases, Biases] = dict(biases), dict(biases)
+    errors: dict[str, Vector] = {}
+    for index, (name, result) in enumerate(results.items()):
+        known = seen[_process(index)]
+        session.run_into(feed | known, found)
+        errors[name] = _per_channel(found[result] - wanted[names[result]])
+        known[_bias_input(name)] = np.asarray(known[_bias_input(name)] - errors[name], np.float32)
+    corrected = calibrated.clone()
+    _take_from_bias(corrected, errors)
+    return corrected
+
+
+def _with_biases_as_inputs(calibrated: ir.Model) -> tuple[ir.Model, Biases]:
+    """A copy whose correctable convolutions read their biases from inputs, and what these are."""
+    model = calibrated.clone()
+    biases: Biases = {}
+    for name, node in _correctable(model).items():
+        found, channels = _bias(node), shape_of(node.outputs[0])[1]
+        biases[_bias_input(name)] = np.zeros(channels, np.float32) if found is None else found
+        value = ir.val(_bias_input(name), ir.DataType.FLOAT, (channels,))
+        node.resize_inputs(3)
+        node.replace_input_with(2, value)
+        model.graph.inputs.append(value)
+    return model, biases
+
+
+def _bias_input(convolution: str) -> str:
+    return f"{convolution}/bias"
+
+
+def _process(index: int) -> int:
+    """Which of the original's two processes corrects convolution ``index``."""
+    group = index // _GROUP
+    return int(group > 0 and group % 2 == 0)
+
+
+def with_biases_of(calibrated: ir.Model, optimized: ir.Model) -> ir.Model:
+    """A copy of the float graph with the biases of ``calibrated``, which the original compares with once it corrected.
+
+    Its printed similarities thus say nothing about what the correction does to the outputs.
+    """
+    model, sources = optimized.clone(), _correctable(calibrated)
+    for name, node in node_by_name(model, list(sources)).items():
+        bias = _bias(sources[name])
+        if bias is not None:
+            set_constant(model.graph, node, 2, bias)
+    return model
+
+
+def correct_biases(
+    calibrated: ir.Model,
+    data: CalibrationData,
+    samples: int = BIAS_SAMPLES,
+    *,
+    origin: ir.Model | None = None,
+    threads: int | None = None,
+) -> ir.Model:
+    """A copy of ``calibrated`` whose convolutions have the mean of their float result again, per channel.
+
+    Args:
+        calibrated: model with thresholds; not changed.
+        data: calibration data; the first ``samples`` samples are used.
+        samples: at least 1.
+        origin: ``calibrated`` as it was before its weights were changed; None where they were not.
+        threads: CPU threads; None for all.
+    """
+    errors = mean_errors(calibrated, data, samples, origin=origin, threads=threads)
+    model = calibrated.clone()
+    _take_from_bias(model, errors)
+    return model
+
+
+def mean_errors(
+    calibrated: ir.Model,
+    data: CalibrationData,
+    samples: int,
+    *,
+    origin: ir.Model | None = None,
+    threads: int | None = None,
+) -> dict[str, Vector]:
+    """Mean of quantised less float result per output channel, by name of every convolution with a constant bias."""
+    model = (origin or calibrated).clone()
+    pairs = {name: double(model.graph, node) for name, node in _correctable(model).items()}
+    if not pairs:
+        return {}
+    if origin is not None:
+        _take_constants(model, calibrated, list(pairs))
+    fetched = [name for pair in pairs.values() for name in pair]
+    session = FloatSession(model, fetched, threads=threads)
+    sums: dict[str, Vector] = {}
+    count = 0
+    for feed in finite_samples(data, range(min(samples, len(data)))):
+        count += 1
+        found = session.run(feed)
+        for name, (plain, quantized) in pairs.items():
+            sums[name] = sums.get(name, 0.0) + _per_channel(found[quantized] - found[plain])
+    return {name: total / count for name, total in sums.items()}
+
+
+def _take_constants(model: ir.Model, calibrated: ir.Model, names: list[str]) -> None:
+    """Let the copies of the convolutions ``names`` that read quantised tensors have what ``calibrated`` has."""
+    copies = node_by_name(model, [alone(name) for name in names])
+    for name, node in node_by_name(calibrated, names).items():
+        weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
+        calibration, values = (
+            calibration_of(weight),
+            None if weight is None else constant_of(before_calibration(weight)),
+        )
+        if calibration is not None and values is not None:
+            set_constant(model.graph, copies[alone(name)], 1, fake_quantize(values, calibration))
+        found = constant_of(bias)
+        if found is not None:
+            set_constant(model.graph, copies[alone(name)], 2, found)
+
+
+def _correctable(calibrated: ir.Model) -> dict[str, ir.Node]:
+    """The quantised convolutions whose bias is constant or missing, by name, in graph order."""
+    convolutions = node_by_name(calibrated, list(calibrations_by_node(calibrated)))
+    return {name: node for name, node in convolutions.items() if _is_correctable(node)}
+
+
+def _is_correctable(node: ir.Node) -> bool:
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    return node.op_type in ("Conv", "ConvTranspose") and (bias is None or constant_of(bias) is not None)
+
+
+def _bias(node: ir.Node) -> NDArray[np.float32] | None:
+    return constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+
+
+def _take_from_bias(model: ir.Model, errors: Mapping[str, Vector]) -> None:
+    """Change the biases of ``model`` by minus the ``errors`` of its convolutions."""
+    for name, node in node_by_name(model, list(errors)).items():
+        bias = _bias(node)
+        set_constant(model.graph, node, 2, np.asarray((0.0 if bias is None else bias) - errors[name], np.float32))
+
+
+def _per_channel(error: NDArray[np.float32]) -> Vector:
+    """Mean over samples and positions."""
+    axes = tuple(axis for axis in range(error.ndim) if axis != 1)
+    means: Vector = error.astype(np.float64).mean(axis=axes)
+    return means

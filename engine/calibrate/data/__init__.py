@@ -1,0 +1,1 @@
+"""Calibration data, and which samples an option looks at."""

@@ -1,0 +1,437 @@
+"""Calibration data, from arrays or folders, as what the original_float model is fed with.
+
+Files are taken in the order of their sorted names. Every reader gives samples on demand, so that memory does not grow
+with their number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.statistics.distribution import FLOAT32_MAX
+from engine.config import InputSpec
+from engine.errors import CalibrationDataError
+from engine.frontend.colour import calibration_input
+from engine.ir import shape_of
+from engine.terms import InputType, Layout
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+RAW_TYPES: Mapping[str, type[np.generic]] = {"float32": np.float32, "uint8": np.uint8}
+"""``cal_data_type``: what raw binary files hold."""
+
+ADVISED_SAMPLES = 20
+"""Fewer calibration samples than this raise a warning."""
+
+FLOAT_SUFFIX = "_f32"
+"""Folders of images whose name ends so hold float32 where ``cal_data_type`` does not say otherwise."""
+
+
+class CalibrationData(ABC):
+    """Samples for all inputs of a float model."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of samples."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> dict[str, Array]:
+        """Samples ``start`` to ``stop`` (exclusive), by input name, joined along the first dimension.
+
+        Raises:
+            CalibrationDataError: a file cannot be read as the input that it is for.
+        """
+
+    @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 of everything that determines the samples, hexadecimal."""
+
+
+def as_data(data: CalibrationData | Mapping[str, Array], batch: int = 1) -> CalibrationData:
+    """``data``, arrays by input name wrapped as they are; ``batch``: rows of one sample."""
+    return data if isinstance(data, CalibrationData) else ArrayData(data, batch=batch)
+
+
+class ArrayData(CalibrationData):
+    """Samples in memory.
+
+    Args:
+        arrays: by input name; samples along the first dimension.
+        inputs: the specs of image inputs: their arrays, uint8 or float, hold images in ``type_train`` and
+            ``layout_train``, not normalised, and are converted. Other arrays are fed as they are.
+
+        batch: rows of one sample: the first dimension of the model's inputs.
+
+    Raises:
+        CalibrationDataError: the arrays hold different numbers of samples, or a part of one.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], inputs: Sequence[InputSpec] = (), batch: int = 1) -> None:
+        self._arrays = {name: np.asarray(array) for name, array in arrays.items()}
+        self._inputs = {spec.name: spec for spec in inputs}
+        lengths = {name: len(array) for name, array in self._arrays.items()}
+        if len(set(lengths.values())) > 1:
+            raise CalibrationDataError(f"inputs have different numbers of calibration samples: {lengths}")
+        rows = next(iter(lengths.values()), 0)
+        if rows % batch:
+            raise CalibrationDataError(f"the arrays have {rows} rows; a sample of this model has {batch}")
+        self._batch = batch
+        self._length = rows // batch
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, start: int, stop: int) -> dict[str, Array]:
+        """See :meth:`CalibrationData.read`."""
+        rows = slice(start * self._batch, stop * self._batch)
+        return {name: as_fed(array[rows], self._inputs.get(name)) for name, array in self._arrays.items()}
+
+    def digest(self) -> str:
+        """See :meth:`CalibrationData.digest`."""
+        sha = hashlib.sha256()
+        for name, array in sorted(self._arrays.items()):
+            spec = self._inputs.get(name)
+            sha.update(f"{name} {array.dtype} {array.shape} {spec and spec.model_dump_json()}\n".encode())
+            sha.update(np.ascontiguousarray(array).tobytes())
+        return sha.hexdigest()
+
+
+@dataclass(frozen=True)
+class InputFolder:
+    """The calibration files of one input.
+
+    Attributes:
+        spec: the input.
+        shape: of one sample, in ``layout_train``.
+        files: in order.
+        raw_type: of raw binary files: a key of :data:`RAW_TYPES`.
+        images: whether the files are images to be read and resized (``preprocess_on``).
+        dtype: of the model's input.
+    """
+
+    spec: InputSpec
+    shape: Shape
+    files: tuple[Path, ...]
+    raw_type: str
+    images: bool
+    dtype: np.dtype[Any]
+
+    def feed(self, index: int) -> Array:
+        """Sample ``index`` as the input of the original_float model takes it.
+
+        Raises:
+            CalibrationDataError: the file cannot be read, or holds values that an integer input does not have.
+        """
+        sample = as_fed(self.read(index), self.spec)
+        with np.errstate(invalid="ignore"):
+            fed: Array = sample.astype(self.dtype)
+        if self.dtype.kind != "f" and not np.array_equal(fed, sample):
+            raise CalibrationDataError(
+                f"{self.files[index]}: holds values that are none of type {self.dtype}, which input "
+                f"{self.spec.name!r} is of"
+            )
+        return fed
+
+    def read(self, index: int) -> Array:
+        """Sample ``index`` in the type of its file, in ``shape``."""
+        file = self.files[index]
+        if self.images:
+            return _read_image(file, self.spec, self.shape)
+        if file.suffix.lower() == ".npy":
+            return _shaped(_read_npy(file), self.shape, file)
+        return _read_raw(file, self.raw_type, self.shape)
+
+
+class FolderData(CalibrationData):
+    """Samples in files, one folder per input, paired by the order of the sorted names.
+
+    Args:
+        folders: from :func:`open_folders`.
+
+    Raises:
+        CalibrationDataError: the folders hold different numbers of files.
+    """
+
+    def __init__(self, folders: Sequence[InputFolder]) -> None:
+        counts = {str(folder.files[0].parent): len(folder.files) for folder in folders}
+        if len(set(counts.values())) > 1:
+            raise CalibrationDataError(f"every input needs the same number of calibration files; found {counts}")
+        self._folders = tuple(folders)
+
+    def __len__(self) -> int:
+        return len(self._folders[0].files) if self._folders else 0
+
+    def read(self, start: int, stop: int) -> dict[str, Array]:
+        """See :meth:`CalibrationData.read`."""
+        indices = range(start, min(stop, len(self)))
+        return {folder.spec.name: np.concatenate([folder.feed(index) for index in indices]) for folder in self._folders}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the samples: of the first input's files, without suffix."""
+        return tuple(file.stem for file in self._folders[0].files) if self._folders else ()
+
+    def digest(self) -> str:
+        """See :meth:`CalibrationData.digest`."""
+        sha = hashlib.sha256()
+        for folder in self._folders:
+            sha.update(f"{folder.spec.model_dump_json()} {folder.shape} {folder.raw_type} {folder.images}\n".encode())
+            for file in folder.files:
+                sha.update(f"{file.suffix} {_md5(file)}\n".encode(errors="surrogateescape"))
+        return sha.hexdigest()
+
+    def doubts(self) -> Iterator[str]:
+        """What is legal and hardly meant: too few samples, files that hold NaN, infinity or nothing but zeros.
+
+        Reads every file once; of images (``preprocess_on``) the head alone.
+
+        Raises:
+            CalibrationDataError: a file cannot be read as the input that it is for.
+        """
+        if len(self) < ADVISED_SAMPLES:
+            counted = "1 calibration sample is" if len(self) == 1 else f"{len(self)} calibration samples are"
+            yield f"{counted} few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
+        for folder in self._folders:
+            for file in folder.files if folder.images else ():
+                with _opened(file):
+                    pass
+            for index in range(0 if folder.images else len(folder.files)):
+                problem = _doubt(folder.read(index) if folder.dtype.kind == "f" else folder.feed(index))
+                if problem is not None:
+                    yield f"{folder.files[index]}: {problem}"
+
+    def first_files(self) -> dict[str, str]:
+        """The first file of every input and its MD5 sum, as the log of a conversion shows them."""
+        return {str(folder.files[0]): _md5(folder.files[0]) for folder in self._folders}
+
+
+def open_folders(
+    model: ir.Model,
+    inputs: Sequence[InputSpec],
+    folders: Sequence[str | os.PathLike[str]],
+    data_types: Sequence[str | None] = (),
+    preprocess_on: bool = False,
+) -> FolderData:
+    """Calibration data in folders, one per input.
+
+    Raw binary files hold what ``data_types`` says; where it is empty, float32 for feature maps and for folders whose
+    name ends in ``_f32``, uint8 for other images. ``.npy`` files say themselves what they hold.
+
+    Args:
+        model: source or original_float model: it has the shapes.
+        inputs: what each input is, in the order of ``folders``.
+        folders: one per input.
+        data_types: ``float32``, ``uint8`` or ``None`` (not said) per input, or nothing.
+        preprocess_on: the folders hold images in files (JPEG, PNG, BMP, ...), which are resized to the input.
+
+    Raises:
+        CalibrationDataError: a folder is missing or empty, numbers do not match, an input does not exist or cannot be
+            an image.
+    """
+    if len(folders) != len(inputs):
+        raise CalibrationDataError(
+            f"Wrong cal_dir num given, cal_dir num {len(folders)} is not equal to input num {len(inputs)}"
+        )
+    if len(data_types) not in (0, len(inputs)):
+        raise CalibrationDataError(
+            f"Wrong cal_data_type num given, cal_data_type num {len(data_types)} is not equal to input num "
+            f"{len(inputs)}"
+        )
+    shapes = {str(value.name): shape_of(value) for value in model.graph.inputs}
+    types = {str(value.name): value.dtype.numpy() for value in model.graph.inputs if value.dtype is not None}
+    opened = []
+    for index, (spec, folder) in enumerate(zip(inputs, folders, strict=True)):
+        if spec.name not in shapes:
+            raise CalibrationDataError(f"calibration data for {spec.name!r}: the model's inputs are {sorted(shapes)}")
+        if preprocess_on and not spec.is_image:
+            raise CalibrationDataError(f"input {spec.name!r} is a feature map: preprocess_on needs image inputs")
+        path = Path(folder)
+        raw_type = (data_types[index] if data_types else None) or default_raw_type(spec, path)
+        if raw_type not in RAW_TYPES:
+            raise CalibrationDataError(f"cal_data_type {raw_type!r}: allowed are {sorted(RAW_TYPES)}")
+        shape, kind = shapes[spec.name], types[spec.name]
+        if preprocess_on and shape[0] != 1:
+            raise CalibrationDataError(
+                f"input {spec.name!r} takes {shape[0]} images at once, shape {shape}: preprocess_on reads one image "
+                "per file; give samples of that shape without it"
+            )
+        opened.append(InputFolder(spec, shape, _list_files(path), raw_type, preprocess_on, kind))
+    return FolderData(opened)
+
+
+def default_raw_type(spec: InputSpec, folder: Path) -> str:
+    """Type of raw binary files where ``cal_data_type`` is not given."""
+    return "float32" if not spec.is_image or folder.name.endswith(FLOAT_SUFFIX) else "uint8"
+
+
+def as_fed(samples: Array, spec: InputSpec | None) -> Array:
+    """Samples in the format that the network was trained on, as the input of the original_float model.
+
+    Args:
+        samples: shape (N, ...). Images: uint8 or float in ``type_train`` and ``layout_train``, not normalised.
+        spec: the input; ``None`` for a feature map.
+
+    Returns:
+        Images: float32 minus 128 in the colours of ``type_rt``. Other samples as they are, numbers of any width as
+        float32 if they are not integers.
+    """
+    if spec is None or not spec.is_image:
+        return samples.astype(np.float32) if samples.dtype.kind == "f" else samples
+    channels_last = samples if spec.layout_train is Layout.NHWC else samples.transpose(0, 2, 3, 1)
+    return calibration_input(channels_last, spec)
+
+
+def _list_files(folder: Path) -> tuple[Path, ...]:
+    """The files of ``folder`` in the order of their names; hidden ones and folders in it do not count."""
+    try:
+        seen = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    except FileNotFoundError:
+        raise CalibrationDataError(f"Cal_data_dir does not exist: {folder}") from None
+    except NotADirectoryError:
+        raise CalibrationDataError(f"Cal_data_dir is not a directory: {folder}") from None
+    except OSError as error:
+        raise CalibrationDataError(f"Cal_data_dir cannot be read: {folder} ({error.strerror})") from error
+    files = tuple(sorted(path for path in seen if not os.path.isdir(path)))
+    if not files:
+        inner = f": it holds {len(seen)} directories and no file, and those in it are not looked into" if seen else ""
+        raise CalibrationDataError(f"Directory {folder} is empty, please check calibration pics{inner}")
+    for path in files:
+        if not os.path.isfile(path):
+            raise CalibrationDataError(f"{path}: not a file that can be read, or a link that leads nowhere")
+    return files
+
+
+def _read_raw(file: Path, raw_type: str, shape: Shape) -> Array:
+    dtype = np.dtype(RAW_TYPES[raw_type])
+    wanted = prod(shape) * dtype.itemsize
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(wanted + 1)
+        size = file.stat().st_size
+    except OSError as error:
+        raise CalibrationDataError(f"{file}: cannot be read ({error})") from error
+    if len(content) != wanted:
+        values, rest = divmod(size, dtype.itemsize)
+        raise CalibrationDataError(
+            f"{file}: cannot reshape array of size {values} into shape {shape}: expected are {prod(shape)} values for "
+            f"shape {shape}, the file holds {values}{f' and {rest} bytes' if rest else ''} of type {raw_type}; is "
+            "cal_data_type right?"
+        )
+    return np.frombuffer(content, dtype).reshape(shape)
+
+
+def _read_npy(file: Path) -> Array:
+    try:
+        with file.open("rb") as stream:
+            _check_npy_header(stream, file)
+            stream.seek(0)
+            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    except _BAD_NPY as error:
+        raise CalibrationDataError(f"{file}: not a readable .npy file ({error})") from error
+
+
+_BAD_NPY = (OSError, ValueError, TypeError, SyntaxError, TokenError, EOFError, MemoryError, RecursionError)
+"""What numpy raises for damaged headers, which it parses as Python literals."""
+
+
+def _check_npy_header(stream: BinaryIO, file: Path) -> None:
+    """Refuse what is no array of numbers, or holds less than it says, before anything is allocated."""
+    version = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(stream)
+    if dtype.kind not in "fiub":
+        raise CalibrationDataError(f"{file}: not a readable .npy file (it holds {dtype}, not one array of numbers)")
+    if min(shape, default=1) < 0 or prod(shape) * dtype.itemsize > file.stat().st_size - stream.tell():
+        raise CalibrationDataError(f"{file}: holds less than its shape {shape} of {dtype} needs")
+
+
+def _shaped(array: Array, shape: Shape, file: Path) -> Array:
+    """``array`` in ``shape``; one sample without dimensions of 1, or without any shape, is fine."""
+    if array.shape == (prod(shape),) or _without_ones(array.shape) == _without_ones(shape):
+        return array.reshape(shape)
+    raise CalibrationDataError(
+        f"{file}: cannot reshape array of size {array.size} into shape {shape}: expected is an array of that shape, "
+        f"the file's has the shape {array.shape}"
+    )
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(dim for dim in shape if dim != 1)
+
+
+def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
+    """An image file, resized (bilinear) to the input, in ``type_train`` and ``layout_train``, shape ``shape``."""
+    from PIL.Image import Resampling
+
+    nchw = spec.layout_train is Layout.NCHW
+    height, width = shape[2:4] if nchw else shape[1:3]
+    mode = {InputType.GRAY: "L", InputType.YUV444: "YCbCr"}.get(spec.type_train, "RGB")
+    with _opened(file) as image:
+        pixels = np.asarray(_eight_bits(image).convert(mode).resize((width, height), Resampling.BILINEAR))
+    pixels = pixels.reshape(height, width, -1)
+    if spec.type_train is InputType.BGR:
+        pixels = pixels[..., ::-1]
+    return np.ascontiguousarray((pixels.transpose(2, 0, 1) if nchw else pixels)[np.newaxis])
+
+
+def _eight_bits(image: Image) -> Image:
+    """``image``, of 16 bits per pixel the upper 8.
+
+    Raises:
+        ValueError: its pixels are not integers of 8 or 16 bits, so that nothing says which of them is white.
+    """
+    from PIL.Image import fromarray
+
+    if image.mode.startswith("I;16"):
+        return fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError(f"its pixels are of mode {image.mode}; 8 or 16 bits are expected")
+    return image
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Image]:
+    """An image file; what it turns out not to be within the context is an error that names it."""
+    from PIL import UnidentifiedImageError
+    from PIL.Image import DecompressionBombError
+    from PIL.Image import open as open_image
+
+    try:
+        with open_image(file) as image:
+            yield image
+    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, DecompressionBombError) as error:
+        raise CalibrationDataError(
+            f"{file}: not a readable image ({error}); preprocess_on expects image files"
+        ) from error
+
+
+def _doubt(array: Array) -> str | None:
+    """What is doubtful about one sample."""
+    if array.dtype.kind == "f":
+        if np.isnan(array).any():
+            return "holds NaN, which is left out of the statistics (is cal_data_type right?)"
+        if (np.abs(array) > FLOAT32_MAX).any():
+            return "holds infinity, which becomes a threshold of 3.4028235e38 (is cal_data_type right?)"
+    return None if array.any() else "holds nothing but zeros"
+
+
+def _md5(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

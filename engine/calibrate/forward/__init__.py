@@ -1,0 +1,1 @@
+"""Forwards of the float stages in ONNX Runtime."""

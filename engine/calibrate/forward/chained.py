@@ -1,0 +1,288 @@
+"""Float models of which Python computes some nodes, and ONNX Runtime what stands between them.
+
+Such nodes are custom operators, and what :mod:`engine.calibrate.forward.depthwise` computes faster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedOpsetsPass
+
+from engine.calibrate.forward.depthwise import DepthwiseNode, is_depthwise
+from engine.ir import constant_of, shape_of
+from engine.ops.foreign.custom import CustomNode, is_custom
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+Array = NDArray[Any]
+Spec = tuple[tuple[int, ...], np.dtype[Any]]
+"""Shape and type of an array."""
+_LINE = 64
+"""Bytes of a cache line."""
+
+
+def run_bound(session: ort.InferenceSession, feed: Mapping[str, Array], buffers: Mapping[str, Array]) -> None:
+    """Run ``session`` and have it write its outputs into ``buffers``: C-contiguous arrays, one for every output."""
+    binding = session.io_binding()
+    for name, array in feed.items():
+        binding.bind_cpu_input(name, array)
+    for name, array in buffers.items():
+        binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+    session.run_with_iobinding(binding)
+
+
+class _Step(Protocol):
+    """A piece of the graph; its tensors by name."""
+
+    @property
+    def inputs(self) -> Collection[str | None]:
+        """What it reads."""
+
+    @property
+    def outputs(self) -> Mapping[str, Spec | None]:
+        """What it computes; shapes and types where they are known."""
+
+    def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
+        """Put the outputs into ``values``, those that ``room`` has an array for into that array if possible."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one session runs."""
+
+    session: ort.InferenceSession
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, Spec | None]
+
+    def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
+        """See :class:`_Step`."""
+        feed = {name: values[name] for name in self.inputs}
+        known = {name: spec for name, spec in self.outputs.items() if spec is not None}
+        if len(known) < len(self.outputs):
+            values.update(zip(self.outputs, self.session.run(None, feed), strict=True))
+            return
+        results = {name: room[name] if name in room else np.empty(*spec) for name, spec in known.items()}
+        run_bound(self.session, feed, results)
+        values.update(results)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A custom node; tensors by name, None where an input is omitted."""
+
+    node: CustomNode
+    inputs: tuple[str | None, ...]
+    outputs: Mapping[str, None]
+    constants: Mapping[str, Array]
+
+    def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
+        """See :class:`_Step`; custom operators allocate what they return."""
+        given = [None if name is None else values.get(name, self.constants.get(name)) for name in self.inputs]
+        values.update(zip(self.outputs, self.node(given), strict=True))
+
+
+@dataclass(frozen=True)
+class _Depthwise:
+    """A depthwise convolution."""
+
+    node: DepthwiseNode
+    inputs: tuple[str]
+    outputs: Mapping[str, Spec]
+
+    def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
+        """See :class:`_Step`."""
+        ((name, spec),) = self.outputs.items()
+        values[name] = room[name] if name in room else np.empty(*spec)
+        self.node(values[self.inputs[0]], values[name])
+
+
+class ChainedRunner:
+    """Runs a graph with nodes that Python computes as parts: the n-th holds the nodes behind n such nodes.
+
+    Several threads may run one object.
+
+    Args:
+        model: standard operators, custom ones and extracted convolutions; static shapes; not changed.
+        open_part: makes the session of a model of standard operators.
+
+    Raises:
+        UnsupportedError: a custom operator is not registered.
+        ModelError: an implementation does not fit its node.
+    """
+
+    def __init__(self, model: ir.Model, open_part: Callable[[ir.Model], ort.InferenceSession]) -> None:
+        model = model.clone()
+        model.graph.sort()
+        depths = _depths(model.graph)
+        self._outputs = {str(value.name): None for value in model.graph.outputs}
+        self._steps: list[_Step] = []
+        for depth in range(max(depths.values(), default=0) + 1):
+            part = _part(model, depths, depth, open_part)
+            self._steps += [] if part is None else [part]
+            self._steps += [
+                _apart(node) for node in model.graph if _is_apart(node) and depths.get(node.outputs[0], 0) == depth + 1
+            ]
+        self._layout = _Layout(self._steps)
+        self._spare: list[dict[str, Array]] = []
+
+    def run(self, output_names: None, feed: Mapping[str, Array]) -> list[Array]:
+        """The graph's outputs, in order.
+
+        Raises:
+            ModelError: a custom operator fails.
+        """
+        with self._room() as room:
+            values = self._compute(feed, {name: array for name, array in room.items() if name not in self._outputs})
+        return [values[name] for name in self._outputs]
+
+    def run_into(self, feed: Mapping[str, Array], buffers: Mapping[str, Array]) -> None:
+        """As :meth:`run`, the outputs written into ``buffers``: C-contiguous arrays, one for every output."""
+        with self._room() as room:
+            values = self._compute(feed, room | dict(buffers))
+        for name, buffer in buffers.items():
+            if values[name] is not buffer:
+                buffer[...] = values[name]
+
+    def visit(self, feed: Mapping[str, Array], see: Callable[[str, Array], None]) -> None:
+        """As :meth:`run`, but every output is shown as soon as it is there; its array does not outlast that."""
+        with self._room() as room:
+            self._compute(feed, room, see)
+
+    def _compute(
+        self, feed: Mapping[str, Array], room: Mapping[str, Array], see: Callable[[str, Array], None] | None = None
+    ) -> Mapping[str, Array]:
+        values = dict(feed)
+        for step in self._steps:
+            step.compute(values, room)
+            if see is not None:
+                for name in self._outputs.keys() & set(step.outputs):
+                    see(name, values[name])
+        return values
+
+    @contextmanager
+    def _room(self) -> Iterator[dict[str, Array]]:
+        """Memory for what the steps hand to each other, for one run."""
+        try:
+            room = self._spare.pop()
+        except IndexError:
+            room = self._layout.allocate()
+        yield room
+        self._spare.append(room)
+
+
+class _Layout:
+    """Where the results of steps lie in memory: those that nobody needs any longer make room for others.
+
+    A small memory stays in the processor's caches, which float passes gain a third from.
+    """
+
+    def __init__(self, steps: Sequence[_Step]) -> None:
+        last = {name: index for index, step in enumerate(steps) for name in step.inputs if name is not None}
+        lives = {
+            name: (spec, index, last.get(name, index))
+            for index, step in enumerate(steps)
+            for name, spec in step.outputs.items()
+            if spec is not None
+        }
+        self._placed: dict[str, tuple[Spec, int]] = {}
+        taken: list[tuple[int, int, int, int]] = []
+        self._size = 0
+        for name, (spec, first, end) in sorted(lives.items(), key=lambda item: -_bytes(item[1][0])):
+            start, size = 0, _bytes(spec)
+            for other_start, other_stop, other_first, other_end in sorted(taken):
+                if other_first <= end and first <= other_end:
+                    if start + size <= other_start:
+                        break
+                    start = max(start, other_stop)
+            taken.append((start, start + size, first, end))
+            self._placed[name] = spec, start
+            self._size = max(self._size, start + size)
+
+    def allocate(self) -> dict[str, Array]:
+        """Arrays by name in new memory."""
+        memory = np.empty(self._size, np.uint8)
+        return {
+            name: memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+            for name, ((shape, dtype), start) in self._placed.items()
+        }
+
+
+def _bytes(spec: Spec) -> int:
+    """Size of an array, up to the next cache line."""
+    shape, dtype = spec
+    return -(-math.prod(shape) * dtype.itemsize // _LINE) * _LINE
+
+
+def _is_apart(node: ir.Node) -> bool:
+    return is_custom(node) or is_depthwise(node)
+
+
+def _apart(node: ir.Node) -> _Step:
+    if is_custom(node):
+        return _call(node)
+    source, result = (str(value.name) for value in (node.inputs[0], node.outputs[0]) if value is not None)
+    return _Depthwise(DepthwiseNode(node), (source,), {result: (shape_of(node.outputs[0]), np.dtype(np.float32))})
+
+
+def _depths(graph: ir.Graph) -> dict[ir.Value, int]:
+    """How many nodes of Python stand before each tensor, on the longest way; what no input changes is left out."""
+    depths = dict.fromkeys((value for value in graph.inputs if not value.is_initializer()), 0)
+    for node in graph:
+        before = [depths[value] for value in node.inputs if value is not None and value in depths]
+        if before or _is_apart(node):
+            depths.update(dict.fromkeys(node.outputs, max(before, default=0) + _is_apart(node)))
+    return depths
+
+
+def _part(
+    model: ir.Model, depths: Mapping[ir.Value, int], depth: int, open_part: Callable[[ir.Model], ort.InferenceSession]
+) -> _Part | None:
+    """The standard nodes of one depth; None where there are none that anything outside needs.
+
+    Constants are no borders: every part has its own copy of those that it reads.
+    """
+
+    def inside(node: ir.Node | None) -> bool:
+        return node is not None and not _is_apart(node) and depths.get(node.outputs[0], depth) == depth
+
+    def is_wanted(value: ir.Value) -> bool:
+        readers = [usage.node for usage in value.uses()]
+        if value in depths:
+            return value.is_graph_output() or not all(map(inside, readers))
+        return depth == 0 and (value.is_graph_output() or (constant_of(value) is None and any(map(_is_apart, readers))))
+
+    wanted = [value for node in model.graph if inside(node) for value in node.outputs if is_wanted(value)]
+    if not wanted:
+        return None
+    borders = [value for value, at in depths.items() if at <= depth and not inside(value.producer())]
+    part = ir.Model(ir.convenience.extract(model.graph, borders, wanted), ir_version=model.ir_version)
+    part.graph.inputs[:] = [value for value in part.graph.inputs if value.uses()]
+    RemoveUnusedOpsetsPass()(part)
+    inputs = tuple(str(value.name) for value in part.graph.inputs)
+    return _Part(open_part(part), inputs, {str(value.name): _spec(value) for value in part.graph.outputs})
+
+
+def _spec(value: ir.Value) -> Spec | None:
+    """Shape and type of an array for ``value``; None where they are not known."""
+    if value.dtype is None or value.shape is None or not value.shape.is_static():
+        return None
+    return shape_of(value), value.dtype.numpy()
+
+
+def _call(node: ir.Node) -> _Call:
+    names = [None if value is None else str(value.name) for value in node.inputs]
+    constants = {
+        str(value.name): array
+        for value in node.inputs
+        if value is not None and (array := constant_of(value)) is not None
+    }
+    return _Call(CustomNode(node), tuple(names), {str(value.name): None for value in node.outputs}, constants)

@@ -1,0 +1,119 @@
+"""Similarity of the calibrated model to the optimised one, as the tables of a conversion show it (CALIBRATION.md 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.forward.float_model import FloatSession, Kernels
+from engine.ir import is_calibration
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far a tensor is from what it should be.
+
+    Attributes:
+        cosine: cosine similarity; 1 where both are all zero, 0 where only one is.
+        l1: mean of ``|e|``.
+        l2: ``||e||_2 / n``, n = number of elements, as the original defines it.
+        chebyshev: ``max|e|``.
+    """
+
+    cosine: float
+    l1: float
+    l2: float
+    chebyshev: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A calibrated model against the optimised one, on one set of samples.
+
+    Attributes:
+        outputs: by name of the graph's output.
+        nodes: cosine similarity by name of the node that computes the tensor.
+    """
+
+    outputs: Mapping[str, Distance]
+    nodes: Mapping[str, float]
+
+
+def compare(
+    optimized: ir.Model, calibrated: ir.Model, feed: Mapping[str, Array], *, threads: int | None = None
+) -> Comparison:
+    """Run both models and compare their outputs, and the result of every node that both hold.
+
+    A node's result is taken behind the ``HzCalibration`` that reads it, where there is one. The original prints these
+    figures for the first calibration sample; they are reproduced to the last digit, so the layout of the graph is kept
+    (:attr:`Kernels.PLAIN`): in a deep network the order of float sums changes them in the fourth digit.
+
+    Args:
+        optimized: the float graph.
+        calibrated: the same with ``HzCalibration`` nodes.
+        feed: samples by input name, as the models take them.
+        threads: CPU threads; None for all.
+    """
+    names = [str(value.name) for value in optimized.graph.outputs]
+    pairs = _counterparts(optimized, calibrated)
+    expected = FloatSession(optimized, [*names, *pairs], threads=threads, kernels=Kernels.PLAIN).run(feed)
+    actual = FloatSession(calibrated, [*names, *pairs.values()], threads=threads, kernels=Kernels.PLAIN).run(feed)
+    return Comparison(
+        outputs={name: distance(actual[name], expected[name]) for name in names},
+        nodes={
+            node.name or "": cosine(actual[pairs[str(node.outputs[0].name)]], expected[str(node.outputs[0].name)])
+            for node in optimized.graph
+            if str(node.outputs[0].name) in pairs
+        },
+    )
+
+
+def distance(actual: Array, expected: Array) -> Distance:
+    """Distances of two arrays of the same shape, computed in float64."""
+    error = np.abs(actual.astype(np.float64) - expected.astype(np.float64)).reshape(-1)
+    return Distance(
+        cosine=cosine(actual, expected),
+        l1=float(error.mean()),
+        l2=float(np.linalg.norm(error) / error.size),
+        chebyshev=float(error.max()),
+    )
+
+
+def cosine(actual: Array, expected: Array) -> float:
+    """Cosine of the angle between two arrays of the same size, computed in float64."""
+    a, b = actual.reshape(-1), expected.reshape(-1)
+    squares = _dot(a, a), _dot(b, b)
+    if not all(squares):
+        return float(not any(squares))
+    return _dot(a, b) / math.sqrt(squares[0]) / math.sqrt(squares[1])
+
+
+def _dot(a: Array, b: Array) -> float:
+    """Scalar product in float64, on this thread: BLAS would wake its others for every small tensor."""
+    return float(np.einsum("i,i->", a, b, dtype=np.float64))
+
+
+def _counterparts(optimized: ir.Model, calibrated: ir.Model) -> dict[str, str]:
+    """Name of the tensor of ``calibrated`` to compare, per tensor that a node of ``optimized`` computes."""
+    values = {str(value.name): value for node in calibrated.graph for value in node.outputs}
+    found = {}
+    for node in optimized.graph:
+        for value in node.outputs[:1]:
+            name = str(value.name)
+            if name in values and value.dtype == ir.DataType.FLOAT:
+                readers = [user for user in values[name].consumers() if is_calibration(user) and _is_read(user)]
+                found[name] = str(readers[0].outputs[0].name) if readers else name
+    return found
+
+
+def _is_read(node: ir.Node) -> bool:
+    """Whether anything takes the output of ``node``: what nothing takes is not computed."""
+    return bool(node.outputs[0].uses()) or node.outputs[0].is_graph_output()

@@ -1,0 +1,219 @@
+"""Forwards of the float stages in ONNX Runtime: source, original_float, optimized_float and calibrated models.
+
+:class:`FloatSession` runs what :func:`engine.calibrate.forward.fake_quantization.to_standard` makes of a model on
+any number of samples and fetches any tensor of the graph.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from engine.calibrate.forward.batching import computes_samples_apart, with_symbolic_batch
+from engine.calibrate.forward.chained import ChainedRunner, run_bound
+from engine.calibrate.forward.depthwise import extract_depthwise
+from engine.calibrate.forward.fake_quantization import to_standard
+from engine.errors import InferenceError, ModelError
+from engine.ir import (
+    shape_of,
+    to_bytes,
+)
+from engine.ops.foreign.custom import is_custom
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+Array = NDArray[Any]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+MAX_BATCH = 8
+"""Samples per run of ONNX Runtime, as the original's log says ("Calibration using batch 8")."""
+
+
+class Kernels(StrEnum):
+    """Which implementations ONNX Runtime may use: they differ in the order of float sums, thus in the last bits.
+
+    Attributes:
+        FAST: everything it has, among others blocked layouts.
+        PLAIN: the layout of the graph; reproduces the similarity figures that the original prints to the last digit.
+    """
+
+    FAST = "fast"
+    PLAIN = "plain"
+
+
+class FloatSession:
+    """Runs a float-stage model in ONNX Runtime on any number of samples.
+
+    A model is made for one sample (or its fixed batch). Where its operators allow it, up to ``max_batch`` samples are
+    computed per run; only if that gives the same bits as one sample at a time, which is tried where it is not known.
+
+    Args:
+        model: source, original_float, optimized_float or calibrated model; not changed.
+        outputs: tensors to fetch, any of the graph; None for the graph's outputs.
+        threads: CPU threads; None for all.
+        kernels: see :class:`Kernels`.
+        max_batch: samples per run.
+        samplewise: have the threads take a sample each: for several sessions that take turns, as the threads of one
+            that share a sample keep the CPU for a while after it.
+
+    Raises:
+        InferenceError: a name in ``outputs`` is not a tensor that a node computes.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        outputs: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        kernels: Kernels = Kernels.FAST,
+        max_batch: int = MAX_BATCH,
+        samplewise: bool = False,
+    ) -> None:
+        model = to_standard(model, quantize_linear=True)
+        if outputs is not None:
+            _fetch(model, outputs)
+        self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
+        self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
+        self._types = {str(value.name): _numpy_type(value) for value in model.graph.inputs}
+        self._kernels = kernels
+        self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
+        # The threads of a graph in many parts wait for each other less if they do not share a sample.
+        is_chained = kernels is Kernels.PLAIN and extract_depthwise(model)
+        self._samplewise = threads != 1 and (samplewise or is_chained)
+        self._threads = 1 if self._samplewise or is_chained else threads
+        self._session, self.batch = self._open(model, 1 if self._samplewise else max_batch, is_chained)
+
+    def _open(
+        self, model: ir.Model, max_batch: int, is_chained: bool
+    ) -> tuple[ort.InferenceSession | ChainedRunner, int]:
+        """The session and how many samples it computes per run; code of users sees one at a time, as the model says."""
+        if is_chained:
+            return ChainedRunner(model, self._load), 1
+        if any(map(is_custom, model.graph)):
+            return ChainedRunner(model, self._load), 1
+        if max_batch > 1 and all(kind == np.float32 for kind in self._types.values()):
+            symbolic = with_symbolic_batch(model)
+            if symbolic is not None:
+                session = self._load(symbolic)
+                if computes_samples_apart(model) or self._is_batch_exact(session):
+                    return session, max_batch
+        return self._load(model), 1
+
+    def _load(self, model: ir.Model) -> ort.InferenceSession:
+        from engine.calibrate.forward.runtime import open_session
+
+        return open_session(to_bytes(model), threads=self._threads, blocked_layouts=self._kernels is Kernels.FAST)
+
+    def _is_batch_exact(self, session: ort.InferenceSession) -> bool:
+        """Whether two samples in one run give the bits of two runs; float kernels may sum differently."""
+        rng = np.random.default_rng(0)
+        feed = {name: rng.standard_normal((2, *shape[1:]), np.float32) for name, shape in self.inputs.items()}
+        try:
+            together = session.run(None, feed)
+        except ModelError:
+            return False
+        alone = session.run(None, {name: array[1:] for name, array in feed.items()})
+        return all(np.array_equal(both[1:], one, equal_nan=True) for both, one in zip(together, alone, strict=True))
+
+    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs for ``feed``, which holds any number of samples along the first dimension.
+
+        Raises:
+            InferenceError: an input is missing or unknown, or has the wrong shape.
+        """
+        results = self._each(lambda batch: self._session.run(None, batch), self._batches(feed))
+        joined = results[0] if len(results) == 1 else [np.concatenate(parts) for parts in zip(*results, strict=True)]
+        return dict(zip(self.outputs, joined, strict=True))
+
+    def run_into(self, feed: Mapping[str, Array], buffers: Mapping[str, NDArray[np.float32]]) -> None:
+        """As :meth:`run`, the outputs written into ``buffers``: nothing is allocated.
+
+        Args:
+            feed: arrays by input name.
+            buffers: C-contiguous float32 arrays by output name, rows for as many samples as ``feed`` holds.
+        """
+        pieces, first, (name, shape) = [], 0, next(iter(self.inputs.items()))
+        for batch in self._batches(feed):
+            samples = len(batch[name]) // shape[0]
+            rows = {key: slice(first * shape[0], (first + samples) * shape[0]) for key, shape in self.outputs.items()}
+            pieces.append((batch, {key: buffers[key][part] for key, part in rows.items()}))
+            first += samples
+        run = self._session.run_into if isinstance(self._session, ChainedRunner) else partial(run_bound, self._session)
+        self._each(lambda piece: run(*piece), pieces)
+
+    def visit(self, feed: Mapping[str, Array], see: Callable[[str, NDArray[np.float32]], None]) -> None:
+        """As :meth:`run`, but outputs, all float32, are shown as soon as they are there and do not outlast that.
+
+        Args:
+            feed: arrays by input name.
+            see: called with the name of an output and its values for one or some samples; several threads call it.
+        """
+        if isinstance(self._session, ChainedRunner):
+            self._each(partial(self._session.visit, see=see), self._batches(feed))
+            return
+        (name, shape), room = next(iter(self.inputs.items())), self._room
+        for batch in self._batches(feed):
+            count = len(batch[name]) // shape[0]
+            parts = {key: array[: count * self.outputs[key][0]] for key, array in room.items()}
+            run_bound(self._session, batch, parts)
+            list(self._pool.map(see, parts, parts.values()))
+
+    @cached_property
+    def _room(self) -> dict[str, NDArray[np.float32]]:
+        """Memory for the outputs of one run."""
+        return {name: np.empty((self.batch * shape[0], *shape[1:]), np.float32) for name, shape in self.outputs.items()}
+
+    def _each(self, compute: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """One run after the other; runs of one sample each at the same time."""
+        return list(self._pool.map(compute, items) if self._samplewise else map(compute, items))
+
+    def _batches(self, feed: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+        """The feed in pieces that one run can take."""
+        if set(feed) != set(self.inputs):
+            raise InferenceError(f"inputs given: {sorted(feed)}; the model's inputs are {sorted(self.inputs)}")
+        counts = set()
+        for name, array in feed.items():
+            shape = self.inputs[name]
+            if array.ndim != len(shape) or array.shape[1:] != shape[1:] or not len(array) or len(array) % shape[0]:
+                raise InferenceError(
+                    f"input {name!r}: the array has shape {array.shape}, the model takes {shape} or a multiple in the "
+                    "first dimension"
+                )
+            counts.add(len(array) // shape[0])
+        if len(counts) != 1:
+            raise InferenceError(f"inputs hold different numbers of samples: {sorted(counts)}")
+        (samples,) = counts
+        for start in range(0, samples, self.batch):
+            stop = min(start + self.batch, samples)
+            yield {
+                name: np.ascontiguousarray(feed[name][start * shape[0] : stop * shape[0]], self._types[name])
+                for name, shape in self.inputs.items()
+            }
+
+
+def _fetch(model: ir.Model, names: Sequence[str]) -> None:
+    """Make the tensors ``names`` the outputs of ``model`` and drop what they do not need."""
+    values = {str(value.name): value for node in model.graph for value in node.outputs}
+    unknown = [name for name in names if name not in values]
+    if unknown:
+        raise InferenceError(f"not tensors that a node of the model computes: {unknown}")
+    model.graph.outputs[:] = [values[name] for name in dict.fromkeys(names)]
+    RemoveUnusedNodesPass()(model)
+
+
+def _numpy_type(value: ir.Value) -> np.dtype[Any]:
+    if value.dtype is None:
+        raise ModelError(f"tensor {value.name!r} has no type")
+    return value.dtype.numpy()

@@ -1,0 +1,1 @@
+"""Calibration methods: from statistics to thresholds."""

@@ -1,0 +1,88 @@
+"""Thresholds that a model's file brings, put where they belong: ``calibration_type: load``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.calibrate.methods.asymmetric import UNSIGNED, unsigned_tensors
+from engine.calibrate.methods.channels import equalizable
+from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
+from engine.frontend import preprocess
+from engine.frontend.prepared import given_thresholds, given_types
+from engine.ir import MARK_FIXED, before_calibration, calibration_nodes, constant_of, read_calibration, shape_of
+
+logger = logging.getLogger(__name__)
+
+_MOST_NAMES = 5
+"""How many names a warning lists."""
+
+
+def with_given(placed: ir.Model) -> ir.Model:
+    """A copy of ``placed`` with the thresholds that the model's file brought, where they fit.
+
+    Tensors that share a threshold take the one that any of them has. Several thresholds for a tensor that takes but
+    one become their maximum; one for a weight is that of all its channels. Others stay without.
+    """
+    model = placed.clone()
+    given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
+    thresholds = _thresholds(model, given, names)
+    per_channel, unsigned = equalizable(model, given), unsigned_tensors(model)
+    without = []
+    for node in calibration_nodes(model):
+        values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])
+        if MARK_FIXED in node.metadata_props:
+            continue
+        weight = constant_of(node.inputs[0])
+        if not values:
+            without += [] if weight is not None else [str(tensor.name)]
+            continue
+        if weight is not None:
+            if read_calibration(node).axis == 0 and len(values) in (1, weight.shape[0]):
+                set_thresholds(node, np.full(weight.shape[0], values, np.float32))
+            continue
+        if types.get(names.get(str(node.name), "")) == UNSIGNED and tensor.name in unsigned:
+            node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
+        if len(values) > 1 and tensor.name in per_channel and len(values) == shape_of(tensor)[1]:
+            node.attributes["axis"] = ir.AttrInt64("axis", 1)
+            set_thresholds(node, np.asarray(values, np.float32))
+        else:
+            set_thresholds(node, np.asarray([max(values)], np.float32))
+    _warn("nothing on the BPU takes the model's thresholds of %s", sorted(given.keys() - set(names.values())))
+    _warn("the model has no thresholds of %s: they are 1.0", without)
+    return model
+
+
+def _thresholds(
+    model: ir.Model, given: Mapping[str, Sequence[float]], names: Mapping[str, str]
+) -> dict[str, Sequence[float]]:
+    """Those of ``given`` that each ``HzCalibration``, by its name, takes: its own, or one that it shares."""
+    sources = threshold_sources(model)
+    shared = {sources[node]: given[name] for node, name in names.items() if node in sources}
+    shared |= {source: given[source] for source in shared.keys() & given.keys()}
+    own = {node: given[name] for node, name in names.items() if node not in sources}
+    return own | {node: shared[source] for node, source in sources.items() if source in shared}
+
+
+def _names_in_file(model: ir.Model) -> dict[str, str]:
+    """The tensors that the file has thresholds of, by the name of the ``HzCalibration`` that stands for them now."""
+    given, outputs = given_thresholds(model), names_before_calibration(model)
+    found = {}
+    for node in calibration_nodes(model):
+        tensor = str(before_calibration(node.outputs[0]).name)
+        name = outputs.get(tensor, tensor)
+        # What the file says of an image input holds behind the preprocessing that took its place.
+        aliases = (alias for alias in (name, name.removeprefix(preprocess.PREFIX)) if alias in given)
+        if (alias := next(aliases, None)) is not None:
+            found[str(node.name)] = alias
+    return found
+
+
+def _warn(message: str, names: Sequence[str]) -> None:
+    """``message`` with the ``names`` in it, if there are any."""
+    if names:
+        rest = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        logger.warning("calibration_type load: %s.", message % (", ".join(names[:_MOST_NAMES]) + rest))

@@ -1,0 +1,216 @@
+"""Calibration methods: from the distribution of a tensor to its threshold.
+
+A method is one entry of :data:`METHODS`; it says what statistics it needs and gives one number. Searches that choose
+among methods (``default``, ``mix``) combine these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+from engine.calibrate.methods.mse import mse_threshold
+from engine.calibrate.statistics.distribution import Distribution, clamp_percentile
+from engine.errors import ConfigError, UnsupportedError
+from engine.terms import CalibrationType
+
+FIXED_THRESHOLD = 1.0
+"""Threshold where the data say nothing: all values are zero, or the method does not look at data (CALIBRATION.md 2)."""
+
+
+class CalibrationOptions(BaseModel):
+    """How thresholds are chosen.
+
+    Attributes:
+        calibration_type: the method.
+        max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
+        per_channel: one threshold per channel for the tensors that
+            :func:`engine.calibrate.methods.channels.equalizable` names.
+        asymmetric: unsigned integers for the tensors that
+            :func:`engine.calibrate.methods.asymmetric.unsigned_tensors` names.
+        order_independent_kl: of ours: histograms over the range of all samples instead of the first 8.
+        mse_thresholds: of ours: thresholds of least square error in place of the method's.
+        nodewise_methods: of ours: a method per tensor (:func:`engine.calibrate.methods.nodewise.choose_per_tensor`).
+        adaptive_rounding: of ours: weights rounded by :func:`engine.calibrate.corrections.rounding.round_weights`.
+        bias_correction: the original's correction of biases
+            (:func:`engine.calibrate.corrections.bias.correct_in_turn`), but where
+            :attr:`idle_bias_correction` says why not.
+        mean_bias_correction: of ours: take mean errors out of biases
+            (:func:`engine.calibrate.corrections.bias.correct_biases`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calibration_type: CalibrationType = CalibrationType.MAX
+    max_percentile: float = 1.0
+    per_channel: bool = False
+    asymmetric: bool = False
+    order_independent_kl: bool = False
+    mse_thresholds: bool = False
+    nodewise_methods: bool = False
+    adaptive_rounding: bool = False
+    bias_correction: bool = False
+    mean_bias_correction: bool = False
+
+    @field_validator("max_percentile")
+    @classmethod
+    def _in_range(cls, value: float) -> float:
+        try:
+            clamp_percentile(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        chosen = [name for name in ("mse_thresholds", "nodewise_methods") if getattr(self, name)]
+        if chosen and self.calibration_type not in (CalibrationType.MAX, CalibrationType.KL):
+            kind = self.calibration_type.value
+            raise ValueError(f"{' and '.join(chosen)} need calibration_type max or kl; it is {kind!r}")
+        return self
+
+    @property
+    def idle_bias_correction(self) -> str | None:
+        """What makes ``bias_correction`` change nothing, as in the original (CALIBRATION.md 1); None where it works."""
+        if self.asymmetric:
+            return "asymmetric"
+        if self.calibration_type is CalibrationType.DEFAULT:
+            return "calibration_type default"
+        return None
+
+    @property
+    def corrects_biases_in_turn(self) -> bool:
+        """Whether biases are corrected as in the original; ``mean_bias_correction`` takes the place of that."""
+        works = self.idle_bias_correction is None and self.calibration_type.needs_data
+        return self.bias_correction and works and not self.mean_bias_correction
+
+    @property
+    def log_name(self) -> str:
+        """The method as the log names it, e.g. ``max-percentile:percentile=0.9999,per_channel``."""
+        name = method_of(self).log_name(self)
+        flags = [flag for flag in ("per_channel", "asymmetric") if getattr(self, flag)]
+        return f"{name}{',' if ':' in name else ':'}{','.join(flags)}" if flags else name
+
+
+class Method(ABC):
+    """One way to choose a threshold; stateless."""
+
+    needs_histogram: bool = False
+    needs_data: bool = True
+
+    @abstractmethod
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """The threshold for one tensor; 0 if it held only zeros."""
+
+    def percentiles(self, options: CalibrationOptions) -> tuple[float, ...]:
+        """The order statistics that the method needs besides the maximum."""
+        return ()
+
+    @abstractmethod
+    def log_name(self, options: CalibrationOptions) -> str:
+        """What follows "Run calibration model with" in the log, without flags."""
+
+
+class Max(Method):
+    """``max|x|``, or the order statistic of ``max_percentile``."""
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """See :meth:`Distribution.percentile`."""
+        return distribution.percentile(options.max_percentile)
+
+    def percentiles(self, options: CalibrationOptions) -> tuple[float, ...]:
+        """``max_percentile`` where it is not the maximum itself."""
+        return () if options.max_percentile == 1.0 else (clamp_percentile(options.max_percentile),)
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``max`` or ``max-percentile:percentile=...``."""
+        if options.max_percentile == 1.0:
+            return "max"
+        return f"max-percentile:percentile={clamp_percentile(options.max_percentile)}"
+
+
+class Kl(Method):
+    """Least Kullback-Leibler divergence of the quantised distribution."""
+
+    needs_histogram = True
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """See :func:`engine.calibrate.methods.kl.kl_threshold`.
+
+        Raises:
+            ConfigError: the statistics hold no histogram.
+        """
+        if distribution.histogram is None:
+            raise ConfigError("calibration_type 'kl' needs histograms, which the statistics were collected without")
+        from engine.calibrate.methods.kl import kl_threshold  # brings numba
+
+        return kl_threshold(distribution.histogram)
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``kl:num_bin=...``."""
+        return "kl:num_bin=1024,max_num_bin=16384"
+
+
+class LeastSquares(Method):
+    """Least square error of clipping and rounding: an option of ours."""
+
+    needs_histogram = True
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """See :func:`engine.calibrate.methods.mse.mse_threshold`.
+
+        Raises:
+            ConfigError: the statistics hold no histogram.
+        """
+        if distribution.histogram is None:
+            raise ConfigError("mse_thresholds needs histograms, which the statistics were collected without")
+        return mse_threshold(distribution.histogram, distribution.maximum)
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``mse``."""
+        return "mse"
+
+
+class Fixed(Method):
+    """Every activation threshold 1.0, whatever the data: ``skip``, and ``load`` where the model brings no threshold."""
+
+    needs_data = False
+
+    def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
+        """1.0."""
+        return FIXED_THRESHOLD
+
+    def log_name(self, options: CalibrationOptions) -> str:
+        """``fixed thresholds``."""
+        return "fixed thresholds"
+
+
+METHODS: Mapping[CalibrationType, Method] = {
+    CalibrationType.MAX: Max(),
+    CalibrationType.KL: Kl(),
+    CalibrationType.SKIP: Fixed(),
+    CalibrationType.LOAD: Fixed(),
+}
+
+
+LEAST_SQUARES = LeastSquares()
+
+
+def method_of(options: CalibrationOptions) -> Method:
+    """The method that ``options`` ask for.
+
+    Raises:
+        UnsupportedError: there is none for this ``calibration_type``.
+    """
+    method = METHODS.get(options.calibration_type)
+    if method is not None and method.needs_data and options.mse_thresholds:
+        return LEAST_SQUARES
+    if method is None:
+        raise UnsupportedError(
+            f"calibration_type {options.calibration_type.value!r} is not supported yet; allowed are "
+            f"{sorted(kind.value for kind in METHODS)}"
+        )
+    return method

@@ -1,0 +1,329 @@
+"""Methods that try others: ``default`` picks one for the whole model, ``mix`` one per node (CALIBRATION.md 2)."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.data.samples import evenly_spread
+from engine.calibrate.data.sources import CalibrationData
+from engine.calibrate.forward.float_model import FloatSession
+from engine.calibrate.forward.scaled import ScaledSession
+from engine.calibrate.methods.methods import CalibrationOptions
+from engine.calibrate.methods.sensitivity import calibrations_by_node, local_similarities, similarity
+from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
+from engine.calibrate.statistics.statistics import Statistics
+from engine.terms import CalibrationType
+
+Arrays = Mapping[str, NDArray[Any]]
+
+logger = logging.getLogger(__name__)
+
+PERCENTILE = 0.99995
+"""The ``max_percentile`` that searches try, besides 1.0."""
+
+MAX_SAMPLES = 32
+"""Samples, evenly spread, on which the search for one method compares the candidates."""
+
+BLOCK = 8
+"""Samples after which, each time that as many are to come, the worse half of the candidates goes; two always stay."""
+
+ENTRY = 2 * BLOCK
+"""Samples after which the best candidate enters per channel as well."""
+
+SENSITIVE = 0.999
+"""Nodes of less similarity take the best of several methods."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a search works on.
+
+    Attributes:
+        optimized: float model.
+        placed: model with ``HzCalibration`` nodes without thresholds.
+        statistics: of its tensors, for all candidates.
+        data: calibration data.
+        threads: CPU threads; None for all.
+    """
+
+    optimized: ir.Model
+    placed: ir.Model
+    statistics: Statistics
+    data: CalibrationData
+    threads: int | None = None
+
+
+class Search(ABC):
+    """One way to choose among methods; stateless."""
+
+    log_name: str
+    about_per_channel: str
+
+    @abstractmethod
+    def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+        """The methods to try; of equally good ones the first is taken."""
+
+    @abstractmethod
+    def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
+        """The calibrated model; what was chosen goes to the log."""
+
+
+class ModelwiseSearch(Search):
+    """``default``: the method whose outputs are most similar to the float ones, in the mean over samples.
+
+    The original's choice depends on the first sample, by a rule that does not always hold (CALIBRATION.md 2); a mean is
+    the steadier estimate of what is seen on other data. ``per_channel`` is searched, so it need not be set.
+    """
+
+    log_name = "modelwise search"
+    about_per_channel = "it tries both"
+
+    def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+        """``max``, the percentile and ``kl``, per tensor and per channel."""
+        methods = _elementary(options)
+        return tuple(
+            method.model_copy(update={"per_channel": flag})
+            for method, flag in itertools.product(methods, (False, True))
+        )
+
+    def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
+        """See :meth:`Search.run`."""
+        field = _race(subject, _elementary(options))
+        best = min(field, key=lambda candidate: field[candidate].loss)
+        for candidate, runner in field.items():
+            logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, 1 - runner.loss)
+        logger.info("Select %s method.", best.log_name)
+        if best.per_channel:
+            logger.info("Perchannel quantization is enabled.")
+        return field[best].calibrated()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some samples.
+
+    Attributes:
+        feed: arrays by input name.
+        expected: the float model's outputs.
+        samples: their number.
+    """
+
+    feed: Arrays
+    expected: Arrays
+    samples: int
+
+
+class _Runner:
+    """A candidate in :func:`_race`.
+
+    Args:
+        calibrated: gives its model.
+        forward: the outputs of its model for a feed of so many samples.
+
+    Attributes:
+        calibrated: as given.
+        losses: one less the cosine similarity to the float outputs, per sample so far.
+    """
+
+    def __init__(self, calibrated: Callable[[], ir.Model], forward: Callable[[Arrays, int], Arrays]) -> None:
+        self.calibrated = calibrated
+        self.losses = np.empty(0)
+        self._forward = forward
+
+    @property
+    def loss(self) -> float:
+        """Mean over the samples so far."""
+        return float(self.losses.mean())
+
+    def run(self, block: _Block) -> None:
+        """Take in more samples."""
+        found = _split(self._forward(block.feed, block.samples), block.samples)
+        pairs = zip(found, _split(block.expected, block.samples), strict=True)
+        self.losses = np.append(self.losses, [1 - similarity(actual, expected) for actual, expected in pairs])
+
+
+def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
+    """What successive halving leaves of ``candidates``, which are per tensor and give tensors the same types.
+
+    The best so far then enters per channel as well, where that makes a difference; it catches up on the others.
+    """
+    unsigned = unsigned_of(subject.placed, candidates[0])
+    with ThreadPoolExecutor(subject.threads) as pool:
+        thresholds = [pool.submit(subject.statistics.thresholds, candidate) for candidate in candidates]
+        expected = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
+        session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
+        runners = [_per_tensor(subject, session, unsigned, found.result) for found in thresholds]
+        return _halve(subject, dict(zip(candidates, runners, strict=True)), expected.result())
+
+
+def _halve(
+    subject: Subject, field: dict[CalibrationOptions, _Runner], expected: FloatSession
+) -> dict[CalibrationOptions, _Runner]:
+    """What is left of ``field``; ``expected`` gives the float outputs."""
+    indices = _spread_out(len(subject.data), MAX_SAMPLES)
+    entry = min(ENTRY, len(indices)) if any(tensor.equalized for tensor in subject.statistics.tensors.values()) else 0
+    blocks: list[_Block] = []
+    for start in range(0, len(indices), BLOCK):
+        blocks.append(_read(subject, indices[start : start + BLOCK], expected))
+        goes_on = start + 2 * BLOCK <= len(indices)
+        for runner in field.values():
+            runner.run(blocks[-1])
+        field = _better_half(field) if goes_on else field
+        if start < entry <= start + BLOCK:
+            best = min(field, key=lambda candidate: field[candidate].loss).model_copy(update={"per_channel": True})
+            runner = _per_channel(subject, best)
+            for block in blocks:
+                runner.run(block)
+            field = _better_half(field | {best: runner}) if goes_on else field | {best: runner}
+    return field
+
+
+def _read(subject: Subject, indices: Sequence[int], expected: FloatSession) -> _Block:
+    samples = [subject.data.read(index, index + 1) for index in indices]
+    feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
+    return _Block(feed, expected.run(feed), len(samples))
+
+
+def _per_tensor(
+    subject: Subject, session: ScaledSession, unsigned: Collection[str], thresholds: Callable[[], Thresholds]
+) -> _Runner:
+    """A candidate per tensor; its ``thresholds`` are waited for when it runs: those of ``kl`` take a while."""
+    return _Runner(
+        lambda: apply_thresholds(subject.placed, thresholds(), unsigned=unsigned),
+        lambda feed, samples: session.run(feed, samples, thresholds()),
+    )
+
+
+def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
+    """A candidate whose weights have scales of activations folded in: it needs a session of its own."""
+    model = calibrate(subject.placed, subject.statistics, candidate)
+    session = FloatSession(model, threads=subject.threads, samplewise=True)
+    return _Runner(lambda: model, lambda feed, _: session.run(feed))
+
+
+def _split(arrays: Arrays, samples: int) -> list[Arrays]:
+    """``arrays``, which hold so many samples, sample by sample."""
+    parts = [np.split(array, samples) for array in arrays.values()]
+    return [dict(zip(arrays, values, strict=True)) for values in zip(*parts, strict=True)]
+
+
+def _better_half(field: Mapping[CalibrationOptions, _Runner]) -> dict[CalibrationOptions, _Runner]:
+    """The better half of the candidates, at least two, in the same order."""
+    ranked = sorted(field, key=lambda candidate: field[candidate].loss)
+    left = ranked[: max(2, len(ranked) // 2)]
+    return {candidate: runner for candidate, runner in field.items() if candidate in left}
+
+
+def _spread_out(total: int, count: int) -> list[int]:
+    """Up to ``count`` of ``total`` indices, evenly spread; so are, roughly, the first few of them."""
+    indices = evenly_spread(total, count)
+    return [index for start in (0, 2, 1, 3) for index in indices[start::4]]
+
+
+class LayerwiseSearch(Search):
+    """``mix``: ``max``, and the best of all for every node that it makes less similar than :data:`SENSITIVE`.
+
+    A node's similarity is that of its own result on the last sample, all before it being float; the tensors that it
+    reads take the method. Tensors of several sensitive nodes take that of the last one. ``per_channel`` has no effect.
+    """
+
+    log_name = "layerwise search"
+    about_per_channel = "it mixes thresholds per tensor"
+
+    def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+        """``max``, the percentile and ``kl``."""
+        return _elementary(options)
+
+    def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
+        """See :meth:`Search.run`."""
+        base, *others = self.candidates(options)
+        last = subject.data.read(len(subject.data) - 1, len(subject.data))
+        logger.info(
+            "Calculate all sensitivity nodes with %s calibration method using cosine-similarity metric.", base.log_name
+        )
+        found = {base: self._similarities(subject, base, last)}
+        sensitive = [name for name, value in found[base].items() if value < SENSITIVE]
+        for other in others:
+            logger.info(
+                "Calculate top%d sensitivity nodes with %s calibration method using cosine-similarity metric.",
+                len(sensitive),
+                other.log_name,
+            )
+            if sensitive:
+                found[other] = self._similarities(subject, other, last)
+        logger.info(
+            "Topk is not set by the user, select top-%d nodes with cosine-similarity less than %s to merge multi "
+            "calibration methods.",
+            len(sensitive),
+            SENSITIVE,
+        )
+        logger.info("Merge_Info(cosine-similarity)")
+        chosen = {name: max(found, key=lambda option: found[option][name]) for name in sensitive}
+        for name, option in chosen.items():
+            logger.info(
+                "%s: %s -> %s", name, {key.log_name: f"{found[key][name]:.6f}" for key in found}, option.log_name
+            )
+        return self._merged(subject, base, chosen)
+
+    def _similarities(
+        self, subject: Subject, method: CalibrationOptions, feed: Mapping[str, NDArray[Any]]
+    ) -> dict[str, float]:
+        model = calibrate(subject.placed, subject.statistics, method)
+        return local_similarities(model, feed, threads=subject.threads)
+
+    def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
+        """The model with the thresholds of ``base``, and of the ``chosen`` methods on what those nodes read."""
+        thresholds = dict(subject.statistics.thresholds(base))
+        sources = threshold_sources(subject.placed)
+        read = calibrations_by_node(subject.placed)
+        for name, option in chosen.items():
+            of_method = subject.statistics.thresholds(option)
+            for calibration in read[name]:
+                if calibration in sources:
+                    thresholds[sources[calibration]] = of_method[sources[calibration]]
+        return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, base))
+
+
+SEARCHES: Mapping[CalibrationType, Search] = MappingProxyType(
+    {CalibrationType.DEFAULT: ModelwiseSearch(), CalibrationType.MIX: LayerwiseSearch()}
+)
+
+
+def candidates_of(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+    """The methods that statistics must serve for ``options``: what a search tries, or ``options`` and more."""
+    search = SEARCHES.get(options.calibration_type)
+    if search is not None:
+        return search.candidates(options)
+    if options.nodewise_methods:
+        return (options, *(other for other in _alternatives(options) if other.log_name != options.log_name))
+    return (options,)
+
+
+def _alternatives(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+    """Methods that single tensors may take, with the granularity of ``options``."""
+    mse = options.model_copy(update={"mse_thresholds": True})
+    return (
+        mse,
+        *(method.model_copy(update={"per_channel": options.per_channel}) for method in _elementary(options)),
+    )
+
+
+def _elementary(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+    """``max``, the percentile and ``kl`` with the flags of ``options``, per tensor."""
+    plain = CalibrationOptions(asymmetric=options.asymmetric)
+    return (
+        plain,
+        plain.model_copy(update={"max_percentile": PERCENTILE}),
+        plain.model_copy(update={"calibration_type": CalibrationType.KL}),
+    )

@@ -1,0 +1,197 @@
+"""Fill in the thresholds of a placed model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.methods.asymmetric import UNSIGNED, unsigned_tensors
+from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
+from engine.calibrate.statistics.distribution import FLOAT32_MAX
+from engine.calibrate.statistics.statistics import Statistics
+from engine.errors import ModelError
+from engine.ir import (
+    MARK_FIXED,
+    MARK_TIE,
+    QMAX,
+    WEIGHT_QUANT_ATTRS,
+    attribute,
+    before_calibration,
+    calibration_nodes,
+    constant_of,
+    read_calibration,
+)
+from engine.terms import CalibrationType
+
+Thresholds = Mapping[str, Sequence[float]]
+
+ZERO_WEIGHT_THRESHOLD = np.float32(np.finfo(np.float32).tiny)
+"""Threshold of an output channel whose weights are all zero, 1.1754944e-38 (CALIBRATION.md 2)."""
+
+
+def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
+    """The float tensors of which :func:`calibrate` needs statistics, in graph order, each once.
+
+    Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds.
+    """
+    return tuple(dict.fromkeys(threshold_sources(placed).values()))
+
+
+def threshold_sources(placed: ir.Model) -> dict[str, str]:
+    """The float tensor whose values give the threshold, as the optimised model names it.
+
+    That of the tensor itself, or of the one that it is tied to; graph outputs under their own names.
+
+    Returns:
+        By name of the activation ``HzCalibration``, in graph order, but for fixed thresholds.
+    """
+    outputs = names_before_calibration(placed)
+    sources = {str(node.name): _source(node, outputs) for node in calibration_nodes(placed) if not _is_weight(node)}
+    return {name: source for name, source in sources.items() if source is not None}
+
+
+def calibrate(placed: ir.Model, statistics: Statistics, options: CalibrationOptions) -> ir.Model:
+    """The calibrated model: thresholds and scales on every ``HzCalibration``.
+
+    Args:
+        placed: model from :func:`engine.place.place`; not changed.
+        statistics: of its :func:`calibration_tensors`, from :func:`engine.calibrate.collect`.
+        options: method and granularity.
+
+    Returns:
+        A copy with ``thresholds`` and ``scales`` (= threshold / largest magnitude of ``qtype``, float32) filled in;
+        weights have one per output channel, ``max|w|``. Method ``load`` keeps the thresholds that nodes already have.
+
+    Raises:
+        UnsupportedError: there is no such method.
+        ConfigError: the statistics were not collected for these options.
+        ModelError: the statistics lack a tensor.
+    """
+    thresholds = statistics.thresholds(options) if method_of(options).needs_data else None
+    keep = options.calibration_type is CalibrationType.LOAD
+    return apply_thresholds(placed, thresholds, keep, unsigned_of(placed, options))
+
+
+def unsigned_of(placed: ir.Model, options: CalibrationOptions) -> frozenset[str]:
+    """The tensors of unsigned type under ``options``."""
+    return unsigned_tensors(placed) if options.asymmetric else frozenset()
+
+
+def apply_thresholds(
+    placed: ir.Model, thresholds: Thresholds | None, keep: bool = False, unsigned: Collection[str] = ()
+) -> ir.Model:
+    """A copy of ``placed`` whose activations have the given thresholds.
+
+    Args:
+        placed: model with ``HzCalibration`` nodes.
+        thresholds: one, or one per channel of axis 1, by name of the float tensor; ties and fixed thresholds are
+            applied here. None: 1.0 everywhere.
+        keep: leave the thresholds that a node already has.
+        unsigned: tensors of type ``uint8``.
+
+    Raises:
+        ModelError: a tensor is missing in ``thresholds``.
+    """
+    model = placed.clone()
+    outputs = names_before_calibration(model)
+    for node in calibration_nodes(model):
+        if keep and read_calibration(node).thresholds.size:
+            continue
+        if _is_weight(node):
+            set_thresholds(node, _weight_thresholds(node))
+            continue
+        if before_calibration(node.outputs[0]).name in unsigned:
+            node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
+        values = _activation_thresholds(node, thresholds, outputs)
+        set_thresholds(node, np.asarray(values, np.float32))
+        if len(values) > 1:
+            node.attributes["axis"] = ir.AttrInt64("axis", 1)
+    return model
+
+
+def activation_scales(calibrated: ir.Model, thresholds: Thresholds | None) -> dict[str, NDArray[np.float32]]:
+    """The scales that :func:`apply_thresholds` writes, the types being those of ``calibrated``.
+
+    Args:
+        calibrated: model from :func:`apply_thresholds`; not changed.
+        thresholds: as there.
+
+    Returns:
+        By name of the activation ``HzCalibration``, in graph order: float32, shape (1,) or (channels,).
+
+    Raises:
+        ModelError: a tensor is missing in ``thresholds``.
+    """
+    outputs = names_before_calibration(calibrated)
+    return {
+        str(node.name): _scales(node, np.asarray(_activation_thresholds(node, thresholds, outputs), np.float32))
+        for node in calibration_nodes(calibrated)
+        if not _is_weight(node)
+    }
+
+
+def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs: Mapping[str, str]) -> Sequence[float]:
+    fixed = node.metadata_props.get(MARK_FIXED)
+    if fixed is not None:
+        return [float(fixed)]
+    if thresholds is None:
+        return [FIXED_THRESHOLD]
+    name = _source(node, outputs)
+    if name is None or name not in thresholds:
+        raise ModelError(f"node {node.name!r}: the statistics hold nothing on tensor {name!r}")
+    return thresholds[name]
+
+
+def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:
+    """``max|w|`` per output channel of the constant input of ``node``: NaN ignored, infinity the largest float32."""
+    weight = constant_of(node.inputs[0])
+    if weight is None:
+        raise ModelError(f"node {node.name!r} calibrates a weight, but its input is not a constant")
+    calibration = read_calibration(node)
+    magnitudes = np.nan_to_num(np.abs(np.asarray(weight, np.float32)), copy=False, nan=0.0, posinf=FLOAT32_MAX)
+    if calibration.axis == 1:
+        # ConvTranspose: (I, O / group, ...); the output channels of one group after those of the other.
+        grouped = magnitudes.reshape(calibration.group, -1, *magnitudes.shape[1:])
+        largest = grouped.max(axis=(1, *range(3, grouped.ndim))).reshape(-1)
+    else:
+        largest = magnitudes.reshape(len(magnitudes), -1).max(axis=1)
+    return np.where(largest == 0, ZERO_WEIGHT_THRESHOLD, largest)
+
+
+def set_thresholds(node: ir.Node, thresholds: NDArray[np.float32]) -> None:
+    """Write ``thresholds``, float32, and the scales that follow from the type of ``node``."""
+    scales = _scales(node, thresholds)
+    node.attributes["thresholds"] = ir.AttrFloat32s("thresholds", thresholds.tolist())
+    node.attributes["scales"] = ir.AttrFloat32s("scales", scales.tolist())
+
+
+def _scales(node: ir.Node, thresholds: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The scales of ``node``, the type of which holds, for ``thresholds``."""
+    return np.asarray(thresholds / np.float32(QMAX[attribute(node, "qtype", "int8")]), np.float32)
+
+
+def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
+    """The float tensor whose values give the threshold of ``node``; ``None`` where it does not depend on data."""
+    if MARK_FIXED in node.metadata_props:
+        return None
+    value = node.inputs[0]
+    if value is None:
+        raise ModelError(f"node {node.name!r}: HzCalibration has no input")
+    name = str(node.metadata_props.get(MARK_TIE, before_calibration(value).name))
+    return outputs.get(name, name)
+
+
+def names_before_calibration(placed: ir.Model) -> Mapping[str, str]:
+    """The names in the optimised model of tensors whose calibrated form has taken over their name: graph outputs."""
+    return {
+        str(node.inputs[0].name): str(node.outputs[0].name)
+        for node in calibration_nodes(placed)
+        if node.inputs[0] is not None and node.outputs[0].is_graph_output()
+    }
+
+
+def _is_weight(node: ir.Node) -> bool:
+    return bool(attribute(node, "quant_attrs") == WEIGHT_QUANT_ATTRS)

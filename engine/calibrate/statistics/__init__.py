@@ -1,0 +1,1 @@
+"""What one pass over the calibration data leaves for all calibration methods."""

@@ -1,0 +1,345 @@
+"""One streaming pass over the calibration data collects what every calibration method needs.
+
+The optimised float graph runs in ONNX Runtime, a few samples at a time, and observers take in every wanted tensor as
+soon as it is there. What must know a range first may make further runs: histograms over the first 8 samples, if their
+values are too many to be kept, or over all where they must not depend on the order; equalised channels take a second
+look at the tensors concerned, which are kept for it if they are small. Memory is bounded by :data:`BUFFER_LIMIT`,
+:data:`KEPT_LIMIT` and the observers', which hold at most half a sample's activations, twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from threading import Lock
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from engine.calibrate.data.sources import CalibrationData, as_data
+from engine.calibrate.forward.float_model import FloatSession, Kernels
+from engine.calibrate.methods.channels import channel_scales, equalizable
+from engine.calibrate.methods.methods import CalibrationOptions, method_of
+from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
+from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
+from engine.calibrate.statistics.progress import Progress
+from engine.calibrate.statistics.statistics import Statistics, TensorStatistics
+from engine.errors import CalibrationDataError, ModelError
+from engine.ir import shape_of
+from engine.optimize.base import clip_bounds
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+GROUP = 8
+"""Samples that the original looks at together: its ``kl`` takes the first range from the first 8."""
+
+BUFFER_LIMIT = 256 << 20
+"""Bytes of activations held at a time; tensors beyond it take another pass over the data."""
+
+KEPT_LIMIT = 64 << 20
+"""Bytes of values that may be kept for a second look at them; if they need more, the data are run again."""
+
+
+class HistogramRule(StrEnum):
+    """How the range of histograms is found.
+
+    Attributes:
+        REFERENCE: from the first 8 samples, growing, as the original does it: depends on the order of the samples.
+        ORDER_INDEPENDENT: from all samples, in a pass of its own.
+        NONE: no histograms: no ``kl``.
+    """
+
+    REFERENCE = "reference"
+    ORDER_INDEPENDENT = "order_independent"
+    NONE = "none"
+
+
+class StatisticsOptions(BaseModel):
+    """What to collect, and how to run.
+
+    Attributes:
+        percentiles: values of ``max_percentile`` that will be asked for; 1.0 is always there.
+        histogram: rule of the histograms for ``kl``.
+        per_channel: also collect equalised distributions.
+        batch: samples per run of ONNX Runtime at most, 1..8; does not change results. Few fit the CPU's caches better.
+        threads: CPU threads; None for all. Does not change results.
+        kernels: ``PLAIN`` sums floats in the order of the original, so that thresholds equal its own to the last bit
+            and the similarity figures to the last digit; takes 0.8 to 1.6 times as long as ``FAST``, which differs by
+            an ulp or two.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    percentiles: tuple[float, ...] = ()
+    histogram: HistogramRule = HistogramRule.REFERENCE
+    per_channel: bool = False
+    batch: int = Field(default=2, ge=1, le=GROUP)
+    threads: int | None = Field(default=None, ge=1)
+    kernels: Kernels = Kernels.FAST
+
+    @field_validator("percentiles")
+    @classmethod
+    def _normal(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(sorted({clamp_percentile(value) for value in values} - {1.0}))
+
+    @classmethod
+    def covering(
+        cls, options: Iterable[CalibrationOptions], histogram: HistogramRule = HistogramRule.REFERENCE, **running: Any
+    ) -> StatisticsOptions:
+        """The least that serves all of ``options``; ``running``: ``batch`` and ``threads``."""
+        options = tuple(options)
+        methods = [method_of(option) for option in options]
+        return cls(
+            percentiles=tuple(
+                p for method, option in zip(methods, options, strict=True) for p in method.percentiles(option)
+            ),
+            histogram=histogram if any(method.needs_histogram for method in methods) else HistogramRule.NONE,
+            per_channel=any(option.per_channel and m.needs_data for m, option in zip(methods, options, strict=True)),
+            **running,
+        )
+
+
+def collect(
+    optimized: ir.Model,
+    tensors: Iterable[str],
+    data: CalibrationData | Mapping[str, Array],
+    options: StatisticsOptions | None = None,
+    progress: Progress | None = None,
+) -> Statistics:
+    """Run the calibration data through the float model and summarise ``tensors``.
+
+    Results do not depend on ``options.batch`` or on the order of the samples, except ``kl`` under
+    :attr:`HistogramRule.REFERENCE`, for which the first 8 samples give the range.
+
+    Args:
+        optimized: the float graph, batch 1, static shapes.
+        tensors: float32 tensors of it, inputs included; see :func:`engine.calibrate.calibration_tensors`.
+        data: what the inputs are fed with, or arrays by input name, samples along the first dimension.
+        options: what to collect; None for the defaults.
+        progress: where the pass notes how far it has come, and goes on from there; results do not depend on it.
+
+    Raises:
+        CalibrationDataError: there are no samples, or they do not fit the model's inputs.
+        ModelError: a tensor does not exist or has no static shape.
+    """
+    options = options or StatisticsOptions()
+    names = tuple(dict.fromkeys(tensors))
+    data = as_data(data, next((shape_of(value)[0] for value in optimized.graph.inputs), 1))
+    if not len(data):
+        raise CalibrationDataError("there are no calibration samples; at least one is needed")
+    shapes = _shapes(optimized, names)
+    chosen = chosen_tensors(optimized, names, options)
+    peaks: dict[str, NDArray[np.float32]] = {}
+    pooled: dict[str, Distribution] = {}
+    equalized: dict[str, Distribution] = {}
+    for chunk in _chunks(shapes, options.batch):
+        again = [name for name in chosen if name in chunk]
+        stream = _Stream(optimized, data, options, chunk, again, progress)
+        for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
+            peaks[name], pooled[name] = observer.channel_max, observer.distribution()
+        for name, observer in _observe(stream, {name: channel_scales(peaks[name]) for name in again}).items():
+            equalized[name] = observer.distribution()
+    return Statistics(
+        {name: TensorStatistics(peaks[name], pooled[name], equalized.get(name)) for name in names},
+        samples=len(data),
+        per_channel=options.per_channel,
+    )
+
+
+def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> tuple[str, ...]:
+    """The tensors that equalised distributions are collected of."""
+    return equalizable(model, names) if options.per_channel else ()
+
+
+def _chunks(shapes: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape]]:
+    """``shapes`` in pieces whose buffers, for ``batch`` samples, stay below the limit."""
+    chunk: dict[str, Shape] = {}
+    size = 0
+    for name, shape in shapes.items():
+        needed = batch * 4 * math.prod(shape)
+        if chunk and size + needed > BUFFER_LIMIT:
+            yield chunk
+            chunk, size = {}, 0
+        chunk[name] = shape
+        size += needed
+    if chunk:
+        yield chunk
+
+
+def _observe(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, DistributionObserver]:
+    """Observers that saw all samples of some tensors.
+
+    Args:
+        stream: of these tensors and others.
+        scales: what every channel is multiplied by, or None, by name of the tensor.
+    """
+    if not scales:
+        return {}
+    guesses, options, samples = _guesses(stream, scales), stream.options, len(stream.data)
+    ranges = guesses | _known_ranges(stream, {name: scales[name] for name in scales.keys() - guesses.keys()})
+    observers = {}
+    for name, factors in scales.items():
+        shape, histogram = stream.shapes[name], GrowingHistogram(ranges[name]) if name in ranges else None
+        observers[name] = DistributionObserver(
+            _channels(shape), math.prod(shape), samples, options.percentiles, histogram, factors
+        )
+    stream.show(observers, samples, {name: guess for name, guess in guesses.items() if guess > 0})
+    return observers
+
+
+def _guesses(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, float]:
+    """First ranges of histograms that need no look at the data beforehand.
+
+    What a ``Clip`` bounds will most likely come up to that in the first group. The values of small tensors can be kept
+    until the group is complete: 0, see :class:`GrowingHistogram`.
+    """
+    if stream.options.histogram is not HistogramRule.REFERENCE:
+        return {}
+    guesses = {name: bound for name, bound in stream.bounds.items() if name in scales and scales[name] is None}
+    others = scales.keys() - guesses.keys()
+    size = GROUP * sum(4 * math.prod(stream.shapes[name]) for name in others)
+    return guesses | (dict.fromkeys(others, 0.0) if size <= KEPT_LIMIT else {})
+
+
+def _known_ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) -> dict[str, float]:
+    """The first range of histograms, if there are any: the maximum over the first 8 samples or over all."""
+    rule = stream.options.histogram
+    if rule is HistogramRule.NONE or not scales:
+        return {}
+    samples = min(GROUP, len(stream.data)) if rule is HistogramRule.REFERENCE else len(stream.data)
+    observers = {
+        name: DistributionObserver(
+            _channels(stream.shapes[name]), math.prod(stream.shapes[name]), samples, scales=factors
+        )
+        for name, factors in scales.items()
+    }
+    stream.show(observers, samples)
+    return {name: observer.maximum for name, observer in observers.items()}
+
+
+def _channels(shape: Shape) -> int:
+    return shape[1] if len(shape) > 1 else 1
+
+
+class _Stream:
+    """The values of some tensors over the calibration data, as often as they are asked for.
+
+    Args:
+        model: the float graph.
+        data: what its inputs are fed with.
+        options: how to run.
+        shapes: of the tensors, by name, for one sample.
+        again: tensors that are asked for a second time; kept until then if they fit into :data:`KEPT_LIMIT`.
+        progress: where it is noted what observers have seen, or None.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        data: CalibrationData,
+        options: StatisticsOptions,
+        shapes: Mapping[str, Shape],
+        again: Collection[str],
+        progress: Progress | None,
+    ) -> None:
+        self.data, self.options, self.shapes = data, options, shapes
+        self._progress = progress
+        inputs = {str(value.name) for value in model.graph.inputs}
+        self._fed = [name for name in shapes if name in inputs]
+        computed = [name for name in shapes if name not in inputs]
+        self._session = None
+        if computed:
+            self._session = FloatSession(
+                model, computed, threads=options.threads, kernels=options.kernels, max_batch=options.batch
+            )
+        self.bounds = _bounds(model)
+        size = len(data) * sum(4 * math.prod(shapes[name]) for name in again)
+        self._keeping = frozenset(again) if size <= KEPT_LIMIT else frozenset()
+        self._kept: list[list[tuple[str, NDArray[np.float32]]]] = []
+
+    def show(
+        self,
+        observers: Mapping[str, DistributionObserver],
+        samples: int,
+        guesses: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """Show every observer the values of its tensor for the first ``samples`` samples: one group, or all.
+
+        Args:
+            observers: by tensor.
+            samples: how many.
+            guesses: the range that a histogram was begun with, by tensor; where the first group has another, its
+                observer begins anew with that and is shown the group again.
+        """
+        starts = range(0, samples, GROUP)
+        seen = 0 if self._progress is None else self._progress.begin(observers, len(starts))
+        for index in range(seen, len(starts)):
+            stop = min(starts[index] + GROUP, samples)
+            self._show_group(observers, starts[index], stop)
+            if index == 0:
+                self._repeat(
+                    {name: observers[name] for name in guesses if observers[name].maximum != guesses[name]}, stop
+                )
+            for observer in observers.values():
+                observer.end_group()
+            if self._progress is not None:
+                self._progress.advance(observers, index + 1)
+        if self._progress is not None:
+            self._progress.end(observers)
+
+    def _repeat(self, observers: Mapping[str, DistributionObserver], stop: int) -> None:
+        """Let ``observers`` begin anew and show them the first group."""
+        for observer in observers.values():
+            observer.begin_anew()
+        if observers:
+            self._show_group(observers, 0, stop)
+
+    def _show_group(self, observers: Mapping[str, DistributionObserver], start: int, stop: int) -> None:
+        index = start // GROUP
+        if observers.keys() <= self._keeping and index < len(self._kept):
+            for name, array in self._kept[index]:
+                if name in observers:
+                    observers[name].update(as_channels(array))
+            return
+        locks = {name: Lock() for name in observers}
+        kept: list[tuple[str, NDArray[np.float32]]] = []
+
+        def see(name: str, array: NDArray[np.float32]) -> None:
+            if name in self._keeping:
+                kept.append((name, array.copy()))
+            if name in observers:
+                with locks[name]:
+                    observers[name].update(as_channels(array))
+
+        feed = self.data.read(start, stop)
+        for name in self._fed:
+            see(name, np.ascontiguousarray(feed[name], np.float32))
+        if self._session is not None:
+            self._session.visit(feed, see)
+        if index == len(self._kept):
+            self._kept.append(kept)
+
+
+def _bounds(model: ir.Model) -> dict[str, float]:
+    """What the magnitude of a result of ``Clip`` cannot exceed, by tensor."""
+    clips = {node: clip_bounds(node) for node in model.graph if node.op_type == "Clip"}
+    largest = {str(node.outputs[0].name): max(map(abs, bounds)) for node, bounds in clips.items() if bounds}
+    return {name: float(np.float32(bound)) for name, bound in largest.items() if 0 < bound < math.inf}
+
+
+def _shapes(model: ir.Model, names: Iterable[str]) -> dict[str, Shape]:
+    """Static shapes of the tensors ``names``, batch 1."""
+    values = {
+        str(value.name): value
+        for value in (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+    }
+    unknown = [name for name in names if name not in values]
+    if unknown:
+        raise ModelError(f"the model has no tensors {unknown} to calibrate")
+    return {name: shape_of(values[name]) for name in names}

@@ -1,0 +1,1 @@
+"""The commands that users of the original toolchain know."""

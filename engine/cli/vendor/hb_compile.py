@@ -1,0 +1,95 @@
+"""Command ``hb_compile``: check and convert models in the newer dialect, all in one command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli.logs import logged
+from engine.cli.vendor.hb_mapper import INPUT_SHAPE, join_pairs, parse_shape, run_check, run_conversion
+
+LOG = Path("hb_compile.log")
+
+app = typer.Typer(name="hb_compile", help=__doc__, add_completion=False, rich_markup_mode=None)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command; ``arguments`` default to those of the process."""
+    app(args=join_pairs(sys.argv[1:] if arguments is None else arguments))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hb_compile, version {version('ptqlab')}")
+        raise typer.Exit
+
+
+@app.command()
+def hb_compile(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", exists=True, dir_okay=False, help="Parameters of a conversion, YAML."),
+    ] = None,
+    fast_perf: Annotated[
+        bool, typer.Option("--fast-perf", help="Convert --model for the best performance, without data.")
+    ] = False,
+    march: Annotated[str | None, typer.Option("--march", help="BPU architecture, without --config.")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", exists=True, dir_okay=False, help="Model to check, without --config.")
+    ] = None,
+    proto: Annotated[
+        Path | None, typer.Option("--proto", exists=True, dir_okay=False, help="Prototxt of a Caffe model.")
+    ] = None,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(INPUT_SHAPE, "-i", metavar="NAME SHAPE", help="Shape of an input; repeatable."),
+    ] = None,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Convert as --config says; without it, check --model or, with --fast-perf, convert it."""
+    _check_options(config, fast_perf, march, model, proto, input_shape)
+    with logged("hb_compile", LOG) as logger:
+        from engine.cli.vendor import compile_dialect
+
+        logger.info("Start hb_compile....")
+        logger.info("hb_compile version %s", version("ptqlab"))
+        if config is not None:
+            run_conversion(compile_dialect.load(config), logger)
+        elif model is not None and march is not None:
+            rules = compile_dialect.older_march(march).value
+            if fast_perf:
+                from engine.cli.vendor.fast_perf import write_config
+                from engine.config import load_config
+
+                run_conversion(load_config(write_config(model, proto, rules)), logger)
+            else:
+                run_check(model, proto, rules, dict(map(parse_shape, input_shape or [])), logger)
+
+
+def _check_options(
+    config: Path | None,
+    fast_perf: bool,
+    march: str | None,
+    model: Path | None,
+    proto: Path | None,
+    input_shape: list[str] | None,
+) -> None:
+    """--config stands alone; everything else needs --model and --march."""
+    others: dict[str, object] = {"--march": march, "--model": model}
+    if config is None:
+        for name, value in others.items():
+            if value is None:
+                raise typer.BadParameter("is needed without --config", param_hint=name)
+        if fast_perf and input_shape:
+            raise typer.BadParameter("does not go with --fast-perf", param_hint=INPUT_SHAPE)
+        return
+    for name, value in {**others, "--proto": proto, INPUT_SHAPE: input_shape, "--fast-perf": fast_perf or None}.items():
+        if value is not None:
+            raise typer.BadParameter("does not go with --config", param_hint=name)

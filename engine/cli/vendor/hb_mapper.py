@@ -1,0 +1,306 @@
+"""Command ``hb_mapper``: check and convert models, with the options and log of the original command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.logs import logged
+from engine.cli.tables import render
+from engine.errors import ConfigError
+from engine.terms import Layout, March
+
+if TYPE_CHECKING:
+    from engine.config import Config
+    from engine.convert import ConversionResult, NodeRow, OutputRow
+    from engine.place import Refusal
+
+MAKERTBIN_LOG = Path("hb_mapper_makertbin.log")
+CHECKER_LOG = Path("hb_mapper_checker.log")
+INFER_LOG = Path("hb_mapper_infer.log")
+
+app = typer.Typer(name="hb_mapper", help=__doc__, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+class ModelType(StrEnum):
+    """Format of the float model."""
+
+    CAFFE = "caffe"
+    ONNX = "onnx"
+
+
+INPUT_SHAPE = "--input-shape"
+PAIRS = (INPUT_SHAPE, "-i", "--image-file")
+"""Options that take two words, and may be repeated."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command; ``arguments`` default to those of the process."""
+    app(args=join_pairs(sys.argv[1:] if arguments is None else arguments))
+
+
+def join_pairs(arguments: Sequence[str]) -> list[str]:
+    """``--input-shape NAME SHAPE`` as ``--input-shape "NAME SHAPE"``: typer has no repeatable options of two words."""
+    joined: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        joined.append(argument)
+        if argument in PAIRS:
+            words = [word for word in (next(rest, None), next(rest, None)) if word is not None]
+            joined += [" ".join(words)] if words else []
+    return joined
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hb_mapper, version {version('ptqlab')}")
+        raise typer.Exit
+
+
+@app.callback()
+def hb_mapper(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Check and convert float models for the BPU."""
+
+
+@app.command()
+def makertbin(
+    model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", exists=True, dir_okay=False, help="Parameters of the conversion, YAML."),
+    ] = None,
+    fast_perf: Annotated[
+        bool, typer.Option("--fast-perf", help="Convert for the best performance, without data.")
+    ] = False,
+    model: Annotated[Path | None, typer.Option("--model", help="Float model, with --fast-perf.")] = None,
+    proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt, with --fast-perf.")] = None,
+    march: Annotated[March | None, typer.Option("--march", help="BPU architecture, with --fast-perf.")] = None,
+) -> None:
+    """Convert a float model to a .bin file."""
+    if fast_perf:
+        _refuse_with_fast_perf(config, {"--model": model, "--march": march})
+    else:
+        _refuse_without_fast_perf(config, {"--model": model, "--proto": proto, "--march": march})
+    with logged("makertbin", MAKERTBIN_LOG) as logger:
+        _log_start(logger)
+        _convert(config or _fast_perf_config(model_type, model, proto, march), model_type, logger)
+
+
+def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) -> None:
+    if config is None:
+        raise typer.BadParameter("is needed (or --fast-perf)", param_hint="--config")
+    for name, value in others.items():
+        if value is not None:
+            raise typer.BadParameter("goes with --fast-perf only", param_hint=name)
+
+
+def _refuse_with_fast_perf(config: Path | None, others: dict[str, object]) -> None:
+    if config is not None:
+        raise typer.BadParameter("does not go with --fast-perf", param_hint="--config")
+    for name, value in others.items():
+        if value is None:
+            raise typer.BadParameter("is needed with --fast-perf", param_hint=name)
+
+
+def _fast_perf_config(model_type: ModelType, model: Path | None, proto: Path | None, march: March | None) -> Path:
+    """The configuration that ``--fast-perf`` writes."""
+    from engine.cli.vendor.fast_perf import write_config
+
+    if model is None or march is None:
+        raise ConfigError("--fast-perf needs --model and --march")
+    _require_proto(model_type, proto)
+    return write_config(model, proto, march.value)
+
+
+def _convert(path: Path, model_type: ModelType, logger: logging.Logger) -> None:
+    from engine.config import load_config
+
+    config = load_config(path)
+    wanted = config.caffe_model if model_type is ModelType.CAFFE else config.onnx_model
+    logger.info("Model: %s", wanted)
+    run_conversion(config, logger)
+
+
+def run_conversion(config: Config, logger: logging.Logger) -> None:
+    """Convert as ``config`` asks for, and log the tables."""
+    from engine.convert import convert
+
+    result = convert(config)
+    logger.info("The converted model node information:\n%s", node_table(result.nodes))
+    if result.refusals:
+        logger.warning("Requests that could not be honoured:\n%s", refusal_table(result.refusals))
+    if result.outputs:
+        logger.info("The quantized model output:\n%s", output_table(result.outputs))
+        integers = output_table(result.integer_outputs, " (integer)")
+        logger.info("The integer model output, all calibration samples:\n%s", integers)
+    _log_performance(result, logger)
+    logger.info("Convert to runtime bin file successfully!")
+    logger.info("End Model Convert")
+
+
+@app.command()
+def checker(
+    model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
+    march: Annotated[March, typer.Option("--march", help="BPU architecture.")],
+    model: Annotated[Path, typer.Option("--model", exists=True, dir_okay=False, help="Float model file.")],
+    proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt file.")] = None,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(INPUT_SHAPE, metavar="NAME SHAPE", help="Shape of an input, as data 1x3x224x224; repeatable."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", hidden=True)] = None,
+) -> None:
+    """Say where each operator of a float model will run, and how fast the model will be."""
+    with logged("checker", CHECKER_LOG) as logger:
+        _log_start(logger)
+        if output is not None:
+            logger.warning("--output has no effect; the log is in %s", CHECKER_LOG)
+        _require_proto(model_type, proto)
+        shapes = dict(map(parse_shape, input_shape or []))
+        run_check(model, proto, march.value, shapes, logger)
+
+
+def _require_proto(model_type: ModelType, proto: Path | None) -> None:
+    """A prototxt belongs to Caffe models, and to them only."""
+    if (model_type is ModelType.CAFFE) != (proto is not None):
+        verb = "is needed with" if proto is None else "does not go with"
+        raise ConfigError(f"--proto {verb} --model-type {model_type.value}")
+
+
+def run_check(
+    model: Path, proto: Path | None, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger
+) -> None:
+    """Check ``model``, a Caffe model where ``proto`` is given, and log the table."""
+    from engine.convert import CHECK_FOLDER, Draft, check, refuse_cpu_operators
+
+    logger.info("Start model checking....")
+    result = check(model, Draft(march, shapes, resize=True, prototxt=proto), CHECK_FOLDER)
+    refuse_cpu_operators(result.models["quantized"])
+    logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
+    _log_performance(result, logger)
+    logger.info("ONNX model output num : %d", len(result.compiled.model.graph.outputs))
+    logger.info("End model checking....")
+
+
+@app.command()
+def infer(
+    config: Annotated[
+        Path, typer.Option("--config", "-c", exists=True, dir_okay=False, help="YAML file of the conversion.")
+    ],
+    model_file: Annotated[
+        Path,
+        typer.Option("--model-file", exists=True, dir_okay=False, help="A model of the conversion, .onnx or .bin."),
+    ],
+    model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
+    image_file: Annotated[
+        list[str],
+        typer.Option(
+            "--image-file",
+            metavar="NAME FILE",
+            help="Input and its file: as calibration data, or an image; repeatable.",
+        ),
+    ],
+    output_dir: Annotated[Path, typer.Option("--output-dir", file_okay=False, help="Folder of the outputs.")],
+    input_layout: Annotated[
+        Layout | None,
+        typer.Option("--input-layout", help="What the layout of the model's image inputs must be; any by default."),
+    ] = None,
+) -> None:
+    """Run a model of a conversion on data like those for calibration; every output becomes a file."""
+    with logged("infer", INFER_LOG) as logger:
+        from engine.cli.vendor.infer import InferRequest, run_infer
+
+        _log_start(logger)
+        files = dict(map(parse_image_file, image_file))
+        run_infer(
+            InferRequest(config, model_file, model_type is ModelType.CAFFE, files, input_layout, output_dir), logger
+        )
+
+
+def parse_image_file(words: str) -> tuple[str, Path]:
+    """``"data image.bin"`` to name and file.
+
+    Raises:
+        ConfigError: there is one word only.
+    """
+    name, _, file = words.partition(" ")
+    if not name or not file:
+        raise ConfigError(f"--image-file {words}: give the name of an input and its file")
+    return name, Path(file)
+
+
+def parse_shape(words: str) -> tuple[str, tuple[int, ...]]:
+    """``"data 1x3x224x224"`` to name and dimensions.
+
+    Raises:
+        ConfigError: it is not a name and positive integers joined by ``x``.
+    """
+    name, _, text = words.rpartition(" ")
+    parts = text.lower().split("x")
+    if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ConfigError(f"{INPUT_SHAPE} {words}: give a name and positive integers joined by x, as data 1x3x224x224")
+    return name, tuple(int(part) for part in parts)
+
+
+def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
+    """The node table; ``compared``: with similarities and thresholds."""
+    headers = ["Node", "ON", "Subgraph", "Type"]
+    cells = [[row.node, row.on, "--" if row.subgraph is None else f"id({row.subgraph})", row.type] for row in rows]
+    if compared:
+        headers += ["Cosine Similarity", "Threshold", "DataType"]
+        for line, row in zip(cells, rows, strict=True):
+            line += [_number(row.cosine, ".6f"), _significant(row.threshold), row.data_type]
+    else:
+        headers += ["DataType"]
+        for line, row in zip(cells, rows, strict=True):
+            line += [row.data_type]
+    return render(headers, cells, frozenset({"Cosine Similarity", "Threshold"}))
+
+
+def refusal_table(refusals: tuple[Refusal, ...]) -> str:
+    """What was asked of nodes in vain, and why."""
+    return render(["Node", "Request", "Reason"], [[each.node, each.request, each.reason] for each in refusals])
+
+
+def output_table(rows: tuple[OutputRow, ...], remark: str = "") -> str:
+    """The output table; ``remark`` is added to each name."""
+    headers = ["Output", "Cosine Similarity", "L1 Distance", "L2 Distance", "Chebyshev Distance"]
+    cells = []
+    for row in rows:
+        distance = row.distance
+        numbers = (distance.cosine, distance.l1, distance.l2, distance.chebyshev)
+        cells.append([row.name + remark, *(_number(number, ".6f") for number in numbers)])
+    return render(headers, cells, frozenset(headers[1:]))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "--" if value is None else format(value, form)
+
+
+def _significant(value: float | None) -> str:
+    """Six significant digits, as the original prints thresholds: 127.0, 54.5338."""
+    return "--" if value is None else str(float(format(value, ".6g")))
+
+
+def _log_start(logger: logging.Logger) -> None:
+    logger.info("Start hb_mapper....")
+    logger.info("hb_mapper version %s", version("ptqlab"))
+
+
+def _log_performance(result: ConversionResult, logger: logging.Logger) -> None:
+    found = result.performance
+    logger.info("FPS=%.2f, latency = %.1f us, DDR = %d bytes", found.fps, found.latency_us, found.ddr_bytes)
+    if found.cpu_nodes:
+        names = ", ".join(f"{name} ({kind})" for name, kind in found.cpu_nodes)
+        logger.info("Not in these figures, for they run on the CPU: %s", names)

@@ -1,0 +1,1 @@
+"""Sensitivity, accumulated error and distributions of a calibrated model."""

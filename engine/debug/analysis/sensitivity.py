@@ -1,0 +1,163 @@
+"""Quantisation sensitivity: what quantising one node alone does to the outputs of the model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.debug.analysis.data import Array, Samples, read_samples
+from engine.debug.analysis.metrics import Metric, measure, parse_metrics
+from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
+from engine.debug.analysis.variants import Variant, VariantRunner
+from engine.errors import ConfigError
+
+Scores = dict[str, dict[Metric, float]]
+"""Values by name of the node and metric, the worst node first."""
+
+
+def get_sensitivity_of_nodes(
+    model_or_file: ModelOrFile,
+    metrics: str | list[str] = "cosine-similarity",
+    calibrated_data: Samples | None = None,
+    output_node: str | None = None,
+    node_type: str = "node",
+    data_num: int | None = None,
+    verbose: bool = False,
+    interested_nodes: str | list[str] | None = None,
+) -> dict[str, dict[str, str]]:
+    """Quantise one node at a time and measure the output of the model against the float one.
+
+    Args:
+        model_or_file: calibrated model.
+        metrics: ``cosine-similarity``, ``mse``, ``mre``, ``sqnr``, ``chebyshev``, or a list; the first sorts.
+        calibrated_data: folder of samples, or arrays by input name.
+        output_node: regular node whose output counts; None for the outputs of the model.
+        node_type: ``node`` (regular nodes: all calibrated tensors that the node reads), ``weight`` or ``activation``.
+        data_num: number of samples; None for all.
+        verbose: print the table.
+        interested_nodes: nodes to try, of any kind; ``node_type`` is ignored then.
+
+    Returns:
+        By name of the node, the worst first: text of the value by metric. A value is the mean over samples and outputs.
+
+    Raises:
+        ConfigError: a name or value is not allowed.
+        CalibrationDataError: there are no such data.
+    """
+    wanted = parse_metrics(metrics)
+    model = DebugModel(model_or_file)
+    kind = parse_node_type(node_type)
+    names = _names(interested_nodes) or model.of_kind(kind)
+    feed = read_samples(model.model, require_data(calibrated_data), data_num)
+    found = sensitivities(model, feed, names, wanted, output_node)
+    if verbose:
+        sys.stdout.write(table(found, wanted, "node" if interested_nodes else kind.value))
+    return {name: {metric.value: repr(value) for metric, value in row.items()} for name, row in found.items()}
+
+
+def sensitivities(
+    model: DebugModel,
+    feed: Mapping[str, Array],
+    names: Sequence[str],
+    metrics: Sequence[Metric],
+    output_node: str | None = None,
+) -> Scores:
+    """As :func:`get_sensitivity_of_nodes`, in numbers.
+
+    Args:
+        model: calibrated model.
+        feed: samples by input name.
+        names: nodes of any kind.
+        metrics: the first one sorts.
+        output_node: see there.
+    """
+    outputs = model.outputs if output_node is None else (model.output_of(output_node),)
+    scores = score(model, feed, [model.variant([name]) for name in names], metrics, outputs)
+    return ranked(dict(zip(names, scores, strict=True)), metrics[0])
+
+
+def score(
+    model: DebugModel,
+    feed: Mapping[str, Array],
+    variants: Sequence[Variant],
+    metrics: Sequence[Metric],
+    outputs: Sequence[str],
+) -> list[dict[Metric, float]]:
+    """The metrics of every variant: the mean over samples and ``outputs``, names of tensors."""
+    tally = Tally(metrics, len(variants))
+    VariantRunner(model.model, outputs).run(feed, variants, tally.add)
+    return [tally.mean(index) for index in range(len(variants))]
+
+
+@dataclass
+class Tally:
+    """Collects the metrics of variants.
+
+    Attributes:
+        metrics: what to measure.
+        variants: how many variants there are.
+    """
+
+    metrics: Sequence[Metric]
+    variants: int
+
+    def __post_init__(self) -> None:
+        self._found: dict[tuple[int, str], list[list[float]]] = {}
+
+    def add(self, tensor: str, index: int, actual: Array, expected: Array) -> None:
+        """Measure one sample of one tensor."""
+        row = [measure(metric, actual, expected) for metric in self.metrics]
+        self._found.setdefault((index, tensor), []).append(row)
+
+    def of_tensor(self, index: int, tensor: str) -> dict[Metric, float]:
+        """Mean over the samples of one tensor in variant ``index``."""
+        return dict(zip(self.metrics, np.mean(self._found[index, tensor], axis=0).tolist(), strict=True))
+
+    def mean(self, index: int) -> dict[Metric, float]:
+        """Mean over samples and tensors of variant ``index``."""
+        rows = [row for (found, _), rows in self._found.items() if found == index for row in rows]
+        return dict(zip(self.metrics, np.mean(rows, axis=0).tolist(), strict=True))
+
+
+def ranked(scores: Mapping[str, dict[Metric, float]], metric: Metric) -> Scores:
+    """``scores`` with the largest error first."""
+    sign = 1 if metric.higher_is_better else -1
+    return dict(sorted(scores.items(), key=lambda item: sign * item[1][metric]))
+
+
+def table(scores: Mapping[str, Mapping[Metric, float]], metrics: Sequence[Metric], title: str) -> str:
+    """The printed table: a row per node with all digits of the values."""
+    cells = [["Node", *metrics], *([name, *map(repr, row.values())] for name, row in scores.items())]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(metrics) + 1)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    width = max(map(len, lines))
+    return "\n".join([title.center(width, "="), lines[0], "-" * width, *lines[1:]]) + "\n"
+
+
+def parse_node_type(name: str) -> NodeType:
+    """``node``, ``weight`` or ``activation``.
+
+    Raises:
+        ConfigError: anything else.
+    """
+    if name not in list(NodeType):
+        raise ConfigError(f"node_type is {name!r}; allowed are {', '.join(NodeType)}")
+    return NodeType(name)
+
+
+def require_data(data: Samples | None) -> Samples:
+    """``data``.
+
+    Raises:
+        ConfigError: it is None.
+    """
+    if data is None:
+        raise ConfigError("calibrated_data is required: the folder of samples, or arrays by input name")
+    return data
+
+
+def _names(given: str | list[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())

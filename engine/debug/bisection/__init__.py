@@ -1,0 +1,1 @@
+"""Which stage of a conversion breaks its bound, and which node inside it."""

@@ -1,0 +1,123 @@
+"""All tensors of a stage that depend on its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.float_model import FloatSession, Kernels
+from engine.debug.analysis.variants import dynamic_values
+from engine.errors import InferenceError
+from engine.ir import attribute, shape_of
+from engine.simulate import Session
+from engine.simulate.tensors import graph_inputs
+
+Array = NDArray[Any]
+Feed = Mapping[str, Array]
+
+
+def float_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
+    """Every float tensor of a float stage that depends on its inputs, by name."""
+    standard = to_standard(model)
+    dynamic = {value.name for value in dynamic_values(standard.graph) if value is not None}
+    names = [
+        str(value.name)
+        for node in model.graph
+        for value in node.outputs
+        if value.dtype in (None, ir.DataType.FLOAT) and value.name in dynamic
+    ]
+    return FloatSession(model, names, kernels=Kernels.PLAIN, threads=1, max_batch=1).run(feed)
+
+
+def with_rearranged(model: ir.Model, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> dict[str, Array]:
+    """``expected`` with the tensors of ``model`` that it holds rearranged, under another name.
+
+    An optimisation may compute a tensor under another name, in another shape, and rearrange it behind: what is wrong is
+    then the node that computes it. Where the values are right but for their order, it is the one that rearranges.
+
+    Args:
+        model: float stage.
+        expected: values by name, samples along the first dimension.
+        actual: what ``model`` computes, likewise.
+    """
+    found = dict(expected)
+    for node in reversed(model.graph):
+        source, result = node.inputs[0] if node.inputs else None, str(node.outputs[0].name)
+        if node.op_type not in _REARRANGING or source is None or str(source.name) in found:
+            continue
+        if result in found and result in actual and not _is_reordered(actual[result], found[result]):
+            samples = len(found[result]) // shape_of(node.outputs[0])[0]
+            parts = [_undone(node, part, shape_of(source)) for part in np.split(found[result], samples)]
+            found[str(source.name)] = np.concatenate(parts)
+    return found
+
+
+_REARRANGING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+def _is_reordered(actual: Array, expected: Array) -> bool:
+    return actual.size == expected.size and np.allclose(np.sort(actual, None), np.sort(expected, None), rtol=1e-4)
+
+
+def _undone(node: ir.Node, result: Array, shape: tuple[int, ...]) -> Array:
+    """What ``node`` reads, of ``shape``, if it makes ``result`` of it."""
+    if node.op_type == "Transpose":
+        return result.transpose(np.argsort(attribute(node, "perm", tuple(reversed(range(len(shape)))))))
+    return result.reshape(shape)
+
+
+def integer_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
+    """Every tensor of a quantised model that depends on its inputs, by name.
+
+    Args:
+        model: quantised; not changed.
+        feed: by input name, float32 as the original_float model takes it; rounded where the model takes integers.
+
+    Raises:
+        InferenceError: an input is missing.
+    """
+    probe = model.clone()
+    dynamic = dynamic_values(probe.graph)
+    kept = {str(value.name) for value in probe.graph.outputs}
+    for node in probe.graph:
+        for value in node.outputs:
+            if value in dynamic and value.name and value.name not in kept and value.shape is not None:
+                probe.graph.outputs.append(value)
+    return Session(probe, mode="reference").run(fed(probe, feed))
+
+
+def fed(model: ir.Model, feed: Feed) -> dict[str, Array]:
+    """``feed`` in the types and layouts that the inputs of ``model`` have.
+
+    Raises:
+        InferenceError: an input is missing.
+    """
+    rows = {}
+    for value in graph_inputs(model):
+        name = str(value.name)
+        if name not in feed:
+            raise InferenceError(f"no data for the input {name!r}; there are {sorted(feed)}")
+        kind = np.dtype((value.dtype or ir.DataType.FLOAT).numpy())
+        array = _in_layout(np.asarray(feed[name]), shape_of(value))
+        rows[name] = as_integers(array, kind) if np.issubdtype(kind, np.integer) else array.astype(kind)
+    return rows
+
+
+def _in_layout(array: Array, shape: tuple[int, ...]) -> Array:
+    """``array`` with its axes moved where a model takes NHWC for NCHW, or the other way round."""
+    if array.ndim == len(shape) == 4 and array.shape[1:] != shape[1:]:
+        for order in ((0, 2, 3, 1), (0, 3, 1, 2)):
+            if tuple(array.shape[axis] for axis in order[1:]) == shape[1:]:
+                return np.ascontiguousarray(array.transpose(order))
+    return array
+
+
+def as_integers(array: Array, kind: np.dtype[Any]) -> Array:
+    """``array`` rounded half to even and clipped to an integer type."""
+    limits = np.iinfo(kind)
+    return np.clip(np.rint(array), limits.min, limits.max).astype(kind)

@@ -1,0 +1,1 @@
+"""What all operators share: base class, schemas, fixed-point arithmetic, reading of float nodes."""

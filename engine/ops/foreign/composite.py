@@ -1,0 +1,201 @@
+"""Float operators of domain ``horizon``: what the optimiser creates, what they compute, what they are in standard ONNX.
+
+One table, :data:`COMPOSITES`. The element-wise ones carry the numpy function that look-up tables are filled with
+(ARITHMETIC.md 2.7); all of them expand to standard nodes, so that ONNX Runtime can run a float stage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedOpsetsPass
+
+from engine.errors import ModelError
+from engine.ir import HORIZON_DOMAIN, attribute, shape_of
+from engine.ops.core.special import error_function, sigmoid
+
+Array = NDArray[Any]
+Function = Callable[[Array, Mapping[str, Any]], Array]
+
+PREPROCESS = "HzPreprocess"
+
+
+class Expansion:
+    """Collects the standard nodes that stand for one composite node, with names derived from it."""
+
+    def __init__(self, node: ir.Node) -> None:
+        self.node = node
+        self.nodes: list[ir.Node] = []
+
+    def add(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
+        """Append a node; its output."""
+        name = f"{self.node.name}_{op_type}_{len(self.nodes)}"
+        value = ir.Value(name=f"{name}_output", type=self.node.outputs[0].type)
+        self.nodes.append(ir.node(op_type, inputs, attributes, outputs=[value], name=name))
+        return value
+
+    def scalar(self, number: float) -> ir.Value:
+        """A float32 constant."""
+        return self.constant(np.asarray(number, np.float32))
+
+    def shape(self, dims: Sequence[int]) -> ir.Value:
+        """An int64 vector."""
+        return self.constant(np.asarray(dims, np.int64))
+
+    def constant(self, array: Array) -> ir.Value:
+        """A constant of the array's type."""
+        tensor = ir.Tensor(array)
+        value = ir.Value(
+            name=f"{self.node.name}_Constant_{len(self.nodes)}",
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(array.shape),
+            const_value=tensor,
+        )
+        name = f"{self.node.name}_constant_{len(self.nodes)}"
+        # An attribute that has a type need not be asked for it, which takes longer than all the rest.
+        self.nodes.append(ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value], name=name))
+        return value
+
+
+@dataclass(frozen=True)
+class Composite:
+    """One float operator of domain ``horizon``.
+
+    Attributes:
+        expand: appends the standard nodes; the last one computes the result.
+        function: ``f(x, attributes)`` where the operator is element-wise, in the precision of ``x``; else ``None``.
+    """
+
+    expand: Callable[[Expansion, Sequence[ir.Value]], None]
+    function: Function | None = None
+
+
+def expand_composites(model: ir.Model, keep: Container[str] = ()) -> ir.Model:
+    """A copy of ``model`` in which every composite is replaced by standard ONNX nodes; other nodes stay as they are.
+
+    Composites of the types in ``keep`` stay too.
+
+    Outputs keep their names, so that any tensor of the graph can be fetched from either form.
+    """
+    model = model.clone()
+    for node in tuple(model.graph):
+        if node.domain == HORIZON_DOMAIN and node.op_type in COMPOSITES and node.op_type not in keep:
+            expand(model.graph, node)
+    RemoveUnusedOpsetsPass()(model)
+    return model
+
+
+def expand(graph: ir.Graph, node: ir.Node) -> Sequence[ir.Node]:
+    """Replace the composite ``node`` of ``graph``, in place, by the standard nodes that are returned."""
+    expansion = Expansion(node)
+    COMPOSITES[node.op_type].expand(expansion, [value for value in node.inputs if value is not None])
+    last = expansion.nodes[-1].outputs[0]
+    ir.convenience.replace_nodes_and_values(graph, node, [node], expansion.nodes, [node.outputs[0]], [last])
+    return expansion.nodes
+
+
+def function_of(op_type: str) -> Function:
+    """The element-wise function of composite ``op_type``.
+
+    Raises:
+        KeyError: there is no such composite or it is not element-wise.
+    """
+    function = COMPOSITES[op_type].function
+    if function is None:
+        raise KeyError(op_type)
+    return function
+
+
+def swish(x: Array, _: Mapping[str, Any]) -> Array:
+    """``x * sigmoid(x)``."""
+    return np.asarray(x * sigmoid(x))
+
+
+def hard_swish(x: Array, _: Mapping[str, Any]) -> Array:
+    """``x * clip(x / 6 + 0.5, 0, 1)``."""
+    return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1), x.dtype)
+
+
+def mish(x: Array, _: Mapping[str, Any]) -> Array:
+    """``x * tanh(log(1 + exp(x)))``."""
+    return np.asarray(x * np.tanh(np.logaddexp(x, np.zeros((), x.dtype))), x.dtype)
+
+
+def gelu(x: Array, _: Mapping[str, Any]) -> Array:
+    """``0.5 * x * (1 + erf(x / sqrt(2)))``."""
+    return np.asarray(0.5 * x * (1 + error_function(x * math.sqrt(0.5))), x.dtype)
+
+
+def rsqrt(x: Array, attributes: Mapping[str, Any]) -> Array:
+    """``1 / sqrt(x + epsilon)``."""
+    with np.errstate(all="ignore"):
+        return np.asarray(1 / np.sqrt(x + np.float32(attributes.get("epsilon", 0.0))), x.dtype)
+
+
+def _expand_preprocess(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    image, weight, bias = inputs
+    node = expansion.node
+    channels_last = attribute(node, "data_format", "NCHW") == "NHWC"
+    shape = image.shape
+    if channels_last and shape is not None:
+        shape = ir.Shape([shape[axis] for axis in (0, 3, 1, 2)])
+    if channels_last:
+        image = expansion.add("Transpose", image, perm=[0, 3, 1, 2])
+        image.shape = shape
+    result = expansion.add("Conv", image, weight, bias, kernel_shape=[1, 1], group=attribute(node, "channel_group", 1))
+    result.shape = shape
+    if channels_last:
+        expansion.add("Transpose", result, perm=[0, 2, 3, 1])
+
+
+def _expand_shuffle(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    shape = shape_of(inputs[0])
+    group = attribute(expansion.node, "group")
+    if group is None or shape[1] % group:
+        raise ModelError(f"node {expansion.node.name!r}: group {group} does not divide {shape[1]} channels")
+    split = expansion.add("Reshape", inputs[0], expansion.shape((0, group, shape[1] // group, *shape[2:])))
+    split.shape = ir.Shape((shape[0], group, shape[1] // group, *shape[2:]))
+    swapped = expansion.add("Transpose", split, perm=[0, 2, 1, 3, 4])
+    swapped.shape = ir.Shape((shape[0], shape[1] // group, group, *shape[2:]))
+    expansion.add("Reshape", swapped, expansion.shape((0, *shape[1:]))).shape = ir.Shape(shape)
+
+
+def _expand_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    expansion.add("Mul", inputs[0], expansion.add("Sigmoid", inputs[0]))
+
+
+def _expand_hard_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    expansion.add("Mul", inputs[0], expansion.add("HardSigmoid", inputs[0], alpha=1 / 6, beta=0.5))
+
+
+def _expand_mish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    expansion.add("Mul", inputs[0], expansion.add("Tanh", expansion.add("Softplus", inputs[0])))
+
+
+def _expand_gelu(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    erf = expansion.add("Erf", expansion.add("Mul", inputs[0], expansion.scalar(math.sqrt(0.5))))
+    halved = expansion.add("Mul", inputs[0], expansion.scalar(0.5))
+    expansion.add("Mul", halved, expansion.add("Add", erf, expansion.scalar(1.0)))
+
+
+def _expand_rsqrt(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    shifted = expansion.add("Add", inputs[0], expansion.scalar(attribute(expansion.node, "epsilon", 0.0)))
+    expansion.add("Reciprocal", expansion.add("Sqrt", shifted))
+
+
+COMPOSITES: Mapping[str, Composite] = {
+    PREPROCESS: Composite(_expand_preprocess),
+    "HzChannelShuffle": Composite(_expand_shuffle),
+    "HzSwish": Composite(_expand_swish, swish),
+    "HzHardSwish": Composite(_expand_hard_swish, hard_swish),
+    "HzMish": Composite(_expand_mish, mish),
+    "HzGelu": Composite(_expand_gelu, gelu),
+    "HzRsqrt": Composite(_expand_rsqrt, rsqrt),
+}
+"""Every float operator of domain ``horizon`` but ``HzCalibration``, by operator type."""

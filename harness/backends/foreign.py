@@ -1,0 +1,190 @@
+"""Engines beside the bundled one, on the same models, data and metrics: ONNX Runtime's quantisation, and the vendor's.
+
+Both leave an ONNX file; how it is evaluated is the pipeline's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from engine.errors import ConfigError, ModelError
+from engine.terms import CalibrationType
+from harness.suites.settings import Int16Kind, Settings
+from harness.trials.fragments import fragment
+from harness.trials.trial import TrialSpec
+from harness.zoo.cards import ModelCard
+
+Array = NDArray[Any]
+
+HB_MAPPER = "PTQLAB_HB_MAPPER"
+"""Environment variable: the vendor's command, as a shell would take it, such as ``/opt/hb/bin/hb_mapper`` or
+``docker run … hb_mapper``."""
+
+_LOG_LINES = 3
+
+_ENTROPY_BINS = 1024
+"""Of the histograms of ONNX Runtime's Entropy calibration, which has 128 quantised ones."""
+
+
+def quantize_with_onnxruntime(card: ModelCard, settings: Settings, images: Array, target: Path) -> Path:
+    """Static quantisation of ONNX Runtime (QDQ, weights int8), as near to ``settings`` as it offers.
+
+    ``max`` is its MinMax, or Percentile with ``max_percentile``; ``kl`` its Entropy, with finer histograms than its
+    default; ``per_channel`` that of weights; ``asymmetric`` unsigned activations with a zero point; ``int16: all``
+    int16 activations.
+
+    Args:
+        card: of the float model.
+        settings: of the trial.
+        images: for calibration, as the data set gives them.
+        target: file to write.
+    """
+    from onnxruntime.quantization import CalibrationMethod, QuantType, quantize_static
+
+    method = CalibrationMethod.MinMax
+    extra: dict[str, Any] = {"ActivationSymmetric": not settings.asymmetric, "WeightSymmetric": True}
+    if settings.max_percentile != 1.0:
+        method = CalibrationMethod.Percentile
+        extra["CalibPercentile"] = 100 * settings.max_percentile
+    if settings.calibration_type is CalibrationType.KL:
+        extra["TensorQuantOverrides"] = _entropy_ranges(card, images)
+    activations = QuantType.QUInt8 if settings.asymmetric else QuantType.QInt8
+    target.parent.mkdir(parents=True, exist_ok=True)
+    quantize_static(
+        str(card.model_path()),
+        str(target),
+        _Reader(card, images),
+        per_channel=settings.per_channel,
+        activation_type=QuantType.QInt16 if settings.int16.kind is Int16Kind.ALL else activations,
+        weight_type=QuantType.QInt8,
+        calibrate_method=method,
+        extra_options=extra,
+    )
+    return target
+
+
+def _entropy_ranges(card: ModelCard, images: Array) -> dict[str, list[dict[str, Any]]]:
+    """Ranges that ONNX Runtime's Entropy calibration chooses, as ``quantize_static`` takes them.
+
+    ``quantize_static`` itself leaves the histograms at as many bins as there are quantised ones, so that there is
+    nothing to clip and Entropy is the same as MinMax.
+    """
+    from onnxruntime.quantization import CalibrationMethod, create_calibrator
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        calibrator = create_calibrator(
+            card.model_path(),
+            augmented_model_path=str(Path(folder) / "augmented.onnx"),
+            calibrate_method=CalibrationMethod.Entropy,
+            extra_options={"num_bins": _ENTROPY_BINS, "symmetric": False},
+        )
+        calibrator.collect_data(_Reader(card, images))
+        found = calibrator.compute_data().data
+    ranges = {name: tensor.range_value for name, tensor in found.items()}
+    return {name: [{"rmin": low, "rmax": high}] for name, (low, high) in ranges.items()}
+
+
+class _Reader:
+    """Calibration images one at a time, as ONNX Runtime asks for them."""
+
+    def __init__(self, card: ModelCard, images: Array) -> None:
+        self._feeds: Iterator[dict[str, Array]] = (
+            {card.input_spec.name: card.float_inputs(images[index : index + 1])} for index in range(len(images))
+        )
+
+    def get_next(self) -> dict[str, Array] | None:
+        """The next sample; None at the end."""
+        return next(self._feeds, None)
+
+
+def run_float_file(path: Path, card: ModelCard, images: Array, threads: int) -> list[Array]:
+    """Outputs of a standard ONNX file on ``images``, which are as the data set gives them."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    found = [session.run(None, {card.input_spec.name: image[np.newaxis]}) for image in card.float_inputs(images)]
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+
+def convert_with_hb_mapper(
+    card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], images: Array, folder: Path
+) -> Path:
+    """The quantised model that the vendor's ``hb_mapper makertbin`` makes.
+
+    Args:
+        card: of the float model.
+        spec: the trial.
+        int16_nodes: nodes that its int16 policy asks for.
+        images: for calibration, uint8 in the training format.
+        folder: empty; configuration, data, log and results are left in it.
+
+    Raises:
+        ConfigError: :data:`HB_MAPPER` is not set, or names no command.
+        ModelError: the command failed, or left no quantised model.
+    """
+    command = hb_mapper_command()
+    _write_inputs(card, spec, int16_nodes, images, folder)
+    arguments = ["makertbin", "--config", "config.yaml", "--model-type", "onnx"]
+    try:
+        finished = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ConfigError(f"{HB_MAPPER}: {shlex.join(command)}: cannot be run: {error.strerror}") from error
+    log = finished.stdout + finished.stderr
+    (folder / "hb_mapper.log").write_text(log, encoding="utf-8")
+    found = sorted((folder / "out").glob("*_quantized_model.onnx"))
+    if finished.returncode or not found:
+        told = " | ".join(log.strip().splitlines()[-_LOG_LINES:])
+        raise ModelError(
+            f"hb_mapper ended with exit code {finished.returncode}: {told}; see {folder / 'hb_mapper.log'}"
+        )
+    return found[0]
+
+
+def hb_mapper_command() -> list[str]:
+    """The command that :data:`HB_MAPPER` names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    command = shlex.split(os.environ.get(HB_MAPPER, ""))
+    if not command:
+        raise ConfigError(f"engine hb_mapper: set {HB_MAPPER} to the vendor's command, e.g. /opt/hb/bin/hb_mapper")
+    return command
+
+
+def _write_inputs(card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], images: Array, folder: Path) -> None:
+    """Configuration and calibration files of a conversion."""
+    data = folder / "calibration"
+    data.mkdir(parents=True)
+    for index, image in enumerate(images):
+        image.tofile(data / f"{index:05d}.bin")
+    asked = fragment(spec, int16_nodes)
+    model = {"onnx_model": str(card.model_path()), "output_model_file_prefix": card.name, "working_dir": "out"}
+    inputs = card.converter_yaml() | asked.get("input_parameters", {})
+    if inputs.get("input_type_rt") == "nv12":
+        inputs.pop("input_layout_rt", None)
+    content = {
+        "model_parameters": model | asked["model_parameters"],
+        "input_parameters": inputs,
+        "calibration_parameters": {
+            "cal_data_dir": str(data),
+            "cal_data_type": "uint8",
+            **asked["calibration_parameters"],
+        },
+        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O3"},
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What ``ptqlab bench`` measures."""

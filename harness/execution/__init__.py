@@ -1,0 +1,1 @@
+"""Trials on executors: coordinator, isolated children, and the stages that run in them."""

@@ -1,0 +1,336 @@
+"""Sweeps: trials on any ``concurrent.futures.Executor``, one typed result each, whatever happens to a worker.
+
+The coordinator hands out one preparation per (model, march, data), then its trials. Workers compute each task in a
+child process (:mod:`harness.execution.isolation`), so that a trial can take down nothing but itself. Should an
+executor lose workers all the same, what they were at is tried once more, one task alone at a time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from engine.errors import ConfigError
+from harness.cache import content_key
+from harness.execution.isolation import Reply, Task, children, run_task
+from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
+from harness.trials.trial import Failure, Outcome, Symptom, TrialResult, TrialSpec
+
+ExecutorFactory = Callable[[int], Executor]
+"""Makes an executor with so many workers."""
+
+DEFAULT_EXECUTOR = "processes"
+
+
+def processes(workers: int) -> Executor:
+    """So many tasks at a time, each in a child process of its own."""
+    return _LocalExecutor(workers, "trial")
+
+
+def serial(workers: int) -> Executor:
+    """One task after the other, in a child process too, whatever ``workers`` says."""
+    del workers
+    return _LocalExecutor(1, "trial")
+
+
+class _LocalExecutor(ThreadPoolExecutor):
+    """Threads that wait for children."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As that of the base class; what is still computing, which is so after an interrupt only, ends at once."""
+        super().shutdown(wait=False, cancel_futures=cancel_futures)
+        children().kill()
+        super().shutdown(wait=wait)
+
+
+EXECUTORS: dict[str, ExecutorFactory] = {"serial": serial, DEFAULT_EXECUTOR: processes}
+
+DASK = "dask://"
+"""What the name of an executor on a Dask cluster begins with; the address of its scheduler follows."""
+
+
+def executor_factory(name: str) -> ExecutorFactory:
+    """The factory behind ``--executor``: a key of :data:`EXECUTORS`, ``dask://host:port``, ``package.module:factory``.
+
+    Raises:
+        ConfigError: there is no such executor.
+    """
+    if name in EXECUTORS:
+        return EXECUTORS[name]
+    if name.startswith(DASK):
+        from harness.execution.dask_executor import DaskExecutor  # an extra
+
+        return lambda workers: DaskExecutor(name.removeprefix(DASK))
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise ConfigError(
+            f"--executor {name!r}: allowed are {', '.join(sorted(EXECUTORS))}, dask://host:port and "
+            "package.module:factory"
+        )
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"--executor {name!r}: cannot be imported: {error}") from error
+    if not callable(factory):
+        raise ConfigError(f"--executor {name!r}: is {type(factory).__name__}, expected a function of the worker count")
+    made: ExecutorFactory = factory
+    return made
+
+
+class Observer(Protocol):
+    """Told by the coordinator, in its own thread, how a sweep goes."""
+
+    def planned(self, specs: Sequence[TrialSpec]) -> None:
+        """The sweep consists of ``specs``."""
+
+    def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
+        """What the trials of ``preparation`` share is there, or has failed."""
+
+    def finished(self, result: TrialResult, *, reused: bool) -> None:
+        """A trial has a result; ``reused``: from an earlier sweep."""
+
+
+DEFAULT_TIME_LIMIT = 3600.0
+"""Seconds after which a task counts as hung."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a sweep runs.
+
+    Attributes:
+        bench: where.
+        executor: makes the executor.
+        workers: trials at a time, where the executor does not know better (attribute ``capacity``).
+        fresh: run trials that have a result again.
+        retry_failed: run trials that failed again.
+        time_limit: seconds that a trial or preparation may take; None for :data:`DEFAULT_TIME_LIMIT`.
+        stages: module that offers ``prepare`` and ``run_trial``.
+        most_trials: so many are computed, others are left for the next run; None for all.
+        seconds: after so many, no task is begun any more; None for no limit.
+    """
+
+    bench: Bench
+    executor: ExecutorFactory = processes
+    workers: int = 2
+    fresh: bool = False
+    retry_failed: bool = False
+    time_limit: float | None = None
+    stages: str = "harness.execution.pipeline"
+    most_trials: int | None = None
+    seconds: float | None = None
+
+    def task(self, key: str, **what: Any) -> Task:
+        """A task of this plan."""
+        return Task(
+            key=key,
+            workdir=str(self.bench.workdir),
+            stages=self.stages,
+            threads=self.bench.threads,
+            time_limit=self.time_limit or DEFAULT_TIME_LIMIT,
+            **what,
+        )
+
+
+def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observer] = ()) -> list[TrialResult]:
+    """Results of all trials, in the order of ``specs``, but for those that the plan's budget leaves out.
+
+    Every finished trial is kept in the store at once: an interrupted sweep, started again, goes on where it was.
+    """
+    observers = tuple(observers)
+    for observer in observers:
+        observer.planned(specs)
+    results: dict[str, TrialResult] = {}
+    for spec in specs:
+        found = None if plan.fresh else plan.bench.store.get(spec)
+        if found is not None and (found.ok or not plan.retry_failed):
+            results[spec.key] = found
+            for observer in observers:
+                observer.finished(found, reused=True)
+    missing = [spec for spec in specs if spec.key not in results][: plan.most_trials]
+    for event in _Coordinator(plan, missing).run():
+        for observer in observers:
+            if isinstance(event, TrialResult):
+                observer.finished(event, reused=False)
+            else:
+                observer.prepared(*event)
+        if isinstance(event, TrialResult):
+            results[event.spec.key] = event
+    return [results[spec.key] for spec in specs if spec.key in results]
+
+
+@dataclass(frozen=True)
+class _TrialTask:
+    spec: TrialSpec
+    statistics: str
+
+    def to_run(self, plan: Plan) -> Task:
+        return plan.task(self.spec.key, spec=self.spec, statistics=self.statistics)
+
+
+@dataclass(frozen=True)
+class _PreparationTask:
+    preparation: Preparation
+
+    def to_run(self, plan: Plan) -> Task:
+        return plan.task(self.preparation.key, preparation=self.preparation)
+
+
+_Task = _TrialTask | _PreparationTask
+_Event = TrialResult | tuple[Preparation, Prepared]
+
+
+@dataclass
+class _Coordinator:
+    """Keeps the executor busy and turns whatever becomes of a task into events.
+
+    Attributes:
+        plan: how to run.
+        missing: trials to run.
+    """
+
+    plan: Plan
+    missing: Sequence[TrialSpec]
+    _begun: float = field(default_factory=time.monotonic)
+    _queue: deque[_Task] = field(default_factory=deque)
+    _suspects: deque[_Task] = field(default_factory=deque)
+    _running: dict[Future[str], _Task] = field(default_factory=dict)
+
+    def run(self) -> Iterator[_Event]:
+        """Results and preparations as they come; ends the executor, also when the caller is interrupted."""
+        if not self.missing:
+            return
+        self._queue.extend(_PreparationTask(preparation) for preparation in group(self.missing))
+        executor = self.plan.executor(self.plan.workers)
+        try:
+            while self._queue or self._suspects or self._running:
+                self._fill(executor)
+                if not self._running:
+                    return
+                done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+                broken = False
+                for future in done:
+                    error = _error_of(future)
+                    broken |= isinstance(error, BrokenExecutor)
+                    yield from self._settle(self._running.pop(future), future, error)
+                if broken:
+                    yield from self._drain()
+                    executor.shutdown(wait=False)
+                    executor = self.plan.executor(self.plan.workers)
+        finally:
+            executor.shutdown(wait=True, cancel_futures=True)
+
+    def _fill(self, executor: Executor) -> None:
+        """Hand out tasks: one suspect alone, else one more than there are workers, so that none waits for us."""
+        if self.plan.seconds is not None and time.monotonic() > self._begun + self.plan.seconds:
+            self._queue.clear()
+        if self._suspects:
+            if not self._running:
+                self._submit(executor, self._suspects[0])
+            return
+        capacity: int = getattr(executor, "capacity", self.plan.workers)
+        while self._queue and len(self._running) <= capacity:
+            self._submit(executor, self._queue.popleft())
+
+    def _submit(self, executor: Executor, task: _Task) -> None:
+        try:
+            future = executor.submit(run_task, task.to_run(self.plan).model_dump_json())
+        except BrokenExecutor as error:  # a worker died since the last look; the task was not there yet
+            future = Future()
+            future.set_exception(error)
+        self._running[future] = task
+
+    def _drain(self) -> Iterator[_Event]:
+        """Settle the tasks that a broken executor takes down with it."""
+        for future, task in list(self._running.items()):
+            yield from self._settle(task, future, _error_of(future))
+        self._running.clear()
+
+    def _settle(self, task: _Task, future: Future[str], error: BaseException | None) -> Iterator[_Event]:
+        """Events of a task that is done."""
+        alone = bool(self._suspects) and self._suspects[0] is task
+        if isinstance(error, BrokenExecutor) and not alone:
+            self._suspects.append(task)
+            return
+        if alone:
+            self._suspects.popleft()
+        if error is not None:
+            yield from self._failed(task, Failure(stage="start", symptom=_symptom(error), message=_describe(error)))
+            return
+        reply = Reply.model_validate_json(future.result())
+        if reply.failure is not None:
+            yield from self._failed(task, reply.failure)
+        elif reply.prepared is not None and isinstance(task, _PreparationTask):
+            yield from self._prepared(task.preparation, reply.prepared)
+        elif reply.result is not None:
+            yield reply.result
+
+    def _prepared(self, preparation: Preparation, prepared: Prepared) -> Iterator[_Event]:
+        """The trials of ``preparation`` may run now: before other preparations, so that results come early."""
+        yield preparation, prepared
+        if prepared.statistics is None:
+            if prepared.failure is not None:
+                yield from self._failed_trials(preparation.specs, prepared.failure)
+            return
+        tasks = [_TrialTask(spec, prepared.statistics) for spec in preparation.specs]
+        self._queue.extendleft(reversed(tasks))
+
+    def _failed(self, task: _Task, failure: Failure) -> Iterator[_Event]:
+        if isinstance(task, _PreparationTask):
+            yield task.preparation, Prepared(failure=failure)
+            yield from self._failed_trials(task.preparation.specs, failure)
+        else:
+            yield from self._failed_trials([task.spec], failure)
+
+    def _failed_trials(self, specs: Iterable[TrialSpec], failure: Failure) -> Iterator[_Event]:
+        for spec in specs:
+            result = TrialResult(spec=spec, failure=failure)
+            self.plan.bench.store.put(Outcome(result))
+            yield result
+
+
+def group(specs: Iterable[TrialSpec]) -> list[Preparation]:
+    """One preparation per model, march, input type and data, in the order of the trials."""
+    groups: dict[str, list[TrialSpec]] = {}
+    for spec in specs:
+        settings = spec.settings
+        shared = content_key(
+            spec.model_dump(mode="json", exclude={"settings"}),
+            settings.model_dump(mode="json", include=set(SHARED_SETTINGS)),
+        )
+        groups.setdefault(shared, []).append(spec)
+    return [Preparation(specs=tuple(members)) for members in groups.values()]
+
+
+def _error_of(future: Future[str]) -> BaseException | None:
+    try:
+        return future.exception()
+    except CancelledError as error:  # the cluster is gone
+        return error
+
+
+def _lost_worker(error: BaseException) -> bool:
+    return isinstance(error, BrokenExecutor | CancelledError) or type(error).__name__ == "KilledWorker"
+
+
+def _symptom(error: BaseException) -> Symptom:
+    return Symptom.WORKER_DIED if _lost_worker(error) else Symptom.DEFECT
+
+
+def _describe(error: BaseException) -> str:
+    if _lost_worker(error):
+        return f"the executor lost the worker ({type(error).__name__})"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,244 @@
+"""A task in a child process that may be killed: what a task does to its process, it does to itself alone.
+
+:func:`run_task` is all that an executor runs, wherever it runs it. Children serve one task after the other and are
+replaced after some; one that dies or exceeds the time limit costs the task that it was at. Nothing is pickled: tasks
+and replies are JSON lines.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from harness.strict_yaml import StrictModel
+from harness.trials.tasks import Bench, Preparation, Prepared
+from harness.trials.trial import Failure, Symptom, TrialResult, TrialSpec
+
+STARTED = "started"
+"""What a child says when a task begins."""
+
+TASKS_PER_CHILD = 100
+"""A child is replaced after so many tasks: what leaks in a library stays bounded."""
+
+_STARTS = 3
+"""A child that ends before it began the task is not the task's fault so many times."""
+
+
+class Task(StrictModel):
+    """A trial (``spec`` with ``statistics``) or a preparation, and where and how to compute it.
+
+    Attributes:
+        key: of the task; names its journal.
+        workdir: of the :class:`harness.trials.tasks.Bench`.
+        stages: module that offers ``prepare`` and ``run_trial`` as :mod:`harness.execution.pipeline` does.
+        threads: CPU threads that it may use.
+        time_limit: seconds, None for no limit.
+    """
+
+    key: str
+    workdir: str
+    stages: str
+    threads: int
+    time_limit: float | None = None
+    spec: TrialSpec | None = None
+    statistics: str = ""
+    preparation: Preparation | None = None
+
+
+class Reply(StrictModel):
+    """What became of a task; one of the four is given.
+
+    Attributes:
+        result: of a trial.
+        prepared: of a preparation.
+        error: exception that nobody foresaw, in one line.
+        out_of_memory: whether ``error`` is a ``MemoryError``.
+        failure: the child died or was killed.
+    """
+
+    result: TrialResult | None = None
+    prepared: Prepared | None = None
+    error: str | None = None
+    out_of_memory: bool = False
+    failure: Failure | None = None
+
+
+def run_task(text: str) -> str:
+    """Compute the :class:`Task` with this JSON text in a child; the :class:`Reply` as JSON text."""
+    return children().run(Task.model_validate_json(text)).model_dump_json()
+
+
+@cache
+def children() -> ChildPool:
+    """The children of this process."""
+    return ChildPool()
+
+
+@dataclass
+class ChildPool:
+    """Children by need: as many as there are tasks at a time."""
+
+    _idle: list[Child] = field(default_factory=list)
+    _busy: list[Child] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _kills: int = 0
+
+    def run(self, task: Task) -> Reply:
+        """Compute ``task`` in a child of its own for the time."""
+        kills = self._kills
+        for _ in range(_STARTS):
+            if self._kills != kills:
+                break
+            child = self._take()
+            try:
+                reply = child.run(task)
+            finally:
+                self._give_back(child)
+            if reply is not None:
+                return _explained(reply, task)
+        failure = Failure(
+            stage="start", symptom=Symptom.WORKER_DIED, message=f"{_STARTS} children ended at their start"
+        )
+        return Reply(failure=failure)
+
+    def kill(self) -> None:
+        """End all children, whatever they are at."""
+        with self._lock:
+            self._kills += 1
+            doomed = [*self._idle, *self._busy]
+            self._idle.clear()
+        for child in doomed:
+            child.kill()
+
+    def _take(self) -> Child:
+        with self._lock:
+            child = self._idle.pop() if self._idle else Child()
+            self._busy.append(child)
+            return child
+
+    def _give_back(self, child: Child) -> None:
+        with self._lock:
+            self._busy.remove(child)
+            if child.usable:
+                self._idle.append(child)
+                return
+        child.kill()
+
+
+class Child:
+    """A process that computes tasks."""
+
+    def __init__(self) -> None:
+        self._tasks = 0
+        self._alive = True
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "harness.execution.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            process_group=0,  # Ctrl-C is for the coordinator; and what the child starts can be ended with it
+        )
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be given another task."""
+        return self._alive and self._tasks < TASKS_PER_CHILD
+
+    def run(self, task: Task) -> Reply | None:
+        """The reply to ``task``; None if the child ended before it began."""
+        self._tasks += 1
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("a child without pipes")
+        try:
+            self._process.stdin.write(task.model_dump_json() + "\n")
+            self._process.stdin.flush()
+        except OSError:  # it had been idle too long
+            self._alive = False
+            return None
+        if not self._process.stdout.readline():
+            self._alive = False
+            return None
+        limit = _Limit(task.time_limit, self.kill)
+        line = self._process.stdout.readline()
+        limit.cancel()
+        if line:
+            reply = Reply.model_validate_json(line)
+            self._alive = not reply.out_of_memory  # a process that ran out of memory once is of no use to others
+            return reply
+        self._alive = False
+        code = self._process.wait()
+        if limit.reached:
+            text = f"took longer than {task.time_limit:g} s and was killed"
+            return Reply(failure=Failure(stage="", symptom=Symptom.TIMED_OUT, message=text))
+        return Reply(failure=Failure(stage="", symptom=Symptom.WORKER_DIED, message=_cause_of_death(code)))
+
+    def kill(self) -> None:
+        """End it with all that it has started."""
+        self._alive = False
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+
+class _Limit:
+    """Calls ``act`` after so many seconds unless cancelled."""
+
+    def __init__(self, seconds: float | None, act: Callable[[], None]) -> None:
+        self.reached = False
+        self._act = act
+        self._timer = None if seconds is None else threading.Timer(seconds, self._strike)
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+
+    def cancel(self) -> None:
+        """It was in time."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _strike(self) -> None:
+        self.reached = True
+        self._act()
+
+
+def _explained(reply: Reply, task: Task) -> Reply:
+    """``reply`` with errors turned into failures of the stage that the task's journal names."""
+    failure = reply.failure
+    if reply.error is not None:
+        symptom = Symptom.OUT_OF_MEMORY if reply.out_of_memory else Symptom.DEFECT
+        failure = Failure(stage="", symptom=symptom, message=reply.error)
+    if failure is None:
+        return reply
+    return Reply(failure=failure.model_copy(update={"stage": _last_stage(task)}))
+
+
+def _last_stage(task: Task) -> str:
+    """The stage that the journal of ``task`` names, which has served its purpose then."""
+    journal = Bench(Path(task.workdir)).journal(task.key)
+    try:
+        stage = journal.read_text(encoding="utf-8")
+        journal.unlink()
+    except OSError:
+        return "start"
+    return stage or "start"
+
+
+def _cause_of_death(code: int) -> str:
+    if code >= 0:
+        return f"the process that computed it ended with exit code {code}"
+    name = signal.Signals(-code).name
+    if name == "SIGKILL":
+        return "the process that computed it was killed (SIGKILL): out of memory, or by hand"
+    return f"the process that computed it crashed ({name})"

@@ -1,0 +1,1 @@
+"""Gates: is a trial as good as its accepted baseline?"""

@@ -1,0 +1,168 @@
+"""A finished sweep: what it holds, where it lies, its tables, and the trials that stand out in it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.gates.gates import TrialVerdict, Verdict, worst
+from harness.strict_yaml import StrictModel
+from harness.suites.suite import Suite
+from harness.tracking.sync import SharedSeconds
+from harness.trials.fragments import as_yaml
+from harness.trials.trial import TrialResult, TrialSpec
+
+SWEEP_FILE = "sweep.json"
+REPORT_FILE = "report.html"
+TABLE_FILE = "trials.csv"
+PARQUET_FILE = "trials.parquet"
+PARETO_FILE = "pareto.yaml"
+
+
+class SweepSummary(StrictModel):
+    """What is kept of a sweep beside its trials.
+
+    Attributes:
+        format: version of this structure.
+        id: of the sweep, unique for ever.
+        suite: as it was run.
+        trials: specs, in order.
+        started_at: local time, ISO 8601.
+        seconds: wall time.
+        reused: trials whose result an earlier sweep had left.
+        left: trials that the budget left for the next run.
+        shared: stages that several trials share.
+        engine: version.
+        commit: of the checkout.
+        tracking_uri, run: where MLflow has the sweep; empty without a record.
+    """
+
+    format: Literal[1] = 1
+    id: str = ""
+    suite: Suite
+    trials: tuple[TrialSpec, ...]
+    started_at: str
+    seconds: float
+    reused: int
+    left: int = 0
+    shared: tuple[SharedSeconds, ...] = ()
+    engine: str
+    commit: str | None = None
+    tracking_uri: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A finished sweep.
+
+    Attributes:
+        summary: what it was.
+        results: of all trials, in order.
+        verdicts: of the gate.
+        baseline: that the verdicts refer to; None without one.
+        record_problem: why the MLflow record is not complete; None if it is.
+    """
+
+    summary: SweepSummary
+    results: tuple[TrialResult, ...]
+    verdicts: tuple[TrialVerdict, ...]
+    baseline: Path | None
+    record_problem: str | None = None
+
+    @property
+    def failed(self) -> list[TrialResult]:
+        """Trials without figures."""
+        return [result for result in self.results if not result.ok]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all trials."""
+        return worst(verdict.verdict for verdict in self.verdicts)
+
+    def verdict_of(self, trial: str) -> Verdict:
+        """The gate's verdict on the trial with id ``trial``."""
+        return worst(verdict.verdict for verdict in self.verdicts if verdict.trial == trial)
+
+
+def sweep_folder(workdir: Path, suite: str) -> Path:
+    """Where the summary, table and report of the last sweep of ``suite`` are."""
+    return workdir / "sweeps" / suite
+
+
+def trials_csv(sweep: Sweep) -> str:
+    """All trials with all figures, one line each."""
+    rows = trial_rows(sweep)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def trials_parquet(sweep: Sweep) -> bytes:
+    """The table of :func:`trials_csv` as a Parquet file."""
+    import pyarrow as pa  # with MLflow, and as slow to import
+    from pyarrow import parquet
+
+    sink = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(trial_rows(sweep)), sink)
+    return sink.getvalue()
+
+
+def trial_rows(sweep: Sweep) -> list[dict[str, Any]]:
+    """A row per trial, all with the same columns: identity, settings, verdict, figures, failure; None where unknown."""
+    names = list(dict.fromkeys(name for result in sweep.results for name in result.metrics()))
+    return [_trial_row(sweep, result, names) for result in sweep.results]
+
+
+def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[str, Any]:
+    spec, failure, figures = result.spec, result.failure, result.metrics()
+    settings = spec.settings.model_dump(mode="json", exclude={"int16", "calibration_samples"})
+    return {
+        "trial": spec.id,
+        "key": spec.key,
+        "model": spec.model,
+        "march": spec.march.value,
+        "settings": spec.settings.label,
+        **settings,
+        "int16": spec.settings.int16.label.removeprefix("int16.") or "none",
+        "calibration_samples": spec.calibration_samples,
+        "evaluation_samples": spec.evaluation_samples,
+        "verdict": sweep.verdict_of(spec.id).value,
+        **{name: figures.get(name) for name in names},
+        "failed_stage": failure.stage if failure else None,
+        "symptom": failure.symptom.value if failure else None,
+        "message": failure.message if failure else None,
+    }
+
+
+def pareto_yaml(results: Sequence[TrialResult]) -> str:
+    """What to paste into a converter's YAML file for each Pareto point, one YAML document each."""
+    best = pareto(results)
+    return "---\n".join(as_yaml(result) for result in results if result.spec.key in best)
+
+
+def pareto(results: Iterable[TrialResult]) -> set[str]:
+    """Keys of the trials that no other of the same model and march beats: none is as accurate and as fast, and better
+    in one of the two. Of trials with equal figures the first one stands for all."""
+    points = [
+        (r.spec.model, r.spec.march, r.accuracy.value, r.footprint.latency_ms, r.spec.key)
+        for r in results
+        if r.accuracy is not None and r.footprint is not None
+    ]
+    return {
+        point[4]
+        for index, point in enumerate(points)
+        if not any(_beats(other, point, first=position < index) for position, other in enumerate(points))
+    }
+
+
+def _beats(other: tuple[str, str, float, float, str], point: tuple[str, str, float, float, str], first: bool) -> bool:
+    if other[:2] != point[:2] or other[2] < point[2] or other[3] > point[3]:
+        return False
+    return first or other[2:4] != point[2:4]

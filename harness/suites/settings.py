@@ -1,0 +1,220 @@
+"""What a sweep varies: calibration, granularity, options, int16 nodes, input format, draws of images, engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from engine.terms import CalibrationType, InputType
+from harness.cache import content_key
+from harness.strict_yaml import StrictModel
+
+_SHORT_LIST = 2
+"""So many names of an int16 policy are spelled out in an id."""
+
+
+class Engine(StrEnum):
+    """What quantises.
+
+    Attributes:
+        BUNDLED: the engine of this project.
+        ONNXRUNTIME: static quantisation of ONNX Runtime; no BPU, no latency.
+        HB_MAPPER: the vendor's command, where there is one (:mod:`harness.backends.foreign`).
+    """
+
+    BUNDLED = "bundled"
+    ONNXRUNTIME = "onnxruntime"
+    HB_MAPPER = "hb_mapper"
+
+
+class Int16Kind(StrEnum):
+    """Which nodes compute with 16-bit activations."""
+
+    NONE = "none"
+    ALL = "all"
+    NODES = "nodes"
+    TYPES = "types"
+    TOP_K = "top_k"
+
+
+class Int16Policy(StrictModel):
+    """Which nodes are asked to take and give int16.
+
+    Written ``none``, ``all``, ``{nodes: […]}``, ``{types: […]}`` or ``{top_k: 5}``.
+
+    Attributes:
+        kind: how nodes are chosen.
+        names: of nodes, or operator types, of the optimised graph.
+        count: of the nodes whose quantisation alone harms the outputs most.
+    """
+
+    kind: Int16Kind = Int16Kind.NONE
+    names: tuple[str, ...] = ()
+    count: int = 0
+
+    @property
+    def label(self) -> str:
+        """Short form for ids: ``int16.all``, ``int16.types(Conv)``; empty for ``none``."""
+        if self.kind is Int16Kind.NONE:
+            return ""
+        if self.kind is Int16Kind.TOP_K:
+            return f"int16.top_{self.count}"
+        if len(self.names) > _SHORT_LIST:
+            return f"int16.{self.kind}({len(self.names)}:{content_key(self.names)[:6]})"
+        return f"int16.{self.kind}({'+'.join(self.names)})" if self.names else f"int16.{self.kind}"
+
+
+def _read_policy(value: Any) -> Any:
+    """An int16 policy as YAML has it."""
+    if isinstance(value, Int16Policy):
+        return value
+    if isinstance(value, str) and value in (Int16Kind.NONE, Int16Kind.ALL):
+        return Int16Policy(kind=Int16Kind(value))
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((kind, names),) = value.items()
+        if kind in (Int16Kind.NODES, Int16Kind.TYPES) and _is_list_of_names(names):
+            return Int16Policy(kind=Int16Kind(kind), names=tuple(names))
+        if kind == Int16Kind.TOP_K and isinstance(names, int) and names > 0:
+            return Int16Policy(kind=Int16Kind.TOP_K, count=names)
+    raise ValueError("allowed are none, all, {nodes: [name, ...]}, {types: [operator type, ...]} and {top_k: count}")
+
+
+def _write_policy(policy: Int16Policy) -> str | dict[str, Any]:
+    if policy.kind is Int16Kind.TOP_K:
+        return {policy.kind.value: policy.count}
+    return {policy.kind.value: list(policy.names)} if policy.names else policy.kind.value
+
+
+def _is_list_of_names(names: object) -> bool:
+    return isinstance(names, list | tuple) and bool(names) and all(isinstance(name, str) and name for name in names)
+
+
+Int16 = Annotated[Int16Policy, BeforeValidator(_read_policy), PlainSerializer(_write_policy)]
+"""An int16 policy in a YAML or JSON file."""
+
+
+SWITCHES = (
+    "asymmetric",
+    "bias_correction",
+    "order_independent_kl",
+    "mse_thresholds",
+    "nodewise_methods",
+    "adaptive_rounding",
+    "mean_bias_correction",
+)
+"""Settings that are words of the converter's ``optimization``; the last five are options of ours."""
+
+_BUNDLED_ONLY = SWITCHES[2:]
+
+_ONNXRUNTIME_TAKES: Mapping[str, tuple[Any, ...]] = {
+    "calibration_type": (CalibrationType.MAX, CalibrationType.KL),
+    "bias_correction": (False,),
+    "int16": (Int16Kind.NONE, Int16Kind.ALL),
+    "input_type_rt": (None,),
+}
+
+_SEARCHES = (CalibrationType.DEFAULT, CalibrationType.MIX)
+"""Methods that choose among others; they compare per tensor and per channel by themselves."""
+
+
+class Settings(StrictModel):
+    """What a sweep varies: the converter's parameters of the same names.
+
+    Attributes:
+        calibration_type: how thresholds are chosen.
+        max_percentile: of ``max`` only: share of ``|x|`` that the threshold covers, above 0 to 1.
+        per_channel: one threshold per channel where that is possible.
+        asymmetric: unsigned integers where activations are never negative.
+        bias_correction: the original's correction of biases; not with ``asymmetric`` or ``default``.
+        order_independent_kl: histograms that do not depend on which samples come first; not with ``max``.
+        mse_thresholds: thresholds of least square error; with ``max`` or ``kl``.
+        nodewise_methods: tries all methods tensor by tensor; begins with ``max`` or ``kl``.
+        adaptive_rounding: rounds weights for least error of their results.
+        mean_bias_correction: take mean errors out of biases, with every method.
+        int16: nodes with 16-bit activations.
+        input_type_rt: colour format at run time; None for the card's.
+        calibration_samples: so many; None for the suite's number.
+        calibration_seed: draw them at random from the card's calibration samples; None for the first ones.
+        engine: what quantises.
+    """
+
+    calibration_type: CalibrationType = CalibrationType.MAX
+    max_percentile: float = Field(default=1.0, gt=0, le=1)
+    per_channel: bool = False
+    asymmetric: bool = False
+    bias_correction: bool = False
+    order_independent_kl: bool = False
+    mse_thresholds: bool = False
+    nodewise_methods: bool = False
+    adaptive_rounding: bool = False
+    mean_bias_correction: bool = False
+    int16: Int16 = Int16Policy()
+    input_type_rt: InputType | None = None
+    calibration_samples: int | None = Field(default=None, ge=1)
+    calibration_seed: int | None = Field(default=None, ge=0)
+    engine: Engine = Engine.BUNDLED
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Self:
+        if self.calibration_type is not CalibrationType.MAX and self.max_percentile != 1.0:
+            raise ValueError(
+                f"max_percentile {self.max_percentile} has no meaning with calibration_type "
+                f"{self.calibration_type.value!r}; it belongs to 'max'"
+            )
+        for name, beside in self._without_effect().items():
+            raise ValueError(f"{name} has no meaning with {beside}")
+        if self.engine is not Engine.BUNDLED:
+            for name in _BUNDLED_ONLY:
+                if getattr(self, name):
+                    raise ValueError(f"{name} has no meaning with engine {self.engine.value}; it belongs to 'bundled'")
+        if self.engine is Engine.ONNXRUNTIME:
+            for name, allowed in _ONNXRUNTIME_TAKES.items():
+                value = self.int16.kind if name == "int16" else getattr(self, name)
+                if value not in allowed:
+                    words = ", ".join(str(choice) for choice in allowed)
+                    raise ValueError(f"{name} {value!s} has no meaning with engine onnxruntime; allowed: {words}")
+        return self
+
+    def _without_effect(self) -> dict[str, str]:
+        """Switches that are on and change nothing, and beside which setting."""
+        method, searches = self.calibration_type, self.calibration_type in _SEARCHES
+        elementary = method in (CalibrationType.MAX, CalibrationType.KL)
+        means_something = dict.fromkeys(SWITCHES, method.needs_data) | {
+            "per_channel": elementary,
+            "order_independent_kl": searches or method is CalibrationType.KL or self.nodewise_methods,
+            "mse_thresholds": elementary,
+            "nodewise_methods": elementary,
+            "bias_correction": method.needs_data and method is not CalibrationType.DEFAULT,
+        }
+        idle = {name: f"calibration_type {method.value!r}" for name, means in means_something.items() if not means}
+        for other in ("asymmetric", "mean_bias_correction"):
+            if getattr(self, other):
+                idle.setdefault("bias_correction", other)
+        return {name: beside for name, beside in idle.items() if getattr(self, name)}
+
+    @property
+    def method(self) -> str:
+        """Calibration method for tables: ``max-0.9999``."""
+        kind = self.calibration_type.value
+        return kind if self.max_percentile == 1.0 else f"{kind}-{self.max_percentile!r}"
+
+    @property
+    def label(self) -> str:
+        """Short form for ids: ``max-0.9999-per_channel-int16.all``."""
+        return "-".join(part for part in (self.variant, self.per_channel and "per_channel", self.int16.label) if part)
+
+    @property
+    def variant(self) -> str:
+        """All but granularity and int16: ``max-0.9999-asymmetric-nv12``."""
+        parts = [
+            self.method,
+            "" if self.engine is Engine.BUNDLED else self.engine.value,
+            *(name for name in SWITCHES if getattr(self, name)),
+            self.input_type_rt.value if self.input_type_rt else "",
+            f"n{self.calibration_samples}" if self.calibration_samples else "",
+            "" if self.calibration_seed is None else f"seed{self.calibration_seed}",
+        ]
+        return "-".join(part for part in parts if part)

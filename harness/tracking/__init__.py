@@ -1,0 +1,1 @@
+"""The MLflow record of sweeps, and what keeps it complete while a server is away."""

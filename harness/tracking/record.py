@@ -1,0 +1,99 @@
+"""The MLflow record of a sweep while it runs, and again later where the store was away.
+
+Params hold what varies, ``lab.*`` tags identity, metrics the figures under the names of
+:meth:`harness.trials.trial.TrialResult.metrics`. Only the coordinator writes, from one thread of its own, so that
+neither
+MLflow's start nor a slow server holds up the trials. Should MLflow refuse or be away, the sweep goes on without it, and
+what is left under ``unsynced`` in the working directory is replayed by ``ptqlab sync``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from harness.suites.suite import Suite
+from harness.tracking.mlflow_store import Closing, SweepRecord, default_tracking_uri
+from harness.tracking.unfinished import Mark, OpenRecord, close_unfinished, mark_open
+from harness.trials.tasks import Preparation, Prepared
+from harness.trials.trial import TrialResult, TrialSpec, TrialStore
+
+
+class Recorder:
+    """Writes one sweep to MLflow while it runs.
+
+    Args:
+        suite: what is swept.
+        sweep: id of the sweep.
+        workdir: where artifacts go if the store is a file or database of this machine.
+        store: finished trials; their files become artifacts.
+        tracking_uri: any that MLflow knows; None for :func:`default_tracking_uri`.
+    """
+
+    def __init__(
+        self, suite: Suite, sweep: str, workdir: Path, store: TrialStore, tracking_uri: str | None = None
+    ) -> None:
+        self.tracking_uri = tracking_uri or default_tracking_uri(workdir)
+        self._suite, self._sweep, self._workdir, self._store = suite, sweep, workdir, store
+        self._writer = ThreadPoolExecutor(1, "mlflow")
+        self._writes: list[Future[None]] = []
+        self._opened: SweepRecord | None = None
+        self._mark: Mark | None = None
+
+    @property
+    def parent(self) -> str:
+        """Id of the sweep's run, once it is open; empty if there is none."""
+        wait(self._writes[:1])
+        return self._opened.parent if self._opened else ""
+
+    def planned(self, specs: Sequence[TrialSpec]) -> None:
+        """Open experiment and parent run, and close those of sweeps that were killed."""
+        record = OpenRecord(sweep=self._sweep, suite=self._suite.name, tracking_uri=self.tracking_uri)
+        self._mark = mark_open(record, self._workdir)
+        self._later(self._open, len(specs), time.time())
+        self._later(close_unfinished, self._workdir, self.tracking_uri)
+
+    def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
+        """Times of shared stages belong to the sweep."""
+        spec, now = preparation.specs[0], time.time()
+        self._later(lambda: self._record.shared(spec.model, spec.march.value, prepared.seconds, now))
+
+    def finished(self, result: TrialResult, *, reused: bool) -> None:
+        """One child run."""
+        self._later(lambda: self._record.trial(result, reused=reused))
+
+    def close(self, closing: Closing, artifacts: Sequence[Path] = ()) -> str | None:
+        """Finish the sweep's run, once everything before is written.
+
+        Returns:
+            What went wrong with the record; None if it is complete.
+        """
+        self._later(lambda: self._record.close(closing, artifacts))
+        self._writer.shutdown(wait=True)
+        error = next((error for write in self._writes if (error := write.exception())), None)
+        if self._mark is not None:
+            self._mark.release(complete=error is None)
+        return None if error is None else f"{self.tracking_uri}: {' '.join(str(error).split())[:400]}"
+
+    def _later(self, write: Callable[..., object], *arguments: Any) -> None:
+        """Write in the recorder's thread, after all earlier writes; not at all once one of them failed."""
+
+        def guarded() -> None:
+            if not any(earlier.done() and earlier.exception() for earlier in self._writes):
+                write(*arguments)
+
+        self._writes.append(self._writer.submit(guarded))
+
+    def _open(self, trials: int, started: float) -> None:
+        self._opened = SweepRecord(
+            self._suite, self._sweep, self._workdir, self._store, self.tracking_uri, started, trials
+        )
+
+    @property
+    def _record(self) -> SweepRecord:
+        if self._opened is None:
+            raise RuntimeError("the recorder writes before it was opened")
+        return self._opened

@@ -1,0 +1,102 @@
+"""Sweeps whose record is open, and those that were killed with it open: ``<workdir>/unfinished/<sweep>.json``.
+
+A sweep holds the lock of its file while it runs. The system releases the lock however the process ends, so that a file
+that nobody has locked belongs to a sweep that was killed; whoever comes next closes its runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from harness.cache import save_json
+from harness.strict_yaml import StrictModel
+from harness.tracking.mlflow_store import close_killed
+from harness.tracking.sync import record_folder
+
+FOLDER = "unfinished"
+
+
+class OpenRecord(StrictModel):
+    """Where a sweep writes its record.
+
+    Attributes:
+        sweep: id.
+        suite: name.
+        tracking_uri: of MLflow.
+    """
+
+    sweep: str
+    suite: str
+    tracking_uri: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Says, as long as this process lives, that a sweep runs; see :func:`mark_open`."""
+
+    path: Path
+    lock: IO[bytes]
+
+    def release(self, *, complete: bool) -> None:
+        """The sweep has ended; ``complete``: and nothing is left to do about its record."""
+        if complete:
+            self.path.unlink(missing_ok=True)
+        self.lock.close()
+
+
+def mark_open(record: OpenRecord, workdir: Path) -> Mark:
+    """Leave the file of a sweep that begins."""
+    path = workdir / FOLDER / f"{record.sweep}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")  # locked before it has its name, so that nobody takes it for a dead one's
+    save_json(record, fresh)
+    lock = fresh.open("rb")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.replace(fresh, path)
+    return Mark(path, lock)
+
+
+def forget(sweep: str, workdir: Path) -> None:
+    """The record of ``sweep`` was written after all, be it to another store: there is nothing left to close."""
+    (workdir / FOLDER / f"{sweep}.json").unlink(missing_ok=True)
+
+
+def close_unfinished(workdir: Path, tracking_uri: str | None = None) -> list[OpenRecord]:
+    """Close the runs of sweeps that were killed: of those that write to ``tracking_uri``, or of all.
+
+    A sweep that ended while the store was away is left to :func:`harness.tracking.sync.replay`.
+
+    Raises:
+        mlflow.exceptions.MlflowException, OSError: the store is away or refuses; the file stays.
+    """
+    closed = []
+    for path in sorted((workdir / FOLDER).glob("*.json")):
+        with _taken(path) as record:
+            if record is None or record_folder(workdir, record.sweep).exists():
+                continue
+            if tracking_uri in (None, record.tracking_uri):
+                close_killed(record.tracking_uri, record.suite, record.sweep)
+                path.unlink(missing_ok=True)
+                closed.append(record)
+    return closed
+
+
+@contextmanager
+def _taken(path: Path) -> Iterator[OpenRecord | None]:
+    """The record of a dead sweep, locked inside; None where the sweep is alive, or somebody else was here first."""
+    with ExitStack() as stack:
+        record = None
+        with suppress(FileNotFoundError, BlockingIOError, ValidationError):
+            lock = stack.enter_context(path.open("rb"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists():
+                record = OpenRecord.model_validate_json(lock.read())
+        yield record

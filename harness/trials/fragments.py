@@ -1,0 +1,47 @@
+"""The settings of a trial as the part of a converter's YAML file that asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from engine.terms import DataType
+from harness.suites.settings import SWITCHES
+from harness.trials.trial import TrialResult, TrialSpec
+
+
+def fragment(spec: TrialSpec, int16_nodes: Sequence[str]) -> dict[str, Any]:
+    """What to write into a converter's YAML file to convert as a trial does, by parameter group.
+
+    Args:
+        spec: the trial.
+        int16_nodes: that its int16 policy asks for.
+    """
+    settings = spec.settings
+    model: dict[str, Any] = {"march": spec.march.value}
+    if int16_nodes:
+        int16 = DataType.INT16.value
+        model["node_info"] = {name: {"InputType": int16, "OutputType": int16} for name in int16_nodes}
+    calibration: dict[str, Any] = {"calibration_type": settings.calibration_type.value}
+    if settings.max_percentile != 1.0:
+        calibration["max_percentile"] = settings.max_percentile
+    if settings.per_channel:
+        calibration["per_channel"] = True
+    switches = [name for name in SWITCHES if getattr(settings, name)]
+    if switches:
+        calibration["optimization"] = ";".join(switches)
+    groups: dict[str, Any] = {"model_parameters": model}
+    if settings.input_type_rt is not None:
+        groups["input_parameters"] = {"input_type_rt": settings.input_type_rt.value}
+    return groups | {"calibration_parameters": calibration}
+
+
+def as_yaml(result: TrialResult) -> str:
+    """:func:`fragment` as text, with the trial it stands for in a comment."""
+    spec = result.spec
+    head = f"# {spec.id}: calibrated on {spec.calibration_samples} samples"
+    if result.accuracy is not None and result.footprint is not None:
+        head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.latency_ms:.3f} ms"
+    return f"{head}\n{yaml.safe_dump(fragment(spec, result.int16_nodes), sort_keys=False)}"

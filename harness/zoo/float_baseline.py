@@ -1,0 +1,44 @@
+"""The float model of a card in ONNX Runtime: what every quantised score is compared with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.metrics import Score
+from harness.zoo.cards import ModelCard, held_out_images
+
+_IMAGES_AT_ONCE = 64
+
+
+def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any]]:
+    """Outputs for the first ``count`` evaluation images (default: all of the card's).
+
+    Returns:
+        One array per model output, images in the first dimension.
+
+    Raises:
+        PtqlabError: card, model file or data are wrong; see :class:`~harness.zoo.cards.ModelCard`.
+    """
+    import onnxruntime  # here, so that reading cards does not wait for it
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # sums in one order: the same outputs for every number of cores
+    session = onnxruntime.InferenceSession(card.model_path(), options, providers=["CPUExecutionProvider"])
+    split, total = held_out_images(card, count)
+    collected: list[list[NDArray[Any]]] = [[] for _ in session.get_outputs()]
+    for start in range(0, total, _IMAGES_AT_ONCE):
+        for image in card.float_inputs(split.images(start, min(start + _IMAGES_AT_ONCE, total))):
+            results = session.run(None, {card.input_spec.name: image[np.newaxis]})
+            for column, result in zip(collected, results, strict=True):
+                column.append(result)
+    return [np.concatenate(column) for column in collected]
+
+
+def float_score(card: ModelCard, count: int | None = None) -> Score:
+    """The card's metric on :func:`float_outputs`."""
+    outputs = float_outputs(card, count)
+    split, total = held_out_images(card, count)
+    return card.open_metric().score(outputs, split.targets(0, total))

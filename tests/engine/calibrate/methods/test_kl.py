@@ -1,0 +1,91 @@
+"""The kl threshold against a direct transcription of the rule of CALIBRATION.md 2."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from engine.calibrate.methods.kl import EPSILON, LEVELS, STEP, kl_threshold
+from engine.calibrate.statistics.distribution import Histogram
+
+
+def smoothed(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Empty bins get epsilon, taken from the others in equal parts."""
+    empty = counts == 0
+    result = np.where(empty, EPSILON, counts - EPSILON * empty.sum() / (~empty).sum())
+    return result / result.sum()
+
+
+def threshold_by_rule(histogram: Histogram) -> float:
+    counts = histogram.counts.astype(np.float64)
+    counts[0] = counts[1]
+    curve = []
+    for bins in range(LEVELS, counts.size):
+        tail = counts[bins:].sum()
+        p = counts[:bins].copy()
+        p[-1] += tail
+        starts = np.arange(LEVELS) * (bins // LEVELS)
+        filled = np.add.reduceat(p != 0, starts, dtype=np.float64)
+        level = np.add.reduceat(counts[:bins], starts) / np.maximum(filled, 1)
+        q = np.where(p != 0, level[np.minimum(np.arange(bins) // (bins // LEVELS), LEVELS - 1)], 0)
+        if not q.any():
+            curve.append(np.inf)
+            continue
+        p, q = smoothed(p), smoothed(q)
+        curve.append(np.inf if (p <= 0).any() or (q <= 0).any() else float(np.sum(p * np.log(p / q))))
+    means = np.convolve(np.floor(np.array(curve) / STEP + 0.125), np.ones(9), mode="valid")
+    return (LEVELS + 4 + int(np.argmin(means)) + 0.5) * histogram.width
+
+
+@given(
+    style=st.sampled_from(("normal", "heavy", "relu6", "sparse", "grown")),
+    seed=st.integers(0, 30),
+    size=st.sampled_from((200, 5000, 100_000)),
+)
+def test_threshold_follows_the_rule(style: str, seed: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    match style:
+        case "normal":
+            data = np.abs(rng.standard_normal(size))
+        case "heavy":
+            data = np.abs(rng.standard_t(3, size))
+        case "relu6":
+            data = np.clip(rng.normal(0, 4, size), 0, 6)
+        case "sparse":
+            data = np.abs(rng.standard_normal(size)) * (rng.random(size) < 0.05) + (np.arange(size) == 0)
+        case _:
+            data = np.abs(rng.standard_normal(size))
+    bins = 1300 if style == "grown" else 1024
+    counts, edges = np.histogram(data, bins=bins, range=(0, data.max()))
+    histogram = Histogram(counts.astype(np.int64), float(edges[1]))
+    assert kl_threshold(histogram) == pytest.approx(threshold_by_rule(histogram), rel=1e-12)
+
+
+def test_clipped_activations_keep_almost_their_bound() -> None:
+    """A Clip(0, 6) tensor gets 5.97363, never 6 (CALIBRATION.md 2)."""
+    data = np.clip(np.random.default_rng(0).normal(2, 4, 100_000), 0, 6)
+    counts, edges = np.histogram(data, bins=1024, range=(0, 6))
+    assert kl_threshold(Histogram(counts.astype(np.int64), float(edges[1]))) == pytest.approx(5.9736328125)
+
+
+def test_lone_outlier_gives_the_first_index() -> None:
+    """Index 132 for a huge lone outlier, as measured (CALIBRATION.md 2)."""
+    counts = np.zeros(1024, np.int64)
+    counts[0], counts[1023] = 100_000, 1
+    assert kl_threshold(Histogram(counts, 1.0)) == 132.5
+
+
+def test_a_level_stretch_gives_its_first_cut() -> None:
+    """Cuts between three lone values out of five millions are alike: the first behind the others is taken."""
+    counts = (2e4 * np.exp(-0.5 * (np.arange(1024) / 210) ** 2)).astype(np.int64)
+    end = int(np.flatnonzero(counts)[-1]) + 1
+    counts[[960, 1000, 1023]] = 1
+    # The mean over 9 cuts has its middle 4 behind the first of them.
+    assert kl_threshold(Histogram(counts, 1.0)) == end - 1 + 4 + 0.5
+
+
+def test_zeros_only_give_no_threshold() -> None:
+    assert kl_threshold(Histogram(np.zeros(1024, np.int64), 0.0)) == 0.0

@@ -1,0 +1,61 @@
+"""Arguments of ``hb_mapper`` that need no conversion."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from engine.cli.vendor.hb_mapper import join_pairs, node_table, parse_shape, refusal_table
+from engine.convert import NodeRow
+from engine.errors import ConfigError
+from engine.place import Refusal
+
+
+def test_pairs_of_words_become_one_argument() -> None:
+    given = ["checker", "--input-shape", "a", "1x3", "--input-shape", "b", "2x4", "--march", "bayes"]
+    expected = ["checker", "--input-shape", "a 1x3", "--input-shape", "b 2x4", "--march", "bayes"]
+    assert join_pairs(given) == expected
+    assert join_pairs(["checker", "--input-shape"]) == ["checker", "--input-shape"]
+
+
+def test_shapes_are_read() -> None:
+    assert parse_shape("data 1x3x224X224") == ("data", (1, 3, 224, 224))
+
+
+@pytest.mark.parametrize("words", ["data", "data 1x0x3", "data 1x-3", "data 1,3", "data 1x²", " 1x3"])
+def test_other_shapes_are_refused(words: str) -> None:
+    with pytest.raises(ConfigError, match="--input-shape"):
+        parse_shape(words)
+
+
+def test_node_table_shows_what_is_known() -> None:
+    rows = (
+        NodeRow("conv", "BPU", 0, "HzSQuantizedConv", 0.99987654, 54.533812, "int8"),
+        NodeRow("softmax", "CPU", None, "Softmax", None, None, "float"),
+    )
+    lines = node_table(rows).splitlines()
+    assert lines[1].split() == ["Node", "ON", "Subgraph", "Type", "Cosine", "Similarity", "Threshold", "DataType"]
+    assert lines[3].split() == ["conv", "BPU", "id(0)", "HzSQuantizedConv", "0.999877", "54.5338", "int8"]
+    assert lines[4].split() == ["softmax", "CPU", "--", "Softmax", "--", "--", "float"]
+    assert "Cosine" not in node_table(rows, compared=False)
+
+
+def test_the_command_starts_fast() -> None:
+    """Start-up is under a second: the best of three, for the machine may be busy."""
+
+    def start() -> float:
+        begin = time.perf_counter()
+        command = "from engine.cli.vendor.hb_mapper import main; main(['--version'])"
+        subprocess.run([sys.executable, "-c", command], check=True, capture_output=True)
+        return time.perf_counter() - begin
+
+    assert min(start() for _ in range(3)) < 1.0
+
+
+def test_requests_made_in_vain_are_listed_with_the_reason() -> None:
+    table = refusal_table((Refusal("pool", "int16", "it runs on the CPU"), Refusal("a", "ON: BPU", "none")))
+    assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["Node", table.splitlines()[2], "pool", "a"]
+    assert "it runs on the CPU" in table

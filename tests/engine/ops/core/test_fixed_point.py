@@ -1,0 +1,66 @@
+"""Fixed-point primitives and the derivation of requantisation integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ops.core import fixed_point as fp
+
+
+@given(value=st.integers(-(2**31), 2**31 - 1), bits=st.integers(0, 40))
+def test_shifts_are_exact_floors_and_roundings(value: int, bits: int) -> None:
+    assert int(fp.shift_right(value, bits)) == value // 2**bits
+    rounded = value if bits == 0 else (2 * value + 2**bits) // 2 ** (bits + 1)
+    assert int(fp.round_shift(value, bits)) == rounded
+
+
+@given(value=st.integers(-(2**20), 2**20), bits=st.integers(0, 20))
+def test_negative_count_shifts_left(value: int, bits: int) -> None:
+    assert int(fp.shift_right(value, -bits)) == value * 2**bits == int(fp.shift_left(value, bits))
+
+
+@given(value=st.integers(-(2**62), 2**62))
+def test_wrap_is_modulo_two_to_the_32(value: int) -> None:
+    assert int(fp.wrap_int32(value)) == (value + 2**31) % 2**32 - 2**31
+
+
+def test_saturation() -> None:
+    np.testing.assert_array_equal(fp.to_type([-129, -128, 127, 128], 8), np.array([-128, -128, 127, 127], np.int8))
+    np.testing.assert_array_equal(fp.saturate([40000, -40000], 16), [32767, -32768])
+
+
+def test_half_is_rounded_away_from_zero() -> None:
+    np.testing.assert_array_equal(fp.round_away([0.5, -0.5, 1.5, 2.4999, -2.5]), [1, -1, 2, 2, -3])
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@given(ratio=st.floats(2.0**-20, 2.0**4))
+def test_requantization_approximates_its_ratio(bits: int, ratio: float) -> None:
+    """15 bits of mantissa: relative error up to 2^-15, at the saturated mantissa 32767 up to 2^-15 as well."""
+    split = fp.requantization(ratio, bits, fp.ACCUMULATOR_SHIFT_MAX)
+    (scale,), (right,), (out) = split.scale, split.right_shift, split.out_shift
+    assert 16384 <= scale <= 32767
+    assert 0 <= right <= 15
+    assert float(scale) * 2.0 ** -float(right + out[0]) == pytest.approx(ratio, rel=2.0**-15)
+
+
+@given(ratio=st.floats(2.0**-18, 1.0))
+def test_accumulator_keeps_no_more_bits_than_16(ratio: float) -> None:
+    """The largest output corresponds to an accumulator that fits 16 bits after ``right_shift``."""
+    split = fp.requantization(ratio, 8)
+    assert 127 / ratio / 2.0 ** float(split.right_shift[0]) <= 32767
+
+
+@given(bias=st.integers(-(2**30), 2**30))
+def test_split_bias_fits_16_bits_and_loses_less_than_its_last_bit(bias: int) -> None:
+    value, shift = fp.split_bias(bias)
+    assert abs(int(value)) <= 32768
+    assert abs(bias - (int(value) << int(shift))) < 2 ** int(shift)
+
+
+def test_residual_scale() -> None:
+    scale, shift = fp.mantissa_and_shift(0.75)
+    assert (int(scale), int(shift)) == (24576, -15)

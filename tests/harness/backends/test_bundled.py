@@ -1,0 +1,83 @@
+"""The engine's stages on a bundled network, kept by content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.calibrate import ArrayData, Statistics
+from engine.terms import March
+from harness.backends.bundled import Network
+from harness.suites.settings import Settings
+from harness.trials.tasks import Bench, StageClock
+from harness.trials.trial import TrialSpec, card_key
+from harness.zoo.cards import load_card
+from tests.harness import fakes
+
+SAMPLES = 61
+SETTINGS = [Settings(max_percentile=0.9), fakes.KL, Settings(per_channel=True)]
+
+
+class PowerError(Exception):
+    """The power failed."""
+
+
+@dataclass
+class Reads:
+    """Groups of samples that were read, by their first sample, and after how many the power fails."""
+
+    limit: int | None
+    starts: list[int] = field(default_factory=list)
+
+
+def failing(reads: Reads) -> type[ArrayData]:
+    """Data that ``reads`` counts and ends."""
+
+    class Failing(ArrayData):
+        def read(self, start: int, stop: int) -> dict[str, np.ndarray[Any, Any]]:
+            if len(reads.starts) == reads.limit:
+                raise PowerError
+            reads.starts.append(start)
+            return super().read(start, stop)
+
+    return Failing
+
+
+def network(folder: Path) -> Network:
+    card = load_card("mnist_lenet")
+    spec = TrialSpec(
+        model=card.name,
+        march=March.BAYES_E,
+        settings=SETTINGS[0],
+        calibration_samples=SAMPLES,
+        evaluation_samples=1,
+        card=card_key(card),
+        data=card.open_dataset().digest,
+        engine="0",
+    )
+    bench = Bench(folder)
+    return Network(spec, bench, StageClock(bench.journal(spec.key)))
+
+
+@pytest.mark.parametrize("cut_after", [1, 4, 7])
+def test_a_sweep_goes_on_within_a_calibration_pass(
+    cut_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = network(tmp_path / "undisturbed")
+    key = undisturbed.collect_statistics(SETTINGS)
+    reads = Reads(limit=cut_after)
+    monkeypatch.setattr("engine.calibrate.statistics.progress.SECONDS", 0.0)
+    monkeypatch.setattr("harness.backends.bundled.ArrayData", failing(reads))
+    cut = network(tmp_path / "cut")
+    with pytest.raises(PowerError):
+        cut.collect_statistics(SETTINGS)
+    reads.limit = None
+    assert cut.collect_statistics(SETTINGS[::-1]) == key  # trials in another order make no other pass
+    assert reads.starts == list(range(0, SAMPLES, 8))  # every group once
+    path, wanted = (each.bench.cache.path("statistics", key, ".npz") for each in (cut, undisturbed))
+    assert Statistics.load(path).digest() == Statistics.load(wanted).digest()
+    assert not list(path.parent.glob("*.partial.npz"))

@@ -1,0 +1,227 @@
+"""Gates: verdicts on planted changes, and none without a change."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.errors import ConfigError
+from harness.gates.gates import (
+    Baseline,
+    BaselineTrial,
+    ExpectedFailure,
+    Reference,
+    Scores,
+    Verdict,
+    judge,
+    judge_sweep,
+    load_baseline,
+    paired_p_value,
+    save_baseline,
+    updated_baseline,
+)
+from harness.strict_yaml import parse
+from harness.suites.settings import Settings
+from harness.suites.suite import Gates, Suite
+from harness.trials.trial import Outcome, TrialResult, TrialStore
+from tests.harness import fakes
+
+SUITE = parse({"name": "mine", "version": 3, "models": "net", "sweep": {}}, Suite, "mine.yaml")
+SAMPLES = 500
+RIGHT = 450
+
+
+def trial(correct: int = RIGHT, **changes: Any) -> TrialResult:
+    return fakes.result(fakes.spec(evaluation_samples=SAMPLES), value=correct / SAMPLES, **changes)
+
+
+def predictions(correct: int = RIGHT) -> dict[str, Any]:
+    return {"per_sample": fakes.hits(correct, SAMPLES)}
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Baseline:
+    store = TrialStore(tmp_path / "trials")
+    store.put(Outcome(trial(), (), predictions()))
+    return updated_baseline(None, SUITE, [trial()], store)
+
+
+def verdict(result: TrialResult, found: dict[str, Any], accepted: Baseline, gates: Gates | None = None) -> Verdict:
+    return judge(result, found, accepted, gates or SUITE.gates).verdict
+
+
+def test_the_same_results_pass(baseline: Baseline) -> None:
+    assert verdict(trial(), predictions(), baseline) is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("correct", "expected"),
+    [
+        (RIGHT - 5, Verdict.REGRESSION),  # one point
+        (RIGHT - 3, Verdict.PASS),  # three lost, none gained: p = 0.125
+        (RIGHT + 3, Verdict.PASS),
+        (RIGHT + 5, Verdict.IMPROVEMENT),
+    ],
+)
+def test_accuracy_is_judged_on_paired_predictions(correct: int, expected: Verdict, baseline: Baseline) -> None:
+    assert verdict(trial(correct), predictions(correct), baseline) is expected
+
+
+def test_as_many_gained_as_lost_is_no_change(baseline: Baseline) -> None:
+    scores = np.roll(fakes.hits(RIGHT, SAMPLES), 25)
+    assert verdict(trial(), {"per_sample": scores}, baseline) is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"cosine": 0.98}, Verdict.REGRESSION),
+        ({"cosine": 0.999}, Verdict.IMPROVEMENT),
+        ({"cosine": 0.99 - 0.00009}, Verdict.PASS),
+        ({"latency": 1.02}, Verdict.REGRESSION),
+        ({"latency": 0.9}, Verdict.IMPROVEMENT),
+        ({"latency": 1.009}, Verdict.PASS),
+        ({"cpu_nodes": 2}, Verdict.REGRESSION),
+        ({"cpu_nodes": 0}, Verdict.IMPROVEMENT),
+    ],
+)
+def test_each_figure_has_its_own_tolerance_and_direction(
+    changes: dict[str, Any], expected: Verdict, baseline: Baseline
+) -> None:
+    found = judge(trial(**changes), predictions(), baseline, SUITE.gates)
+    assert found.verdict is expected
+    assert bool(found.message) == (expected is not Verdict.PASS)
+
+
+def test_a_figure_that_the_baseline_lacks_is_missing(baseline: Baseline) -> None:
+    (name, accepted), *_ = baseline.trials.items()
+    figures = {key: value for key, value in accepted.figures.items() if key != "cosine.output"}
+    poorer = baseline.model_copy(update={"trials": {name: accepted.model_copy(update={"figures": figures})}})
+    found = judge(trial(), predictions(), poorer, SUITE.gates)
+    assert found.verdict is Verdict.MISSING
+    assert "cosine.output: MISSING: not in the baseline" in found.message
+
+
+def test_trials_on_one_side_only_are_missing(baseline: Baseline, tmp_path: Path) -> None:
+    other = fakes.result(fakes.spec("other"))
+    verdicts = judge_sweep([other], baseline, SUITE.gates, TrialStore(tmp_path))
+    assert [(v.trial, v.verdict) for v in verdicts] == [
+        ("other/bayes-e/max", Verdict.MISSING),
+        ("net/bayes-e/max", Verdict.MISSING),
+    ]
+
+
+def test_a_failed_trial_is_an_error(baseline: Baseline) -> None:
+    found = judge(fakes.failed(fakes.spec()), {}, baseline, SUITE.gates)
+    assert found.verdict is Verdict.ERROR
+    assert "stage quantize: refused: no <b>rule</b> for Foo" in found.message
+
+
+@pytest.mark.parametrize(("today", "expected"), [(date(2026, 6, 30), Verdict.PASS), (date(2026, 7, 1), Verdict.ERROR)])
+def test_an_expected_failure_expires(today: date, expected: Verdict) -> None:
+    known = ExpectedFailure(reason="rule to come", until=date(2026, 6, 30))
+    accepted = Baseline(suite="mine", version=3, trials={"net/bayes-e/max": BaselineTrial(expected_failure=known)})
+    assert judge(fakes.failed(fakes.spec()), {}, accepted, SUITE.gates, today).verdict is expected
+    assert judge(fakes.result(fakes.spec()), {}, accepted, SUITE.gates, today).verdict is Verdict.IMPROVEMENT
+
+
+def test_other_evaluation_data_are_compared_by_standard_errors(baseline: Baseline) -> None:
+    other = fakes.spec(evaluation_samples=SAMPLES, data="other-data")
+    assert verdict(fakes.result(other, value=0.9 - 0.019), predictions(440), baseline) is Verdict.PASS
+    assert verdict(fakes.result(other, value=0.9 - 0.021), predictions(440), baseline) is Verdict.REGRESSION
+
+
+def test_a_baseline_of_several_draws_allows_for_their_spread(tmp_path: Path) -> None:
+    store, draws = TrialStore(tmp_path), []
+    for seed, correct in enumerate((450, 446, 454)):  # standard deviation 4 of 500: 0.008
+        spec = fakes.spec(settings=Settings(calibration_seed=seed), evaluation_samples=SAMPLES)
+        draws.append(fakes.result(spec, value=correct / SAMPLES, cosine=0.99 - 0.001 * seed))
+        store.put(Outcome(draws[-1], (), predictions(correct)))
+    drawn = updated_baseline(None, SUITE, draws, store)
+    figures = drawn.trials[draws[0].spec.id].figures
+    assert (figures["accuracy.quantized"].spread, figures["cosine.output"].spread) == (0.008, 0.001)
+    assert figures["latency.ms"].spread == 0
+
+    def found(correct: int, cosine: float, gates: Gates) -> Verdict:
+        result = fakes.result(draws[0].spec, value=correct / SAMPLES, cosine=cosine)
+        return verdict(result, predictions(correct), drawn, gates)
+
+    assert found(435, 0.99, SUITE.gates) is Verdict.PASS  # 3 points of 4 * 0.8
+    assert found(430, 0.99, SUITE.gates) is Verdict.REGRESSION
+    assert found(435, 0.99, Gates(spreads=3)) is Verdict.REGRESSION
+    assert found(450, 0.9862, SUITE.gates) is Verdict.PASS
+    assert found(450, 0.9858, SUITE.gates) is Verdict.REGRESSION
+    assert found(445, 0.99, Gates(spreads=0)) is Verdict.REGRESSION
+
+
+def test_trials_that_differ_in_more_than_their_seed_are_no_draws(tmp_path: Path) -> None:
+    store = TrialStore(tmp_path)
+    results = [fakes.result(fakes.spec(settings=s), cosine=c) for s, c in ((Settings(), 0.9), (fakes.KL, 0.99))]
+    for result in results:
+        store.put(Outcome(result, (), {"per_sample": fakes.hits(36)}))
+    trials = updated_baseline(None, SUITE, results, store).trials.values()
+    assert {figure.spread for trial in trials for figure in trial.figures.values()} == {0.0}
+
+
+def test_the_floor_holds_with_and_without_a_baseline(baseline: Baseline) -> None:
+    strict = Gates(min_ratio=0.96)
+    assert judge(trial(), predictions(), baseline, strict).verdict is Verdict.REGRESSION
+    assert judge(trial(), predictions(), None, strict).verdict is Verdict.REGRESSION
+    assert judge(trial(), predictions(), None, Gates(min_ratio=0.94)).verdict is Verdict.PASS
+
+
+def test_a_baseline_survives_its_file_and_belongs_to_one_suite(baseline: Baseline, tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    save_baseline(baseline, file)
+    assert load_baseline(file, SUITE) == baseline
+    with pytest.raises(ConfigError, match="belongs to suite mine version 3, expected mine version 4"):
+        load_baseline(file, SUITE.model_copy(update={"version": 4}))
+    with pytest.raises(ConfigError, match="make one with --ptqlab-update-baseline"):
+        load_baseline(tmp_path / "none.json", SUITE)
+    file.write_text('{"suite": "mine", "version": 3, "trials": {"x": {"figure": {}}}}')
+    with pytest.raises(ConfigError, match=r"is no baseline: trials\.x\.figure"):
+        load_baseline(file, SUITE)
+
+
+def test_an_update_keeps_what_was_reasoned_and_refuses_unknown_failures(baseline: Baseline, tmp_path: Path) -> None:
+    store = TrialStore(tmp_path / "trials")
+    (name, accepted), *_ = baseline.trials.items()
+    reasoned = Reference(value=0.5, tolerance=0.25, reason="noisy by design")
+    old = baseline.model_copy(
+        update={"trials": {name: accepted.model_copy(update={"figures": {**accepted.figures, "cosine.min": reasoned}})}}
+    )
+    new = updated_baseline(old, SUITE, [trial()], store).trials[name].figures
+    assert new["cosine.min"] == Reference(value=0.89, tolerance=0.25, reason="noisy by design")
+    assert new["latency.ms"].tolerance == SUITE.gates.tolerances.latency
+    with pytest.raises(ConfigError, match="failed in stage quantize"):
+        updated_baseline(old, SUITE, [fakes.failed(fakes.spec())], store)
+
+
+@pytest.mark.parametrize("scores", [np.array([1.0, 0, 0, 1, 1, 1, 0, 1, 1]), np.array([0.25, 1.0, 0.333])])
+def test_scores_survive_their_compact_form(scores: np.ndarray[Any, Any]) -> None:
+    compact = Scores.of(scores)
+    np.testing.assert_array_equal(Scores.model_validate_json(compact.model_dump_json()).array(), scores)
+
+
+def test_p_values_by_hand() -> None:
+    assert paired_p_value(np.zeros(10)) == 1.0
+    assert paired_p_value(np.array([1.0] * 5 + [0.0] * 95)) == pytest.approx(1 / 32)
+    assert paired_p_value(np.array([1.0] * 4 + [-1.0])) == pytest.approx(6 / 32)
+    # Of the 8 equally likely signs of (3, 2, 1), one sum reaches 6 and two reach 4.
+    assert paired_p_value(np.array([0.3, 0.2, 0.1])) == pytest.approx(1 / 8, abs=0.02)
+    assert paired_p_value(np.array([0.3, 0.2, -0.1])) == pytest.approx(2 / 8, abs=0.02)
+
+
+def test_chance_alone_is_flagged_no_more_often_than_the_significance_allows() -> None:
+    rng = np.random.default_rng(0)
+    sure = rng.random(SAMPLES) < 0.9
+    undecided = rng.random(SAMPLES) < 0.05
+    flags = 0
+    for _ in range(200):
+        first, second = (np.where(undecided, rng.random(SAMPLES) < 0.5, sure) for _ in range(2))
+        flags += paired_p_value(second.astype(float) - first.astype(float)) < 0.05
+    assert flags <= 200 * 0.05

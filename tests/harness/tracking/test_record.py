@@ -1,0 +1,161 @@
+"""The MLflow record, against a real SQLite store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.strict_yaml import parse
+from harness.suites.suite import Suite
+from harness.tracking.mlflow_store import Closing, RunStatus, default_tracking_uri
+from harness.tracking.record import Recorder
+from harness.trials.tasks import Preparation, Prepared
+from harness.trials.trial import Outcome, TrialStore
+from tests.harness import fakes
+
+SUITE = parse({"name": "mine", "version": 2, "description": "A suite.", "models": "net", "sweep": {}}, Suite, "x.yaml")
+
+
+@pytest.fixture(autouse=True)
+def _same_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The recorder sets defaults for MLflow in the environment; other tests must not see them."""
+    before = dict(os.environ)
+    yield
+    for name in set(os.environ) - set(before):
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Recorder, Path]:
+    """A client on the store of a sweep of one good trial and one that failed."""
+    workdir = tmp_path_factory.mktemp("work")
+    store = TrialStore(workdir / "trials")
+    good, bad = fakes.result(fakes.spec()), fakes.failed(fakes.spec(settings=fakes.KL))
+    store.put(Outcome(good, fakes.NODES))
+    store.put(Outcome(bad))
+    report = workdir / "report.html"
+    report.write_text("<html></html>")
+    recorder = Recorder(SUITE, "sweep-1", workdir, store)
+    specs = [good.spec, bad.spec]
+    recorder.planned(specs)
+    recorder.prepared(Preparation(specs=tuple(specs)), Prepared(statistics="x", seconds={"statistics": 1.5}))
+    recorder.finished(good, reused=False)
+    recorder.finished(bad, reused=True)
+    verdicts = {good.spec.key: "PASS", bad.spec.key: "ERROR", "": "ERROR"}
+    assert recorder.close(Closing(status=RunStatus.FAILED, metrics={"trials": 2}, verdicts=verdicts), [report]) is None
+    from mlflow import MlflowClient
+
+    return MlflowClient(default_tracking_uri(workdir)), recorder, workdir
+
+
+def children(recorded: tuple[Any, Recorder, Path]) -> dict[str, Any]:
+    client, recorder, _ = recorded
+    experiment = client.get_experiment_by_name("mine")
+    runs = client.search_runs([experiment.experiment_id], f"tags.mlflow.parentRunId = '{recorder.parent}'")
+    return {run.data.tags["lab.trial"]: run for run in runs}
+
+
+def test_the_sweep_is_the_parent_run(recorded: tuple[Any, Recorder, Path]) -> None:
+    client, recorder, _ = recorded
+    parent = client.get_run(recorder.parent)
+    assert parent.info.status == "FAILED"
+    assert parent.data.metrics == {"seconds.statistics.net.bayes-e": 1.5, "trials": 2.0}
+    tags = parent.data.tags
+    assert {tags[f"lab.{name}"] for name in ("suite", "suite_version", "verdict", "trials")} == {"mine", "2", "ERROR"}
+    assert tags["mlflow.note.content"] == "A suite."
+    assert sorted(item.path for item in client.list_artifacts(recorder.parent)) == ["report.html", "suite.yaml"]
+
+
+def test_a_trial_is_a_child_run_with_all_its_figures(recorded: tuple[Any, Recorder, Path]) -> None:
+    client, _, _ = recorded
+    run = children(recorded)["net/bayes-e/max"]
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics == fakes.result(fakes.spec()).metrics() | {"seconds.quantize": 0.25}
+    assert run.data.params == {
+        "model": "net",
+        "march": "bayes-e",
+        "engine": "bundled",
+        "calibration_type": "max",
+        "max_percentile": "1.0",
+        "per_channel": "false",
+        "asymmetric": "false",
+        "bias_correction": "false",
+        "order_independent_kl": "false",
+        "mse_thresholds": "false",
+        "nodewise_methods": "false",
+        "adaptive_rounding": "false",
+        "mean_bias_correction": "false",
+        "int16": "none",
+        "input_type_rt": "card",
+        "calibration_seed": "first",
+        "calibration_samples": "10",
+        "evaluation_samples": "40",
+    }
+    tags = run.data.tags
+    assert tags["lab.trial_key"] == fakes.spec().key
+    assert (tags["lab.verdict"], tags["lab.reused"]) == ("PASS", "false")
+    assert tags["lab.engine_version"].startswith("0.")
+    assert run.info.end_time - run.info.start_time == 250
+    assert sorted(item.path for item in client.list_artifacts(run.info.run_id)) == ["nodes.csv", "result.json"]
+
+
+def test_a_failed_trial_says_stage_and_symptom(recorded: tuple[Any, Recorder, Path]) -> None:
+    run = children(recorded)["net/bayes-e/kl"]
+    assert run.info.status == "FAILED"
+    assert run.data.metrics == {}
+    tags = run.data.tags
+    found = {name: tags[f"lab.{name}"] for name in ("failed_stage", "symptom", "message", "verdict", "reused")}
+    assert found == {
+        "failed_stage": "quantize",
+        "symptom": "refused",
+        "message": "no <b>rule</b> for Foo",
+        "verdict": "ERROR",
+        "reused": "true",
+    }
+
+
+def test_all_runs_have_the_same_params(recorded: tuple[Any, Recorder, Path]) -> None:
+    assert len({frozenset(run.data.params) for run in children(recorded).values()}) == 1
+
+
+def test_nothing_lies_outside_the_working_directory(recorded: tuple[Any, Recorder, Path]) -> None:
+    client, _, workdir = recorded
+    assert client.get_experiment_by_name("mine").artifact_location.startswith(workdir.as_uri())
+    assert not (Path.cwd() / "mlruns").exists()
+
+
+def test_a_store_that_is_away_costs_the_record_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    recorder = Recorder(SUITE, "sweep-1", tmp_path, TrialStore(tmp_path / "trials"), "http://127.0.0.1:9")
+    recorder.planned([fakes.spec()])
+    recorder.finished(fakes.result(fakes.spec()), reused=False)
+    problem = recorder.close(Closing(status=RunStatus.FINISHED))
+    assert problem is not None
+    assert problem.startswith("http://127.0.0.1:9: ")
+
+
+def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys, sqlalchemy\n"
+        "from pathlib import Path\n"
+        "from harness.tracking.record import Recorder\n"
+        "from harness.trials.trial import TrialStore\n"
+        "from tests.harness.tracking.test_record import SUITE\n"
+        "@sqlalchemy.event.listens_for(sqlalchemy.Engine, 'before_cursor_execute')\n"
+        "def die(connection, cursor, statement, *rest):\n"
+        "    if 'index_params_run_uuid' in statement: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "workdir = Path(sys.argv[1])\n"
+        "recorder = Recorder(SUITE, 'cut', workdir, TrialStore(workdir / 'trials'))\n"
+        "recorder.planned([]); recorder.parent\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2], check=False)
+    assert killed.returncode == -9
+    recorder = Recorder(SUITE, "next", tmp_path, TrialStore(tmp_path / "trials"))
+    recorder.planned([])
+    assert recorder.close(Closing(status=RunStatus.FINISHED)) is None

@@ -1,0 +1,77 @@
+"""Specs, results and the folders that keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.trials.trial import NODES_FILE, RESULT_FILE, Outcome, TrialStore, delta_stderr, read_nodes
+from tests.harness import fakes
+
+
+def test_the_key_covers_every_field() -> None:
+    base = fakes.spec()
+    others = [
+        fakes.spec(settings=fakes.KL),
+        fakes.spec(model="other", card=base.card),
+        *(fakes.spec(**{name: "x"}) for name in ("card", "data", "engine")),
+        *(fakes.spec(**{name: 7}) for name in ("calibration_samples", "evaluation_samples")),
+    ]
+    assert len({trial.key for trial in (base, *others)}) == 1 + len(others)
+
+
+def test_an_outcome_survives_in_its_folder(tmp_path: Path) -> None:
+    store, trial = TrialStore(tmp_path / "trials"), fakes.spec()
+    assert store.get(trial) is None
+    assert store.predictions(trial.key) == {}
+    outcome = Outcome(fakes.result(trial), fakes.NODES, {"per_sample": fakes.hits(3)})
+    store.put(outcome)
+    assert store.get(trial) == outcome.result
+    assert read_nodes(store.folder(trial.key) / NODES_FILE) == list(fakes.NODES)
+    np.testing.assert_array_equal(store.predictions(trial.key)["per_sample"], fakes.hits(3))
+
+
+def test_a_newer_outcome_replaces_the_older_and_leaves_no_rest(tmp_path: Path) -> None:
+    store, trial = TrialStore(tmp_path), fakes.spec()
+    store.put(Outcome(fakes.failed(trial)))
+    store.put(Outcome(fakes.result(trial), fakes.NODES))
+    found = store.get(trial)
+    assert found is not None
+    assert found.ok
+    store.put(Outcome(fakes.failed(trial)))
+    assert read_nodes(store.folder(trial.key) / NODES_FILE) == []
+    assert [path.name for path in tmp_path.iterdir()] == [trial.key]
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"format": 99}', "[]"])
+def test_what_cannot_be_read_is_no_result(tmp_path: Path, content: str) -> None:
+    store, trial = TrialStore(tmp_path), fakes.spec()
+    store.put(Outcome(fakes.result(trial)))
+    (store.folder(trial.key) / RESULT_FILE).write_text(content)
+    assert store.get(trial) is None
+
+
+def test_metrics_have_the_names_of_the_record_and_no_holes() -> None:
+    metrics = fakes.result(fakes.spec(), value=0.9, latency=2.5).metrics()
+    assert metrics["accuracy.delta"] == pytest.approx(-0.05)
+    assert metrics["accuracy.ratio"] == pytest.approx(0.9 / 0.95)
+    assert metrics["latency.ms"] == 2.5
+    assert set(metrics) == {
+        *(f"accuracy.{name}" for name in ("float", "quantized", "delta", "ratio", "stderr")),
+        *("agreement", "cosine.output", "cosine.min", "sqnr", "max_abs"),
+        *("latency.ms", "ddr.mb", "cpu_nodes", "subgraphs"),
+    }
+    assert fakes.failed(fakes.spec()).metrics() == {}
+
+
+def test_delta_stderr_is_that_of_the_paired_difference() -> None:
+    ours, floats = np.array([1.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0])
+    assert delta_stderr(ours, floats) == pytest.approx(np.std([0, -1, 0, 0], ddof=1) / 2)
+    assert delta_stderr(ours[:1], floats[:1]) == 0.0
+
+
+def test_a_changed_copy_of_a_spec_has_a_key_of_its_own() -> None:
+    spec = fakes.spec("net")
+    assert spec.key != spec.model_copy(update={"model": "other"}).key
