@@ -23,7 +23,7 @@ class StrictModel(BaseModel):
 M = TypeVar("M", bound=BaseModel)
 
 
-def load(path: Path, model: type[M]) -> M:
+def load_typed(path: Path, model: type[M]) -> M:
     """Read ``path`` as ``model``.
 
     Raises:

@@ -21,7 +21,7 @@ from engine.compile.memory import Memory
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.errors import ConfigError
-from engine.march import load
+from engine.march import load_march
 from engine.march.latency import Latency
 from research.networks import NETWORKS
 
@@ -101,7 +101,7 @@ class Network:
         if row.subgraphs != 1 or "wmode" in row.spec:
             raise _UnknownOperatorError(row.id)
         self._row = row
-        self._march = load(row.march)
+        self._march = load_march(row.march)
         self._specs = _layers(row.spec)
         self._block = Block(**latency.weight_block.model_dump())
         self._shapes: dict[str, tuple[int, ...]] = {}

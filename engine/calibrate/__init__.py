@@ -1,7 +1,7 @@
 """Calibration: statistics of activations, thresholds, calibration data, forwards of the float stages."""
 
 from engine.calibrate.data.sources import ArrayData, CalibrationData, FolderData, open_folders
-from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.calibrate.methods.asymmetric import to_signed
 from engine.calibrate.methods.methods import METHODS, CalibrationOptions
@@ -30,9 +30,9 @@ __all__ = [
     "collect",
     "collect_for",
     "collect_into",
+    "lower_calibration",
     "needs_data",
     "open_folders",
     "run_calibration",
     "to_signed",
-    "to_standard",
 ]

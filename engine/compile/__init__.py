@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compile.compiler import CompiledModel, CompileOptions, compile_model, from_bytes, load, load_quantized
+from engine.compile.compiler import CompiledModel, CompileOptions, compile_model, from_bytes, load_bin, load_quantized
 from engine.compile.container import MAGIC
 from engine.simulate.loaders import register_loader
 
@@ -11,7 +11,7 @@ __all__ = [
     "CompiledModel",
     "compile_model",
     "from_bytes",
-    "load",
+    "load_bin",
 ]
 
 register_loader(MAGIC, load_quantized)

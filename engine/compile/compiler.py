@@ -229,7 +229,7 @@ _RESIZER_PIXELS = 18_432
 """Bound on height x width of an input that comes from the resizer (``input_source``)."""
 
 
-def load(path: str | os.PathLike[str]) -> CompiledModel:
+def load_bin(path: str | os.PathLike[str]) -> CompiledModel:
     """Read a ``.bin`` file.
 
     Raises:
@@ -278,7 +278,7 @@ def load_quantized(path: Path) -> ir.Model:
     Raises:
         ContainerError: see :func:`load`.
     """
-    compiled = load(path)
+    compiled = load_bin(path)
     try:
         return compiled.executable
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

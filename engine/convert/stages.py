@@ -31,7 +31,7 @@ from engine.convert.requests import (
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.debug.analysis.data import dump_samples
 from engine.errors import UnsupportedError
-from engine.frontend import load, parse, preprocess
+from engine.frontend import load_network, parse, preprocess
 from engine.frontend.outputs import with_outputs
 from engine.ir import CALIBRATION_OP, MARK_REASON, calibration_of, save_model, shape_of, write_atomically
 from engine.ops.foreign.composite import PREPROCESS
@@ -251,7 +251,7 @@ def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionR
     """
     work = _Workspace(folder, model.stem)
     with work.stage(Stage.PREPARE, "prepare the onnx model"):
-        source = load(model, wanted.input_shapes, prototxt=wanted.prototxt, resize=wanted.resize)
+        source = load_network(model, wanted.input_shapes, prototxt=wanted.prototxt, resize=wanted.resize)
         original = preprocess.insert(source, [_drafted_input(value, wanted) for value in source.graph.inputs])
     work.keep(original, "original_float")
     with work.stage(Stage.OPTIMIZE, "optimize the onnx model"):

@@ -16,7 +16,7 @@ from engine.ir import shape_of
 from engine.ops.foreign.custom_registry import load_files
 from engine.terms import Layout
 
-__all__ = ["load", "load_custom_operators", "parse"]
+__all__ = ["load_custom_operators", "load_network", "parse"]
 
 RESIZER_PIXELS = 18432
 """Height times width that an input from the resizer must stay below."""
@@ -37,7 +37,7 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     model, prototxt = config.float_model, config.model_parameters.prototxt
     names = onnx.input_names(model) if prototxt is None else caffe.input_names(prototxt)
     specs = config.input_specs(names)
-    source = load(model, {spec.name: spec.shape for spec in specs if spec.shape is not None}, prototxt=prototxt)
+    source = load_network(model, {spec.name: spec.shape for spec in specs if spec.shape is not None}, prototxt=prototxt)
     _check_input_sources(config, source, specs)
     if config.model_parameters.output_nodes:
         source = cut(source, config.model_parameters.output_nodes)
@@ -72,7 +72,7 @@ def _check_input_sources(config: Config, source: ir.Model, specs: Sequence[Input
             )
 
 
-def load(
+def load_network(
     model: Path,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     *,
@@ -88,10 +88,10 @@ def load(
         resize: whether ``input_shapes`` may also replace dimensions that the files give.
 
     Raises:
-        ModelError: see :func:`engine.frontend.onnx.load` and :func:`engine.frontend.caffe.load`.
+        ModelError: see :func:`engine.frontend.onnx.load_onnx` and :func:`engine.frontend.caffe.load_caffe`.
         UnsupportedError: likewise.
         ConfigError: likewise.
     """
     if prototxt is None:
-        return onnx.load(model, input_shapes, resize=resize)
-    return caffe.load(prototxt, model, input_shapes, resize=resize)
+        return onnx.load_onnx(model, input_shapes, resize=resize)
+    return caffe.load_caffe(prototxt, model, input_shapes, resize=resize)

@@ -43,7 +43,7 @@ _SHAPE_FOLDING_LIMIT = 1 << 20
 """Largest constant, in elements, that is computed merely to learn a shape."""
 
 
-def load(
+def load_onnx(
     path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None, *, resize: bool = False
 ) -> ir.Model:
     """Read an ONNX file as a source model.

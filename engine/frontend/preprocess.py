@@ -31,7 +31,7 @@ def insert(source: ir.Model, inputs: Sequence[InputSpec]) -> ir.Model:
     model's metadata under ``hz.inputs``.
 
     Args:
-        source: model from :func:`engine.frontend.onnx.load`; not changed.
+        source: model from :func:`engine.frontend.onnx.load_onnx`; not changed.
         inputs: what each input is; inputs that are not named are feature maps.
 
     Raises:

@@ -125,7 +125,7 @@ class March(BaseModel):
 
 
 @cache
-def load(name: str) -> March:
+def load_march(name: str) -> March:
     """The march called ``name``.
 
     Raises:

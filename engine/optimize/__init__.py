@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.ir import MARK_MARCH
-from engine.march import March, load
+from engine.march import March, load_march
 from engine.optimize.activations import (
     CollapseActivations,
     CollapseRsqrt,
@@ -75,7 +75,7 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
     Raises:
         ConfigError: there is no such march.
     """
-    passes = pipeline(load(march))
+    passes = pipeline(load_march(march))
     model = original.clone()
     ir.passes.Sequential(*passes.opening)(model)
     for _ in range(MAX_ROUNDS):

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from engine.config.values import hint
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, mark
-from engine.march import load
+from engine.march import load_march
 from engine.ops.foreign.composite import COMPOSITES, expand
 from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
@@ -32,7 +32,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     Raises:
         ConfigError: unknown march, or int16 on a march without it.
     """
-    rules, options = load(march), options or PlacementOptions()
+    rules, options = load_march(march), options or PlacementOptions()
     check_types(rules, options)
     model = decomposed(optimized, march, options)
     unknown = _unknown_names(model, options)
@@ -55,7 +55,7 @@ def decomposed(optimized: ir.Model, march: str, options: PlacementOptions) -> ir
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
         options: requests of the configuration: such nodes run on the BPU only where these ask for it.
     """
-    model, rules, wanted = optimized.clone(), load(march), wanted_on_bpu(options)
+    model, rules, wanted = optimized.clone(), load_march(march), wanted_on_bpu(options)
     for node in list(model.graph):
         rule = rule_for(node)
         if rule is None or str(node.name) not in wanted or reason_for_cpu(node, rules, options, True) is not None:

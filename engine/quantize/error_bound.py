@@ -41,7 +41,7 @@ from engine.ir import (
     read_calibration,
     shape_of,
 )
-from engine.march import load
+from engine.march import load_march
 from engine.ops.conv_transpose import per_output_channel
 from engine.ops.core.base import Attributes
 from engine.ops.core.float_nodes import given
@@ -107,7 +107,7 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
     Returns:
         One bound per quantised node in graph order; operators without an entry in :data:`RULES` are left out.
     """
-    rules = load(march)
+    rules = load_march(march)
     source = calibrated
     if MARK_MARCH not in source.metadata_props:
         source = calibrated.clone()

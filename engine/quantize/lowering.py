@@ -26,7 +26,7 @@ from engine.ir import (
     shape_of,
     typed_attribute,
 )
-from engine.march import March, load
+from engine.march import March, load_march
 from engine.ops.core.base import Quantized
 from engine.ops.core.fixed_point import requantization
 from engine.ops.core.float_nodes import TO_NHWC
@@ -57,7 +57,7 @@ def quantize(calibrated: ir.Model, march: str) -> ir.Model:
         ModelError: a tensor that a BPU node reads is not calibrated.
         ConfigError: there is no such march.
     """
-    rules = load(march)
+    rules = load_march(march)
     source = calibrated.clone()
     if MARK_MARCH not in source.metadata_props:
         mark_placement(source, rules)

@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession
 from engine.frontend.onnx import infer_shapes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
@@ -45,7 +45,7 @@ def standard_model(model: ir.Model) -> ir.Model:
         ModelError: the model is not valid ONNX.
         UnsupportedError: the shape of an output depends on the data.
     """
-    standard = to_standard(model)
+    standard = lower_calibration(model)
     if all(value.shape is not None and value.shape.is_static() for value in standard.graph.outputs):
         return standard
     return infer_shapes(standard, Path(model.graph.name or "model"))

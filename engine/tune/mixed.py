@@ -25,7 +25,7 @@ from engine.calibrate import (
 from engine.calibrate.methods.sensitivity import calibrations_by_node, sensitivities
 from engine.errors import ConfigError
 from engine.ir import CALIBRATION_OP
-from engine.march import load as load_march
+from engine.march import load_march as load_march
 from engine.ops.foreign.composite import PREPROCESS
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.place.chains import chains, float_readers, on_bpu

@@ -37,7 +37,7 @@ from engine.config import InputSpec
 from engine.convert import node_rows
 from engine.errors import ConfigError, PtqlabError
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.ir import MARK_REASON, load_model, save_model, to_bytes
 from engine.optimize import optimize
 from engine.place import Placement, PlacementOptions, place
@@ -121,7 +121,7 @@ class Network:
             with self.clock.stage("load"):
                 spec = self.input_spec
                 shapes = {spec.name: spec.shape} if spec.shape is not None else None
-                original = preprocess.insert(load(self.card.model_path(), shapes), [spec])
+                original = preprocess.insert(load_onnx(self.card.model_path(), shapes), [spec])
             with self.clock.stage("optimize"):
                 return optimize(original, self.spec.march.value)
 

@@ -20,7 +20,7 @@ from harness.datasets.scenes import Scenes
 from harness.datasets.text_lines import TextLines
 from harness.datasets.text_pages import TextPages
 from harness.datasets.torchvision_data import TorchvisionData
-from harness.strict_yaml import StrictModel, load, parse, unknown
+from harness.strict_yaml import StrictModel, load_typed, parse, unknown
 
 ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
     {
@@ -80,7 +80,7 @@ def load_dataset_card(name: str) -> DatasetCard:
     """
     if name not in _names():
         raise unknown("dataset", name, _names())
-    return load(paths.datasets() / f"{name}.yaml", DatasetCard)
+    return load_typed(paths.datasets() / f"{name}.yaml", DatasetCard)
 
 
 def open_dataset(name_or_card: str | DatasetCard, options: Mapping[str, Any] | None = None) -> Dataset:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from engine.errors import ConfigError
-from engine.march import load as load_march
+from engine.march import load_march as load_march
 from engine.terms import CalibrationType, InputType, March
 from harness import paths
 from harness.strict_yaml import StrictModel, parse, read_mapping, unknown

@@ -24,7 +24,7 @@ from engine.terms import InputType, Layout
 from harness import paths
 from harness.datasets import Colour, Dataset, Images, Split, open_dataset
 from harness.metrics import Metric, open_metric
-from harness.strict_yaml import StrictModel, load, unknown
+from harness.strict_yaml import StrictModel, load_typed, unknown
 from harness.zoo.model_sources import (
     PackageSource,
     RelativePath,
@@ -35,7 +35,7 @@ from harness.zoo.model_sources import (
 )
 
 
-class Task(StrEnum):
+class TaskKind(StrEnum):
     """What a model is for."""
 
     CLASSIFICATION = "classification"
@@ -143,7 +143,7 @@ class ModelCard(StrictModel):
 
     name: str
     version: PositiveInt
-    task: Task
+    task: TaskKind
     description: str
     source: ModelSource
     digest: str = Field(pattern="^[0-9a-f]{64}$")
@@ -282,7 +282,7 @@ def load_card(name: str) -> ModelCard:
     if name not in _names():
         raise unknown("model", name, _names())
     path = _folder() / f"{name}.yaml"
-    card = load(path, ModelCard)
+    card = load_typed(path, ModelCard)
     if card.name != name:
         raise ConfigError(f"{path}: name: {card.name!r}: expected the file's own name, {name!r}")
     return card

@@ -19,7 +19,7 @@ from PIL import Image
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
 from engine.config import InputSpec
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.ir import save_model
 from engine.optimize import optimize
 from engine.place import PlacementOptions, place
@@ -307,7 +307,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     Image.fromarray(np.random.default_rng(2).integers(0, 256, (8, 16, 3), np.uint8)).save(folder / "image.png")
     for name, inputs in (("", []), ("image_", [rgb]), ("bgr_", [bgr])):
-        optimized = optimize(preprocess.insert(load(folder / "source.onnx"), inputs), MARCH)
+        optimized = optimize(preprocess.insert(load_onnx(folder / "source.onnx"), inputs), MARCH)
         placed = place(optimized, MARCH, PlacementOptions()).model
         statistics = collect(optimized, calibration_tensors(placed), {"image": data}, StatisticsOptions())
         calibrated = calibrate(placed, statistics, CalibrationOptions())

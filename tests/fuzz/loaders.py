@@ -138,19 +138,19 @@ def caffe_weights() -> bytes:
 def _onnx(content: bytes, folder: Path) -> object:
     path = folder / "m.onnx"
     path.write_bytes(content)
-    return onnx.load(path)
+    return onnx.load_onnx(path)
 
 
 def _prototxt(content: bytes, folder: Path) -> object:
     (folder / "net.prototxt").write_bytes(content)
     (folder / "net.caffemodel").write_bytes(caffe_weights())
-    return caffe.load(folder / "net.prototxt", folder / "net.caffemodel")
+    return caffe.load_caffe(folder / "net.prototxt", folder / "net.caffemodel")
 
 
 def _caffemodel(content: bytes, folder: Path) -> object:
     (folder / "net.prototxt").write_text(PROTOTXT)
     (folder / "net.caffemodel").write_bytes(content)
-    return caffe.load(folder / "net.prototxt", folder / "net.caffemodel")
+    return caffe.load_caffe(folder / "net.prototxt", folder / "net.caffemodel")
 
 
 def _yaml(content: bytes, folder: Path) -> Config:
@@ -164,14 +164,14 @@ def _yaml(content: bytes, folder: Path) -> Config:
 def _compile_yaml(content: bytes, folder: Path) -> Config:
     path = folder / "c.yaml"
     path.write_bytes(content)
-    return compile_dialect.load(path)
+    return compile_dialect.load_config(path)
 
 
 def _calibration(content: bytes, folder: Path, name: str, kinds: Sequence[str]) -> object:
     (folder / "m.onnx").write_bytes(_seed_models()[0])
     (folder / "data").mkdir()
     (folder / "data" / name).write_bytes(content)
-    source = onnx.load(folder / "m.onnx")
+    source = onnx.load_onnx(folder / "m.onnx")
     data = open_folders(source, [InputSpec(name="x")], [folder / "data"], kinds)
     return data.read(0, 1)
 

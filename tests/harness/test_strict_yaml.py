@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from engine.errors import ConfigError
-from harness.strict_yaml import StrictModel, as_plain, load, parse, unknown
+from harness.strict_yaml import StrictModel, as_plain, load_typed, parse, unknown
 
 
 class Inner(StrictModel):
@@ -50,13 +50,13 @@ def test_files_that_are_no_yaml(tmp_path: Path, text: str, message: str) -> None
     path = tmp_path / "x.yaml"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError, match=message) as raised:
-        load(path, Outer)
+        load_typed(path, Outer)
     assert str(path) in str(raised.value)
 
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.yaml: cannot be read"):
-        load(tmp_path / "absent.yaml", Outer)
+        load_typed(tmp_path / "absent.yaml", Outer)
 
 
 def test_plain_form_reads_back() -> None:

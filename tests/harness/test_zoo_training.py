@@ -12,10 +12,10 @@ import pytest
 from harness import paths
 from harness.datasets import open_dataset
 from harness.metrics.detection import Map50Options, decode_heads, score_detections
-from harness.zoo.cards import ModelCard, Task, list_cards, load_card
+from harness.zoo.cards import ModelCard, TaskKind, list_cards, load_card
 from harness.zoo.float_baseline import float_outputs, float_score
 
-BARS = {Task.CLASSIFICATION: 0.98, Task.DETECTION: 0.85, Task.SEGMENTATION: 0.85}
+BARS = {TaskKind.CLASSIFICATION: 0.98, TaskKind.DETECTION: 0.85, TaskKind.SEGMENTATION: 0.85}
 BUNDLED = [card for card in list_cards() if card.source.bundled]
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from engine.calibrate import ArrayData
 from engine.config import InputSpec
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.optimize import optimize
 from engine.terms import InputType, Layout, NormType
 
@@ -29,7 +29,7 @@ INPUT = InputSpec(
 
 def optimized_model(path: Path) -> ir.Model:
     """The optimized_float model of the float model in ``path``."""
-    return optimize(preprocess.insert(load(path), [INPUT]), MARCH)
+    return optimize(preprocess.insert(load_onnx(path), [INPUT]), MARCH)
 
 
 def calibration_images(reference: Path) -> ArrayData:

@@ -40,7 +40,7 @@ from engine.calibrate import (
 from engine.calibrate.corrections.equalize import equalize
 from engine.calibrate.methods.search import candidates_of
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.optimize import optimize
 from engine.place import place
 from engine.quantize import quantize
@@ -139,7 +139,7 @@ class Subject:
         """The optimised model by whether its channels are equalised."""
         spec = self.card.input_spec
         shapes = {spec.name: spec.shape} if spec.shape is not None else None
-        plain = optimize(preprocess.insert(load(self.card.model_path(), shapes), [spec]), MARCH)
+        plain = optimize(preprocess.insert(load_onnx(self.card.model_path(), shapes), [spec]), MARCH)
         return {False: plain, True: equalize(plain)[0]}
 
     def integers(self, setting: Setting) -> ir.Model:

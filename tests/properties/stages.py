@@ -19,7 +19,7 @@ from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, c
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.config import InputSpec
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.optimize import optimize
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
@@ -51,7 +51,7 @@ class Stages:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "source.onnx"
             onnx.save(self.model, path)
-            return load(path)
+            return load_onnx(path)
 
     @cached_property
     def original(self) -> ir.Model:

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.ir import to_bytes
-from engine.march import MARCHES
-from engine.march import load as load_march
+from engine.march import MARCHES, load_march
 from engine.optimize import MAX_ROUNDS, optimize, pipeline
 from tests.engine.optimize.equivalence import assert_equivalent
 from tests.strategies.pass_patterns import PATTERNS
@@ -46,13 +45,13 @@ def test_pass_is_equivalent(name: str, data: st.DataObject) -> None:
 def test_every_step_on_a_bundled_network_is_equivalent(path: Path, march: str) -> None:
     """The passes one by one, in the order and number of an optimisation; each that finds something is compared."""
     steps = pipeline(load_march(march))
-    model = load(path)
+    model = load_onnx(path)
     apply_each(steps.opening, model)
     for _ in range(MAX_ROUNDS):
         if not apply_each((*steps.round, *steps.settled), model):
             break
     apply_each(steps.closing, model)
-    assert [node.name for node in model.graph] == [node.name for node in optimize(load(path), march).graph]
+    assert [node.name for node in model.graph] == [node.name for node in optimize(load_onnx(path), march).graph]
 
 
 def apply_each(steps: Iterable[ir.passes.PassBase], model: ir.Model) -> bool:

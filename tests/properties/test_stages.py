@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect
-from engine.compile import load as load_bin
+from engine.compile import load_bin as load_bin
 from engine.frontend import colour
 from engine.ir import ACTIVATION_QUANT_ATTRS, calibration_nodes, load_model, save_model, to_bytes
 from engine.optimize import optimize

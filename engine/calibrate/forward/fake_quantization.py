@@ -35,7 +35,7 @@ _ROUNDING_CONSTANT = 1.5 * 2**23
 """Adding and subtracting it rounds a float32 of magnitude up to 2^22 half to even."""
 
 
-def to_standard(model: ir.Model, *, quantize_linear: bool = False) -> ir.Model:
+def lower_calibration(model: ir.Model, *, quantize_linear: bool = False) -> ir.Model:
     """A copy of a float-stage model that holds standard ONNX operators only.
 
     Composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``, so

@@ -1,6 +1,6 @@
 """Forwards of the float stages in ONNX Runtime: source, original_float, optimized_float and calibrated models.
 
-:class:`FloatSession` runs what :func:`engine.calibrate.forward.fake_quantization.to_standard` makes of a model on
+:class:`FloatSession` runs what :func:`engine.calibrate.forward.fake_quantization.lower_calibration` makes of a model on
 any number of samples and fetches any tensor of the graph.
 """
 
@@ -21,7 +21,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from engine.calibrate.forward.batching import computes_samples_apart, with_symbolic_batch
 from engine.calibrate.forward.chained import ChainedRunner, run_bound
 from engine.calibrate.forward.depthwise import extract_depthwise
-from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.errors import InferenceError, ModelError
 from engine.ir import (
     shape_of,
@@ -81,7 +81,7 @@ class FloatSession:
         max_batch: int = MAX_BATCH,
         samplewise: bool = False,
     ) -> None:
-        model = to_standard(model, quantize_linear=True)
+        model = lower_calibration(model, quantize_linear=True)
         if outputs is not None:
             _fetch(model, outputs)
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate.forward.batching import computes_samples_apart
-from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend.onnx import infer_shapes
@@ -46,7 +46,7 @@ def rebatch(calibrated: ir.Model, count: int) -> ir.Model:
                 f"input_parameters.input_batch {count}: input {value.name!r} has shape {list(shape)}, the first "
                 "dimension of every input must be 1"
             )
-    if not computes_samples_apart(to_standard(_without_quantisation(calibrated))):
+    if not computes_samples_apart(lower_calibration(_without_quantisation(calibrated))):
         _check_apart(_without_quantisation(calibrated), count)
     return _resized(calibrated, count)
 
@@ -65,7 +65,7 @@ def _resized(model: ir.Model, count: int) -> ir.Model:
             with_batch(node, count)
         elif node.op_type in _SHAPE_INPUTS and not node.domain:
             _multiply_shape(model.graph, node, _SHAPE_INPUTS[node.op_type], count)
-    standard = to_standard(model)
+    standard = lower_calibration(model)
     for node in standard.graph:
         for value in node.outputs:
             value.shape = None

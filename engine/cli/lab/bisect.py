@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.config import Config
     from engine.debug.bisection.bisect import Bisection, Material, PairReport
     from engine.debug.bisection.stages import StageName
-    from engine.debug.bisection.task import Task
+    from engine.debug.bisection.task import TaskMetric
 
 EXIT_BAD = 1
 
@@ -167,11 +167,11 @@ def _samples(feed: Mapping[str, NDArray[Any]], model: ir.Model) -> int:
     return len(feed[str(value.name)]) // shape_of(value)[0]
 
 
-def _task(labels: Path | None, metric: str, folder: Path | None, material: Material) -> Task | None:
+def _task(labels: Path | None, metric: str, folder: Path | None, material: Material) -> TaskMetric | None:
     """The metric with labels of the samples; None where there are none."""
     from engine.debug.analysis.data import sample_names
     from engine.debug.bisection.stages import StageName
-    from engine.debug.bisection.task import LABELS_FILE, TOP1, Task, open_score, read_labels
+    from engine.debug.bisection.task import LABELS_FILE, TOP1, TaskMetric, open_score, read_labels
     from engine.errors import ConfigError
 
     if labels is None and folder is not None and (folder / LABELS_FILE).is_file():
@@ -182,7 +182,7 @@ def _task(labels: Path | None, metric: str, folder: Path | None, material: Mater
         return None
     model = material.stages[StageName.ORIGINAL]
     names = sample_names(model, folder or material.feed, _samples(material.feed, model))
-    return Task(metric, open_score(metric), read_labels(labels, names))
+    return TaskMetric(metric, open_score(metric), read_labels(labels, names))
 
 
 def _show(found: Bisection, as_json: bool) -> None:

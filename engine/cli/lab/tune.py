@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from engine.calibrate import FolderData
     from engine.config import Config, InputSpec
-    from engine.debug.bisection.task import Task
+    from engine.debug.bisection.task import TaskMetric
     from engine.tune import Mix, MixedPrecisionSearch, TuningResult
 
 FLOAT = "float"
@@ -78,15 +78,15 @@ def tune(
 
 def _labelled(
     config: Config, source: ir.Model, specs: tuple[InputSpec, ...], folders: str | None, labels: Path, metric: str
-) -> tuple[FolderData, Task]:
+) -> tuple[FolderData, TaskMetric]:
     """The samples to score on, and the metric with their labels."""
     from engine.calibrate import open_folders
-    from engine.debug.bisection.task import Task, open_score, read_labels
+    from engine.debug.bisection.task import TaskMetric, open_score, read_labels
 
     given = config.calibration_parameters
     wanted = given.cal_data_dir if folders is None else tuple(part.strip() for part in folders.split(";"))
     data = open_folders(source, specs, wanted, given.cal_data_type, preprocess_on=given.preprocess_on)
-    return data, Task(metric, open_score(metric), read_labels(labels, data.names))
+    return data, TaskMetric(metric, open_score(metric), read_labels(labels, data.names))
 
 
 def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int) -> MixedPrecisionSearch:
@@ -119,14 +119,16 @@ def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samp
     )
 
 
-def _float_accuracy(search: MixedPrecisionSearch, data: FolderData, task: Task) -> dict[str, float]:
+def _float_accuracy(search: MixedPrecisionSearch, data: FolderData, task: TaskMetric) -> dict[str, float]:
     """The metric of the float model; where labels do not fit, that is found before the search."""
     from engine.tune.evaluation import float_outputs
 
     return {FLOAT: task.of(float_outputs(search.optimized, data))}
 
 
-def _accuracies(search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: Task) -> dict[str, float]:
+def _accuracies(
+    search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: TaskMetric
+) -> dict[str, float]:
     """The metric of the three mixes, by row of the table."""
     from engine.tune.evaluation import integer_outputs
 

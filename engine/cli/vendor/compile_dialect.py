@@ -26,7 +26,7 @@ OPTIMIZE_LEVELS = ("O0", "O1", "O2")
 _NONE = "None"
 
 
-def load(path: str | os.PathLike[str]) -> Config:
+def load_config(path: str | os.PathLike[str]) -> Config:
     """Read a configuration file of ``hb_compile``.
 
     Raises:

@@ -9,7 +9,7 @@ import yaml
 
 from engine.config import RemovableType
 from engine.errors import ConfigError
-from engine.frontend import load
+from engine.frontend import load_network
 from engine.ir import shape_of, write_atomically
 from engine.terms import InputType, Layout
 
@@ -34,7 +34,7 @@ def write_config(model: Path, prototxt: Path | None, march: str) -> Path:
     """
     if not model.is_file():
         raise ConfigError(f"--model {model}: no such file")
-    source = load(model, prototxt=prototxt)
+    source = load_network(model, prototxt=prototxt)
     files = {"onnx_model": model} if prototxt is None else {"prototxt": prototxt, "caffe_model": model}
     content: dict[str, dict[str, Any]] = {
         "model_parameters": {

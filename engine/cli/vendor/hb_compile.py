@@ -61,7 +61,7 @@ def hb_compile(
         logger.info("Start hb_compile....")
         logger.info("hb_compile version %s", version("ptqlab"))
         if config is not None:
-            run_conversion(compile_dialect.load(config), logger)
+            run_conversion(compile_dialect.load_config(config), logger)
         elif model is not None and march is not None:
             rules = compile_dialect.older_march(march).value
             if fast_perf:

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.methods.sensitivity import calibrations_by_node
 from engine.debug.analysis.variants import FLOAT, Variant, dynamic_values, switch
 from engine.errors import ConfigError, ModelError
@@ -163,7 +163,7 @@ def _complete_shapes(model: ir.Model) -> None:
         return
     plain = model.clone()
     switch(plain, FLOAT)
-    shaped = infer_shapes(to_standard(plain), Path(model.graph.name or "model"))
+    shaped = infer_shapes(lower_calibration(plain), Path(model.graph.name or "model"))
     known = {value.name: value for node in shaped.graph for value in node.outputs}
     for node in model.graph:
         for value in node.outputs:

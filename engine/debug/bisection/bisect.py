@@ -30,7 +30,7 @@ from engine.debug.analysis.variants import FLOAT, switch
 from engine.debug.bisection.difference import Difference, are_integers, float_difference, integer_difference
 from engine.debug.bisection.integer_error import integer_errors, integer_values
 from engine.debug.bisection.stages import FLOAT_STAGES, Bounds, StageName
-from engine.debug.bisection.task import Task
+from engine.debug.bisection.task import TaskMetric
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.bisection.thresholds import threshold_losses
 from engine.errors import ModelError
@@ -59,7 +59,7 @@ class Material:
     source_feed: Feed | None = None
     dumps: Tensors | None = None
     bounds: Mapping[StageName, Bounds] = field(default_factory=dict)
-    task: Task | None = None
+    task: TaskMetric | None = None
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,9 @@ def _requantisation(calibrated: ir.Model, quantized: ir.Model, feed: Feed, limit
     return None
 
 
-def _report(before: StageName, after: StageName, found: _Comparison, bounds: Bounds, task: Task | None) -> PairReport:
+def _report(
+    before: StageName, after: StageName, found: _Comparison, bounds: Bounds, task: TaskMetric | None
+) -> PairReport:
     wanted, actual = _flat(found.expected), _flat(found.actual)
     if wanted.size != actual.size:
         raise ModelError(f"{after}: its outputs have {actual.size} values, those of {before} {wanted.size}")

@@ -26,7 +26,7 @@ TOP1 = "top1"
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskMetric:
     """A metric with the labels that it needs.
 
     Attributes:
@@ -39,7 +39,7 @@ class Task:
     score: Score
     labels: Array
 
-    def first(self, samples: int) -> Task:
+    def first(self, samples: int) -> TaskMetric:
         """The same for fewer samples."""
         return replace(self, labels=self.labels[:samples])
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.fake_quantization import to_standard
+from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug.analysis.variants import dynamic_values
 from engine.errors import InferenceError
@@ -23,7 +23,7 @@ Feed = Mapping[str, Array]
 
 def float_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
     """Every float tensor of a float stage that depends on its inputs, by name."""
-    standard = to_standard(model)
+    standard = lower_calibration(model)
     dynamic = {value.name for value in dynamic_values(standard.graph) if value is not None}
     names = [
         str(value.name)

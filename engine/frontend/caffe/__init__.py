@@ -20,7 +20,7 @@ from engine.frontend.caffe.pooling import pooling
 from engine.frontend.caffe.reader import Layer, Network, read_blobs, read_prototxt
 from engine.frontend.onnx import finish, fix_input_shapes
 
-__all__ = ["CONVERTERS", "input_names", "load"]
+__all__ = ["CONVERTERS", "input_names", "load_caffe"]
 
 OPSET = 13
 IR_VERSION = 8
@@ -60,7 +60,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
 """Layer types beside ``Input`` and ``Data``, and what makes ONNX nodes of them."""
 
 
-def load(
+def load_caffe(
     prototxt: str | os.PathLike[str],
     caffemodel: str | os.PathLike[str],
     input_shapes: Mapping[str, Sequence[int]] | None = None,
@@ -79,7 +79,7 @@ def load(
         resize: whether ``input_shapes`` may also replace the shapes of the prototxt.
 
     Returns:
-        A model as :func:`engine.frontend.onnx.load` gives it.
+        A model as :func:`engine.frontend.onnx.load_onnx` gives it.
 
     Raises:
         ModelError: a file is missing or damaged, or a layer breaks Caffe's rules.

@@ -14,7 +14,7 @@ from engine.calibrate import CalibrationOptions, calibrate, calibration_tensors,
 from engine.calibrate.data.sources import as_data
 from engine.config import parse_config
 from engine.convert import placement_options
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.frontend.prepared import given_thresholds
 from engine.ir import HORIZON_DOMAIN, attribute, calibration_nodes, read_calibration, save_model
 from engine.optimize import optimize
@@ -43,7 +43,7 @@ def thresholds(model: ir.Model) -> dict[str, list[float]]:
 
 
 def test_calibration_nodes_are_taken_out(prepared: Path) -> None:
-    model = load(prepared)
+    model = load_onnx(prepared)
     assert [node.op_type for node in model.graph] == [node.op_type for node in residual().graph]
     assert HORIZON_DOMAIN not in model.opset_imports
     assert given_thresholds(model).keys() >= {"x", "r0", "w0", "w1", "a"}
@@ -51,17 +51,17 @@ def test_calibration_nodes_are_taken_out(prepared: Path) -> None:
 
 
 def test_load_takes_the_thresholds_of_the_file(prepared: Path) -> None:
-    optimized = optimize(load(prepared), "bayes-e")
+    optimized = optimize(load_onnx(prepared), "bayes-e")
     placed = place(optimized, "bayes-e", PlacementOptions()).model
     loaded = thresholds(run_calibration(optimized, placed, None, CalibrationOptions(calibration_type="load")))
-    given = given_thresholds(load(prepared))
+    given = given_thresholds(load_onnx(prepared))
     for name in ("x", "r0", "w0", "w1", "a"):
         assert loaded[f"{name}_HzCalibration"] == given[name]
     assert loaded["c0_HzCalibration"] == [1.0]
 
 
 def test_skip_does_not(prepared: Path) -> None:
-    optimized = optimize(load(prepared), "bayes-e")
+    optimized = optimize(load_onnx(prepared), "bayes-e")
     placed = place(optimized, "bayes-e", PlacementOptions()).model
     skipped = thresholds(run_calibration(optimized, placed, None, CalibrationOptions(calibration_type="skip")))
     assert skipped["r0_HzCalibration"] == [1.0]
@@ -69,7 +69,7 @@ def test_skip_does_not(prepared: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["skip", "load"])
 def test_the_log_claims_nothing_that_needs_data(kind: str, prepared: Path, caplog: pytest.LogCaptureFixture) -> None:
-    optimized = optimize(load(prepared), "bayes-e")
+    optimized = optimize(load_onnx(prepared), "bayes-e")
     placed = place(optimized, "bayes-e", PlacementOptions()).model
     options = CalibrationOptions(calibration_type=kind, per_channel=True, asymmetric=True, bias_correction=True)
     with caplog.at_level("INFO", "engine.calibrate"):
@@ -81,7 +81,7 @@ def test_the_log_claims_nothing_that_needs_data(kind: str, prepared: Path, caplo
 def reloaded(original: ir.Model, calibrated: ir.Model, folder: Path) -> tuple[ir.Model, ir.Model]:
     """``calibrated`` as a file, and what ``load`` makes of that file."""
     saved = save_model(calibrated, folder / "prepared.onnx")
-    optimized = optimize(load(saved), "bayes-e")
+    optimized = optimize(load_onnx(saved), "bayes-e")
     assert [value.name for value in optimized.graph.outputs] == [value.name for value in original.graph.outputs]
     options = placement_options(parse_config(LOAD), optimized)
     placed = place(optimized, "bayes-e", options).model

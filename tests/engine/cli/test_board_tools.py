@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from engine.cli.vendor import hb_model_info, hb_model_modifier, hb_pack, hb_perf, hb_verifier, hrt_model_exec, vec_diff
-from engine.compile import CompileOptions, compile_model, load
+from engine.compile import CompileOptions, compile_model, load_bin
 from engine.compile.pack import open_models
 from engine.compile.removal import dequantized
 from engine.errors import PtqlabError
@@ -126,7 +126,7 @@ class TestPack:
         assert not (folder / "more.bin").exists()
         assert "pack model is not supported" in run(hb_model_modifier.app, "both.bin", code=255)
         with pytest.raises(PtqlabError, match="pack model is not supported"):
-            load(folder / "both.bin")
+            load_bin(folder / "both.bin")
 
 
 class TestModifier:
@@ -135,7 +135,7 @@ class TestModifier:
         assert "Nodes that can be deleted" in listed
         shown = run(hb_model_modifier.app, "feature.bin", "-a", "Quantize", "-a", "Transpose", "-a", "Dequantize")
         assert "scale: [" in shown
-        modified = load(folder / "feature_modified.bin")
+        modified = load_bin(folder / "feature_modified.bin")
         kinds = {node.op_type for node in modified.model.graph}
         assert not kinds & {"HzQuantize", "HzDequantize"}
         assert all(value.dtype is not None and value.dtype.is_integer() for value in modified.model.graph.inputs)
@@ -146,9 +146,9 @@ class TestModifier:
         assert [json.loads(line)["name"] for line in lines] == [node.name for node in modified.removed]
 
     def test_the_rest_computes_the_same(self, folder: Path) -> None:
-        whole = load(folder / "feature.bin")
+        whole = load_bin(folder / "feature.bin")
         run(hb_model_modifier.app, "feature.bin", "-a", "Dequantize", "-o", "cut.bin")
-        cut = load(folder / "cut.bin")
+        cut = load_bin(folder / "cut.bin")
         session = Session(whole.model)
         feed = random_feed(session.inputs, 1)
         expected, found = session.run(feed), Session(cut.model).run(feed)
@@ -162,7 +162,7 @@ class TestModifier:
         compile_model(dense, "bernoulli2", None, "dense").save("dense.bin")
         reshape, dequantize = list(dense.graph)[:-3:-1]
         run(hb_model_modifier.app, "--model_file", "dense.bin", "-r", str(reshape.name), "-r", str(dequantize.name))
-        modified = load(folder / "dense_modified.bin")
+        modified = load_bin(folder / "dense_modified.bin")
         assert [node.type for node in modified.removed] == ["Reshape", "Dequantize"]
         assert [str(value.name) for value in modified.model.graph.outputs] == [str(dequantize.inputs[0].name)]
 
@@ -171,7 +171,9 @@ class TestModifier:
             assert "give one .bin file" in run(hb_model_modifier.app, *arguments, code=2)
 
     def test_a_node_inside_is_skipped(self, folder: Path) -> None:
-        inside = next(str(n.name) for n in load(folder / "feature.bin").model.graph if n.op_type == "HzSQuantizedConv")
+        inside = next(
+            str(n.name) for n in load_bin(folder / "feature.bin").model.graph if n.op_type == "HzSQuantizedConv"
+        )
         assert "It can not be removed! Skipped!" in run(hb_model_modifier.app, "feature.bin", "-r", inside)
 
 
@@ -216,7 +218,7 @@ class TestVerifiers:
 
 class TestExec:
     def test_infer_dumps_what_the_session_gives(self, folder: Path) -> None:
-        session = Session(load(folder / "image.bin").executable)
+        session = Session(load_bin(folder / "image.bin").executable)
         feed = random_feed(session.inputs, 1)
         (array,) = feed.values()
         array.tofile("input.bin")
@@ -231,7 +233,7 @@ class TestExec:
             *("infer", "--model_file", "image.bin", "--dump_intermediate", "2", "--enable_cls_post_process", "true"),
         )
         assert "[0]: class" in shown
-        count = sum(len(node.outputs) for node in load(folder / "image.bin").model.graph)
+        count = sum(len(node.outputs) for node in load_bin(folder / "image.bin").model.graph)
         assert len(list(folder.glob("*.txt"))) >= count
 
     def test_maps_are_dumped_as_the_hardware_pads_them(self, folder: Path) -> None:

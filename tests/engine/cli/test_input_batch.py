@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner, Result
 
 from engine.cli.vendor import hb_compile, hb_mapper, hb_verifier
-from engine.compile.compiler import load as load_bin
+from engine.compile.compiler import load_bin as load_bin
 from engine.perf import estimate
 from engine.simulate import Session
 from engine.simulate.tensors import random_feed

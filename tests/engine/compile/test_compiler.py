@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.compile import CompileOptions, compile_model, from_bytes, load
+from engine.compile import CompileOptions, compile_model, from_bytes, load_bin
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.partition import CPU_OPS, device_of, is_layout_change
 from engine.errors import ConfigError, ContainerError, ModelError, PtqlabError, UnsupportedError
@@ -107,7 +107,7 @@ def test_saving_is_deterministic_and_complete(tmp_path: Path) -> None:
     first = compile_model(load_model(RESIDUAL), "bayes-e", options, "net").save(tmp_path / "a.bin").read_bytes()
     second = compile_model(load_model(RESIDUAL), "bayes-e", options, "net").save(tmp_path / "b.bin").read_bytes()
     assert first == second
-    again = load(tmp_path / "a.bin")
+    again = load_bin(tmp_path / "a.bin")
     assert (again.name, again.march, again.options.optimize_level) == ("net", "bayes-e", OptimizeLevel.O3)
     assert again.schedules[0].name == "net_subgraph_0"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bin", "b.bin"]
@@ -169,7 +169,7 @@ def test_unknown_march_is_named() -> None:
 
 def test_missing_file_is_a_container_error(tmp_path: Path) -> None:
     with pytest.raises(ContainerError, match="cannot be read"):
-        load(tmp_path / "none.bin")
+        load_bin(tmp_path / "none.bin")
 
 
 BINARY = compile_model(load_model(RESIDUAL), "bayes-e").to_bytes()

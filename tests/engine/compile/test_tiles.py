@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.compile import CompiledModel, compile_model
 from engine.compile.tiles import Rows, Run, runs_of, tiled_model, tiles_of, window_of
 from engine.ir import load_model
-from engine.march import load as load_march
+from engine.march import load_march as load_march
 from engine.march.latency import load_latency
 from engine.place import NodeTypes, PlacementOptions
 from engine.place.options import INT16

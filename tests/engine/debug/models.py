@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.ir import shape_of
 from engine.optimize import optimize
 from engine.place import PlacementOptions, place
@@ -23,7 +23,7 @@ MARCH = "bayes-e"
 @cache
 def zoo(name: str) -> tuple[ir.Model, dict[str, NDArray[np.float32]]]:
     """The calibrated model of a bundled network, and three samples."""
-    optimized = optimize(preprocess.insert(load(ZOO / f"{name}.onnx"), []), MARCH)
+    optimized = optimize(preprocess.insert(load_onnx(ZOO / f"{name}.onnx"), []), MARCH)
     placed = place(optimized, MARCH, PlacementOptions()).model
     feed = random_feed(optimized, 3)
     statistics = collect(optimized, calibration_tensors(placed), feed, StatisticsOptions())

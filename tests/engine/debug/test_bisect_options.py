@@ -22,11 +22,11 @@ from engine.debug.bisection.bisect import Material, bisect
 from engine.debug.bisection.dumps import read_dumps
 from engine.debug.bisection.minimise import minimise
 from engine.debug.bisection.stages import Bounds, StageName, parse_bounds
-from engine.debug.bisection.task import Task, open_score, read_labels, top1
+from engine.debug.bisection.task import TaskMetric, open_score, read_labels, top1
 from engine.debug.bisection.tensors import integer_tensors
 from engine.errors import CalibrationDataError, ConfigError, InferenceError
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.ir import constant_of, file_name, save_model
 from engine.optimize import optimize
 from engine.quantize import quantize
@@ -56,7 +56,7 @@ def test_bounds_are_read_per_stage() -> None:
 @pytest.fixture(scope="module")
 def lenet() -> tuple[ir.Model, ir.Model]:
     """Original and optimised: its Gemm nodes become convolutions with results of other names and shapes."""
-    original = preprocess.insert(load(ZOO / "mnist_lenet.onnx"), [])
+    original = preprocess.insert(load_onnx(ZOO / "mnist_lenet.onnx"), [])
     return original, optimize(original, MARCH)
 
 
@@ -149,14 +149,14 @@ def test_task_metric_of_every_stage_and_its_bound() -> None:
     stages = {StageName.OPTIMIZED: optimized, StageName.CALIBRATED: calibrated}
     stages[StageName.QUANTIZED] = quantize(calibrated, MARCH)
     labels = np.arange(len(feed["image"])) % 10
-    task = Task("top1", top1, labels)
+    task = TaskMetric("top1", top1, labels)
     pairs = bisect(Material(stages, feed, task=task)).pairs
     outputs = [
         integer_tensors(stages[StageName.QUANTIZED], feed)[str(stages[StageName.QUANTIZED].graph.outputs[0].name)]
     ]
     assert pairs[-1].metric == top1(outputs, labels)
     assert pairs[-1].metric_before == pairs[-2].metric
-    falls = Task("falls", lambda outputs, _: float(-np.abs(outputs[0] - np.round(outputs[0], 6)).max()), labels)
+    falls = TaskMetric("falls", lambda outputs, _: float(-np.abs(outputs[0] - np.round(outputs[0], 6)).max()), labels)
     found = bisect(Material(stages, feed, task=falls, bounds={StageName.CALIBRATED: Bounds(metric=-1.0)})).first_bad
     assert found is not None
     assert found.after is StageName.CALIBRATED

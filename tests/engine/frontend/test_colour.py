@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.config import InputSpec
 from engine.errors import InferenceError, UnsupportedError
 from engine.frontend import colour
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
 from engine.ops.foreign.composite import expand_composites
@@ -36,7 +36,7 @@ def test_calibration_data_give_the_thresholds_of_the_original(reference_dir: Pat
     spec = InputSpec(
         name="data", type_train="rgb", type_rt=type_rt, norm_type="data_mean_and_scale", mean=(127,), scale=(1 / 128,)
     )
-    model = expand_composites(insert(load(folder / f"{name}.float.onnx"), [spec]))
+    model = expand_composites(insert(load_onnx(folder / f"{name}.float.onnx"), [spec]))
     with np.load(folder / f"{name}.npz") as data:
         calibration = np.stack([data[key].reshape(3, 32, 32) for key in sorted(data) if key.startswith("cal__")])
     model.graph.outputs[:] = [model.graph.node("HZ_PREPROCESS_FOR_data_Conv_0").outputs[0]]

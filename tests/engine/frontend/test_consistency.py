@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from engine.errors import ModelError
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from tests.engine.frontend.networks import network, saved
 
 Case = tuple[str, tuple[int, ...], dict[str, Any], dict[str, Any], str]
@@ -54,5 +54,5 @@ def test_operands_that_do_not_fit_are_refused(
 ) -> None:
     node = helper.make_node(op_type, ["x", *constants], ["y"], "bad", **attributes)
     with pytest.raises(ModelError, match=message) as caught:
-        load(saved(network([node], {"x": shape}, ["y"], constants), tmp_path))
+        load_onnx(saved(network([node], {"x": shape}, ["y"], constants), tmp_path))
     assert f"node 'bad' ({op_type})" in str(caught.value)

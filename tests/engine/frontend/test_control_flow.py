@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.errors import UnsupportedError
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from tests.engine.frontend.networks import network, saved
 
 SHAPE = (1, 4)
@@ -41,14 +41,14 @@ def test_a_branch_that_shapes_decide_is_put_in_place(tmp_path: Path, rank: int, 
         helper.make_node("Size", ["s"], ["r"]),
         helper.make_node("Equal", ["r", "rank"], ["c"]),
     ]
-    model = load(saved(_conditional(condition, {"rank": np.array(rank)}), tmp_path))
+    model = load_onnx(saved(_conditional(condition, {"rank": np.array(rank)}), tmp_path))
     assert [node.op_type for node in model.graph if node.op_type not in CONDITION] == ["Neg", taken]
     assert [(value.name, tuple(value.shape or ())) for value in model.graph.outputs] == [("y", SHAPE)]
 
 
 @pytest.mark.parametrize(("value", "taken"), [(True, "Relu"), (False, "Sigmoid")])
 def test_a_constant_branch_is_put_in_place(tmp_path: Path, value: bool, taken: str) -> None:
-    model = load(saved(_conditional([], {"c": np.array(value)}), tmp_path))
+    model = load_onnx(saved(_conditional([], {"c": np.array(value)}), tmp_path))
     assert [node.op_type for node in model.graph] == ["Neg", taken]
 
 
@@ -88,4 +88,4 @@ def _data_dependent() -> onnx.ModelProto:
 def test_other_control_flow_is_refused(tmp_path: Path, make: object, name: str) -> None:
     assert callable(make)
     with pytest.raises(UnsupportedError, match=f"node {name} holds a subgraph; control flow is supported only as If"):
-        load(saved(make(), tmp_path))
+        load_onnx(saved(make(), tmp_path))

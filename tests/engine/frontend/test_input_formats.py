@@ -20,7 +20,7 @@ from onnx import helper
 from engine.config import InputSpec
 from engine.errors import ConfigError, UnsupportedError
 from engine.frontend import colour
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
 from engine.ops.foreign.composite import expand_composites
@@ -80,7 +80,7 @@ def test_run_time_format_equals_the_original_image(
     shape = (1, channels, 4, 6) if chw else (1, 4, 6, channels)
     model = network([helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Sub", ["x", "a"], ["b"]),
                      helper.make_node("Add", ["a", "b"], ["y"])], {"x": shape}, ["y"])  # fmt: skip
-    source = load(saved(model, tmp_path_factory.mktemp("model")))
+    source = load_onnx(saved(model, tmp_path_factory.mktemp("model")))
     scales = np.float32(spec.scale or 1.0)
     normalised = (image.astype(np.float32) - np.float32(spec.mean or 0.0)) * scales
     expected = _run(source, normalised.transpose(0, 3, 1, 2) if chw else normalised)
@@ -107,7 +107,7 @@ def test_run_time_format_equals_the_original_image(
 def test_a_feature_map_is_fed_as_it_is(tmp_path: Path) -> None:
     model = network([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 2, 4, 6)}, ["y"])
     original = insert(
-        load(saved(model, tmp_path)), [InputSpec(name="x", type_train="featuremap", type_rt="featuremap")]
+        load_onnx(saved(model, tmp_path)), [InputSpec(name="x", type_train="featuremap", type_rt="featuremap")]
     )
     assert [node.op_type for node in original.graph] == ["Relu"]
     x = np.random.default_rng(0).normal(size=(1, 2, 4, 6)).astype(np.float32)
@@ -138,4 +138,4 @@ def test_only_the_documented_pairs(train: InputType, runtime: InputType) -> None
 def test_odd_sizes(tmp_path: Path, runtime: str, size: tuple[int, int]) -> None:
     model = network([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, *size)}, ["y"])
     with pytest.raises(ConfigError, match="needs even height and width"):
-        insert(load(saved(model, tmp_path)), [InputSpec(name="x", type_train="rgb", type_rt=runtime)])
+        insert(load_onnx(saved(model, tmp_path)), [InputSpec(name="x", type_train="rgb", type_rt=runtime)])

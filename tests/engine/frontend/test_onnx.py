@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from engine.errors import ConfigError, ModelError, PtqlabError, UnsupportedError
-from engine.frontend.onnx import input_names, load
+from engine.frontend.onnx import input_names, load_onnx
 from tests.engine.frontend.networks import convolution, network, saved
 
 
 @pytest.mark.parametrize("opset", range(9, 20))
 def test_supported_opsets(tmp_path: Path, opset: int) -> None:
-    model = load(saved(convolution(opset), tmp_path))
+    model = load_onnx(saved(convolution(opset), tmp_path))
     assert model.opset_imports[""] == opset
     assert model.graph.outputs[0].shape == (1, 4, 6, 6)
 
@@ -44,7 +44,7 @@ def test_refused_models(tmp_path: Path, model: onnx.ModelProto, text: str) -> No
         model.opset_import.append(helper.make_opsetid("my.ops", 1))
     path = saved(model, tmp_path)
     with pytest.raises(UnsupportedError) as caught:
-        load(path)
+        load_onnx(path)
     assert text in str(caught.value)
     assert str(path) in str(caught.value)
 
@@ -52,19 +52,19 @@ def test_refused_models(tmp_path: Path, model: onnx.ModelProto, text: str) -> No
 def test_a_dynamic_input_needs_a_shape(tmp_path: Path) -> None:
     path = saved(convolution(shape=("N", 3, 8, "W")), tmp_path)
     with pytest.raises(ModelError, match=r"input 'x' \?x3x8x\? is a dynamic shape. Please configure the 'input_shape'"):
-        load(path)
-    model = load(path, {"x": (1, 3, 8, 10)})
+        load_onnx(path)
+    model = load_onnx(path, {"x": (1, 3, 8, 10)})
     assert model.graph.inputs[0].shape == (1, 3, 8, 10)
     assert model.graph.outputs[0].shape == (1, 4, 6, 8)
 
 
 def test_a_static_input_may_be_repeated_but_not_contradicted(tmp_path: Path) -> None:
     path = saved(convolution(), tmp_path)
-    assert load(path, {"x": (1, 3, 8, 8)}).graph.inputs[0].shape == (1, 3, 8, 8)
+    assert load_onnx(path, {"x": (1, 3, 8, 8)}).graph.inputs[0].shape == (1, 3, 8, 8)
     with pytest.raises(ConfigError, match=r"input_shape 1x3x9x8 of 'x' contradicts the model, whose shape is 1x3x8x8"):
-        load(path, {"x": (1, 3, 9, 8)})
+        load_onnx(path, {"x": (1, 3, 9, 8)})
     with pytest.raises(ConfigError, match="given for 'X'"):
-        load(path, {"X": (1, 3, 8, 8)})
+        load_onnx(path, {"X": (1, 3, 8, 8)})
 
 
 def test_shapes_behind_computed_constants_are_found(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_shapes_behind_computed_constants_are_found(tmp_path: Path) -> None:
         helper.make_node("Reshape", ["x", "target"], ["y"]),
     ]
     constants = {"zero": np.int64(0), "axes": np.array([0]), "rest": np.array([-1])}
-    model = load(saved(network(nodes, {"x": ["N", 3, 4]}, ["y"], constants), tmp_path), {"x": (2, 3, 4)})
+    model = load_onnx(saved(network(nodes, {"x": ["N", 3, 4]}, ["y"], constants), tmp_path), {"x": (2, 3, 4)})
     assert model.graph.outputs[0].shape == (2, 12)
 
 
@@ -85,7 +85,7 @@ def test_nodes_get_unique_names(tmp_path: Path) -> None:
         helper.make_node("Relu", [a], [b], name=n) for a, b, n in [("x", "a", ""), ("a", "b", "r"), ("b", "c", "r")]
     ]
     nodes.append(helper.make_node("Relu", ["c"], ["y"], name="Relu_0"))
-    model = load(saved(network(nodes, {"x": [2]}, ["y"]), tmp_path))
+    model = load_onnx(saved(network(nodes, {"x": [2]}, ["y"]), tmp_path))
     names = [node.name for node in model.graph]
     assert len(set(names)) == 4
     assert names[1] == "r"
@@ -96,7 +96,7 @@ def test_nodes_get_unique_names(tmp_path: Path) -> None:
 def test_thirty_three_outputs_are_no_error(tmp_path: Path) -> None:
     outputs = [f"y{i}" for i in range(33)]
     model = network([helper.make_node("Relu", ["x"], [name]) for name in outputs], {"x": [2]}, outputs)
-    assert len(load(saved(model, tmp_path)).graph.outputs) == 33
+    assert len(load_onnx(saved(model, tmp_path)).graph.outputs) == 33
 
 
 def test_local_functions_are_inlined(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     body = helper.make_node("Add", ["a", "a"], ["b"])
     model.functions.append(helper.make_function("local", "Double", ["a"], ["b"], [body], [helper.make_opsetid("", 13)]))
     model.opset_import.append(helper.make_opsetid("local", 1))
-    assert [node.op_type for node in load(saved(model, tmp_path)).graph] == ["Add"]
+    assert [node.op_type for node in load_onnx(saved(model, tmp_path)).graph] == ["Add"]
 
 
 def test_initializers_are_no_inputs(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_initializers_are_no_inputs(tmp_path: Path) -> None:
     model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 3, 3, 3]))
     path = saved(model, tmp_path)
     assert input_names(path) == ("x",)
-    assert [value.name for value in load(path).graph.inputs] == ["x"]
+    assert [value.name for value in load_onnx(path).graph.inputs] == ["x"]
 
 
 def test_inputs_must_be_tensors(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_inputs_must_be_tensors(tmp_path: Path) -> None:
     model.graph.input.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [1]))
     model.graph.output.append(helper.make_tensor_value_info("n", TensorProto.INT64, []))
     with pytest.raises(UnsupportedError, match="only tensors are supported"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def behind(*nodes: onnx.NodeProto, outputs: tuple[str, ...] = ("z",), **constants: object) -> onnx.ModelProto:
@@ -139,33 +139,33 @@ def behind(*nodes: onnx.NodeProto, outputs: tuple[str, ...] = ("z",), **constant
 def test_types_that_no_container_holds_are_refused(tmp_path: Path, kind: int) -> None:
     model = behind(helper.make_node("Cast", ["y"], ["t"], to=kind), helper.make_node("Cast", ["t"], ["z"], to=1))
     with pytest.raises(UnsupportedError, match=r"tensor 't' is of type .*; supported are bool, double, float, "):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def test_outputs_must_be_tensors(tmp_path: Path) -> None:
     model = behind(helper.make_node("SequenceConstruct", ["y"], ["s"]), outputs=("y",))
     model.graph.output.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
     with pytest.raises(UnsupportedError, match=r"'s' is of type Sequence.*; only tensors are supported"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def test_an_input_is_no_output(tmp_path: Path) -> None:
     model = behind(outputs=("y",))
     model.graph.output.append(model.graph.input[0])
     with pytest.raises(UnsupportedError, match="output 'x' is an input of the model as it is"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def test_outputs_are_listed_once(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="output 'y' is listed twice"):
-        load(saved(behind(outputs=("y", "y")), tmp_path))
+        load_onnx(saved(behind(outputs=("y", "y")), tmp_path))
 
 
 def test_training_mode_is_refused(tmp_path: Path) -> None:
     names = ["g", "h", "m", "v"]
     node = helper.make_node("BatchNormalization", ["y", *names], ["z", "p", "q"], "norm", training_mode=1)
     with pytest.raises(UnsupportedError, match=r"'norm' .* is in training mode; export the model for inference"):
-        load(saved(behind(node, **dict.fromkeys(names, np.ones(4, np.float32))), tmp_path))
+        load_onnx(saved(behind(node, **dict.fromkeys(names, np.ones(4, np.float32))), tmp_path))
 
 
 def test_recurrent_cells_with_the_batch_first_are_refused(tmp_path: Path) -> None:
@@ -173,13 +173,13 @@ def test_recurrent_cells_with_the_batch_first_are_refused(tmp_path: Path) -> Non
     node = helper.make_node("LSTM", ["x", "p", "q"], ["y"], "cell", hidden_size=2, layout=1)
     model = network([node], {"x": (1, 3, 2)}, ["y"], weights, 14)
     with pytest.raises(UnsupportedError, match=r"node 'cell' \(LSTM\) has layout 1; export it with layout 0"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def test_parts_that_are_left_out_get_names(tmp_path: Path) -> None:
     """ONNX Runtime 1.31 ends the process at a ``Split`` whose last output has no name."""
     path = saved(behind(helper.make_node("Split", ["y"], ["z", ""], "split", axis=1, num_outputs=2)), tmp_path)
-    model = load(path)
+    model = load_onnx(path)
     assert [value.name for value in model.graph[-1].outputs] == ["z", "split_part_1"]
     assert [value.shape for value in model.graph[-1].outputs] == [(1, 2, 6, 6)] * 2
 
@@ -189,14 +189,14 @@ def test_data_dependent_outputs_are_refused(tmp_path: Path) -> None:
         [helper.make_node("NonZero", ["x"], ["n"]), helper.make_node("Cast", ["n"], ["y"], to=1)], {"x": [4]}, ["y"]
     )
     with pytest.raises(UnsupportedError, match="depends on the data"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def test_the_checker_runs(tmp_path: Path) -> None:
     model = convolution()
     model.graph.node[0].input[1] = "absent"
     with pytest.raises(ModelError, match="not a valid ONNX model"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def test_external_data_stay_in_the_folder(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_external_data_stay_in_the_folder(tmp_path: Path) -> None:
     inside.mkdir()
     model = convolution()
     onnx.save(model, inside / "good.onnx", save_as_external_data=True, location="good.data", size_threshold=0)
-    assert load(inside / "good.onnx").graph.outputs[0].shape == (1, 4, 6, 6)
+    assert load_onnx(inside / "good.onnx").graph.outputs[0].shape == (1, 4, 6, 6)
     (inside / "good.data").rename(tmp_path / "good.data")
     escaping = onnx.load(inside / "good.onnx", load_external_data=False)
     for entry in escaping.graph.initializer[0].external_data:
@@ -212,16 +212,16 @@ def test_external_data_stay_in_the_folder(tmp_path: Path) -> None:
             entry.value = "../good.data"
     (inside / "bad.onnx").write_bytes(escaping.SerializeToString())
     with pytest.raises(ModelError):
-        load(inside / "bad.onnx")
+        load_onnx(inside / "bad.onnx")
 
 
 def test_garbage_is_a_model_error(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(b"\x00garbage")
     with pytest.raises(ModelError, match=r"Error parsing message with type 'onnx.ModelProto'|not an ONNX model"):
-        load(path)
+        load_onnx(path)
     with pytest.raises(ModelError, match="no such model file"):
-        load(tmp_path / "absent.onnx")
+        load_onnx(tmp_path / "absent.onnx")
 
 
 GOOD = convolution().SerializeToString()
@@ -234,14 +234,14 @@ def test_damaged_files_never_raise_anything_else(
     path = tmp_path_factory.mktemp("damaged") / "m.onnx"
     path.write_bytes(GOOD[:position] if cut else GOOD[:position] + bytes([value]) + GOOD[position + 1 :])
     with contextlib.suppress(PtqlabError):
-        load(path)
+        load_onnx(path)
 
 
 @pytest.mark.parametrize("text", [b"Conv_0", b"Conv", b"network", b"y"])
 def test_names_must_be_text(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "m.onnx").write_bytes(GOOD.replace(text, b"\xff" * len(text)))
     with pytest.raises(ModelError, match="is not UTF-8"):
-        load(tmp_path / "m.onnx")
+        load_onnx(tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_damaged_calibration_nodes(
     node = helper.make_node("HzCalibration", inputs, outputs, "calibration", domain="horizon", **attributes)
     model.graph.node.insert(0, node)
     with pytest.raises(ModelError, match=r"HzCalibration has no input or no output|has an attribute of a wrong type"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 @pytest.mark.parametrize("change", [-4, -1, 1, 4])
@@ -265,14 +265,14 @@ def test_data_must_fit_the_shape(tmp_path: Path, change: int) -> None:
     data = model.graph.initializer[0].raw_data
     model.graph.initializer[0].raw_data = data[:change] if change < 0 else data + data[:change]
     with pytest.raises(ModelError, match="tensor 'w': its data do not fit its shape and type"):
-        load(saved(model, tmp_path))
+        load_onnx(saved(model, tmp_path))
 
 
 def test_a_model_has_nodes_and_inputs(tmp_path: Path) -> None:
     empty = network([], {"x": [1, 3]}, [])
     empty.graph.output.append(empty.graph.input[0])
     with pytest.raises(ModelError, match="the model has no nodes"):
-        load(saved(empty, tmp_path))
+        load_onnx(saved(empty, tmp_path))
     constant = network([helper.make_node("Identity", ["w"], ["y"])], {}, ["y"], {"w": np.zeros(3, np.float32)})
     with pytest.raises(ModelError, match="the model has no inputs"):
-        load(saved(constant, tmp_path))
+        load_onnx(saved(constant, tmp_path))

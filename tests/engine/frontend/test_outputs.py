@@ -11,7 +11,7 @@ import pytest
 from engine.config import parse_config
 from engine.convert import ConversionResult, convert
 from engine.errors import ConfigError
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.frontend.outputs import cut, with_outputs
 from engine.simulate import Session
 from engine.simulate.tensors import random_feed
@@ -50,23 +50,23 @@ def test_every_inner_map_becomes_an_output_and_the_own_ones_stay(tmp_path: Path,
 
 
 def test_a_conversion_ends_at_the_named_nodes(tmp_path: Path, calibration: Path) -> None:
-    names = [str(node.name) for node in load(CARD.model_path()).graph if node.op_type == "Conv"]
+    names = [str(node.name) for node in load_onnx(CARD.model_path()).graph if node.op_type == "Conv"]
     result = converted(tmp_path / "cut", calibration, output_nodes=";".join(names[1:3]))
     outputs = [value.name for value in result.models["quantized"].graph.outputs]
-    source = {str(node.name): node.outputs[0].name for node in load(CARD.model_path()).graph}
+    source = {str(node.name): node.outputs[0].name for node in load_onnx(CARD.model_path()).graph}
     assert outputs == [source[name] for name in names[1:3]]
     assert [row.name for row in result.outputs] == outputs
 
 
 def test_unknown_nodes_are_named() -> None:
-    model = load(CARD.model_path())
+    model = load_onnx(CARD.model_path())
     name = str(next(iter(model.graph)).name)
     with pytest.raises(ConfigError, match="did you mean"):
         cut(model, [name + "x"])
 
 
 def test_own_outputs_come_first_and_once() -> None:
-    model = load(CARD.model_path())
+    model = load_onnx(CARD.model_path())
     own = str(model.graph.outputs[0].name)
     inner = str(next(iter(model.graph)).outputs[0].name)
     assert [value.name for value in with_outputs(model, [own, inner]).graph.outputs] == [own, inner]

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from tests.engine.frontend.networks import convolution, saved
 
 OTHERS = (ir.DataType.FLOAT16, ir.DataType.DOUBLE)
@@ -45,7 +45,7 @@ def _run(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_the_same_values(tmp_path: Path, dtype: type[np.floating], listed: bool) -> None:
     proto = _model(dtype, listed)
-    model = load(saved(proto, tmp_path))
+    model = load_onnx(saved(proto, tmp_path))
     values = [*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()]
     values += [value for node in model.graph for value in node.outputs]
     assert not [value.name for value in values if value.dtype in OTHERS]
@@ -61,7 +61,7 @@ def test_values_beyond_float32(tmp_path: Path) -> None:
     weight = np.zeros((4, 3, 3, 3))
     weight.flat[:4] = (1e300, -1e300, np.inf, -np.inf)
     proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight, "w"))
-    constant = load(saved(proto, tmp_path)).graph.initializers["w"].const_value
+    constant = load_onnx(saved(proto, tmp_path)).graph.initializers["w"].const_value
     assert constant is not None
     largest = np.finfo(np.float32).max
     np.testing.assert_array_equal(constant.numpy().ravel()[:4], [largest, -largest, np.inf, -np.inf])
@@ -73,5 +73,7 @@ def test_a_float32_model_keeps_its_casts(tmp_path: Path) -> None:
     model.graph.node.extend(
         [helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE), helper.make_node("Cast", ["d"], ["y"], to=1)]
     )
-    casts = [node.attributes["to"].as_int() for node in load(saved(model, tmp_path)).graph if node.op_type == "Cast"]
+    casts = [
+        node.attributes["to"].as_int() for node in load_onnx(saved(model, tmp_path)).graph if node.op_type == "Cast"
+    ]
     assert casts == [TensorProto.DOUBLE, TensorProto.FLOAT]

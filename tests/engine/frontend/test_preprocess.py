@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from engine.config import Config, InputSpec, load_config
 from engine.errors import ConfigError, UnsupportedError
 from engine.frontend import colour, parse
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.frontend.preprocess import insert, saved_inputs
 from engine.ir import to_bytes
 from engine.ops.foreign.composite import expand_composites
@@ -49,7 +49,7 @@ def test_an_image_is_float32_in_the_model(tmp_path: Path) -> None:
     model.graph.node.insert(0, onnx.helper.make_node("Cast", ["pixels"], ["x"], to=1))
     spec = InputSpec(name="pixels", type_train="rgb", type_rt="rgb")
     with pytest.raises(ConfigError, match="input 'pixels': an image must be float32 in the model, its input is UINT8"):
-        insert(load(saved(model, tmp_path)), [spec])
+        insert(load_onnx(saved(model, tmp_path)), [spec])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_equals_preprocessing_by_hand(
 ) -> None:
     kind, mean, scale = norm
     spec = InputSpec(name="x", type_train=train, type_rt=runtime, norm_type=kind, mean=mean, scale=scale)
-    source = load(saved(convolution(), tmp_path))
+    source = load_onnx(saved(convolution(), tmp_path))
     pixels = np.random.default_rng(2).integers(0, 256, (1, 8, 8, 3), dtype=np.uint8)
     image = colour.convert(pixels, spec.type_train, spec.type_rt)
     by_hand = (colour.as_trained(image, spec) - np.float32(mean or 0)) * np.float32(scale)
@@ -77,7 +77,7 @@ def test_channels_last_models(tmp_path: Path) -> None:
     nodes = [onnx.helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), convolution().graph.node[0]]
     nodes[1].input[0] = "t"
     weight = numpy_helper.to_array(convolution().graph.initializer[0])
-    source = load(saved(network(nodes, {"x": [1, 8, 8, 3]}, ["y"], {"w": weight}), tmp_path))
+    source = load_onnx(saved(network(nodes, {"x": [1, 8, 8, 3]}, ["y"], {"w": weight}), tmp_path))
     spec = InputSpec(
         name="x", type_train="rgb", type_rt="yuv444", layout_train="NHWC", norm_type="data_mean", mean=(1.0, 2.0, 3.0)
     )
@@ -95,7 +95,7 @@ def test_channels_last_models(tmp_path: Path) -> None:
 
 
 def test_feature_maps_get_no_node_and_specs_are_kept(tmp_path: Path) -> None:
-    source = load(saved(convolution(), tmp_path))
+    source = load_onnx(saved(convolution(), tmp_path))
     specs = [InputSpec(name="x", layout_train=Layout.NCHW)]
     original = insert(source, specs)
     assert [node.op_type for node in original.graph] == ["Conv"]
@@ -104,7 +104,7 @@ def test_feature_maps_get_no_node_and_specs_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_source_is_not_changed(tmp_path: Path) -> None:
-    source = load(saved(convolution(), tmp_path))
+    source = load_onnx(saved(convolution(), tmp_path))
     before = to_bytes(source)
     insert(source, [InputSpec(name="x", type_train="rgb", type_rt="rgb")])
     assert to_bytes(source) == before
@@ -120,14 +120,14 @@ def test_the_source_is_not_changed(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_specs(tmp_path: Path, changes: dict[str, object], text: str) -> None:
-    source = load(saved(convolution(), tmp_path))
+    source = load_onnx(saved(convolution(), tmp_path))
     spec = InputSpec.model_validate({"name": "x", "type_train": "rgb", "type_rt": "rgb", **changes})
     with pytest.raises(ConfigError, match=text):
         insert(source, [spec])
 
 
 def test_odd_images_cannot_be_yuv(tmp_path: Path) -> None:
-    source = load(saved(convolution(shape=(1, 3, 9, 8)), tmp_path))
+    source = load_onnx(saved(convolution(shape=(1, 3, 9, 8)), tmp_path))
     with pytest.raises(ConfigError, match="needs even height and width, the model's input is 9x8"):
         insert(source, [InputSpec(name="x", type_train="rgb", type_rt="nv12")])
     with pytest.raises(UnsupportedError, match="not supported transform to input_type_rt 'gray'"):

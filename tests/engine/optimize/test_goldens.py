@@ -14,7 +14,7 @@ from onnx import numpy_helper
 
 from engine.config import InputSpec, load_config
 from engine.frontend import parse
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
 from engine.optimize import optimize
@@ -77,7 +77,7 @@ def test_efficientnet_lite0_has_the_measured_census(reference_dir: Path, march: 
     spec = InputSpec(
         name="data", type_train="rgb", type_rt="rgb", norm_type="data_mean_and_scale", mean=(127.0,), scale=(0.0078125,)
     )
-    after = optimize(insert(load(path), [spec]), march)
+    after = optimize(insert(load_onnx(path), [spec]), march)
     expected = Counter(HzPreprocess=1, Conv=50, Clip=33, Add=9, Reshape=1)
     expected += Counter(Conv=1) if march == "bernoulli2" else Counter(GlobalAveragePool=1)
     assert census(after) == dict(expected)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.march import MARCHES
 from tests.engine.optimize.equivalence import census, optimized
 
@@ -19,5 +19,5 @@ TAKEN = {"BatchNormalization", "Identity", "Constant", "Dropout", "Gemm", "Flatt
 @pytest.mark.parametrize("march", MARCHES)
 @pytest.mark.parametrize("path", sorted(ZOO.glob("*.onnx")), ids=lambda path: path.stem)
 def test_bundled_networks(path: Path, march: str) -> None:
-    after = optimized(load(path), march)
+    after = optimized(load_onnx(path), march)
     assert not TAKEN & set(census(after))

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.errors import ConfigError
 from engine.ir import MARK_FIXED, MARK_ON, MARK_REASON, MARK_TIE, calibration_nodes
-from engine.march import load as load_march
+from engine.march import load_march as load_march
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.place.chains import chains
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper
 
-from engine.calibrate import FloatSession, Kernels, to_standard
+from engine.calibrate import FloatSession, Kernels, lower_calibration
 from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.calibrate.forward.fake_quantization import fake_quantize, spread
 from engine.errors import InferenceError, ModelError
@@ -42,7 +42,7 @@ def test_calibration_becomes_fake_quantisation(opset: int, qtype: str) -> None:
     x[0, 0, 0] = [0.25, 0.75, 1.25, 40000.0]
     (y,) = FloatSession(model).run({"x": x}).values()
     np.testing.assert_array_equal(-y, quantized_by_hand(np.abs(x), scale, qtype))
-    assert {node.domain for node in to_standard(model).graph} == {""}
+    assert {node.domain for node in lower_calibration(model).graph} == {""}
 
 
 @pytest.mark.parametrize("opset", [10, 13])
@@ -76,7 +76,7 @@ def test_constant_weights_are_quantised_at_once() -> None:
     model = residual()
     scales = [0.01, 0.02, 0.03, 0.04]
     add_calibration(model, "w0", thresholds=scales, scales=scales)
-    standard = to_standard(model)
+    standard = lower_calibration(model)
     (conv,) = (node for node in standard.graph if node.name == "conv0")
     weight = constant_of(residual().graph.initializers["w0"])
     expected = quantized_by_hand(weight, np.asarray(scales, np.float32).reshape(4, 1, 1, 1), "int8")
@@ -104,7 +104,7 @@ def test_uncalibrated_model_is_refused() -> None:
     model = identity((1, 4))
     add_calibration(model, "t")
     with pytest.raises(ModelError, match="no thresholds"):
-        to_standard(model)
+        lower_calibration(model)
 
 
 def test_the_model_is_not_changed() -> None:
@@ -230,7 +230,7 @@ def test_quantize_linear_is_the_quantisation_in_steps(scale: float, qtype: str, 
     wanted = Calibration(thresholds=values, scales=values, qtype=qtype, switch="ON")
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(-y, fake_quantize(np.abs(x), wanted))
-    assert not {"QuantizeLinear", "DequantizeLinear"} & {node.op_type for node in to_standard(model).graph}
+    assert not {"QuantizeLinear", "DequantizeLinear"} & {node.op_type for node in lower_calibration(model).graph}
 
 
 def test_pairs_of_quantize_linear_stay_float_kernels() -> None:
@@ -239,7 +239,7 @@ def test_pairs_of_quantize_linear_stay_float_kernels() -> None:
         scales = [0.01, 0.02, 0.03, 0.04] if name == "w0" else [0.02]
         add_calibration(model, name, thresholds=scales, scales=scales)
     x = samples(3)
-    steps, linear = FloatSession(to_standard(model)), FloatSession(model)
+    steps, linear = FloatSession(lower_calibration(model)), FloatSession(model)
     np.testing.assert_array_equal(linear.run({"x": x})["y"], steps.run({"x": x})["y"])
 
 

@@ -64,7 +64,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_std_value_is_the_inverse_of_scale(folder: Path) -> None:
-    config = compile_dialect.load(written(folder))
+    config = compile_dialect.load_config(written(folder))
     (spec,) = config.input_specs(["x"])
     assert config.march is March.BAYES_E
     assert spec.norm_type is NormType.MEAN_AND_SCALE
@@ -81,7 +81,7 @@ def test_several_inputs(folder: Path) -> None:
         "std_value": "2;None",
     }
     path = written(folder, input_parameters=inputs, calibration_parameters={"cal_data_dir": "data;data"})
-    first, second = compile_dialect.load(path).input_specs(["a", "b"])
+    first, second = compile_dialect.load_config(path).input_specs(["a", "b"])
     assert (first.norm_type, first.scale, second.norm_type) == (NormType.SCALE, (0.5,), NormType.NONE)
 
 
@@ -93,7 +93,7 @@ def test_lists_may_be_yaml_lists_and_none_may_be_quoted(folder: Path) -> None:
         "mean_value": ...,
         "std_value": "2; 'None'",
     }
-    config = compile_dialect.load(
+    config = compile_dialect.load_config(
         written(folder, input_parameters=inputs, calibration_parameters={"cal_data_dir": "data;data"})
     )
     first, second = config.input_specs(["a", "b"])
@@ -107,7 +107,7 @@ def test_node_config_and_node_info_are_joined(folder: Path) -> None:
         model_parameters={"node_info": {"Conv_0": {"ON": "BPU"}}},
         calibration_parameters={"quant_config": wanted},
     )
-    info = compile_dialect.load(path).model_parameters.node_info["Conv_0"]
+    info = compile_dialect.load_config(path).model_parameters.node_info["Conv_0"]
     assert (info.on, info.input_type) == ("BPU", DataType.INT16)
     path = written(
         folder,
@@ -115,7 +115,7 @@ def test_node_config_and_node_info_are_joined(folder: Path) -> None:
         calibration_parameters={"quant_config": wanted},
     )
     with pytest.raises(ConfigError, match=r"node_info.Conv_0: .* but quant_config says"):
-        compile_dialect.load(path)
+        compile_dialect.load_config(path)
 
 
 def test_quant_config(folder: Path) -> None:
@@ -131,7 +131,7 @@ def test_quant_config(folder: Path) -> None:
     (folder / "q.json").write_text(json.dumps(asked))
     for given in (asked, "q.json"):
         path = written(folder, calibration_parameters={"quant_config": given, "calibration_type": ...})
-        config = compile_dialect.load(path)
+        config = compile_dialect.load_config(path)
         calibration = config.calibration_parameters
         assert (calibration.calibration_type, calibration.max_percentile) == (CalibrationType.MAX, 0.999)
         assert set(calibration.optimization) == {
@@ -166,7 +166,7 @@ def test_quant_config(folder: Path) -> None:
 )
 def test_wrong_configuration(folder: Path, group: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=r"c\.yaml: ") as caught:
-        compile_dialect.load(written(folder, **{group: changes}))
+        compile_dialect.load_config(written(folder, **{group: changes}))
     assert message in str(caught.value)
 
 
@@ -175,19 +175,21 @@ def test_options_may_be_a_list_beside_quant_config(folder: Path) -> None:
         "optimization": ["asymmetric", "run_fast"],
         "quant_config": {"model_config": {"model_output_type": "int8"}},
     }
-    config = compile_dialect.load(written(folder, calibration_parameters=given))
+    config = compile_dialect.load_config(written(folder, calibration_parameters=given))
     assert config.calibration_parameters.optimization == ("asymmetric", "run_fast", "set_model_output_int8")
 
 
 def test_what_has_no_effect_is_remarked(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    compile_dialect.load(written(folder, calibration_parameters={"calibration_type": "kl", "max_percentile": 0.9}))
+    compile_dialect.load_config(
+        written(folder, calibration_parameters={"calibration_type": "kl", "max_percentile": 0.9})
+    )
     assert "c.yaml: max_percentile has no effect, calibration_type is kl" in caplog.text
 
 
 def test_calibration_data_are_npy(folder: Path) -> None:
     (folder / "data" / "1.bin").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"1\.bin: calibration data must be \.npy files"):
-        compile_dialect.load(written(folder))
+        compile_dialect.load_config(written(folder))
 
 
 def test_the_command_converts(folder: Path) -> None:

@@ -21,7 +21,7 @@ from engine.debug.bisection.bisect import Material, bisect
 from engine.debug.bisection.minimise import minimise
 from engine.debug.bisection.stages import StageName
 from engine.frontend import preprocess
-from engine.frontend.onnx import load
+from engine.frontend.onnx import load_onnx
 from engine.ir import calibration_nodes, constant_of, read_calibration
 from engine.optimize import optimize
 from engine.place import PlacementOptions, place
@@ -89,7 +89,7 @@ class Conversion:
     @cached_property
     def source(self) -> ir.Model:
         onnx.save(network(self.seed), self.folder / "source.onnx")
-        return load(self.folder / "source.onnx")
+        return load_onnx(self.folder / "source.onnx")
 
     @cached_property
     def images(self) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from engine.frontend.caffe import load
+from engine.frontend.caffe import load_caffe
 from engine.frontend.caffe.schema import message_class
 
 Array = NDArray[Any]
@@ -56,7 +56,7 @@ def forward(
         for name, array in zip(names, inputs, strict=True)
     )
     ends = " ".join([*(f'bottom: "{name}"' for name in names), *(f'top: "{top}"' for top in tops)])
-    model = load(*written(folder, f'{text}layer {{ name: "l" {ends} {layer} }}', {"l": blobs}))
+    model = load_caffe(*written(folder, f'{text}layer {{ name: "l" {ends} {layer} }}', {"l": blobs}))
     assert [value.name for value in model.graph.outputs] == list(tops)
     return run(model, *inputs)
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
-from engine.frontend.caffe import input_names, load
+from engine.frontend.caffe import input_names, load_caffe
 from tests.engine.frontend.caffe.networks import Array, convolve, pool, run, written
 
 SEPARABLE = [
@@ -79,7 +79,7 @@ def by_definition(x: Array, blobs: dict[str, list[Array]]) -> Array:
 def test_mobilenet(tmp_path: Path) -> None:
     text, blobs = mobilenet()
     paths = written(tmp_path, text, blobs)
-    model = load(*paths)
+    model = load_caffe(*paths)
     image = np.random.default_rng(1).normal(size=(1, 3, 64, 64)).astype(np.float32)
     (y,) = run(model, image)
     np.testing.assert_allclose(y, by_definition(image, blobs), rtol=1e-3, atol=1e-6)
@@ -101,7 +101,7 @@ def test_older_files(tmp_path: Path) -> None:
     shapes = {"c": [(3, 2, 3, 3), (3,)], "ip": [(5, 12), (5,)]}
     blobs = {name: [rng.normal(size=shape).astype(np.float32) for shape in items] for name, items in shapes.items()}
     x = rng.normal(size=(1, 2, 6, 6)).astype(np.float32)
-    (y,) = run(load(*written(tmp_path, text, blobs, legacy=True)), x)
+    (y,) = run(load_caffe(*written(tmp_path, text, blobs, legacy=True)), x)
     hidden = pool(np.maximum(convolve(x, *blobs["c"], 1, 0), 0), 3, 2, 0, average=False)
     np.testing.assert_allclose(y, hidden.reshape(1, -1) @ blobs["ip"][0].T + blobs["ip"][1], rtol=1e-4, atol=1e-5)
 
@@ -119,8 +119,8 @@ def test_layers_of_training_are_left_out(tmp_path: Path) -> None:
     """
     paths = written(tmp_path, text)
     with pytest.raises(ModelError, match="is a dynamic shape"):
-        load(*paths)
-    model = load(*paths, {"data": (1, 3, 4, 4)})
+        load_caffe(*paths)
+    model = load_caffe(*paths, {"data": (1, 3, 4, 4)})
     assert [node.op_type for node in model.graph] == ["Relu"]
 
 
@@ -134,7 +134,7 @@ def test_layers_in_place_on_the_input_and_several_outputs(tmp_path: Path) -> Non
     layer { name: "b6" type: "ReLU6" bottom: "b" top: "b" }
     """
     )
-    model = load(*written(tmp_path, text))
+    model = load_caffe(*written(tmp_path, text))
     assert [value.name for value in model.graph.inputs] == ["data"]
     assert [value.name for value in model.graph.outputs] == ["a", "b"]
     x = np.random.default_rng(0).normal(size=(1, 2, 4, 4)).astype(np.float32)
@@ -143,7 +143,7 @@ def test_layers_in_place_on_the_input_and_several_outputs(tmp_path: Path) -> Non
 
 def test_unknown_fields_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = DATA + 'layer { name: "r" type: "ReLU" bottom: "data" top: "r" fancy_param { level: 3 } }'
-    assert isinstance(load(*written(tmp_path, text)), ir.Model)
+    assert isinstance(load_caffe(*written(tmp_path, text)), ir.Model)
     assert "fancy_param" in caplog.text
 
 
@@ -172,22 +172,22 @@ def test_unknown_fields_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFi
 def test_wrong_layers(tmp_path: Path, layer: str, error: type[Exception], message: str) -> None:
     text = DATA + f'layer {{ name: "l" bottom: "data" top: "y" {layer} }}'
     with pytest.raises(error, match=r"net\.prototxt: ") as caught:
-        load(*written(tmp_path, text))
+        load_caffe(*written(tmp_path, text))
     assert message in str(caught.value)
 
 
 def test_wrong_files(tmp_path: Path) -> None:
     prototxt, caffemodel = written(tmp_path, DATA + 'layer { name: "r" type: "ReLU" bottom: "data" top: "r" }')
     with pytest.raises(ModelError, match="the prototxt cannot be read"):
-        load(tmp_path / "absent", caffemodel)
+        load_caffe(tmp_path / "absent", caffemodel)
     with pytest.raises(ModelError, match="the caffemodel cannot be read"):
-        load(prototxt, tmp_path / "absent")
+        load_caffe(prototxt, tmp_path / "absent")
     with pytest.raises(ConfigError, match="did you mean 'data'"):
-        load(prototxt, caffemodel, {"date": (1, 2, 4, 4)})
+        load_caffe(prototxt, caffemodel, {"date": (1, 2, 4, 4)})
     caffemodel.write_bytes(b"\xff" * 20)
     with pytest.raises(ModelError, match=r"Error parsing message with type 'caffe\.NetParameter'"):
-        load(prototxt, caffemodel)
+        load_caffe(prototxt, caffemodel)
     for text in ("layer {", "layer {" * 5000, "\x00", 'input: "a"'):
         prototxt.write_text(text)
         with pytest.raises(ModelError, match=r"net\.prototxt"):
-            load(prototxt, caffemodel)
+            load_caffe(prototxt, caffemodel)

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
-from engine.frontend import load
+from engine.frontend import load_network
 from engine.ops.foreign.custom import CustomNode, adopt, output_shapes, set_output_types, with_batch
 from engine.ops.foreign.custom_registry import (
     FILES_VARIABLE,
@@ -153,7 +153,7 @@ def test_omitted_outputs_need_no_shape(tmp_path: Path, names: list[str]) -> None
     graph = helper.make_graph(nodes, "g", info[:1], info[1:])
     opsets = [helper.make_opsetid("", 11), helper.make_opsetid("horizon.custom", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
-    model = load(tmp_path / "m.onnx")
+    model = load_network(tmp_path / "m.onnx")
     assert [value.shape for value in model.graph.node("relu").outputs] == [(1, 2, 3)]
 
 
