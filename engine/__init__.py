@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.simulate import HB_ONNXRuntime, Session
+    from engine.compat.runtime import HB_ONNXRuntime
+    from engine.simulate import Session
 
 __all__ = ["HB_ONNXRuntime", "Session"]
 
 
 def __getattr__(name: str) -> Any:
     """Sessions need ONNX Runtime and numba; commands that do not run models must not pay for importing them."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from engine import simulate
+    if name == "HB_ONNXRuntime":
+        from engine.compat import runtime
 
-    return getattr(simulate, name)
+        return runtime.HB_ONNXRuntime
+    if name == "Session":
+        from engine import simulate
+
+        return simulate.Session
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

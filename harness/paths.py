@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from engine.errors import ConfigError
+
 _PACKAGE = Path(__file__).resolve().parent
 _PROJECT = _PACKAGE.parent
 
@@ -29,17 +31,22 @@ def reports() -> Path:
     return _bundled("reports")
 
 
-def external_data() -> Path:
-    """Folder of data sets that are not bundled: ``PTQLAB_DATA``, else ``../shared/data`` beside the project.
+def external_data(path: str | os.PathLike[str]) -> Path:
+    """Where data that are not bundled are: ``path`` as it is if absolute, else below the folder ``PTQLAB_DATA``.
 
-    It need not exist: who opens a file in it says what is missing.
+    Raises:
+        ConfigError: ``path`` is relative and the variable is not set.
     """
-    return _external("PTQLAB_DATA", "data")
+    return _external("PTQLAB_DATA", path)
 
 
-def external_models() -> Path:
-    """Folder of models that are not bundled: ``PTQLAB_MODELS``, else ``../shared/models`` beside the project."""
-    return _external("PTQLAB_MODELS", "models")
+def external_models(path: str | os.PathLike[str]) -> Path:
+    """Where a model that is not bundled is: ``path`` as it is if absolute, else below the folder ``PTQLAB_MODELS``.
+
+    Raises:
+        ConfigError: ``path`` is relative and the variable is not set.
+    """
+    return _external("PTQLAB_MODELS", path)
 
 
 def _bundled(name: str) -> Path:
@@ -47,8 +54,13 @@ def _bundled(name: str) -> Path:
     return installed if installed.is_dir() else _PROJECT / name
 
 
-def _external(variable: str, name: str) -> Path:
-    return _configured(variable) or _PROJECT.parent / "shared" / name
+def _external(variable: str, path: str | os.PathLike[str]) -> Path:
+    if Path(path).is_absolute():
+        return Path(path)
+    folder = _configured(variable)
+    if folder is None:
+        raise ConfigError(f"{variable} is not set: it names the folder in which {os.fspath(path)} is looked for")
+    return folder / path
 
 
 def _configured(variable: str) -> Path | None:

@@ -9,6 +9,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+"""Where this project's own machines keep measured data, data sets and models; absent elsewhere."""
+for _variable, _folder in (("PTQLAB_REFERENCE", "reference"), ("PTQLAB_DATA", "data"), ("PTQLAB_MODELS", "models")):
+    if (SHARED / _folder).is_dir():
+        os.environ.setdefault(_variable, str(SHARED / _folder))
 
 settings.register_profile("dev", max_examples=20, deadline=None)
 settings.register_profile(
@@ -28,9 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def reference_dir() -> Path:
-    """Folder of the measured reference data: ``PTQLAB_REFERENCE``, else ``../shared/reference`` beside the project."""
+    """Folder of the measured reference data: ``PTQLAB_REFERENCE``."""
     configured = os.environ.get("PTQLAB_REFERENCE")
-    folder = Path(configured) if configured else ROOT.parent / "shared" / "reference"
-    if not folder.is_dir():
-        pytest.skip(f"no reference data: PTQLAB_REFERENCE is unset or not a folder ({folder})")
-    return folder
+    if not configured or not Path(configured).is_dir():
+        pytest.skip(f"no reference data: PTQLAB_REFERENCE is unset or not a folder ({configured})")
+    return Path(configured)

@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from engine import debug
-from engine.compat.api import ORTExecutor, convert, infer
 from engine.errors import ConfigError
 from engine.ops.foreign.custom_registry import LOOKALIKE, LOOKALIKE_MODULES
-from engine.simulate.session import HB_ONNXRuntime
 
 _MARK = "__ptqlab__"
 
@@ -47,6 +44,10 @@ def uninstall() -> None:
 
 def _content() -> dict[str, Mapping[str, Any]]:
     """What each module holds; packages stand before their modules."""
+    from engine import debug  # brings the whole engine, which who imports ``HB_ONNXRuntime`` alone does not need
+    from engine.compat.api import ORTExecutor, convert, infer
+    from engine.compat.runtime import HB_ONNXRuntime
+
     functions = {name: getattr(debug, name) for name in debug.__all__}
     runtime = {"HB_ONNXRuntime": HB_ONNXRuntime}
     return {

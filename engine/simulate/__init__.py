@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from engine.simulate.loaders import register_loader
 
 if TYPE_CHECKING:
-    from engine.simulate.session import HB_ONNXRuntime, Mode, Session
+    from engine.simulate.session import Mode, Session
     from engine.simulate.tensors import TensorInfo
 
-__all__ = ["HB_ONNXRuntime", "Mode", "Session", "TensorInfo", "register_loader"]
+__all__ = ["Mode", "Session", "TensorInfo", "register_loader"]
 
 
 def __getattr__(name: str) -> Any:

@@ -45,7 +45,7 @@ class FolderOptions(StrictModel):
         Raises:
             CalibrationDataError: it is missing.
         """
-        root = paths.external_data() / self.folder
+        root = paths.external_data(self.folder)
         if not root.is_dir():
             raise CalibrationDataError(f"no folder {root}: unpack the data set there, or set PTQLAB_DATA")
         return root

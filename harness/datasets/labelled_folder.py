@@ -50,7 +50,7 @@ class LabelledFolder(Dataset):
     version = 1
 
     def __init__(self, options: LabelledFolderOptions) -> None:
-        root = paths.external_data() / options.folder
+        root = paths.external_data(options.folder)
         if not root.is_dir():
             raise CalibrationDataError(
                 f"no folder {root}: unpack the data set there, or set PTQLAB_DATA to the folder that holds "

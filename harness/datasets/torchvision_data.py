@@ -75,7 +75,7 @@ def _open(options: TorchvisionOptions, train: bool) -> Any:
         datasets = import_torchvision().datasets
     except ImportError as error:
         raise ConfigError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
-    root = paths.external_data() / options.root
+    root = paths.external_data(options.root)
     try:
         return getattr(datasets, options.dataset)(str(root), train=train, download=False)
     except (RuntimeError, OSError) as error:

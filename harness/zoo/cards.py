@@ -192,7 +192,7 @@ class ModelCard(StrictModel):
         elif self.source.torchvision is not None:
             path, remedy = torchvision_model(self.source.torchvision), "clear the cache of exported models"
         else:
-            path, remedy = paths.external_models() / str(self.source.file), "put it there or set PTQLAB_MODELS"
+            path, remedy = paths.external_models(str(self.source.file)), "put it there or set PTQLAB_MODELS"
         try:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:

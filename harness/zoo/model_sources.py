@@ -103,7 +103,7 @@ def torchvision_model(source: TorchvisionSource) -> Path:
     Raises:
         ModelError: torchvision or the weights are missing, or there is no such architecture.
     """
-    weights = None if source.weights is None else paths.external_models() / source.weights
+    weights = None if source.weights is None else paths.external_models(source.weights)
 
     def build() -> nn.Module:
         try:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.simulate import HB_ONNXRuntime, Session
+from engine import HB_ONNXRuntime, Session
 from harness.zoo.cards import load_card
 
 STAGES = ("original_float", "optimized_float", "calibrated", "quantized")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import engine.debug
+from engine import HB_ONNXRuntime, Session
 from engine.compat import install, uninstall
 from engine.errors import ConfigError
-from engine.simulate.session import HB_ONNXRuntime, Session
 from tests.engine.debug.models import zoo
 
 
