@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
     {"cli", "compat"},
+    {"conformance"},
     {"convert"},
     {"tune", "debug", "perf"},
     {"compile"},

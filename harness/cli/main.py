@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.lab import COMMANDS
+from engine.cli.lab import COMMANDS, GROUPS
 from engine.errors import ConfigError, PtqlabError
 from harness import workdir as workdirs
 from harness.cli.bench import bench
@@ -434,3 +434,5 @@ def _console() -> Console:
 
 for _name, _command in {"bench": bench, **COMMANDS}.items():
     app.command(_name)(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import typer
+
 from engine.cli.lab.bisect import bisect
 from engine.cli.lab.check import check
 from engine.cli.lab.config import config
+from engine.cli.lab.conformance import app as conformance
 from engine.cli.lab.diff import diff
 from engine.cli.lab.explain import explain
 from engine.cli.lab.export import export
@@ -30,3 +33,6 @@ COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
     }
 )
 """Command functions (typer) by name."""
+
+GROUPS: Mapping[str, typer.Typer] = MappingProxyType({"conformance": conformance})
+"""Groups of commands by name."""

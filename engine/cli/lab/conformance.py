@@ -1,0 +1,230 @@
+"""``ptqlab conformance``: recorded conversions of the original toolchain beside ours."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from engine.conformance.cases import Case
+    from engine.conformance.measures import Row
+
+EXIT_BELOW_BAR = 1
+PIPED_WIDTH = 120
+"""Columns of tables that go to no terminal."""
+
+app = typer.Typer(
+    name="conformance", help="Compare conversions with those of the original toolchain.", no_args_is_help=True
+)
+
+
+class Part(StrEnum):
+    """Which networks are measured."""
+
+    ALL = "all"
+    SEEN = "seen"
+    HELD_OUT = "held-out"
+
+
+@app.callback()
+def conformance() -> None:
+    """Compare conversions with those of the original toolchain."""
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(help="Recorded cases, in folders of any depth.")],
+    json_file: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write all rows and tables.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Names of cases or networks, as swin_* or vit_sep; repeatable.")
+    ] = None,
+    holdout: Annotated[
+        str | None, typer.Option(help="every:N holds each N-th network by name out: scored, never shown.")
+    ] = None,
+    part: Annotated[Part, typer.Option(help="Which networks are measured, with --holdout.")] = Part.ALL,
+    workers: Annotated[int | None, typer.Option(min=1, help="Cases at a time; default: one per processor.")] = None,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that a case may take.")] = 600.0,
+    bar: Annotated[
+        list[str] | None,
+        typer.Option(help="MEASURE=VALUE or MEASURE=SEEN,HELD: exit 1 where a figure is worse; repeatable."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables, not the cases.")] = False,
+) -> None:
+    """Convert recorded cases and print what agrees, with the first departing stage and node of each."""
+    import json
+
+    from engine.conformance.cases import find_cases
+    from engine.conformance.run import held_out, measure_all
+    from engine.ir import write_atomically
+    from engine.simulate.fast import available_cpus
+
+    bars = read_bars(bar or ())
+    found = find_cases(folder)
+    away = held_out(found, read_holdout(holdout))
+    chosen = [case for case in found if _is_chosen(case, only) and _is_in(part, case.family in away)]
+    if not chosen:
+        raise ConfigError(f"{folder}: no case fits --only {' '.join(only or ())} and --part {part}")
+    console = _console()
+
+    def show(row: Row) -> None:
+        if not quiet and row.family not in away:
+            _show_row(console, row)
+
+    measured = measure_all(chosen, workers or available_cpus(), time_limit, show)
+    rows = [row.model_copy(update={"held_out": row.family in away}) for row in measured]
+    _show_tables(console, rows)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(as_dict(rows), indent=1).encode())
+    missed = below(rows, bars)
+    for text in missed:
+        typer.echo(text, err=True)
+    if missed:
+        raise typer.Exit(EXIT_BELOW_BAR)
+
+
+def read_holdout(text: str | None) -> int | None:
+    """The N of ``every:N``.
+
+    Raises:
+        ConfigError: it has another form.
+    """
+    if text is None:
+        return None
+    kind, _, number = text.partition(":")
+    if kind != "every" or not number.isdecimal() or int(number) < 1:
+        raise ConfigError(f"--holdout {text}: expected every:N with N of at least 1")
+    return int(number)
+
+
+def read_bars(texts: list[str] | tuple[str, ...]) -> dict[str, tuple[float, ...]]:
+    """One bar for all columns or one per column, by measure.
+
+    Raises:
+        ConfigError: a text has another form or names no measure.
+    """
+    from engine.conformance.table import MEASURES
+
+    bars = {}
+    for text in texts:
+        name, _, numbers = text.partition("=")
+        if name not in MEASURES:
+            raise ConfigError(f"--bar {text}: no measure {name!r}; there are {', '.join(MEASURES)}")
+        try:
+            bars[name] = tuple(float(number) for number in numbers.split(","))
+        except ValueError as error:
+            raise ConfigError(f"--bar {text}: expected MEASURE=VALUE or MEASURE=SEEN,HELD") from error
+    return bars
+
+
+def below(rows: list[Row], bars: dict[str, tuple[float, ...]]) -> list[str]:
+    """What is worse than its bar, in words."""
+    from engine.conformance.table import MEASURES, parts
+
+    found = []
+    for name, numbers in bars.items():
+        for index, column in enumerate(parts(rows)):
+            bar, value = numbers[min(index, len(numbers) - 1)], column.values[name]
+            if value is None or not MEASURES[name].reaches(value, bar):
+                shown = "not measured" if value is None else f"{value:.4f}"
+                found.append(f"{name} ({column.name}): {shown}, the bar is {bar:g}")
+    return found
+
+
+def as_dict(rows: list[Row]) -> dict[str, object]:
+    """``{table, by_march, by_family: [{name, cases, values}], cases: [row]}``; held-out rows without their causes."""
+    from dataclasses import asdict
+
+    from engine.conformance.table import groups, parts
+
+    hidden = {"departure", "message", "simulator_message"}
+    return {
+        "table": [asdict(group) for group in parts(rows)],
+        "by_march": [asdict(group) for group in groups(rows, lambda row: row.march)],
+        "by_family": [asdict(group) for group in groups(rows, lambda row: row.family)],
+        "cases": [
+            {
+                **row.model_dump(mode="json", exclude=hidden if row.held_out else None),
+                "latency_error": row.latency_error,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _is_chosen(case: Case, patterns: list[str] | None) -> bool:
+    from fnmatch import fnmatchcase
+
+    names = (case.name, case.family)
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def _is_in(part: Part, is_held_out: bool) -> bool:
+    return part is Part.ALL or is_held_out is (part is Part.HELD_OUT)
+
+
+def _show_row(console: Console, row: Row) -> None:
+    marks = " ".join(
+        f"{name} {_mark(value)}"
+        for name, value in (
+            ("converts", row.converts),
+            ("outputs", row.outputs),
+            ("operators", row.operators),
+            ("simulator", row.simulator),
+        )
+    )
+    shares = " ".join(
+        f"{name} {share.equal}/{share.total}"
+        for name, share in (("thresholds", row.thresholds), ("devices", row.devices), ("integers", row.integers))
+        if share is not None
+    )
+    latency = "" if row.latency_error is None else f" latency {row.latency_us:.0f} us, ours {row.predicted_us:.0f}"
+    lines = [f"{row.case} ({row.march}): {marks} {shares}{latency} [{row.seconds:.1f} s]"]
+    if row.departure is not None:
+        lines.append(f"    {row.departure}")
+    if row.simulator is False:
+        lines.append(f"    simulator: {row.simulator_message or f'outputs differ by {row.simulator_error:.3g}'}")
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _mark(value: bool | None) -> str:
+    return "-" if value is None else "yes" if value else "NO"
+
+
+def _show_tables(console: Console, rows: list[Row]) -> None:
+    from rich.table import Table
+
+    from engine.conformance.table import MEASURES, groups, parts
+
+    columns = parts(rows)
+    table = Table("measure", "", box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(f"{column.name} ({column.cases})", justify="right")
+    for name, measure in MEASURES.items():
+        table.add_row(name, measure.title, *(_figure(column.values[name]) for column in columns))
+    console.print(table)
+    short = [name for name in MEASURES if not name.endswith("_all")]
+    for title, key in (("march", lambda row: row.march), ("network", lambda row: row.family)):
+        table = Table(title, "cases", *short, box=None, header_style="bold", pad_edge=False)
+        for found in groups(rows, key):
+            table.add_row(found.name, str(found.cases), *(_figure(found.values[name]) for name in short))
+        console.print(table)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    return console

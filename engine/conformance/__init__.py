@@ -1,0 +1,1 @@
+"""Conformance: recorded conversions of the original toolchain beside ours, stage by stage, and tables of them."""

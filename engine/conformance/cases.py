@@ -1,0 +1,253 @@
+"""Recorded conversions on disk: what the original toolchain was given and what it made of it.
+
+Two forms of a case are read. The *recorded* form, which ``ptqlab conformance record`` writes: ``config.yaml``,
+``result.json``, ``calibration.npz``, ``calibrated.onnx``, ``quantized.onnx``, ``io.npz``, and the float model beside it
+or elsewhere. The *reduced* form, networks of a few nodes that show one rule: ``c.yaml``, ``expected.json``,
+``expected_*.onnx``, ``inputs.npz``, ``expected_outputs.npz``, and folders of calibration data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.config import read_yaml
+from engine.errors import ConfigError
+
+Array = NDArray[Any]
+
+RECORDED, REDUCED = "result.json", "expected.json"
+"""The file that tells the form of a case."""
+CUT_OFF = -9
+"""Exit code of a conversion that was ended from outside: no refusal, but nothing comes after the quantised model."""
+PIXEL_OFFSET = 128
+"""What int8 image inputs are below the pixels."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run of the original's quantised model.
+
+    Attributes:
+        inputs: by name, as the model takes them.
+        outputs: by name, as its own simulator gave them.
+    """
+
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One conversion by the original.
+
+    Attributes:
+        folder: where its files are.
+        name: of the case, unique in its folder.
+        family: the network, whatever the march and options.
+        config: its configuration file.
+        reduced: whether it is of the reduced form; such cases are never held out.
+        refusal: why the original refused it; empty where it did not.
+        devices: ``BPU`` or ``CPU`` by node of the original's node table.
+        latencies_us: of its BPU subgraphs; empty where it was not compiled.
+    """
+
+    folder: Path
+    name: str
+    family: str
+    config: Path
+    reduced: bool
+    refusal: str
+    devices: Mapping[str, str]
+    latencies_us: tuple[float, ...]
+
+    @property
+    def march(self) -> str:
+        """BPU architecture that the configuration names."""
+        return str(_group(read_yaml(self.config), "model_parameters").get("march", ""))
+
+    @property
+    def calibrated(self) -> Path:
+        """The original's calibrated model; need not exist."""
+        return self.folder / ("expected_calibrated.onnx" if self.reduced else "calibrated.onnx")
+
+    @property
+    def quantized(self) -> Path:
+        """The original's quantised model; need not exist."""
+        return self.folder / ("expected_quantized.onnx" if self.reduced else "quantized.onnx")
+
+    def parameters(self, folder: Path) -> dict[str, Any]:
+        """The content of the configuration file for a conversion that writes below ``folder``.
+
+        Calibration data that the case keeps in ``calibration.npz`` are written there too.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        content = read_yaml(self.config)
+        model = _group(content, "model_parameters")
+        if "onnx_model" in model:
+            model["onnx_model"] = str((self.config.parent / str(model["onnx_model"])).resolve())
+        model["working_dir"] = str(folder / "out")
+        calibration = _group(content, "calibration_parameters")
+        if wanted := str(calibration.get("cal_data_dir") or ""):
+            parts = [part.strip() for part in wanted.split(";")]
+            calibration["cal_data_dir"] = ";".join(self._data_folders(parts, folder))
+        return content
+
+    def samples(self) -> tuple[Sample, ...]:
+        """What the original computed; empty where the case keeps no runs.
+
+        Raises:
+            ConfigError: a file is damaged.
+        """
+        return _reduced_samples(self.folder) if self.reduced else _recorded_samples(self.folder / "io.npz")
+
+    def _data_folders(self, parts: list[str], folder: Path) -> list[str]:
+        archive = self.folder / "calibration.npz"
+        if not archive.is_file():
+            return [str((self.config.parent / part).resolve()) for part in parts]
+        arrays = read_arrays(archive)
+        found = []
+        for index, part in enumerate(parts):
+            to = folder / f"calibration_{index}"
+            to.mkdir(parents=True, exist_ok=True)
+            found.append(str(to))
+            name = Path(part).name
+            files = {key.rsplit("__", 1)[1]: arrays[key] for key in arrays if key.startswith(f"cal__{name}__")}
+            if "data" in arrays and len(parts) == 1:
+                files |= {f"{sample:04}.bin": array for sample, array in enumerate(arrays["data"])}
+            for file, array in files.items():
+                np.asarray(array, np.float32).tofile(to / Path(file).name)
+        return found
+
+
+def find_cases(folder: Path) -> tuple[Case, ...]:
+    """All cases at and below ``folder``, by name.
+
+    Raises:
+        ConfigError: there is none, or one cannot be read.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder of recorded cases")
+    found = [
+        *(_recorded(path) for path in folder.rglob(RECORDED)),
+        *(_reduced(path) for path in folder.rglob(REDUCED)),
+    ]
+    if not found:
+        raise ConfigError(f"{folder}: holds no recorded case, expected folders with {RECORDED} or {REDUCED}")
+    return tuple(sorted(found, key=lambda case: (case.reduced, case.name)))
+
+
+def _recorded(path: Path) -> Case:
+    content = _read_json(path)
+    code, messages = content.get("rc", 0), list(content.get("messages", ()))
+    refused = code not in (0, CUT_OFF)
+    return Case(
+        folder=path.parent,
+        name=path.parent.name,
+        family=str(content.get("net") or path.parent.name),
+        config=path.parent / "config.yaml",
+        reduced=False,
+        refusal=(str(messages[-1]) if messages else f"exit code {code}") if refused else "",
+        devices={str(row["Node"]): str(row["ON"]) for row in content.get("nodes", ())},
+        latencies_us=tuple(float(part["latency"]) for part in content.get("subgraphs_us_ddr", ())),
+    )
+
+
+def _reduced(path: Path) -> Case:
+    content = _read_json(path)
+    errors = [str(text) for text in content.get("messages", ()) if str(text).startswith("ERROR")]
+    performance = content.get("performance") or {}
+    compiled = bool(performance.get("n"))
+    name = path.parent.name
+    return Case(
+        folder=path.parent,
+        name=name,
+        family=re.sub(r"_(bayes-e|bayes|bernoulli2)_.*$", "", name),
+        config=path.parent / "c.yaml",
+        reduced=True,
+        refusal=errors[-1] if errors and not compiled else "",
+        devices={str(row["Node"]): str(row["ON"]) for row in dict(content.get("nodes") or {}).values()},
+        latencies_us=(float(performance["us"]),) if compiled else (),
+    )
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """All arrays of an ``.npz`` file.
+
+    Raises:
+        ConfigError: it is damaged or holds anything but plain arrays.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            return {key: data[key] for key in data.files}
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise ConfigError(f"{path}: cannot be read as an archive of arrays: {error}") from error
+
+
+def _recorded_samples(path: Path) -> tuple[Sample, ...]:
+    """``in{i}`` or ``in{i}__{input}``, and ``out{i}_{j}`` of output ``names[j]`` or ``out{i}__{output}``."""
+    if not path.is_file():
+        return ()
+    arrays = read_arrays(path)
+    names = [str(name) for name in arrays.get("names", ())]
+    found = []
+    index = 0
+    while inputs := _keyed(arrays, f"in{index}"):
+        outputs = _keyed(arrays, f"out{index}")
+        outputs |= {
+            name: arrays[f"out{index}_{position}"]
+            for position, name in enumerate(names)
+            if f"out{index}_{position}" in arrays
+        }
+        found.append(Sample(inputs, outputs))
+        index += 1
+    return tuple(found)
+
+
+def _keyed(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """The arrays ``prefix__NAME`` by name; ``prefix`` alone, the only input, has the name ``""``."""
+    named = {key.removeprefix(f"{prefix}__"): array for key, array in arrays.items() if key.startswith(f"{prefix}__")}
+    return {"": arrays[prefix]} if prefix in arrays else named
+
+
+def _reduced_samples(folder: Path) -> tuple[Sample, ...]:
+    """``{i}__{tensor}`` in both files; image inputs are pixels."""
+    if not (folder / "expected_outputs.npz").is_file() or not (folder / "inputs.npz").is_file():
+        return ()
+    inputs, outputs = read_arrays(folder / "inputs.npz"), read_arrays(folder / "expected_outputs.npz")
+    fed = {key: _as_int8(array) for key, array in inputs.items()}
+    return tuple(
+        Sample(_keyed(fed, str(index)), _keyed(outputs, str(index)))
+        for index in range(int(inputs.get("n", np.asarray(0))))
+        if _keyed(outputs, str(index))
+    )
+
+
+def _as_int8(array: Array) -> Array:
+    return (array.astype(np.int16) - PIXEL_OFFSET).astype(np.int8) if array.dtype == np.uint8 else array
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected an object of JSON")
+    return content
+
+
+def _group(content: dict[str, Any], name: str) -> dict[str, Any]:
+    group = content.get(name)
+    if not isinstance(group, dict):
+        raise ConfigError(f"{name}: expected a group of parameters")
+    return group

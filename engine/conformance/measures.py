@@ -1,0 +1,219 @@
+"""What of one case agrees: the measures of a conformance table, each for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+from pydantic import BaseModel, ConfigDict
+
+from engine.conformance.cases import Case, Sample
+from engine.conformance.conversion import Conversion, Outcome, attempt, convert_case
+from engine.conformance.departure import Departure, departure
+from engine.conformance.stages import activation_thresholds, integers, same_thresholds
+from engine.errors import InferenceError
+from engine.ir import load_model
+from engine.simulate import Session
+
+OUTPUT_TOLERANCE = 1e-6
+"""Largest difference of equal outputs, relative to the tensor's largest magnitude."""
+FLOAT_TOLERANCE = 1e-5
+"""The same for files with float operators whose rounding is the runtime's (ARITHMETIC.md 3)."""
+ROUNDED_OPERATORS = frozenset({"Softmax", "MatMul"})
+"""Float operators of quantised files that two runtimes round differently."""
+
+
+class Share(BaseModel):
+    """How many of some things are equal."""
+
+    model_config = ConfigDict(frozen=True)
+
+    equal: int
+    total: int
+
+
+class Row(BaseModel):
+    """One case of a conformance table; ``None`` where there is nothing to compare.
+
+    Attributes:
+        case: its name.
+        family: the network.
+        march: BPU architecture.
+        held_out: whether the network is kept out of sight while rules are looked for.
+        reduced: whether it is a network of a few nodes that shows one rule.
+        outcome: how our conversion ended.
+        refusal: why the original refused; empty where it did not.
+        message: why ours did not convert.
+        converts: whether both convert or both refuse.
+        outputs: whether our quantised model gives the original's recorded outputs.
+        output_error: largest difference, relative to the tensor's largest magnitude.
+        operators: whether the quantised models have the same operators in the same order.
+        thresholds: activation thresholds, by name of the tensor.
+        devices: nodes of the original's node table on the same device, by name.
+        integers: integer constants of the quantised model, by name.
+        simulator: whether the original's quantised model gives its recorded outputs on our simulator.
+        simulator_error: largest difference, as ``output_error``; or ``simulator_message``, why it does not run.
+        simulator_message: see ``simulator_error``.
+        latency_us: the original's, sum of BPU subgraphs.
+        predicted_us: ours.
+        departure: the first stage and node where ours departs.
+        seconds: that the case took.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    case: str
+    family: str
+    march: str
+    held_out: bool = False
+    reduced: bool = False
+    outcome: Outcome
+    refusal: str = ""
+    message: str = ""
+    converts: bool
+    outputs: bool | None = None
+    output_error: float | None = None
+    operators: bool | None = None
+    thresholds: Share | None = None
+    devices: Share | None = None
+    integers: Share | None = None
+    simulator: bool | None = None
+    simulator_error: float | None = None
+    simulator_message: str = ""
+    latency_us: float | None = None
+    predicted_us: float | None = None
+    departure: Departure | None = None
+    seconds: float = 0.0
+
+    @property
+    def latency_error(self) -> float | None:
+        """Relative to the original's."""
+        if self.latency_us is None or self.predicted_us is None or self.latency_us == 0:
+            return None
+        return abs(self.predicted_us / self.latency_us - 1)
+
+
+def measure(case: Case, folder: Path) -> Row:
+    """Convert ``case`` below ``folder`` and compare with what the original made of it."""
+    ours = convert_case(case, folder)
+    row = Row(
+        case=case.name,
+        family=case.family,
+        march=case.march,
+        reduced=case.reduced,
+        outcome=ours.outcome,
+        refusal=case.refusal,
+        message=ours.message,
+        converts=ours.outcome is (Outcome.REFUSED if case.refusal else Outcome.CONVERTED),
+    )
+    row = row.model_copy(update=_run_original(case))
+    if case.refusal:
+        return row.model_copy(update={"departure": departure(case, ours, None, None, "")})
+    calibrated = load_model(case.calibrated) if case.calibrated.is_file() else None
+    quantized = load_model(case.quantized) if case.quantized.is_file() else None
+    found = _run_ours(case, ours)
+    return row.model_copy(
+        update={
+            **found.as_fields(),
+            "operators": None if quantized is None else _types(ours.quantized) == _types(quantized),
+            "thresholds": None if calibrated is None else _thresholds(ours.calibrated, calibrated),
+            "devices": _devices(ours, case.devices),
+            "integers": None if quantized is None else _integers(ours.quantized, quantized),
+            "latency_us": sum(case.latencies_us) if case.latencies_us else None,
+            "predicted_us": sum(ours.latencies_us) if case.latencies_us and ours.latencies_us else None,
+            "departure": departure(case, ours, calibrated, quantized, found.text),
+        }
+    )
+
+
+class _Run(BaseModel):
+    """Recorded outputs beside those of a run; ``error`` is None where nothing was recorded."""
+
+    error: float | None = None
+    message: str = ""
+
+    def equal(self, tolerance: float) -> bool | None:
+        if self.message:
+            return False
+        return None if self.error is None else self.error <= tolerance
+
+    @property
+    def text(self) -> str:
+        """Why the outputs are not equal; empty where they are."""
+        if self.equal(OUTPUT_TOLERANCE) is not False:
+            return ""
+        return self.message or f"outputs differ by {self.error:.3g} of the largest magnitude"
+
+    def as_fields(self) -> dict[str, object]:
+        return {"outputs": self.equal(OUTPUT_TOLERANCE), "output_error": self.error}
+
+
+def _run_original(case: Case) -> dict[str, object]:
+    if not case.quantized.is_file():
+        return {}
+    found = _run(case.quantized, case.samples())
+    types = {node.op_type for node in load_model(case.quantized).graph}
+    tolerance = FLOAT_TOLERANCE if types & ROUNDED_OPERATORS else 0.0
+    return {
+        "simulator": found.equal(tolerance),
+        "simulator_error": found.error,
+        "simulator_message": found.message,
+    }
+
+
+def _run_ours(case: Case, ours: Conversion) -> _Run:
+    samples = case.samples()
+    if not samples:
+        return _Run()
+    if ours.quantized is None:
+        return _Run(message="no quantised model")
+    return _run(ours.quantized, samples)
+
+
+def _run(model: Path | ir.Model, samples: Sequence[Sample]) -> _Run:
+    if not samples:
+        return _Run()
+    done = attempt(lambda: _largest_error(model, samples))
+    return _Run(error=done.value, message=done.message)
+
+
+def _largest_error(model: Path | ir.Model, samples: Sequence[Sample]) -> float:
+    session = Session(model, threads=1)
+    error = 0.0
+    for sample in samples:
+        feed = {name or session.inputs[0].name: array for name, array in sample.inputs.items()}
+        actual = session.run(feed)
+        for name, expected in sample.outputs.items():
+            if name not in actual or actual[name].shape != expected.shape:
+                found = {key: list(array.shape) for key, array in actual.items()}
+                raise InferenceError(f"output {name} {list(expected.shape)} is expected, found {found}")
+            scale = float(np.max(np.abs(expected), initial=0)) or 1.0
+            difference = np.abs(actual[name].astype(np.float64) - expected.astype(np.float64))
+            error = max(error, float(np.max(difference, initial=0.0)) / scale)
+    return error
+
+
+def _types(model: ir.Model | None) -> list[str]:
+    return [] if model is None else [node.op_type for node in model.graph]
+
+
+def _thresholds(ours: ir.Model | None, theirs: ir.Model) -> Share:
+    expected = activation_thresholds(theirs)
+    found = {} if ours is None else activation_thresholds(ours)
+    equal = sum(name in found and same_thresholds(found[name], values) for name, values in expected.items())
+    return Share(equal=equal, total=len(expected))
+
+
+def _devices(ours: Conversion, expected: Mapping[str, str]) -> Share | None:
+    if not expected:
+        return None
+    return Share(equal=sum(ours.devices.get(name) == on for name, on in expected.items()), total=len(expected))
+
+
+def _integers(ours: ir.Model | None, theirs: ir.Model) -> Share:
+    expected = integers(theirs)
+    found = {} if ours is None else integers(ours)
+    equal = sum(name in found and np.array_equal(found[name], array) for name, array in expected.items())
+    return Share(equal=equal, total=len(expected))

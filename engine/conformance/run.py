@@ -1,0 +1,138 @@
+"""Many cases measured in child processes, so that one that crashes or hangs costs its own row only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+
+from engine.conformance.cases import Case
+from engine.conformance.conversion import Outcome
+from engine.conformance.departure import Departure, Stage
+from engine.conformance.measures import Row
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What keeps libraries of a child to one thread: as many children run as there are processors."""
+
+
+def measure_all(
+    cases: Sequence[Case], workers: int, time_limit: float, progress: Callable[[Row], None]
+) -> tuple[Row, ...]:
+    """Rows of ``cases`` in their order.
+
+    Args:
+        cases: what to measure.
+        workers: child processes at a time.
+        time_limit: seconds that a case may take.
+        progress: called with each row as it is ready, from any thread.
+    """
+    children: SimpleQueue[_Child] = SimpleQueue()
+    started = [_Child() for _ in range(min(workers, len(cases)))]
+    for child in started:
+        children.put(child)
+
+    def one(case: Case) -> Row:
+        with _borrowed(children) as child:
+            row = child.measure(case, time_limit)
+        progress(row)
+        return row
+
+    try:
+        with ThreadPoolExecutor(max(1, len(started))) as pool:
+            return tuple(pool.map(one, cases))
+    finally:
+        for child in started:
+            child.end()
+
+
+def held_out(cases: Iterable[Case], every: int | None) -> frozenset[str]:
+    """Families that are held out: each ``every``-th of the recorded ones by name; reduced cases never are."""
+    if every is None:
+        return frozenset()
+    families = sorted({case.family for case in cases if not case.reduced})
+    return frozenset(families[every - 1 :: every])
+
+
+@contextmanager
+def _borrowed(children: SimpleQueue[_Child]) -> Iterator[_Child]:
+    child = children.get()
+    try:
+        yield child
+    finally:
+        children.put(child)
+
+
+class _Child:
+    """A process that measures one case after the other; it is started anew after it died."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def measure(self, case: Case, time_limit: float) -> Row:
+        """The row of ``case``."""
+        process = self._process = self._process or _start()
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("a child without pipes")
+        late = threading.Event()
+        timer = threading.Timer(time_limit, lambda: (late.set(), process.kill()))
+        timer.daemon = True
+        timer.start()
+        line = ""
+        with suppress(BrokenPipeError):
+            process.stdin.write(f"{case.folder.resolve()}\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        timer.cancel()
+        if line:
+            return Row.model_validate_json(line)
+        self.end()
+        if late.is_set():
+            return _lost(case, f"took longer than {time_limit:g} s")
+        return _lost(case, f"the process that measured it ended with exit code {process.returncode}")
+
+    def end(self) -> None:
+        """End the process."""
+        if self._process is None:
+            return
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+
+def _start() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine.conformance.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={
+            **os.environ,
+            **dict.fromkeys(THREAD_VARIABLES, "1"),
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        },
+    )
+
+
+def _lost(case: Case, message: str) -> Row:
+    return Row(
+        case=case.name,
+        family=case.family,
+        march=case.march,
+        reduced=case.reduced,
+        outcome=Outcome.CRASHED,
+        refusal=case.refusal,
+        message=message,
+        converts=False,
+        outputs=None if case.refusal else False,
+        operators=None if case.refusal else False,
+        departure=Departure(stage=Stage.CONVERSION, node="", cause=message),
+    )
