@@ -91,7 +91,7 @@ class Case:
         Raises:
             ConfigError: the file cannot be read.
         """
-        content = read_yaml(self.config)
+        content = dict(read_yaml(self.config))
         model = _group(content, "model_parameters")
         if "onnx_model" in model:
             model["onnx_model"] = str((self.config.parent / str(model["onnx_model"])).resolve())
@@ -246,7 +246,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _group(content: dict[str, Any], name: str) -> dict[str, Any]:
+def _group(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     group = content.get(name)
     if not isinstance(group, dict):
         raise ConfigError(f"{name}: expected a group of parameters")

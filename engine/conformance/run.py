@@ -79,7 +79,12 @@ class _Child:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a child without pipes")
         late = threading.Event()
-        timer = threading.Timer(time_limit, lambda: (late.set(), process.kill()))
+
+        def strike() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(time_limit, strike)
         timer.daemon = True
         timer.start()
         line = ""
