@@ -79,6 +79,13 @@ class CalibrationType(StrEnum):
         return self not in (CalibrationType.LOAD, CalibrationType.SKIP)
 
 
+class Compatibility(StrEnum):
+    """Whether a conversion imitates what of the original costs accuracy, or does the right thing."""
+
+    ORIGINAL = "original"
+    CLEAN = "clean"
+
+
 class Device(StrEnum):
     """Where a node runs."""
 

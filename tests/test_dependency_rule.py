@@ -27,6 +27,7 @@ LAYERS = (
     {"ops"},
     {"march"},
     {"config"},
+    {"parity"},
     {"ir"},
     {"errors", "jit", "terms"},
 )

@@ -32,6 +32,7 @@ from engine.config.values import (
 from engine.errors import ConfigError
 from engine.terms import (
     CalibrationType,
+    Compatibility,
     CompileMode,
     DataType,
     Device,
@@ -105,6 +106,8 @@ class ModelParameters(Group):
         set_node_data_type: output type by node name.
         debug_mode: ``dump_calibration_data`` keeps the calibration data as ``.npy``.
         node_info: device and data types by node name.
+        compatibility: ``original`` converts as the original does; ``clean`` does the right thing where the original's
+            way costs accuracy (:mod:`engine.parity`). An option of ptqlab.
     """
 
     prototxt: File = None
@@ -120,6 +123,7 @@ class ModelParameters(Group):
     set_node_data_type: Annotated[Mapping[str, DataType], BeforeValidator(names_as_text)] = Field(default_factory=dict)
     debug_mode: DebugMode | None = None
     node_info: Annotated[Mapping[str, NodeInfo], BeforeValidator(names_as_text)] = Field(default_factory=dict)
+    compatibility: Compatibility = Compatibility.ORIGINAL
 
     @field_validator("march", mode="before")
     @classmethod

@@ -1,0 +1,86 @@
+"""The table of quirks: rules of the original that were measured, not documented.
+
+A rule stands where it is applied; here stand its evidence and how far that carries. What rests on one network is
+provisional: users are told when such a rule decided something in their network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from engine.errors import ConfigError
+from engine.terms import Compatibility
+
+
+@dataclass(frozen=True)
+class Quirk:
+    """One rule of the original.
+
+    Attributes:
+        code: its name in files, logs and pages.
+        rule: what the original does.
+        evidence: how it was measured.
+        networks: how many networks show it.
+        confirmed: whether networks that were kept apart while the rule was looked for follow it; None where none shows
+            it either way.
+        instead: what ``compatibility: clean`` does; empty where the rule costs no accuracy and is always followed.
+    """
+
+    code: str
+    rule: str
+    evidence: str
+    networks: int
+    confirmed: bool | None = None
+    instead: str = ""
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the rule rests on one network and nothing that was kept apart confirmed it."""
+        return self.networks <= 1 and not self.confirmed
+
+    def imitated(self, compatibility: Compatibility) -> bool:
+        """Whether the rule is followed: always, or with ``compatibility: original`` where it costs accuracy."""
+        return compatibility is Compatibility.ORIGINAL or not self.instead
+
+
+def quirk(code: str) -> Quirk:
+    """The quirk of that code.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        return QUIRKS[code]
+    except KeyError as error:
+        raise ConfigError(f"no quirk {code!r}; known: {', '.join(QUIRKS)}") from error
+
+
+_ALL = (
+    Quirk(
+        code="hard-sigmoid-slope",
+        rule="HardSigmoid has the slope 1/6 and the offset 1/2 in its int8 table whatever the model gives.",
+        evidence="all 256 entries of the first HardSigmoid of six networks; at alpha 0.2 a right table differs in 241.",
+        networks=6,
+        instead="the table is that of the model's own alpha and beta",
+    ),
+    Quirk(
+        code="bias-correction-race",
+        rule="bias_correction takes errors out of biases in two processes that do not see each other's corrections.",
+        evidence="the node table of one configuration of EfficientNet-Lite0; MnasNet departs from it (cosine 0.84).",
+        networks=1,
+        confirmed=False,
+        instead="every bias is corrected once, as mean_bias_correction does",
+    ),
+    Quirk(
+        code="kl-steps",
+        rule="kl takes the first of the cuts whose divergences differ by less than about 2^-20.",
+        evidence="two thresholds per tensor and one per channel of EfficientNet-Lite0.",
+        networks=1,
+        instead="the cut of least divergence, in float64",
+    ),
+)
+
+QUIRKS: Mapping[str, Quirk] = MappingProxyType({item.code: item for item in _ALL})
+"""All quirks by code."""
