@@ -29,7 +29,7 @@ HORIZON_VERSION = 1
 
 CALIBRATION_OP = "HzCalibration"
 ACTIVATION_QUANT_ATTRS = 69905
-"""``quant_attrs`` of activation calibration nodes, as the original writes them (CALIBRATION.md 2)."""
+"""``quant_attrs`` of activation calibration nodes, as the original writes them (reference/calibration.md 2)."""
 WEIGHT_QUANT_ATTRS = 139537
 """``quant_attrs`` of weight calibration nodes."""
 
@@ -43,7 +43,7 @@ MARK_PART_OF = "hz.part_of"
 """Name of the node that a node is a part of since placement decomposed it."""
 
 QMAX = {"int8": 127, "int16": 32767, "uint8": 255}
-"""Largest magnitude of each quantised type: scale = threshold / QMAX (CALIBRATION.md 2)."""
+"""Largest magnitude of each quantised type: scale = threshold / QMAX (reference/calibration.md 2)."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ Spec = Mapping[str, Any]
 
 
 class Row(BaseModel):
-    """One measured compilation; see ``reference/LATENCY.md`` for the fields."""
+    """One measured compilation; see ``reference/reference/latency.md`` for the fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

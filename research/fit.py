@@ -55,7 +55,7 @@ _NETWORK_WEIGHT = 4.0
 _PRIOR_WEIGHT = 0.02
 """Pull of a constant towards its start, so that those which no row determines stay there."""
 _MEASURED = {"load_gbps": 1.0, "store_gbps": 1.0, "depthwise_rate": 0.2}
-"""The same for constants that were measured by themselves (LATENCY.md)."""
+"""The same for constants that were measured by themselves (reference/latency.md)."""
 _TOLERANCE = 1e-3
 """Relative gain of a step at which the fit ends: errors change by less than a hundredth of a percent from there on."""
 _SHARES = frozenset({"drain_exposed", "drain_apart"})
@@ -116,14 +116,16 @@ START: Mapping[str, Mapping[str, float]] = {
     }
     | {"fixed_us": 15, "layer_us": 0.54, "pipeline_bytes": 5e6},
 }
-"""Where the fit of constants starts: figures of LATENCY.md; its result does not depend on what the data files hold."""
+"""Where the fit of constants starts: figures of reference/latency.md; its result does not depend on what the
+data files hold.
+"""
 
 MEMORY_START: Mapping[str, Mapping[str, int]] = {
     "bayes-e": {"group_bytes": 1 << 20, "map_bytes": 1 << 20, "unfused_bytes": 1 << 19},
     "bayes": {"group_bytes": 3 << 20, "map_bytes": 3 << 20, "unfused_bytes": 3 << 19},
     "bernoulli2": {"group_bytes": 3 << 18, "map_bytes": 1 << 16, "unfused_bytes": 1 << 17},
 }
-"""Memory sizes that the traffic of single stacks and the "spills from" of LATENCY.md suggest."""
+"""Memory sizes that the traffic of single stacks and the "spills from" of reference/latency.md suggest."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Three engines work on a subgraph: load, compute, store. A small subgraph is one tile and passes through them one after
 the other; the more data it moves the more tiles it has, and the more of the work hides behind the busiest engine
-(LATENCY.md, "Overlap"; ``docs/performance_model.md`` has the evidence and the errors).
+(reference/latency.md, "Overlap"; ``docs/performance_model.md`` has the evidence and the errors).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.compile.schedule import InputTensor, Schedule
 from engine.march.latency import Alignment, Fitted, Latency, RowPadding
 
 _GROUP_LANES = 16
-"""Input channels of a group below which a grouped convolution gets no cheaper (LATENCY.md: "about 16")."""
+"""Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
 
 _ACCUMULATOR_BITS = 32
 

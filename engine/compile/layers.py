@@ -67,7 +67,10 @@ _KINDS = {
 
 _WEIGHT_KINDS = frozenset({LayerKind.CONV, LayerKind.TRANSPOSED})
 CHANNEL_PARAMETER_BYTES = 8
-"""Bytes of bias and requantisation parameters per output channel (LATENCY.md: loaded = input + weights + 8 x Cout)."""
+"""Bytes of bias and requantisation parameters per output channel.
+
+Source: reference/latency.md: loaded = input + weights + 8 x Cout.
+"""
 
 
 class Layer(Record):

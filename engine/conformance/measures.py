@@ -20,7 +20,7 @@ from engine.simulate import Session
 OUTPUT_TOLERANCE = 1e-6
 """Largest difference of equal outputs, relative to the tensor's largest magnitude."""
 FLOAT_TOLERANCE = 1e-5
-"""The same for files with float operators whose rounding is the runtime's (ARITHMETIC.md 3)."""
+"""The same for files with float operators whose rounding is the runtime's (reference/arithmetic.md 3)."""
 ROUNDED_OPERATORS = frozenset({"Softmax", "MatMul"})
 """Float operators of quantised files that two runtimes round differently."""
 

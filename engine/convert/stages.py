@@ -298,7 +298,7 @@ _TRAINED_ON = {InputType.GRAY: InputType.GRAY, InputType.BGR: InputType.BGR, Inp
 
 
 def refuse_without_bpu(placed: ir.Model) -> None:
-    """Refuse a model none of whose own nodes runs on the BPU (OPERATORS.md, "Model-level errors").
+    """Refuse a model none of whose own nodes runs on the BPU (reference/operators.md, "Model-level errors").
 
     Raises:
         UnsupportedError: there is none.
@@ -319,7 +319,7 @@ _MOST_REASONS = 5
 
 
 def refuse_cpu_operators(model: ir.Model) -> None:
-    """Refuse a model with operators that the board's runtime does not have (OPERATORS.md, "Refused").
+    """Refuse a model with operators that the board's runtime does not have (reference/operators.md, "Refused").
 
     Raises:
         UnsupportedError: names their types.

@@ -138,7 +138,9 @@ def _behind_copies(value: ir.Value | None) -> ir.Value:
 
 
 def _data_type(node: ir.Node, on_bpu: bool) -> str:
-    """See :class:`NodeRow`; what the node tables behind OPERATORS.md show, the int16 slope of a PRelu included."""
+    """See :class:`NodeRow`; what the node tables behind reference/operators.md show, the int16 slope of a
+    PRelu included.
+    """
     types = [dtype for value in node.inputs if value is not None and (dtype := _behind_copies(value).dtype) is not None]
     if on_bpu and ir.DataType.INT16 in types:
         return "int16"

@@ -48,7 +48,7 @@ _YUV_TO_RGB = {
     SpaceAndRange.REGULAR: (((1, 0, 1.4017), (1, -0.3437, -0.7142), (1, 1.7722, 0)), (0, 128, 128)),
     SpaceAndRange.BT601_VIDEO: (((1.164, 0, 1.596), (1.164, -0.391, -0.813), (1.164, 2.018, 0)), (16, 128, 128)),
 }
-"""Matrix and offset of what the model computes (CALIBRATION.md 5)."""
+"""Matrix and offset of what the model computes (reference/calibration.md 5)."""
 
 _RGB_TO_YUV = {
     SpaceAndRange.REGULAR: (((0.299, 0.587, 0.114), (-0.169, -0.331, 0.5), (0.5, -0.419, -0.081)), (0, 128, 128)),

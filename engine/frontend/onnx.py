@@ -1,8 +1,8 @@
 """ONNX files to source models: checked, static shapes, every node named.
 
 Accepts what the converter's documents name: opset 10 to 19, ``ir_version`` up to 10; opset 9 is read as well
-(CALIBRATION.md 6). Nothing is converted between opsets: a pass that meets a difference (inputs instead of attributes,
-default axis) handles it where it reads the node.
+(reference/calibration.md 6). Nothing is converted between opsets: a pass that meets a difference (inputs
+instead of attributes, default axis) handles it where it reads the node.
 """
 
 from __future__ import annotations

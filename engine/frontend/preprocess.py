@@ -1,7 +1,8 @@
 """Insert ``HzPreprocess``: colour conversion, mean and scale become the first operator of the model.
 
 The node computes ``weight * (pixel - 128) + bias`` as a 1x1 convolution, where ``pixel`` has the run-time colour format
-and the result the normalised format that the network was trained on (ARITHMETIC.md 2.8, CALIBRATION.md 5).
+and the result the normalised format that the network was trained on (reference/arithmetic.md 2.8,
+reference/calibration.md 5).
 """
 
 from __future__ import annotations

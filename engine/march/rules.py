@@ -1,4 +1,7 @@
-"""What distinguishes one march from another in arithmetic, placement and graph layout (ARITHMETIC.md, OPERATORS.md)."""
+"""What distinguishes one march from another in arithmetic, placement and graph layout.
+
+Source: reference/arithmetic.md, reference/operators.md.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ MARCHES = tuple(item.value for item in MarchName)
 
 
 class Limits(BaseModel):
-    """Largest sizes that run on the BPU (OPERATORS.md, Limits); beyond them a node runs on the CPU.
+    """Largest sizes that run on the BPU (reference/operators.md, Limits); beyond them a node runs on the CPU.
 
     Attributes:
         conv_kernel: largest side of a convolution kernel; ``None`` where only the volume counts.
@@ -54,7 +57,8 @@ class Limits(BaseModel):
 
 
 class GraphRules(BaseModel):
-    """What the optimiser of the float graph does for one march (OPERATORS.md, ARITHMETIC.md 2.6).
+    """What the optimiser of the float graph does for one march (reference/operators.md,
+    reference/arithmetic.md 2.6).
 
     Attributes:
         pooling_window: largest side of an averaging window that one depthwise convolution computes.

@@ -40,7 +40,7 @@ class Add(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x and e, int8 or int16, also mixed (ARITHMETIC.md 1, HzSElementwiseAdd)."""
+        """Inputs: x and e, int8 or int16, also mixed (reference/arithmetic.md 1, HzSElementwiseAdd)."""
         x, e = (np.asarray(value, np.int64) for value in inputs)
         shifted = shift_left(e * attributes["e_scale"], attributes["e_shift"])
         return (requantize_elementwise(shift_left(x, attributes["x_shift"]) + shifted, attributes),)
@@ -99,7 +99,7 @@ def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
 
 
 def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e_shift: bool) -> None:
-    """Sum or difference; the operand with the larger scale comes first (ARITHMETIC.md 2.6)."""
+    """Sum or difference; the operand with the larger scale comes first (reference/arithmetic.md 2.6)."""
     result = node.outputs[0]
     output = required(lowering.calibration(result))
     operands = [lowering.integer(given(node, index)) for index in (0, 1)]
@@ -126,7 +126,7 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
 
 
 def lower_as_convolution(chain: Sequence[ir.Node], lowering: Lowering) -> None:
-    """A depthwise 1x1 convolution of weight 1 with a fused sum: UNIT_CONV (ARITHMETIC.md 2.6, bernoulli2)."""
+    """A depthwise 1x1 convolution of weight 1 with a fused sum: UNIT_CONV (reference/arithmetic.md 2.6, bernoulli2)."""
     node, result = chain[0], chain[-1].outputs[0]
     output = required(lowering.calibration(result))
     x, e = (lowering.integer(given(node, index)) for index in (0, 1))

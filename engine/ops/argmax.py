@@ -30,7 +30,7 @@ class ArgMax(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 (ARITHMETIC.md, additional operators)."""
+        """Inputs: x int8 or int16 (reference/arithmetic.md, additional operators)."""
         x = np.asarray(inputs[0])
         index = np.argmax(x, axis=attributes["axis"], keepdims=bool(attributes["keepdims"]))
         return (index.astype(np.int8),)

@@ -32,7 +32,7 @@ class AveragePool(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC; zero padding (ARITHMETIC.md 1, HzQuantizedAveragePool)."""
+        """Inputs: x int8 NHWC; zero padding (reference/arithmetic.md 1, HzQuantizedAveragePool)."""
         x = np.asarray(inputs[0])
         total = sum(tap.astype(np.int64) for tap in taps(x, attributes, 0))
         fraction_bits, factor = reciprocal(attributes)

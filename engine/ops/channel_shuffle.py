@@ -22,7 +22,7 @@ class ChannelShuffle(QuantizedOperator):
     attributes: ClassVar[Schema] = {"group": Attribute("int", doc="number of groups"), "data_format": DATA_FORMAT}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 NHWC (ARITHMETIC.md, additional operators)."""
+        """Inputs: x int8 or int16 NHWC (reference/arithmetic.md, additional operators)."""
         x, group = np.asarray(inputs[0]), int(attributes["group"])
         shuffled = x.reshape(*x.shape[:3], group, -1).swapaxes(3, 4)
         return (shuffled.reshape(x.shape),)

@@ -58,7 +58,7 @@ class Conv(QuantizedOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8/int16 NHWC, w int8 (O, kh, kw, I/g), bias int32, b_scale int8, and the sum input if fused.
 
-        ARITHMETIC.md 1, HzSQuantizedConv.
+        reference/arithmetic.md 1, HzSQuantizedConv.
         """
         x, w, bias, b_scale = (np.asarray(value) for value in inputs[:4])
         accumulator = convolve(x, w, attributes) + shifted_bias(bias, b_scale)

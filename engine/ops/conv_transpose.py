@@ -50,7 +50,10 @@ class ConvTranspose(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC, w int8 (I, kh, kw, O/g), bias int32 (ARITHMETIC.md 1, HzSQuantizedConvTranspose)."""
+        """Inputs: x int8 NHWC, w int8 (I, kh, kw, O/g), bias int32.
+
+        Source: reference/arithmetic.md 1, HzSQuantizedConvTranspose.
+        """
         x, w, bias = (np.asarray(value) for value in inputs)
         accumulator = wrap_int32(transposed_convolve(x, w, attributes) + shifted_bias(bias, attributes["b_left_shift"]))
         narrowed = saturate(shift_right(accumulator, attributes["accu_right_shift"]), 16)
@@ -81,7 +84,7 @@ def transposed_convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[n
 
 
 class ConvTransposeRule(FloatRule):
-    """ConvTranspose; int8 only, its bias is 16 bit on every march (ARITHMETIC.md 2.9)."""
+    """ConvTranspose; int8 only, its bias is 16 bit on every march (reference/arithmetic.md 2.9)."""
 
     op_types = ("ConvTranspose",)
     int16_inputs = False

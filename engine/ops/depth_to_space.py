@@ -26,7 +26,7 @@ class DepthToSpace(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 NHWC (ARITHMETIC.md 1)."""
+        """Inputs: x int8 or int16 NHWC (reference/arithmetic.md 1)."""
         x, b = np.asarray(inputs[0]), int(attributes["blocksize"])
         n, h, w, c = x.shape
         if attributes["mode"] == "CRD":

@@ -18,7 +18,10 @@ class Dequantize(QuantizedOperator):
     attributes: ClassVar[Schema] = {"axis": Attribute("int", 1, "channel axis of a per-channel scale")}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x integers, scale float32 of one value or one per channel (ARITHMETIC.md 1, HzDequantize)."""
+        """Inputs: x integers, scale float32 of one value or one per channel.
+
+        Source: reference/arithmetic.md 1, HzDequantize.
+        """
         x, scale = (np.asarray(value) for value in inputs)
         return (x.astype(np.float32) * along_axis(scale.astype(np.float32), x.ndim, attributes["axis"]),)
 

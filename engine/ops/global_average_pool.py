@@ -30,7 +30,7 @@ class GlobalAveragePool(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC; output (N, 1, 1, C) (ARITHMETIC.md 1, HzSQuantizedGlobalAveragePool)."""
+        """Inputs: x int8 NHWC; output (N, 1, 1, C) (reference/arithmetic.md 1, HzSQuantizedGlobalAveragePool)."""
         total = np.asarray(inputs[0], np.int64).sum(axis=(1, 2), keepdims=True)
         narrowed = saturate(round_shift(total, attributes["accu_right_shift"]), 16)
         y = round_shift(narrowed * attributes["output_scale"], attributes["output_right_shift"])

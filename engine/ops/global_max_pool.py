@@ -22,7 +22,7 @@ class GlobalMaxPool(QuantizedOperator):
     attributes: ClassVar[Schema] = {"output_bit": OUTPUT_BIT, "data_format": DATA_FORMAT}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 NHWC; output (N, 1, 1, C) (ARITHMETIC.md, additional operators)."""
+        """Inputs: x int8 or int16 NHWC; output (N, 1, 1, C) (reference/arithmetic.md, additional operators)."""
         return (np.asarray(inputs[0]).max(axis=(1, 2), keepdims=True),)
 
 

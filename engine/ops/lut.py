@@ -33,7 +33,7 @@ class Lut(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8, table int8 (256,) (ARITHMETIC.md 1, HzLut)."""
+        """Inputs: x int8, table int8 (256,) (reference/arithmetic.md 1, HzLut)."""
         x, table = (np.asarray(value) for value in inputs)
         return (table.ravel()[x.astype(np.intp) + 128],)
 
@@ -42,7 +42,7 @@ Function = Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
 
 SIGMOID_INPUT = 5.498970
 SIGMOID_OUTPUT = 0.995926
-"""Thresholds of an int8 Sigmoid, whatever the data (ARITHMETIC.md 2.1)."""
+"""Thresholds of an int8 Sigmoid, whatever the data (reference/arithmetic.md 2.1)."""
 SIGMOID_INPUT_16 = 11.09031
 SIGMOID_OUTPUT_16 = 0.9999847412109375
 HARD_SIGMOID_INPUT = 3.0
@@ -127,7 +127,7 @@ class LutRule(FloatRule):
     one_width = True
 
     def tie(self, node: ir.Node) -> Tie:
-        """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (ARITHMETIC.md 2.1)."""
+        """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (reference/arithmetic.md 2.1)."""
         return Tie.INPUTS_TAKE_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
@@ -137,7 +137,7 @@ class LutRule(FloatRule):
         return None if exponent is not None and exponent.size == 1 else "its exponent is not a constant scalar"
 
     def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
-        """int8 gates have fixed ranges; int16 ones those that the original writes (ARITHMETIC.md 4.6)."""
+        """int8 gates have fixed ranges; int16 ones those that the original writes (reference/arithmetic.md 4.6)."""
         match node.op_type:
             case "Sigmoid" if qtype == "int16":
                 return (SIGMOID_INPUT_16, SIGMOID_OUTPUT_16)
@@ -208,7 +208,7 @@ def element_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
 def lookup_table(
     node: ir.Node, input_scale: NDArray[np.float32], output_scale: NDArray[np.float32]
 ) -> NDArray[np.int8]:
-    """``clip(away(f((i - 128) * xs) / ys), -128, 127)``; NaN becomes -128 (ARITHMETIC.md 2.7)."""
+    """``clip(away(f((i - 128) * xs) / ys), -128, 127)``; NaN becomes -128 (reference/arithmetic.md 2.7)."""
     x = np.arange(-128, 128) * np.float64(input_scale[0])
     with np.errstate(all="ignore"):
         y = element_function(node)(x) / np.float64(output_scale[0])

@@ -51,7 +51,7 @@ class Lut2Layer(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int16 or int8 (ARITHMETIC.md 1, HzLut2Layer)."""
+        """Inputs: x int16 or int8 (reference/arithmetic.md 1, HzLut2Layer)."""
         x = np.asarray(inputs[0], np.int64)
         region = (x[..., None] > attributes["bound"][:OUTER_RIGHT]).sum(axis=-1)
         offset = shift_left(attributes["bias"], attributes["left_shift"])[region]
@@ -71,7 +71,10 @@ def interpolate(address: Array, region: Array, attributes: Attributes) -> Array:
 
 
 def two_slopes(below: float, above: float) -> dict[str, Any]:
-    """Attributes of a function of two lines through zero: only the outer regions are used (ARITHMETIC.md 2.10)."""
+    """Attributes of a function of two lines through zero: only the outer regions are used.
+
+    Source: reference/arithmetic.md 2.10.
+    """
     flat = _line(0.0, 0.0)
     lines = [_line(below, 0.0), *[flat] * SEGMENTS, _line(above, 0.0)]
     table = [0] * (SEGMENTS * SEGMENT_ENTRIES)

@@ -31,7 +31,7 @@ class Matmul(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: a and b, int8 or int16 (ARITHMETIC.md 1, HzSQuantizedMatmul)."""
+        """Inputs: a and b, int8 or int16 (reference/arithmetic.md 1, HzSQuantizedMatmul)."""
         a, b = (np.asarray(value, np.int64) for value in inputs)
         accumulator = wrap_int32(np.matmul(a, b))
         if attributes["high_precision_output"] or attributes["output_bit"] == 32:

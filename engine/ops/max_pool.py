@@ -32,7 +32,7 @@ class MaxPool(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 NHWC (ARITHMETIC.md 1, HzQuantizedMaxPool)."""
+        """Inputs: x int8 or int16 NHWC (reference/arithmetic.md 1, HzQuantizedMaxPool)."""
         x = np.asarray(inputs[0])
         return (reduce(np.maximum, taps(x, attributes, np.iinfo(x.dtype).min)).copy(),)
 

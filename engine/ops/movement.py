@@ -220,7 +220,7 @@ class SplitRule(MovementRule):
 
     op_types = ("Split",)
     passive = False
-    """Behind the last convolution too it stays on the BPU (OPERATORS.md, Partition)."""
+    """Behind the last convolution too it stays on the BPU (reference/operators.md, Partition)."""
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         return None if len(shape_of(given(node, 0))) == 4 else "only rank-4 tensors are split on the BPU"

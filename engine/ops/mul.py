@@ -28,7 +28,7 @@ class Mul(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x and e, int8 or int16 (ARITHMETIC.md 1, HzSElementwiseMul)."""
+        """Inputs: x and e, int8 or int16 (reference/arithmetic.md 1, HzSElementwiseMul)."""
         x, e = (np.asarray(value, np.int64) for value in inputs)
         if not attributes["add_rounding_bias"]:
             return (requantize_elementwise(x * e, attributes),)

@@ -23,14 +23,14 @@ class PRelu(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC (ARITHMETIC.md 1, HzLeakyRelu / HzPRelu)."""
+        """Inputs: x int8 NHWC (reference/arithmetic.md 1, HzLeakyRelu / HzPRelu)."""
         x = np.asarray(inputs[0])
         product = x.astype(np.int64) * attributes["alpha_scale"]
         return (np.where(x >= 0, x, to_type(round_shift(product, attributes["alpha_shift"]), 8)),)
 
 
 ALPHA_SHIFT = 7
-"""Rounding shift of a bernoulli2 slope (ARITHMETIC.md 2.11)."""
+"""Rounding shift of a bernoulli2 slope (reference/arithmetic.md 2.11)."""
 
 
 def slope_attributes(slope: Array, channels: int) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Preprocess(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC, w int8 (O, 1, 1, I/g), bias int32, b_scale int8 (ARITHMETIC.md 1)."""
+        """Inputs: x int8 NHWC, w int8 (O, 1, 1, I/g), bias int32, b_scale int8 (reference/arithmetic.md 1)."""
         x, w, bias, b_scale = (np.asarray(value) for value in inputs)
         accumulator = convolve(x, w, as_convolution(attributes)) + shifted_bias(bias, b_scale)
         return (requantize_accumulator(wrap_int32(accumulator), attributes),)
@@ -58,7 +58,7 @@ class PreprocessRule(FloatRule):
         return {1: 0}
 
     def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
-        """Pixels minus 128 are int8 as they are: threshold 127, scale 1 (ARITHMETIC.md 2.8)."""
+        """Pixels minus 128 are int8 as they are: threshold 127, scale 1 (reference/arithmetic.md 2.8)."""
         return (127.0, None)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

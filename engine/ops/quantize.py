@@ -25,7 +25,7 @@ class Quantize(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x float32, scale float32 of one value or one per channel (ARITHMETIC.md 1, HzQuantize)."""
+        """Inputs: x float32, scale float32 of one value or one per channel (reference/arithmetic.md 1, HzQuantize)."""
         x, scale = (np.asarray(value, np.float32) for value in inputs)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.rint(x / along_axis(scale, x.ndim, attributes["axis"]))

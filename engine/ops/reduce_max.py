@@ -26,7 +26,7 @@ class ReduceMax(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 (ARITHMETIC.md 1, HzQuantizedReduceMax)."""
+        """Inputs: x int8 or int16 (reference/arithmetic.md 1, HzQuantizedReduceMax)."""
         return (np.asarray(inputs[0]).max(axis=attributes["axis"], keepdims=True),)
 
 

@@ -33,7 +33,7 @@ class ReduceMean(QuantizedOperator):
     attributes: ClassVar[Schema] = REDUCTION
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 (ARITHMETIC.md 1, HzSQuantizedReduceMean / HzSQuantizedReduceSum)."""
+        """Inputs: x int8 or int16 (reference/arithmetic.md 1, HzSQuantizedReduceMean / HzSQuantizedReduceSum)."""
         total = np.asarray(inputs[0], np.int64).sum(axis=attributes["axis"], keepdims=True)
         shifts = attributes["accu_right_shift"][0], attributes["scale"][0], attributes["out_shift"][0]
         return (rescale(total, *shifts, bits=attributes["output_bit"]),)
@@ -53,7 +53,7 @@ class ReduceMeanRule(FloatRule):
 
 
 def lower_reduction(node: ir.Node, lowering: Lowering, op_type: str, factor: float) -> None:
-    """A requantised sum, times ``factor``, over one axis (ARITHMETIC.md 2.6)."""
+    """A requantised sum, times ``factor``, over one axis (reference/arithmetic.md 2.6)."""
     result = node.outputs[0]
     x, output = lowering.integer(given(node, 0)), required(lowering.calibration(result))
     shape = shape_of(given(node, 0))

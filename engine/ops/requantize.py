@@ -27,7 +27,7 @@ class Requantize(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 (ARITHMETIC.md 1, HzRequantize)."""
+        """Inputs: x int8 or int16 (reference/arithmetic.md 1, HzRequantize)."""
         x = np.asarray(inputs[0], np.int64)
         scale = along_axis(attributes["output_scale"], x.ndim, attributes["axis"])
         shift = along_axis(attributes["output_right_shift"], x.ndim, attributes["axis"])

@@ -27,7 +27,7 @@ class ResizeUpsample(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 NHWC (ARITHMETIC.md 1, HzQuantizedResizeUpsample)."""
+        """Inputs: x int8 or int16 NHWC (reference/arithmetic.md 1, HzQuantizedResizeUpsample)."""
         vertical, horizontal = attributes["scale"]
         return (np.asarray(inputs[0]).repeat(vertical, axis=1).repeat(horizontal, axis=2),)
 

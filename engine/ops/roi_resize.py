@@ -32,7 +32,7 @@ class RoiResize(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC (ARITHMETIC.md 1, HzQuantizedRoiResize)."""
+        """Inputs: x int8 NHWC (reference/arithmetic.md 1, HzQuantizedRoiResize)."""
         x = np.asarray(inputs[0])
         top, bottom, fy = sample_positions(x.shape[1], 0, attributes)
         left, right, fx = sample_positions(x.shape[2], 1, attributes)

@@ -17,7 +17,10 @@ AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 
 
 class SoftmaxRule(FloatRule):
-    """Softmax over the last axis as ReduceMax, Sub, Exp, ReduceSum, Reciprocal, Mul (OPERATORS.md, Placement)."""
+    """Softmax over the last axis as ReduceMax, Sub, Exp, ReduceSum, Reciprocal, Mul.
+
+    Source: reference/operators.md, Placement.
+    """
 
     op_types = ("Softmax",)
     on_request = True

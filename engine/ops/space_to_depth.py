@@ -26,7 +26,7 @@ class SpaceToDepth(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 NHWC (ARITHMETIC.md, additional operators)."""
+        """Inputs: x int8 or int16 NHWC (reference/arithmetic.md, additional operators)."""
         x, bh, bw = np.asarray(inputs[0]), int(attributes["block_height"]), int(attributes["block_width"])
         n, h, w, c = x.shape
         blocks = x.reshape(n, h // bh, bh, w // bw, bw, c).transpose(0, 1, 3, 2, 4, 5)

@@ -33,7 +33,7 @@ class SPRelu(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16 NHWC, slope int16 that broadcasts to it (ARITHMETIC.md 1, HzSPRelu)."""
+        """Inputs: x int8 or int16 NHWC, slope int16 that broadcasts to it (reference/arithmetic.md 1, HzSPRelu)."""
         x, slope = (np.asarray(value, np.int64) for value in inputs)
         bits = attributes["output_bit"]
         positive = to_type(round_shift(x * attributes["positive_scale"], attributes["positive_right_shift"]), bits)
@@ -78,7 +78,10 @@ class PReluRule(FloatRule):
 def sprelu_integers(
     slope: Array, input_scale: NDArray[np.float32], output: Calibration
 ) -> tuple[NDArray[np.int16], dict[str, object]]:
-    """int16 slopes, shape (1, 1, 1, n), and attributes; the input has the output's scale (ARITHMETIC.md 2.6, PRelu)."""
+    """int16 slopes, shape (1, 1, 1, n), and attributes; the input has the output's scale.
+
+    Source: reference/arithmetic.md 2.6, PRelu.
+    """
     scale = np.float64(max(np.abs(slope).max(), np.finfo(np.float32).tiny)) / 32767
     integers = np.clip(round_away(slope.astype(np.float64) / scale), -32767, 32767).astype(np.int16)
     split = requantization(np.float64(input_scale[0]) * scale / np.float64(output.scales[0]), output.bits)

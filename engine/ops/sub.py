@@ -27,7 +27,7 @@ class Sub(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x and e, int8 or int16, also mixed (ARITHMETIC.md 1, HzSElementwiseSub)."""
+        """Inputs: x and e, int8 or int16, also mixed (reference/arithmetic.md 1, HzSElementwiseSub)."""
         x, e = (np.asarray(value, np.int64) for value in inputs)
         difference = shift_left(x, attributes["x_shift"]) - e * attributes["e_scale"]
         return (requantize_elementwise(difference, attributes),)

@@ -21,8 +21,8 @@ MAX_LENGTH = 32768
 class TopK(QuantizedOperator):
     """The ``k`` largest (or smallest) of an axis in order; of equal ones the first comes first, as in ONNX.
 
-    The original has this operator (OPERATORS.md, Placement); its attributes and the type of its positions were not
-    measured. It only moves integers, so nothing but those is free.
+    The original has this operator (reference/operators.md, Placement); its attributes and the type of its
+    positions were not measured. It only moves integers, so nothing but those is free.
     """
 
     op_type = "HzQuantizedTopK"

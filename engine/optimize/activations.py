@@ -24,7 +24,10 @@ _Pattern = Callable[..., Any]
 
 
 class CollapseActivations(ir.passes.InPlacePass):
-    """Swish, HardSwish, Mish and Gelu (erf form) become one node; tanh-Gelu stays decomposed (OPERATORS.md)."""
+    """Swish, HardSwish, Mish and Gelu (erf form) become one node; tanh-Gelu stays decomposed.
+
+    Source: reference/operators.md.
+    """
 
     def __init__(self) -> None:
         rules = [_rule(op_type, target, constants) for op_type, target, constants in _PATTERNS]

@@ -147,8 +147,8 @@ class FoldAffineIntoNext(NodePass):
 class AffineToDepthwise(NodePass):
     """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution.
 
-    Not the sum of a map of one pixel with a constant of its shape: that is one of two tensors (OPERATORS.md, the first
-    step of LSTM).
+    Not the sum of a map of one pixel with a constant of its shape: that is one of two tensors
+    (reference/operators.md, the first step of LSTM).
     """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})

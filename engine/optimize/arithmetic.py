@@ -76,7 +76,8 @@ class SumToAdd(NodePass):
 
 
 class WhereToProducts(NodePass):
-    """``Where(c, a, b)`` of float maps becomes ``c * a + (1 - c) * b``, as in the original (OPERATORS.md).
+    """``Where(c, a, b)`` of float maps becomes ``c * a + (1 - c) * b``, as in the original
+    (reference/operators.md).
 
     The parts are named ``<node>_mul``, ``<node>_add`` and so on. Not where a constant operand is infinite or undefined:
     its product with zero would be undefined.

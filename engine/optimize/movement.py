@@ -25,7 +25,8 @@ class SinkReshape(ir.passes.InPlacePass):
     """Element-wise operators on a reshaped map run on the map itself; the ``Reshape`` follows them.
 
     It keeps the name of the first operand's where nothing else reads that one, but behind a product, which names it.
-    As the original for Sigmoid, Swish and the four arithmetic operators (OPERATORS.md, the cases on three dimensions).
+    As the original for Sigmoid, Swish and the four arithmetic operators (reference/operators.md, the cases on
+    three dimensions).
     """
 
     unary = frozenset({"Sigmoid", "HzSwish", "Reciprocal"})

@@ -120,7 +120,7 @@ class AveragePoolToConv(NodePass):
 
     Node and output keep their names; weights are called ``AVERAGE_WEIGHT_FOR_<node>``, all but the last node of a chain
     ``<node>_SPLIT_WITH_DEPTHWISE_CONV_<i>``. Windows whose padding does not count, and those that do not split into
-    windows up to the march's limit, stay as they are (ARITHMETIC.md 2.6).
+    windows up to the march's limit, stay as they are (reference/arithmetic.md 2.6).
     """
 
     op_types = frozenset({"AveragePool", "GlobalAveragePool"})

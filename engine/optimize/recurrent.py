@@ -22,7 +22,9 @@ from engine.optimize.base import (
 )
 
 MAX_STEPS = 64
-"""Longest sequence that is unrolled: every step is about a dozen nodes (8 steps are measured, OPERATORS.md)."""
+"""Longest sequence that is unrolled: every step is about a dozen nodes (8 steps are measured,
+reference/operators.md).
+"""
 
 GATES = ("input", "output", "forget", "cell")
 """Order of the gates in ONNX's weights."""
@@ -55,8 +57,8 @@ class UnrollLstm(NodePass):
 
     One convolution per gate takes all steps at once, its result is split; at every step a convolution of the hidden
     state adds to it. States start at zero: the first step has no forget gate, and adds the bias of the hidden state by
-    itself, as the original does (OPERATORS.md, the case of LSTM). Other forms (reverse, peepholes, given states or
-    lengths, other activations, long sequences) stay.
+    itself, as the original does (reference/operators.md, the case of LSTM). Other forms (reverse, peepholes,
+    given states or lengths, other activations, long sequences) stay.
     """
 
     op_types = frozenset({"LSTM"})

@@ -26,7 +26,7 @@ class SplitWideConv(NodePass):
 
     Parts are as equal as they can be. Every ``Add`` can be the fused sum of the part before it, so the last
     convolution keeps the node's name, bias and, where nothing follows, int32 output. Beyond the march's limit the
-    convolution stays whole and runs on the CPU (OPERATORS.md, Limits: "4096 (as Conv + Split)").
+    convolution stays whole and runs on the CPU (reference/operators.md, Limits: "4096 (as Conv + Split)").
     """
 
     op_types = frozenset({"Conv"})

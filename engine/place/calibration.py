@@ -1,4 +1,4 @@
-"""``HzCalibration`` nodes on every tensor that is quantised (CALIBRATION.md 2)."""
+"""``HzCalibration`` nodes on every tensor that is quantised (reference/calibration.md 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BPU or CPU for every node, with the reason for the CPU (OPERATORS.md, Placement)."""
+"""BPU or CPU for every node, with the reason for the CPU (reference/operators.md, Placement)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _is_asked_for(node: ir.Node, options: PlacementOptions) -> bool:
 def _asked_for(model: ir.Model, march: March, options: PlacementOptions, wanted: set[str]) -> dict[ir.Node, str]:
     """Nodes that the configuration sends to the CPU, with the activations that would be one with them; the reasons.
 
-    OPERATORS.md, Partition: the fused Relu moves with the node.
+    reference/operators.md, Partition: the fused Relu moves with the node.
     """
     asked = {node: ASKED_FOR for node in model.graph if _is_asked_for(node, options)}
     moved = {
@@ -141,8 +141,8 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
     """Operators that would cost the last results before them their precision run on the CPU.
 
     These are passive operators, the activation where the march cannot apply it to an int32 output, and products where
-    it has none at the end (OPERATORS.md, the cases of Div, LayerNorm and LSTM on bernoulli2). An activation that
-    several nodes read stays, and its convolution is int8 (measured on ``op_ln_c``).
+    it has none at the end (reference/operators.md, the cases of Div, LayerNorm and LSTM on bernoulli2). An
+    activation that several nodes read stays, and its convolution is int8 (measured on ``op_ln_c``).
     """
     heads = {chain[-1].outputs[0]: chain[0] for chain in chains(model, march)}
     for node in reversed(list(model.graph)):

@@ -1,4 +1,7 @@
-"""Who computes each node, BPU or CPU, and which tensors are quantised (OPERATORS.md, CALIBRATION.md 2)."""
+"""Who computes each node, BPU or CPU, and which tensors are quantised.
+
+Source: reference/operators.md, reference/calibration.md 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors are int16: requests spread over tensors that must have one type (OPERATORS.md, int16)."""
+"""Which tensors are int16: requests spread over tensors that must have one type (reference/operators.md, int16)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def _requests(
 
 
 def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
-    """Requantised results that only float consumers read: int16 where the march has it (OPERATORS.md, Partition)."""
+    """Requantised results that only float consumers read: int16 where the march has it.
+
+    Source: reference/operators.md, Partition.
+    """
     tails: set[ir.Value] = set()
     for chain in chains(model, march) if march.int16 else []:
         result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])

@@ -259,7 +259,10 @@ class IntegerGraph:
         return copy
 
     def _pixel_layout(self, value: ir.Value, readers: Sequence[ir.Node]) -> str:
-        """Layout of an image input: NHWC for nv12 and one channel, else the float model's (CALIBRATION.md 5)."""
+        """Layout of an image input: NHWC for nv12 and one channel, else the float model's.
+
+        Source: reference/calibration.md 5.
+        """
         if _data_format(readers) == "NHWC" or shape_of(value)[1] == 1:
             return "NHWC"
         specs = {spec.name: spec for spec in saved_inputs(self._source)}
@@ -467,7 +470,8 @@ def _producers(value: ir.Value) -> list[ir.Node]:
 def _has_float_reader(value: ir.Value) -> bool:
     """Whether the graph's user or a CPU node reads ``value``, calibrated or not: it is dequantised where it is made.
 
-    So is, as by the original, an output that nothing reads beside one that something does (OPERATORS.md, uneven Split).
+    So is, as by the original, an output that nothing reads beside one that something does
+    (reference/operators.md, uneven Split).
     """
     if value.is_graph_output() or not value.uses():
         return bool(value.name)

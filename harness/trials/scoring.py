@@ -61,7 +61,7 @@ def integer_feed(session: Session, images: Array, spec: InputSpec) -> dict[str, 
     (wanted,) = session.inputs
     fed = as_fed(images, spec)
     if fed.shape[1:] != wanted.shape[1:] and fed.transpose(0, 2, 3, 1).shape[1:] == wanted.shape[1:]:
-        fed = fed.transpose(0, 2, 3, 1)  # nv12 inputs are channels-last in the quantised stage (CALIBRATION.md 5)
+        fed = fed.transpose(0, 2, 3, 1)  # nv12 is channels-last in the quantised stage (reference/calibration.md 5)
     if np.issubdtype(wanted.dtype, np.integer):
         limits = np.iinfo(wanted.dtype)
         fed = np.clip(np.rint(fed), limits.min, limits.max)

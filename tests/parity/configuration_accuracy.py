@@ -1,6 +1,7 @@
 """Accuracy of the measured configurations: ``python -m tests.parity.configuration_accuracy REFERENCE [EVALUATION]``.
 
-EfficientNet-Lite0, calibrated as every configuration of CALIBRATION.md says and with its images; the integer model on
+EfficientNet-Lite0, calibrated as every configuration of reference/calibration.md says and with its images; the
+integer model on
 the simulator, on images of ``imagenet_sample`` that calibration never sees (400 unless told). The reference's figures
 beside ours are of 200 other images: only their size compares. Models and images are found by ``PTQLAB_MODELS`` and
 ``PTQLAB_DATA``.
@@ -48,9 +49,9 @@ def main(reference: Path, evaluation: int) -> None:
 
 
 def _reference_figures(reference: Path) -> dict[str, str]:
-    """Top-1, agreement, mean and least cosine by configuration, where CALIBRATION.md has them."""
+    """Top-1, agreement, mean and least cosine by configuration, where reference/calibration.md has them."""
     row = re.compile(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", re.MULTILINE)
-    text = (reference / "CALIBRATION.md").read_text(encoding="utf-8")
+    text = (reference / "reference/calibration.md").read_text(encoding="utf-8")
     return {name: " / ".join(figures) for name, *figures in row.findall(text)}
 
 

@@ -74,7 +74,7 @@ PRINTED_COSINES = {
     "opt_asym_kl": (CalibrationOptions(calibration_type="kl", asymmetric=True), 0.991513),
     "kl_pc": (CalibrationOptions(calibration_type="kl", per_channel=True), 0.991650),
 }
-"""Configurations of which the printed similarity is all that is known (CALIBRATION.md 1)."""
+"""Configurations of which the printed similarity is all that is known (reference/calibration.md 1)."""
 
 FIXED_THRESHOLDS = (127.0, 5.498970031738281, 0.9959256649017334, 11.09031, 0.99998474, 1.0)
 """Image inputs; input and output of an int8 and of an int16 Sigmoid; what a Clip or Softmax bounds."""

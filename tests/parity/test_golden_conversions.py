@@ -17,7 +17,7 @@ pytestmark = pytest.mark.reference
 
 FLOAT_CPU_OPS = {"Softmax", "MatMul"}
 FLOAT_ROUNDING = 1e-5
-"""Models that keep a float operator on the CPU agree up to float32 rounding (ARITHMETIC.md 3)."""
+"""Models that keep a float operator on the CPU agree up to float32 rounding (reference/arithmetic.md 3)."""
 
 
 def test_every_conversion_has_the_same_graph_and_integers(reference_dir: Path) -> None:

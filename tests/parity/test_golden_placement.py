@@ -16,7 +16,7 @@ from tests.parity.conversions import Conversion, conversions, without_calibratio
 pytestmark = pytest.mark.reference
 
 FIXED_TOLERANCE = 1e-6
-"""Fixed thresholds are quoted with six digits (ARITHMETIC.md 2.1)."""
+"""Fixed thresholds are quoted with six digits (reference/arithmetic.md 2.1)."""
 
 KNOWN: Mapping[str, str] = {
     "bpu_softmax3": "the original's calibrated model is decomposed already, so its Softmax cannot be asked for again",

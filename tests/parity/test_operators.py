@@ -1,4 +1,5 @@
-"""One model per operator and variant: placed and lowered as by the original (OPERATORS.md, operators.csv).
+"""One model per operator and variant: placed and lowered as by the original (reference/operators.md,
+operators.csv).
 
 Both are read off what ``ptqlab check --json`` prints. Agreement is measured on the devices of the operator under test,
 on the operators and data types of its nodes, and on the operators of the quantised graph, in order.

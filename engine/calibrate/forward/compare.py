@@ -1,4 +1,7 @@
-"""Similarity of the calibrated model to the optimised one, as the tables of a conversion show it (CALIBRATION.md 2)."""
+"""Similarity of the calibrated model to the optimised one, as the tables of a conversion show it.
+
+Source: reference/calibration.md 2.
+"""
 
 from __future__ import annotations
 

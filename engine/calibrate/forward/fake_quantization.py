@@ -72,7 +72,8 @@ def fake_quantize(array: Array, calibration: Calibration) -> NDArray[np.float32]
 
     Returns:
         float32, same shape: ``clip(rint(x / scale), qmin, qmax) * scale``, each step rounded to float32, half to even,
-        over the whole range of the integer type. It reproduces the original's similarity figures (CALIBRATION.md 2).
+        over the whole range of the integer type. It reproduces the original's similarity figures
+        (reference/calibration.md 2).
     """
     low, high = integer_range(calibration.qtype)
     scales = spread(calibration.scales, array.shape, calibration)

@@ -1,8 +1,9 @@
-"""Option ``asymmetric``: eight bits for the values that exist of a tensor that is never negative (CALIBRATION.md 2).
+"""Option ``asymmetric``: eight bits for the values that exist of a tensor that is never negative
+(reference/calibration.md 2).
 
 Such a tensor is calibrated as ``uint8``, scale = threshold / 255. The BPU's arithmetic knows no zero points
-(ARITHMETIC.md 0), so the integers that it sees are those less 128: :func:`to_signed` moves the offset into the biases
-on both sides, exactly.
+(reference/arithmetic.md 0), so the integers that it sees are those less 128: :func:`to_signed` moves the offset
+into the biases on both sides, exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Thresholds per channel: which tensors take them, and how channels are equalised (CALIBRATION.md 2)."""
+"""Thresholds per channel: which tensors take them, and how channels are equalised (reference/calibration.md 2)."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def channel_scales(channel_max: NDArray[np.float32]) -> NDArray[np.float32]:
 
     Returns:
         float32, same shape: ``1 / (r_c / r_max)`` with ``r_c = max_c + 0.001 max_t``, every step rounded to float32; 1
-        where all values are zero, or as good as. CALIBRATION.md 2 gives nearly the same in another form; this one
-        gives every measured threshold to the last bit, which the printed similarities need.
+        where all values are zero, or as good as. reference/calibration.md 2 gives nearly the same in another
+        form; this one gives every measured threshold to the last bit, which the printed similarities need.
     """
     maxima = np.minimum(channel_max, _LARGEST)
     largest = maxima.max(initial=np.float32(0))

@@ -1,4 +1,4 @@
-"""Threshold of least information loss: the ``kl`` method of the original (CALIBRATION.md 2)."""
+"""Threshold of least information loss: the ``kl`` method of the original (reference/calibration.md 2)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ from engine.errors import ConfigError, UnsupportedError
 from engine.terms import CalibrationType
 
 FIXED_THRESHOLD = 1.0
-"""Threshold where the data say nothing: all values are zero, or the method does not look at data (CALIBRATION.md 2)."""
+"""Threshold where the data say nothing: all values are zero, or the method does not look at data.
+
+Source: reference/calibration.md 2.
+"""
 
 
 class CalibrationOptions(BaseModel):
@@ -74,7 +77,9 @@ class CalibrationOptions(BaseModel):
 
     @property
     def idle_bias_correction(self) -> str | None:
-        """What makes ``bias_correction`` change nothing, as in the original (CALIBRATION.md 1); None where it works."""
+        """What makes ``bias_correction`` change nothing, as in the original (reference/calibration.md 1); None
+        where it works.
+        """
         if self.asymmetric:
             return "asymmetric"
         if self.calibration_type is CalibrationType.DEFAULT:

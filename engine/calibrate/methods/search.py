@@ -1,4 +1,7 @@
-"""Methods that try others: ``default`` picks one for the whole model, ``mix`` one per node (CALIBRATION.md 2)."""
+"""Methods that try others: ``default`` picks one for the whole model, ``mix`` one per node.
+
+Source: reference/calibration.md 2.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,8 @@ class Search(ABC):
 class ModelwiseSearch(Search):
     """``default``: the method whose outputs are most similar to the float ones, in the mean over samples.
 
-    The original's choice depends on the first sample, by a rule that does not always hold (CALIBRATION.md 2); a mean is
+    The original's choice depends on the first sample, by a rule that does not always hold
+    (reference/calibration.md 2); a mean is
     the steadier estimate of what is seen on other data. ``per_channel`` is searched, so it need not be set.
     """
 

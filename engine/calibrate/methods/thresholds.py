@@ -29,7 +29,7 @@ from engine.terms import CalibrationType
 Thresholds = Mapping[str, Sequence[float]]
 
 ZERO_WEIGHT_THRESHOLD = np.float32(np.finfo(np.float32).tiny)
-"""Threshold of an output channel whose weights are all zero, 1.1754944e-38 (CALIBRATION.md 2)."""
+"""Threshold of an output channel whose weights are all zero, 1.1754944e-38 (reference/calibration.md 2)."""
 
 
 def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:

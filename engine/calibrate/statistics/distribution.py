@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError
 
 MIN_PERCENTILE = 0.5
-"""Smaller values of ``max_percentile`` count as this one (CALIBRATION.md 1)."""
+"""Smaller values of ``max_percentile`` count as this one (reference/calibration.md 1)."""
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -79,7 +79,8 @@ def clamp_percentile(fraction: float) -> float:
 
 
 def order_index(fraction: float, samples: int, elements: int) -> int:
-    """Which of all ``|x|``, sorted descending, is the threshold of percentile ``fraction`` (CALIBRATION.md 2).
+    """Which of all ``|x|``, sorted descending, is the threshold of percentile ``fraction``
+    (reference/calibration.md 2).
 
     Args:
         fraction: ``max_percentile``, 0..1.

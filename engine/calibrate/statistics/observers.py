@@ -182,7 +182,7 @@ class LargestValues:
 
 
 class GrowingHistogram:
-    """Histogram of ``|x|`` that grows as the original's ``kl`` does (CALIBRATION.md 2).
+    """Histogram of ``|x|`` that grows as the original's ``kl`` does (reference/calibration.md 2).
 
     1024 bins over the largest value of the first group of samples; the width is kept and bins are appended as the
     maximum grows; where a group would need more than 16384, neighbouring bins are merged. What lies beyond the bins,

@@ -96,7 +96,7 @@ class Statistics:
 
 
 def _not_zero(threshold: float) -> float:
-    """``threshold`` as float32; a tensor that is zero everywhere gets 1.0 (CALIBRATION.md 2)."""
+    """``threshold`` as float32; a tensor that is zero everywhere gets 1.0 (reference/calibration.md 2)."""
     value = float(np.float32(threshold))
     return value if value > 0 else FIXED_THRESHOLD
 

@@ -52,7 +52,8 @@ def requested_variants(
 ) -> dict[str, Variant]:
     """The variants that ``quantize_node`` or ``non_quantize_node`` ask for, by label.
 
-    Weights and activations, each alone, are compared with both, as the original draws them (CLI.md).
+    Weights and activations, each alone, are compared with both, as the original draws them
+    (reference/commands.md).
 
     Raises:
         ConfigError: neither or both are given, or a name is not in the model.

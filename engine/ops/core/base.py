@@ -60,8 +60,8 @@ class QuantizedOperator(ABC):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Compute the operator exactly as the BPU does.
 
-        Written to be read beside ``reference/ARITHMETIC.md``; allowed to be slow. The batch dimension is the first of
-        every activation and may be any size.
+        Written to be read beside ``reference/reference/arithmetic.md``; allowed to be slow. The batch dimension
+        is the first of every activation and may be any size.
 
         Args:
             inputs: the node's inputs in order; ``None`` for an omitted one. Integer activations are int8, int16 or
@@ -71,7 +71,7 @@ class QuantizedOperator(ABC):
 
 
 class Tie(Enum):
-    """Whose threshold a tensor takes where an operator cannot rescale (ARITHMETIC.md 2.1)."""
+    """Whose threshold a tensor takes where an operator cannot rescale (reference/arithmetic.md 2.1)."""
 
     NONE = "none"
     OUTPUT_TAKES_INPUT = "output takes input"

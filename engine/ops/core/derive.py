@@ -1,4 +1,4 @@
-"""How a convolution's integers follow from float weights and scales (ARITHMETIC.md 2.2 to 2.5)."""
+"""How a convolution's integers follow from float weights and scales (reference/arithmetic.md 2.2 to 2.5)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def quantize_weights(weights: Array, scales: Array, axis: int = 0) -> NDArray[np
     """``clip(away(w / scale), -128, 127)`` per channel of ``axis``.
 
     Weight and scale are float32, their quotient is float64: on EfficientNet-Lite0 a float32 quotient rounds 5 of 4.6
-    million weights otherwise than the original (ARITHMETIC.md 2.2 says float32).
+    million weights otherwise than the original (reference/arithmetic.md 2.2 says float32).
     """
     shape = [1] * weights.ndim
     shape[axis] = -1
@@ -76,7 +76,7 @@ def convolution_integers(
     bias_bits: int,
     axis: int = 0,
 ) -> Integers:
-    """Integers of a convolution (ARITHMETIC.md 2.3 with an output scale, 2.4 without).
+    """Integers of a convolution (reference/arithmetic.md 2.3 with an output scale, 2.4 without).
 
     Args:
         weights: float32; ``axis`` is the output channel.
@@ -148,7 +148,7 @@ def fold_input_scales(
 
 
 def fused_sum(operand_scale: Float32, accumulator_scale: Float32, march: March) -> dict[str, list[int]]:
-    """``e_scale`` and ``e_shift`` per channel of a fused sum (ARITHMETIC.md 2.5)."""
+    """``e_scale`` and ``e_shift`` per channel of a fused sum (reference/arithmetic.md 2.5)."""
     ratio = operand_scale.astype(np.float64) / accumulator_scale.astype(np.float64)
     scale, shift = mantissa_and_shift(ratio)
     if not march.negative_e_shift:

@@ -1,6 +1,7 @@
 """Fixed-point arithmetic of the BPU: shifts, rounding, saturation, and how real ratios become integers.
 
-Notation of ARITHMETIC.md 0: ``>>`` is the arithmetic shift (floor), :func:`round_shift` is ``rnd``, :func:`saturate` is
+Notation of reference/arithmetic.md 0: ``>>`` is the arithmetic shift (floor), :func:`round_shift` is ``rnd``,
+:func:`saturate` is
 ``satB``. Operators compute in int64, wide enough that only the wraps they ask for (:func:`wrap_int32`) happen.
 """
 
@@ -21,7 +22,7 @@ SCALE_BITS = 15
 """Bits of a requantisation multiplier's mantissa."""
 SCALE_MAX = 32767
 ACCUMULATOR_SHIFT_MAX = 15
-"""Largest ``right_shift`` that a convolution is given (ARITHMETIC.md 2.3)."""
+"""Largest ``right_shift`` that a convolution is given (reference/arithmetic.md 2.3)."""
 INTEGER_TYPES: Mapping[int, np.dtype[Any]] = MappingProxyType(
     {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32)}
 )
@@ -68,7 +69,8 @@ def to_type(value: ArrayLike, bits: int) -> Array:
 def rescale(
     value: ArrayLike, accu_shift: ArrayLike, scale: ArrayLike, shift: ArrayLike, *, bits: int, rounding: str = "ROUND"
 ) -> Array:
-    """``sat(rnd(sat16(value >> accu_shift) * scale, shift))``: the requantisation of most operators (ARITHMETIC.md 1).
+    """``sat(rnd(sat16(value >> accu_shift) * scale, shift))``: the requantisation of most operators
+    (reference/arithmetic.md 1).
 
     The first shift floors, the second rounds half up, or floors too where ``rounding`` is ``FLOOR``.
     """
@@ -99,7 +101,8 @@ class Requantization:
 
 
 def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None) -> Requantization:
-    """Split accumulator scale / output scale into multiplier and shifts: ``req`` of ARITHMETIC.md 2.3 and 2.6.
+    """Split accumulator scale / output scale into multiplier and shifts: ``req`` of reference/arithmetic.md 2.3
+    and 2.6.
 
     Args:
         ratio: positive float64, what one accumulator unit is in output units.
@@ -117,13 +120,16 @@ def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None) ->
 
 
 def mantissa_and_shift(ratio: ArrayLike) -> tuple[Integers, Integers]:
-    """``ratio ~ scale * 2**shift`` with a 15-bit ``scale`` (``e_scale``, ``e_shift`` of ARITHMETIC.md 2.5 and 2.6)."""
+    """``ratio ~ scale * 2**shift`` with a 15-bit ``scale`` (``e_scale``, ``e_shift`` of
+    reference/arithmetic.md 2.5 and 2.6).
+    """
     mantissa, exponent = np.frexp(np.asarray(ratio, np.float64))
     return np.rint(mantissa * (1 << SCALE_BITS)).astype(np.int64), exponent.astype(np.int64) - SCALE_BITS
 
 
 def split_bias(bias: ArrayLike) -> tuple[Integers, Integers]:
-    """A 16-bit bias and the left shift that brings it back (bernoulli2, ConvTranspose; ARITHMETIC.md 2.3, 2.9).
+    """A 16-bit bias and the left shift that brings it back (bernoulli2, ConvTranspose; reference/arithmetic.md
+    2.3, 2.9).
 
     Args:
         bias: integers, as float64 or int64.

@@ -60,13 +60,16 @@ def clip_limits(node: ir.Node) -> tuple[float | None, float | None]:
 
 
 def is_saturation(node: ir.Node) -> bool:
-    """A Clip to (-a, a): its producer's saturation at threshold a does the same (ARITHMETIC.md 2.1)."""
+    """A Clip to (-a, a): its producer's saturation at threshold a does the same (reference/arithmetic.md 2.1)."""
     low, high = clip_limits(node) if node.op_type == "Clip" else (None, None)
     return low is not None and high is not None and low == -high
 
 
 def is_relu(node: ir.Node) -> bool:
-    """Relu, or a Clip whose lower limit is 0: the upper one is the output's saturation (ARITHMETIC.md 2.1)."""
+    """Relu, or a Clip whose lower limit is 0: the upper one is the output's saturation.
+
+    Source: reference/arithmetic.md 2.1.
+    """
     if node.op_type == "Relu":
         return True
     return node.op_type == "Clip" and clip_limits(node) in ((0.0, 6.0), (0.0, 1.0))

@@ -1,7 +1,7 @@
 """Float operators of domain ``horizon``: what the optimiser creates, what they compute, what they are in standard ONNX.
 
 One table, :data:`COMPOSITES`. The element-wise ones carry the numpy function that look-up tables are filled with
-(ARITHMETIC.md 2.7); all of them expand to standard nodes, so that ONNX Runtime can run a float stage.
+(reference/arithmetic.md 2.7); all of them expand to standard nodes, so that ONNX Runtime can run a float stage.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Integers are carried in float64, which holds them exactly up to 2**53; the BPU's sums and products stay below 2**50.
 Multiplication by a power of two is exact there, so that ``Floor(v * 2**-s)`` is the arithmetic shift ``v >> s`` and
-``Floor(v * 2**-s + 0.5)`` is ``rnd(v, s)`` (ARITHMETIC.md 0). A shift thus is a *factor*; a multiplication before the
-shift is part of the same factor: ``scale * 2**-s`` needs only the bits of ``scale``.
+``Floor(v * 2**-s + 0.5)`` is ``rnd(v, s)`` (reference/arithmetic.md 0). A shift thus is a *factor*; a
+multiplication before the shift is part of the same factor: ``scale * 2**-s`` needs only the bits of ``scale``.
 """
 
 from __future__ import annotations

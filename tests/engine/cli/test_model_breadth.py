@@ -308,7 +308,7 @@ def test_lists_of_other_lengths_are_refused(folder: Folder, key: str) -> None:
 
 @pytest.mark.parametrize("outputs", [32, 33])
 def test_many_outputs(folder: Folder, outputs: int) -> None:
-    """The documents allow 32; the measured tool converts 33 without a word (CALIBRATION.md 6)."""
+    """The documents allow 32; the measured tool converts 33 without a word (reference/calibration.md 6)."""
     folder.put(convolutions({"x": SHAPE}, outputs))
     folder.both()
 

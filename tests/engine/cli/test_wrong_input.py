@@ -200,14 +200,14 @@ def test_operators_without_a_runtime(folder: Path, reference_dir: Path) -> None:
 
 
 def test_the_documented_operators_without_a_runtime() -> None:
-    """OPERATORS.md, "Refused"."""
+    """reference/operators.md, "Refused"."""
     documented = """Compress Det Hardmax IsInf IsNaN MatMulInteger MaxUnpool Mean MeanVarianceNormalization
     NonMaxSuppression NonZero Unique Xor QuantizeLinear DequantizeLinear"""
     assert set(documented.split()) <= NOT_IN_RUNTIME
 
 
 def test_max_percentile_has_a_floor(folder: Path) -> None:
-    """0.3 is taken as 0.5 (CALIBRATION.md 1)."""
+    """0.3 is taken as 0.5 (reference/calibration.md 1)."""
     models = []
     for percentile in (0.3, 0.5):
         result = run(folder, {f"{CALIBRATION}.max_percentile": percentile})

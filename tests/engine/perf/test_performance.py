@@ -126,7 +126,10 @@ def changed(march: str = "bernoulli2", model: Path = RESIDUAL, **options: Any) -
 
 @pytest.mark.parametrize("march", marches())
 def test_without_fusion_everything_passes_through_ddr(march: str) -> None:
-    """At O0 an input, every map and the output are moved once more (LATENCY.md: "O0 stores every map to DDR")."""
+    """At O0 an input, every map and the output are moved once more.
+
+    Source: reference/latency.md: "O0 stores every map to DDR".
+    """
     none, fused = (performance(level, march) for level in (OptimizeLevel.O0, OptimizeLevel.O2))
     assert none.loaded_bytes - fused.loaded_bytes >= none.stored_bytes - fused.stored_bytes > 0
     assert none.latency_us > fused.latency_us

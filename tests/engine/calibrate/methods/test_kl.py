@@ -1,4 +1,4 @@
-"""The kl threshold against a direct transcription of the rule of CALIBRATION.md 2."""
+"""The kl threshold against a direct transcription of the rule of reference/calibration.md 2."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_threshold_follows_the_rule(style: str, seed: int, size: int) -> None:
 
 
 def test_clipped_activations_keep_almost_their_bound() -> None:
-    """A Clip(0, 6) tensor gets 5.97363, never 6 (CALIBRATION.md 2)."""
+    """A Clip(0, 6) tensor gets 5.97363, never 6 (reference/calibration.md 2)."""
     data = np.clip(np.random.default_rng(0).normal(2, 4, 100_000), 0, 6)
     counts, edges = np.histogram(data, bins=1024, range=(0, 6))
     assert kl_threshold(Histogram(counts.astype(np.int64), float(edges[1]))) == pytest.approx(5.9736328125)
 
 
 def test_lone_outlier_gives_the_first_index() -> None:
-    """Index 132 for a huge lone outlier, as measured (CALIBRATION.md 2)."""
+    """Index 132 for a huge lone outlier, as measured (reference/calibration.md 2)."""
     counts = np.zeros(1024, np.int64)
     counts[0], counts[1023] = 100_000, 1
     assert kl_threshold(Histogram(counts, 1.0)) == 132.5

@@ -100,7 +100,7 @@ def test_memory_for_largest_values_does_not_grow() -> None:
 
 
 def reference_histogram(groups: list[NDArray[np.float32]]) -> tuple[NDArray[np.int64], float]:
-    """The rule of CALIBRATION.md 2 with numpy's own histogram."""
+    """The rule of reference/calibration.md 2 with numpy's own histogram."""
     width, counts = 0.0, np.zeros(0, np.int64)
     for group in groups:
         largest = float(group.max())
