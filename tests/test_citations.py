@@ -12,7 +12,8 @@ ELSEWHERE = frozenset({"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY
 
 
 def test_every_page_that_is_cited_exists() -> None:
-    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".yaml")]
+    suffixes = (".py", ".md", ".yaml")
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
     cited = {(name, path) for path in files for name in CITED.findall(path.read_text(encoding="utf-8"))}
     assert len(cited) > 100
     missing = sorted(
