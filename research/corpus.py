@@ -16,13 +16,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, LayerKind
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer
 from engine.compile.memory import Memory
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.errors import ConfigError
 from engine.march import load_march
 from engine.march.latency import Latency
+from engine.ops.core.costs import CostKind
 from research.networks import NETWORKS
 
 Spec = Mapping[str, Any]
@@ -126,7 +127,7 @@ class Network:
         kind = self._row.spec.get("in_type", "rgb" if "net" in self._row.spec else "featuremap")
         if kind != "featuremap":
             self._alias[name] = f"{name}_preprocessed"
-            self._weighted(f"{name}_preprocessed", LayerKind.CONV, (name,), channels, (1, 1), (1, 1), 1, shape)
+            self._weighted(f"{name}_preprocessed", CostKind.CONV, (name,), channels, (1, 1), (1, 1), 1, shape)
         first = self._specs[0]["n"]
         wide = self._requested(first, "InputType") == "int16"
         return InputTensor(name=name, dtype="int16" if wide else "int8", shape=shape, nv12=kind == "nv12")
@@ -163,29 +164,29 @@ class Network:
                 shape = (batch, *out, spec.get("cout", channels))
                 group = channels if spec.get("g") == "dw" else spec.get("g", 1)
                 pair = (kernel, kernel)
-                self._weighted(name, LayerKind.TRANSPOSED, inputs, channels, pair, (stride, stride), group, shape)
+                self._weighted(name, CostKind.TRANSPOSED, inputs, channels, pair, (stride, stride), group, shape)
             case "act":
-                self._append(name, LayerKind.LUT, inputs, self._shapes[inputs[0]])
+                self._append(name, CostKind.LUT, inputs, self._shapes[inputs[0]])
             case "add" if "const" not in spec:
                 self._add_maps(spec, inputs, fusable)
             case "mul" if "const" not in spec:
-                self._append(name, LayerKind.MUL, inputs, max(self._shapes[i] for i in inputs))
+                self._append(name, CostKind.MUL, inputs, max(self._shapes[i] for i in inputs))
             case "concat":
                 total = sum(self._shapes[i][3] for i in inputs)
-                self._append(name, LayerKind.MOVE, inputs, (batch, height, width, total))
+                self._append(name, CostKind.MOVE, inputs, (batch, height, width, total))
             case "maxpool":
                 self._pool(spec, inputs)
             case "gap":
-                self._append(name, LayerKind.REDUCE, inputs, (batch, 1, 1, channels))
+                self._append(name, CostKind.REDUCE, inputs, (batch, 1, 1, channels))
             case "resize":
                 factor = spec.get("f", 2)
                 shape = (batch, int(height * factor), int(width * factor), channels)
-                self._append(name, LayerKind.RESIZE, inputs, shape)
+                self._append(name, CostKind.RESIZE, inputs, shape)
             case _:
                 raise _UnknownOperatorError(spec["op"])
         if spec["op"] != "act" and spec.get("act") not in (None, "relu", "relu6"):
             before = self._resolve(name)
-            self._append(f"{name}_act", LayerKind.LUT, (before,), self._shapes[before])
+            self._append(f"{name}_act", CostKind.LUT, (before,), self._shapes[before])
             self._alias[name] = f"{name}_act"
 
     def _conv(self, spec: Spec, inputs: tuple[str, ...]) -> None:
@@ -200,13 +201,13 @@ class Network:
             return int((length + 2 * padding - dilation * (window - 1) - 1) // stride + 1)
 
         shape = (batch, size(height, kh), size(width, kw), spec.get("cout", channels))
-        kind = LayerKind.CONV if group == 1 else LayerKind.DEPTHWISE if group == channels else LayerKind.GROUPED
+        kind = CostKind.CONV if group == 1 else CostKind.DEPTHWISE if group == channels else CostKind.GROUPED
         self._weighted(spec["n"], kind, inputs, channels, (kh, kw), (stride, stride), group, shape)
 
     def _add_maps(self, spec: Spec, inputs: tuple[str, ...], fusable: set[str]) -> None:
         """An addition joins the convolution that computes one of its inputs, if nothing else reads that."""
         for position, layer in enumerate(self._layers):
-            is_sum = layer.output in inputs and layer.output in fusable and layer.kind is LayerKind.CONV
+            is_sum = layer.output in inputs and layer.output in fusable and layer.kind is CostKind.CONV
             others = tuple(name for name in inputs if name != layer.output)
             ready = {before.output for before in self._layers[:position]} | {tensor.name for tensor in self._inputs}
             if is_sum and others and ready.issuperset(others):
@@ -215,17 +216,17 @@ class Network:
                 self._layers[position] = layer.model_copy(update=fused)
                 self._shapes[spec["n"]] = layer.output_shape
                 return
-        self._append(spec["n"], LayerKind.ADD, inputs, self._shapes[inputs[0]])
+        self._append(spec["n"], CostKind.ADD, inputs, self._shapes[inputs[0]])
 
     def _pool(self, spec: Spec, inputs: tuple[str, ...]) -> None:
         batch, height, width, channels = self._shapes[inputs[0]]
         kernel, stride, pad = spec.get("k", 2), spec.get("s", 2), spec.get("p", 0)
         out = ((height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1)
         window: dict[str, Any] = {"kernel": (kernel, kernel), "strides": (stride, stride)}
-        self._append(spec["n"], LayerKind.POOL, inputs, (batch, *out, channels), **window)
+        self._append(spec["n"], CostKind.POOL, inputs, (batch, *out, channels), **window)
 
     def _append(
-        self, name: str, kind: LayerKind, inputs: tuple[str, ...], shape: tuple[int, ...], **details: Any
+        self, name: str, kind: CostKind, inputs: tuple[str, ...], shape: tuple[int, ...], **details: Any
     ) -> None:
         """A layer that computes ``shape`` from ``inputs``; ``details`` are further fields of :class:`Layer`."""
         layer = Layer(
@@ -244,7 +245,7 @@ class Network:
     def _weighted(
         self,
         name: str,
-        kind: LayerKind,
+        kind: CostKind,
         inputs: tuple[str, ...],
         channels: int,
         kernel: tuple[int, int],
@@ -254,7 +255,7 @@ class Network:
     ) -> None:
         weight = (shape[3], *kernel, channels // group)
         macs = math.prod(shape) * math.prod(weight[1:])
-        if kind is LayerKind.TRANSPOSED:
+        if kind is CostKind.TRANSPOSED:
             macs //= strides[0] * strides[1]
         self._append(
             name,
@@ -273,7 +274,7 @@ class Network:
 
     def _without_cpu_tail(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
         """The outputs with operators left out that run on the CPU at the end: windows, on some marches averages too."""
-        on_cpu = {LayerKind.POOL} | ({LayerKind.REDUCE} if "GlobalAveragePool" in self._march.cpu_operators else set())
+        on_cpu = {CostKind.POOL} | ({CostKind.REDUCE} if "GlobalAveragePool" in self._march.cpu_operators else set())
         while outputs == (self._layers[-1].output,) and self._layers[-1].kind in on_cpu:
             outputs = self._layers.pop().inputs
         return outputs
@@ -282,7 +283,7 @@ class Network:
         """What ends the graph is wide: accumulators of an undilated convolution; 16 bits of a table or clip."""
         if layer.name in self._dilated or layer.name in self._wide:
             return layer
-        if layer.kind is LayerKind.LUT and self._march.int16:
+        if layer.kind is CostKind.LUT and self._march.int16:
             return layer.model_copy(update={"output_bits": 16})
         if not layer.macs:
             return layer

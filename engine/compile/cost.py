@@ -11,11 +11,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, LayerKind
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer
 from engine.compile.memory import IMAGE_CHANNELS, Overlap, as_map, ddr_bytes, in_strips, is_unpadded_pool, strip_columns
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.march.latency import Alignment, Fitted, Latency, RowPadding
+from engine.ops.core.costs import CostKind
 
 _GROUP_LANES = 16
 """Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
@@ -180,31 +181,31 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
     elements = math.prod(layer.output_shape)
     window = layer.kernel[0] * layer.kernel[1]
     match layer.kind:
-        case LayerKind.MATMUL if len(layer.inputs) > 1:
+        case CostKind.MATMUL if len(layer.inputs) > 1:
             return layer.macs / fitted.mac_rate + 1000 * fitted.matrix_us * math.prod(layer.output_shape[:-2])
-        case LayerKind.CONV | LayerKind.GROUPED | LayerKind.TRANSPOSED | LayerKind.MATMUL:
+        case CostKind.CONV | CostKind.GROUPED | CostKind.TRANSPOSED | CostKind.MATMUL:
             macs = _aligned_macs(layer, latency.alignment) * _type_factor(layer, fitted)
             moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
             return max(macs / fitted.mac_rate, moved / fitted.activation_rate) + _int16_ns(layer, fitted)
-        case LayerKind.DEPTHWISE:
+        case CostKind.DEPTHWISE:
             rows = math.prod(aligned_shape(layer.output_shape, latency.alignment)[1:3])
             channels = round_up(layer.output_shape[-1], latency.alignment.in_channels)
             if _is_dense(layer, latency):
                 return rows * channels * window * latency.weight_load.wide_depthwise_lanes / fitted.mac_rate
             return _type_factor(layer, fitted) * rows * channels * window / fitted.depthwise_rate
-        case LayerKind.MUL if len(set(layer.input_shapes)) > 1:
+        case CostKind.MUL if len(set(layer.input_shapes)) > 1:
             return elements / fitted.elementwise_rate
-        case LayerKind.MUL:
+        case CostKind.MUL:
             return elements / fitted.multiply_rate
-        case LayerKind.POOL if layer.strides == (1, 1):
+        case CostKind.POOL if layer.strides == (1, 1):
             return elements * window / fitted.window_rate
-        case LayerKind.POOL:
+        case CostKind.POOL:
             return (math.prod(layer.input_shapes[0]) + elements) / fitted.pool_rate
-        case LayerKind.REDUCE:
+        case CostKind.REDUCE:
             return math.prod(layer.input_shapes[0]) / fitted.pool_rate
-        case LayerKind.RESIZE:
+        case CostKind.RESIZE:
             return elements / fitted.resize_rate
-        case LayerKind.ADD | LayerKind.LUT | LayerKind.MOVE:
+        case CostKind.ADD | CostKind.LUT | CostKind.MOVE:
             return elements / fitted.elementwise_rate
 
 
@@ -214,11 +215,11 @@ def _aligned_macs(layer: Layer, alignment: Alignment) -> float:
         return layer.macs
     batch, height, width, channels = aligned_shape(layer.output_shape, alignment)
     per_group = layer.input_shapes[0][-1] // layer.group
-    if layer.kind is LayerKind.GROUPED:
+    if layer.kind is CostKind.GROUPED:
         per_group = max(per_group, _GROUP_LANES)
     depth = round_up(per_group, alignment.in_channels)
     window = layer.kernel[0] * layer.kernel[1]
-    if layer.kind is LayerKind.TRANSPOSED:
+    if layer.kind is CostKind.TRANSPOSED:
         window = -(-window // (layer.strides[0] * layer.strides[1]))
     return batch * height * width * channels * depth * window
 
@@ -311,13 +312,13 @@ def _copies(schedule: Schedule, layer: Layer) -> int:
 
 def _is_deep(layer: Layer, latency: Latency) -> bool:
     """Whether a layer is a convolution of one tap over so many channels that more output channels are loaded."""
-    single = layer.kind is LayerKind.CONV and layer.kernel == (1, 1)
+    single = layer.kind is CostKind.CONV and layer.kernel == (1, 1)
     return single and bool(layer.input_shapes) and layer.input_shapes[0][-1] > latency.weight_load.deep_above
 
 
 def _is_table(layer: Layer, latency: Latency) -> bool:
     """Whether the layer is looked up on the way through DDR."""
-    return latency.tables_through_ddr and layer.kind is LayerKind.LUT
+    return latency.tables_through_ddr and layer.kind is CostKind.LUT
 
 
 def _takes_from_ddr(layer: Layer, producer: Layer, latency: Latency) -> bool:
@@ -327,7 +328,7 @@ def _takes_from_ddr(layer: Layer, producer: Layer, latency: Latency) -> bool:
 
 def _is_dense(layer: Layer, latency: Latency) -> bool:
     """Whether a depthwise layer runs as a dense one, for its results are int32."""
-    wide = layer.kind is LayerKind.DEPTHWISE and layer.output_bits == _ACCUMULATOR_BITS
+    wide = layer.kind is CostKind.DEPTHWISE and layer.output_bits == _ACCUMULATOR_BITS
     return wide and latency.weight_load.wide_depthwise_lanes > 0
 
 
@@ -345,7 +346,7 @@ def _input_bytes(tensor: InputTensor, reader: Layer, columns: Columns | None, la
     if extra.channel_bytes and math.prod(tensor.shape[1:3]) == 1:
         return math.prod(tensor.shape) * bits // 8 + extra.fixed_bytes
     parameters = extra.channel_bytes * round_up(tensor.shape[-1], extra.channels)
-    if reader.kind is LayerKind.DEPTHWISE and not _is_dense(reader, latency):
+    if reader.kind is CostKind.DEPTHWISE and not _is_dense(reader, latency):
         parameters = 0
     if columns is None or tensor.shape[-1] <= IMAGE_CHANNELS:
         return ddr_bytes(tensor.shape, bits, latency.input_row) + parameters + extra.fixed_bytes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from enum import StrEnum
 
 import numpy as np
 import onnx_ir as ir
@@ -17,55 +16,9 @@ from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.partition import is_layout_change
 from engine.compile.records import Record
 from engine.ir import attribute, shape_of
+from engine.ops.core.costs import WEIGHTED, CostKind
+from engine.ops.registry import bpu_operator
 
-
-class LayerKind(StrEnum):
-    """How the BPU executes a layer, as far as its cost goes."""
-
-    CONV = "conv"
-    DEPTHWISE = "depthwise"
-    GROUPED = "grouped"
-    TRANSPOSED = "transposed"
-    MATMUL = "matmul"
-    ADD = "add"
-    MUL = "mul"
-    LUT = "lut"
-    POOL = "pool"
-    REDUCE = "reduce"
-    RESIZE = "resize"
-    MOVE = "move"
-
-
-_KINDS = {
-    "HzSQuantizedPreprocess": LayerKind.CONV,
-    "HzSQuantizedConv": LayerKind.CONV,
-    "HzSQuantizedConvTranspose": LayerKind.TRANSPOSED,
-    "HzSQuantizedMatmul": LayerKind.MATMUL,
-    "HzSElementwiseAdd": LayerKind.ADD,
-    "HzSElementwiseSub": LayerKind.ADD,
-    "HzSElementwiseMul": LayerKind.MUL,
-    "HzRequantize": LayerKind.ADD,
-    "Max": LayerKind.ADD,
-    "HzLut": LayerKind.LUT,
-    "HzLut2Layer": LayerKind.LUT,
-    "HzSPRelu": LayerKind.ADD,
-    "HzPRelu": LayerKind.ADD,
-    "HzLeakyRelu": LayerKind.ADD,
-    "HzQuantizedMaxPool": LayerKind.POOL,
-    "HzQuantizedAveragePool": LayerKind.POOL,
-    "HzSQuantizedGlobalAveragePool": LayerKind.REDUCE,
-    "HzQuantizedGlobalMaxPool": LayerKind.REDUCE,
-    "HzSQuantizedReduceMean": LayerKind.REDUCE,
-    "HzSQuantizedReduceSum": LayerKind.REDUCE,
-    "HzQuantizedReduceMax": LayerKind.REDUCE,
-    "HzQuantizedArgMax": LayerKind.REDUCE,
-    "HzQuantizedTopK": LayerKind.REDUCE,
-    "HzQuantizedRoiResize": LayerKind.RESIZE,
-    "HzQuantizedResizeUpsample": LayerKind.RESIZE,
-}
-"""Cost class by operator type; every other operator only moves data."""
-
-_WEIGHT_KINDS = frozenset({LayerKind.CONV, LayerKind.TRANSPOSED})
 CHANNEL_PARAMETER_BYTES = 8
 """Bytes of bias and requantisation parameters per output channel.
 
@@ -96,7 +49,7 @@ class Layer(Record):
 
     name: str
     op_type: str
-    kind: LayerKind
+    kind: CostKind
     inputs: tuple[str, ...]
     output: str
     input_shapes: tuple[tuple[int, ...], ...]
@@ -121,6 +74,7 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
 
     Raises:
         ModelError: a tensor's shape is not static.
+        UnsupportedError: the BPU does not have an operator.
     """
     return tuple(_layer(node, block) for node in nodes if not is_layout_change(node))
 
@@ -140,14 +94,14 @@ def _is_integer(value: ir.Value) -> bool:
 
 def _layer(node: ir.Node, block: Block) -> Layer:
     activations = [value for value in node.inputs if value is not None and value.const_value is None]
-    weight = _weight(node)
+    declared = bpu_operator(node).cost
+    weight = _weight(node, declared)
     output = node.outputs[0]
-    kind = _kind(node, weight)
     out_shape = shape_of(output)
     return Layer(
         name=node.name or "",
         op_type=node.op_type,
-        kind=kind,
+        kind=_kind(node, declared, weight),
         inputs=tuple(through_layout(value).name or "" for value in activations),
         output=output.name or "",
         input_shapes=tuple(shape_of(value) for value in activations),
@@ -157,7 +111,7 @@ def _layer(node: ir.Node, block: Block) -> Layer:
         kernel=_pair(node, "kernel_shape"),
         strides=_pair(node, "strides"),
         group=int(attribute(node, "group", 1)),
-        macs=_macs(node, weight, out_shape),
+        macs=_macs(node, declared, weight, out_shape),
         weight_bytes=0
         if weight is None
         else packed_bytes("int8", weight.shape, weight_layout(weight.shape, block), block),
@@ -165,30 +119,29 @@ def _layer(node: ir.Node, block: Block) -> Layer:
     )
 
 
-def _weight(node: ir.Node) -> np.ndarray | None:
-    if _KINDS.get(node.op_type) not in _WEIGHT_KINDS or len(node.inputs) < 2 or node.inputs[1] is None:
+def _weight(node: ir.Node, declared: CostKind) -> np.ndarray | None:
+    if declared not in WEIGHTED or len(node.inputs) < 2 or node.inputs[1] is None:
         return None
     tensor = node.inputs[1].const_value
     return None if tensor is None else tensor.numpy()
 
 
-def _kind(node: ir.Node, weight: np.ndarray | None) -> LayerKind:
-    kind = _KINDS.get(node.op_type, LayerKind.MOVE)
+def _kind(node: ir.Node, declared: CostKind, weight: np.ndarray | None) -> CostKind:
+    """A convolution of several groups is of a kind of its own."""
     group = int(attribute(node, "group", 1))
-    if kind is LayerKind.CONV and weight is not None and group > 1:
-        return LayerKind.DEPTHWISE if weight.shape[3] == 1 else LayerKind.GROUPED
-    return kind
+    if declared is CostKind.CONV and weight is not None and group > 1:
+        return CostKind.DEPTHWISE if weight.shape[3] == 1 else CostKind.GROUPED
+    return declared
 
 
-def _macs(node: ir.Node, weight: np.ndarray | None, out_shape: tuple[int, ...]) -> int:
+def _macs(node: ir.Node, declared: CostKind, weight: np.ndarray | None, out_shape: tuple[int, ...]) -> int:
     """Multiply-accumulates: output elements times the weights that each of them takes."""
-    if node.op_type == "HzSQuantizedConvTranspose" and weight is not None:
-        first = node.inputs[0]
-        return math.prod(shape_of(first)) * math.prod(weight.shape[1:]) if first is not None else 0
+    first = node.inputs[0]
     if weight is not None:
-        return math.prod(out_shape) * math.prod(weight.shape[1:])
-    if _KINDS.get(node.op_type) is LayerKind.MATMUL and node.inputs[0] is not None:
-        return math.prod(out_shape) * shape_of(node.inputs[0])[-1]
+        pixels = shape_of(first) if declared is CostKind.TRANSPOSED and first is not None else out_shape
+        return math.prod(pixels) * math.prod(weight.shape[1:])
+    if declared is CostKind.MATMUL and first is not None:
+        return math.prod(out_shape) * shape_of(first)[-1]
     return 0
 
 

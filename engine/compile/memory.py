@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 
-from engine.compile.layers import Layer, LayerKind
+from engine.compile.layers import Layer
 from engine.compile.packing import round_up
 from engine.march.latency import RowPadding, Strips
+from engine.ops.core.costs import CostKind
 
 Uses = Mapping[str, Sequence[int]]
 """Positions of the layers that read a tensor, ascending."""
@@ -297,7 +298,7 @@ def _must_leave(
     memory: Memory,
 ) -> bool:
     """Whether the layer's output goes through DDR in any case: from some pools, to tables and to column strips."""
-    if memory.tables_through_ddr and any(layers[reader].kind is LayerKind.LUT for reader in readers):
+    if memory.tables_through_ddr and any(layers[reader].kind is CostKind.LUT for reader in readers):
         return True
     if memory.pools_through_ddr and is_unpadded_pool(layers[position]) and readers:
         return True
@@ -307,7 +308,7 @@ def _must_leave(
 
 def is_unpadded_pool(layer: Layer) -> bool:
     """Whether windows of a pool overlap, stride and need no padding."""
-    if layer.kind is not LayerKind.POOL or layer.kernel[0] <= layer.strides[0]:
+    if layer.kind is not CostKind.POOL or layer.kernel[0] <= layer.strides[0]:
         return False
     fitting = (layer.input_shapes[0][1] - layer.kernel[0]) // layer.strides[0] + 1
     return layer.strides[0] > 1 and layer.output_shape[1] == fitting
@@ -336,14 +337,14 @@ def relaid_bytes(
     return relaid
 
 
-_PASSES = {LayerKind.RESIZE: 1, LayerKind.TRANSPOSED: 2}
+_PASSES = {CostKind.RESIZE: 1, CostKind.TRANSPOSED: 2}
 """Passes over DDR that rearrange the result of a layer."""
 
 
 def _reads_rearranged(layer: Layer) -> bool:
     """Whether a layer's windows stride, overlapping or leaving pixels out, or lie between pixels."""
-    return layer.kind is LayerKind.RESIZE or (
-        layer.kind is not LayerKind.TRANSPOSED and layer.strides[0] > 1 and layer.kernel != layer.strides
+    return layer.kind is CostKind.RESIZE or (
+        layer.kind is not CostKind.TRANSPOSED and layer.strides[0] > 1 and layer.kernel != layer.strides
     )
 
 
@@ -413,4 +414,4 @@ def _next_use(uses: Sequence[int], position: int) -> int:
 
 def _is_view(layer: Layer) -> bool:
     """Whether the layer's output is its inputs at another address (Concat, Slice, Reshape): nothing new is held."""
-    return layer.kind is LayerKind.MOVE
+    return layer.kind is CostKind.MOVE

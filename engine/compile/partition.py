@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from engine.errors import ModelError
+from engine.ops.registry import has_bpu_operator
 from engine.terms import Device
 
 CPU_OPS = frozenset({"HzQuantize", "HzDequantize"})
@@ -60,7 +61,7 @@ def partition(graph: ir.Graph) -> tuple[Segment, ...]:
 
 
 def device_of(node: ir.Node) -> Device:
-    """The device of ``node``: the BPU if it computes on quantised integers only.
+    """The device of ``node``: the BPU if it computes on quantised integers only, and the BPU has its operator.
 
     Raises:
         ModelError: a tensor that it reads or computes has no known type.
@@ -68,7 +69,8 @@ def device_of(node: ir.Node) -> Device:
     kinds = {attribute.type for attribute in node.attributes.values()}
     if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
         return Device.CPU
-    return Device.BPU if {_dtype(value) for value in _activations(node)} <= _INTEGERS else Device.CPU
+    on_integers = {_dtype(value) for value in _activations(node)} <= _INTEGERS
+    return Device.BPU if on_integers and has_bpu_operator(node) else Device.CPU
 
 
 def is_layout_change(node: ir.Node) -> bool:

@@ -20,56 +20,10 @@ import onnx_ir as ir
 from engine.compile.memory import activation_bytes
 from engine.compile.partition import Segment
 from engine.compile.schedule import Schedule
-from engine.ir import attribute, shape_of
+from engine.ir import shape_of
+from engine.ops.core.rows import ROW_AXIS, Rows
+from engine.ops.registry import bpu_operator
 from engine.terms import Device
-
-WINDOWED_OPS = frozenset({"HzSQuantizedConv", "HzQuantizedMaxPool", "HzQuantizedAveragePool"})
-"""Operators that compute a row from a window of rows of their first input."""
-ROWWISE_OPS = frozenset(
-    {
-        "Concat",
-        "HzChannelShuffle",
-        "HzLeakyRelu",
-        "HzLut",
-        "HzLut2Layer",
-        "HzPRelu",
-        "HzRequantize",
-        "HzSElementwiseAdd",
-        "HzSElementwiseMul",
-        "HzSElementwiseSub",
-        "HzSPRelu",
-    }
-)
-"""Operators that compute a row from the same row of their inputs. All others run whole: they end a run of tiles, as
-do maps of a single row, which cannot be cut."""
-
-_ROW_AXIS, _CHANNEL_AXIS = 1, 3
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows ``start`` to ``stop`` (exclusive) of an NHWC map."""
-
-    start: int
-    stop: int
-
-    @property
-    def count(self) -> int:
-        """How many."""
-        return self.stop - self.start
-
-    def hull(self, other: Rows | None) -> Rows:
-        """The smallest band that holds both."""
-        return self if other is None else Rows(min(self.start, other.start), max(self.stop, other.stop))
-
-
-@dataclass(frozen=True)
-class Window:
-    """Rows of the first input that a band of output rows needs, and the padding rows above and below it."""
-
-    rows: Rows
-    above: int = 0
-    below: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +41,7 @@ class Run:
     @property
     def height(self) -> int:
         """Largest number of tiles: every tile has at least one row of each exit."""
-        return min(shape_of(value)[_ROW_AXIS] for value in self.exits)
+        return min(shape_of(value)[ROW_AXIS] for value in self.exits)
 
 
 Band = Mapping[ir.Value, Rows]
@@ -147,43 +101,12 @@ def tiled_model(
     return result
 
 
-def window_of(node: ir.Node, rows: Rows) -> Window:
-    """What ``rows`` of the output of ``node`` need of its first input."""
-    first = node.inputs[0]
-    if node.op_type not in WINDOWED_OPS or first is None:
-        return Window(rows)
-    height = shape_of(first)[_ROW_AXIS]
-    stride, above = attribute(node, "strides", (1, 1))[0], attribute(node, "pads", (0, 0, 0, 0))[0]
-    extent = (attribute(node, "kernel_shape")[0] - 1) * attribute(node, "dilations", (1, 1))[0] + 1
-    start = rows.start * stride - above
-    stop = (rows.stop - 1) * stride - above + extent
-    inside = Rows(min(max(start, 0), height - 1), max(min(stop, height), 1))
-    return Window(inside, inside.start - start, stop - inside.stop)
-
-
 def _is_tileable(node: ir.Node) -> bool:
-    activations = [value for _, value in _activations(node)]
-    constants = [value for value in node.inputs if value is not None and value.const_value is not None]
-    values = [*activations, *node.outputs]
+    """Whether ``node`` computes one NHWC map of several rows from others, and band by band."""
+    values = [*(value for _, value in _activations(node)), *node.outputs]
     if len(node.outputs) != 1 or any(value.shape is None or len(value.shape) != 4 for value in values):
         return False
-    height = shape_of(node.outputs[0])[_ROW_AXIS]
-    if height == 1:
-        return False
-    if node.op_type in WINDOWED_OPS:
-        aligned = all(shape_of(value)[_ROW_AXIS] == height for value in activations[1:])
-        return aligned and not attribute(node, "ceil_mode", 0) and _touches_every_window(node)
-    if node.op_type not in ROWWISE_OPS or attribute(node, "axis", _CHANNEL_AXIS) != _CHANNEL_AXIS:
-        return False
-    rows_of_constants = [shape_of(value)[-3] for value in constants if len(shape_of(value)) >= 3]
-    return all(shape_of(value)[_ROW_AXIS] in (1, height) for value in activations) and set(rows_of_constants) <= {1}
-
-
-def _touches_every_window(node: ir.Node) -> bool:
-    """Whether every window has a row of the input: one that lies in the padding has no band to be computed from."""
-    height = shape_of(node.outputs[0])[_ROW_AXIS]
-    windows = (window_of(node, Rows(row, row + 1)) for row in (0, height - 1))
-    return all(window.above >= 0 and window.below >= 0 for window in windows)
+    return shape_of(node.outputs[0])[ROW_AXIS] > 1 and bpu_operator(node).rows.splits(node)
 
 
 def _run(nodes: Sequence[ir.Node]) -> Run:
@@ -199,22 +122,14 @@ def _band(run: Run, index: int, count: int) -> Band:
     for node in reversed(run.nodes):
         rows = needed[node.outputs[0]]
         for position, value in _activations(node):
-            wanted = _rows_read(node, position, rows)
+            wanted = bpu_operator(node).rows.read(node, position, rows)
             needed[value] = wanted.hull(needed.get(value))
     return needed
 
 
 def _share(value: ir.Value, index: int, count: int) -> Rows:
-    height = shape_of(value)[_ROW_AXIS]
+    height = shape_of(value)[ROW_AXIS]
     return Rows(index * height // count, (index + 1) * height // count)
-
-
-def _rows_read(node: ir.Node, position: int, rows: Rows) -> Rows:
-    """Rows of input ``position`` that ``node`` reads for ``rows`` of its output; a map of one row is read by all."""
-    value = node.inputs[position]
-    if node.op_type in WINDOWED_OPS and position == 0:
-        return window_of(node, rows).rows
-    return Rows(0, 1) if value is not None and shape_of(value)[_ROW_AXIS] == 1 else rows
 
 
 def _activations(node: ir.Node) -> list[tuple[int, ir.Value]]:
@@ -251,7 +166,7 @@ class _TileWriter:
                 parts[value].append(self._slice(tile[value], band[value], share, f"{self._prefix}_tile{index}_out"))
         for value, bits in parts.items():
             whole = self._own(value)
-            joined = self._node("", "Concat", bits, value, {"axis": ir.AttrInt64("axis", _ROW_AXIS)}, self._prefix)
+            joined = self._node("", "Concat", bits, value, {"axis": ir.AttrInt64("axis", ROW_AXIS)}, self._prefix)
             joined.shape = whole.shape
             ir.convenience.replace_all_uses_with(whole, joined, replace_graph_outputs=True)
             whole.name, joined.name = None, whole.name
@@ -264,7 +179,7 @@ class _TileWriter:
         for node in run.nodes:
             for _, value in _activations(node):
                 if value not in available:
-                    every = Rows(0, shape_of(value)[_ROW_AXIS])
+                    every = Rows(0, shape_of(value)[ROW_AXIS])
                     available[value] = self._slice(self._own(value), every, band[value], f"{prefix}_in")
             output = node.outputs[0]
             available[output] = self._layer(node, band, available, prefix)
@@ -278,12 +193,9 @@ class _TileWriter:
             if value is None or value.const_value is not None:
                 inputs.append(None if value is None else self._own(value))
             else:
-                wanted = _rows_read(node, position, rows)
+                wanted = bpu_operator(node).rows.read(node, position, rows)
                 inputs.append(self._slice(available[value], band[value], wanted, f"{prefix}_{position}"))
-        attributes = dict(node.attributes)
-        if node.op_type in WINDOWED_OPS:
-            window, pads = window_of(node, rows), attribute(node, "pads", (0, 0, 0, 0))
-            attributes["pads"] = ir.AttrInt64s("pads", (window.above, pads[1], window.below, pads[3]))
+        attributes = bpu_operator(node).rows.attributes(node, rows)
         result = self._node(node.domain, node.op_type, inputs, output, attributes, prefix)
         result.shape = _with_rows(output, rows)
         return result
@@ -298,7 +210,7 @@ class _TileWriter:
             for key, number in (
                 ("starts", wanted.start - has.start),
                 ("ends", wanted.stop - has.start),
-                ("axes", _ROW_AXIS),
+                ("axes", ROW_AXIS),
             )
         ]
         result = self._node("", "Slice", [source, *bounds], source, {}, name)

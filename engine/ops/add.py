@@ -12,9 +12,11 @@ from engine.ir import before_calibration, shape_of
 from engine.march import March
 from engine.ops.conv import requantized_output
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers, fused_sum
 from engine.ops.core.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
 from engine.ops.core.float_nodes import given, is_relu, refused_broadcast, required
+from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 ELEMENTWISE_OUTPUT = {
@@ -32,6 +34,8 @@ class Add(QuantizedOperator):
     """``(x << x_shift) + ((e * e_scale) << e_shift)``, requantised; operands broadcast."""
 
     op_type = "HzSElementwiseAdd"
+    cost = CostKind.ADD
+    rows = SAME_ROWS
     attributes: ClassVar[Schema] = {
         "x_shift": Attribute("ints", (0,), "left shift of x"),
         "e_scale": Attribute("ints", (1,), "multiplier of e"),

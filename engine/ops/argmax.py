@@ -11,7 +11,9 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, Quantized, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 UNSCALED = np.ones(1, np.float32)
@@ -22,6 +24,8 @@ class ArgMax(QuantizedOperator):
     """Index of the first maximum, stored as int8: an index above 127 wraps (199 becomes -57), as in the original."""
 
     op_type = "HzQuantizedArgMax"
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", 3, "axis that is searched; it stays with length 1"),
         "keepdims": Attribute("int", 1, "0: the axis is dropped"),

@@ -11,8 +11,10 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type, wrap_int32
 from engine.ops.core.float_nodes import given, stated
+from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
 from engine.ops.core.windows import taps
 
@@ -21,6 +23,8 @@ class AveragePool(QuantizedOperator):
     """Multiplies the window's sum by a truncated reciprocal; the gain error is the original's (-1.6 % for 3x3)."""
 
     op_type = "HzQuantizedAveragePool"
+    cost = CostKind.POOL
+    rows = ROW_WINDOWS
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

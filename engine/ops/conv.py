@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from engine.ir import attribute, before_calibration, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import Integers, convolution_integers, fold_input_scales, fused_sum
 from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import (
     ACTIVATION,
     DATA_FORMAT,
@@ -35,6 +37,8 @@ class Conv(QuantizedOperator):
     """Dense, grouped, depthwise and dilated convolutions; output int8, int16, or the int32 accumulator."""
 
     op_type = "HzSQuantizedConv"
+    cost = CostKind.CONV
+    rows = ROW_WINDOWS
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

@@ -13,9 +13,11 @@ from engine.ir import attribute, before_calibration, shape_of
 from engine.march import March
 from engine.ops.conv import shifted_bias
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import (
     ACTIVATION,
     DATA_FORMAT,
@@ -33,6 +35,8 @@ class ConvTranspose(QuantizedOperator):
     """Transposed convolution; the weights are not flipped; output int8."""
 
     op_type = "HzSQuantizedConvTranspose"
+    cost = CostKind.TRANSPOSED
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

@@ -10,7 +10,9 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
 
@@ -19,6 +21,8 @@ class DepthToSpace(QuantizedOperator):
     """ONNX DepthToSpace in NHWC; plain data movement."""
 
     op_type = "HzDepthToSpace"
+    cost = CostKind.MOVE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "blocksize": Attribute("int", doc="side of the block that a pixel becomes"),
         "mode": Attribute("str", "DCR", "DCR or CRD, as in ONNX"),

@@ -8,6 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.costs import CostKind
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import Schema
 
 
@@ -15,6 +17,8 @@ class Dequantize(QuantizedOperator):
     """``y = float32(x) * scale``, a float32 product."""
 
     op_type = "HzDequantize"
+    cost = CostKind.MOVE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {"axis": Attribute("int", 1, "channel axis of a per-channel scale")}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

@@ -11,8 +11,10 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, round_shift, saturate, to_type
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 
@@ -20,6 +22,8 @@ class GlobalAveragePool(QuantizedOperator):
     """The sum over a map, requantised by 1 / (H * W); unlike elsewhere both shifts round half up."""
 
     op_type = "HzSQuantizedGlobalAveragePool"
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "accu_right_shift": Attribute("ints", (0,), "rounding shift of the sum, per channel"),
         "output_scale": Attribute("ints", (1,), "requantisation multiplier, per channel"),

@@ -11,7 +11,9 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 
@@ -19,6 +21,8 @@ class GlobalMaxPool(QuantizedOperator):
     """Maximum over a map; the scale and width are the input's."""
 
     op_type = "HzQuantizedGlobalMaxPool"
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {"output_bit": OUTPUT_BIT, "data_format": DATA_FORMAT}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from engine.ir import Calibration, attribute, before_calibration, constant_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import clip_limits, given, is_saturation, required
+from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.special import error_function, sigmoid
 from engine.ops.foreign.composite import COMPOSITES
@@ -27,6 +29,8 @@ class Lut(QuantizedOperator):
     """``y = table[x + 128]``."""
 
     op_type = "HzLut"
+    cost = CostKind.LUT
+    rows = SAME_ROWS
     attributes: ClassVar[Schema] = {
         "lut_type": Attribute("str", "", "name of the function; a record"),
         "data_format": DATA_FORMAT,

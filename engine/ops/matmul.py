@@ -11,8 +11,10 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 
@@ -20,6 +22,8 @@ class Matmul(QuantizedOperator):
     """``numpy.matmul`` over the last two axes, in ONNX's own layout."""
 
     op_type = "HzSQuantizedMatmul"
+    cost = CostKind.MATMUL
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "output_bit": OUTPUT_BIT,
         "right_shift": Attribute("ints", (0,), "accumulator bits dropped before saturation to 16 bits"),

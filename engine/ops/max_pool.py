@@ -12,7 +12,9 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, stated
+from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, DILATIONS, KERNEL, OUTPUT_BIT, PADS, STRIDES, Schema
 from engine.ops.core.windows import taps
 
@@ -21,6 +23,8 @@ class MaxPool(QuantizedOperator):
     """Maximum over a window; padding never wins; the scale and width are the input's."""
 
     op_type = "HzQuantizedMaxPool"
+    cost = CostKind.POOL
+    rows = ROW_WINDOWS
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

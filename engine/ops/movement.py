@@ -3,15 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.core.base import Array, FloatRule, Lowering, Quantized, Tie
+from engine.ops.core.base import Array, FloatRule, Lowering, Quantized, StandardOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
+from engine.ops.core.rows import SAME_ROWS, WHOLE_MAP, RowAccess
+
+
+class Movement(StandardOperator):
+    """A standard operator whose output holds values of its input, in whatever order."""
+
+    cost = CostKind.MOVE
+    rows: ClassVar[RowAccess] = WHOLE_MAP
+
+
+class Concat(Movement):
+    """Rows stay rows where channels are joined."""
+
+    op_type = "Concat"
+    rows = SAME_ROWS
+
+
+class Reshape(Movement):
+    """In ONNX's own layout."""
+
+    op_type = "Reshape"
+
+
+class Transpose(Movement):
+    """In ONNX's own layout, or between the two."""
+
+    op_type = "Transpose"
+
+
+class Slice(Movement):
+    """NHWC."""
+
+    op_type = "Slice"
+
+
+class Split(Movement):
+    """NHWC."""
+
+    op_type = "Split"
+
+
+class Gather(Movement):
+    """NHWC."""
+
+    op_type = "Gather"
+
+
+class GatherElements(Movement):
+    """NHWC."""
+
+    op_type = "GatherElements"
+
+
+class Tile(Movement):
+    """In ONNX's own layout."""
+
+    op_type = "Tile"
+
+
+class Expand(Movement):
+    """In ONNX's own layout."""
+
+    op_type = "Expand"
+
+
+class Max(StandardOperator):
+    """The larger of integers of one scale, in ONNX's own layout."""
+
+    op_type = "Max"
+    cost = CostKind.ADD
+    rows = WHOLE_MAP
 
 
 class MovementRule(FloatRule):

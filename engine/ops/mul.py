@@ -11,8 +11,10 @@ import onnx_ir as ir
 from engine.march import March
 from engine.ops.add import ELEMENTWISE_OUTPUT, requantize_elementwise
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, saturate, shift_right, to_type
 from engine.ops.core.float_nodes import given, refused_broadcast, required
+from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
 
@@ -20,6 +22,8 @@ class Mul(QuantizedOperator):
     """``x * e``, requantised; operands broadcast (a squeeze-and-excite gate is 1x1)."""
 
     op_type = "HzSElementwiseMul"
+    cost = CostKind.MUL
+    rows = SAME_ROWS
     attributes: ClassVar[Schema] = {
         "add_rounding_bias": Attribute(
             "int", 0, "1 (bernoulli2): half an output unit is added first, both shifts floor"

@@ -12,7 +12,9 @@ from engine.errors import UnsupportedError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
 
@@ -21,6 +23,8 @@ class Pad(QuantizedOperator):
     """ONNX Pad on integers; plain data movement, the scale and width are the input's."""
 
     op_type = "HzPad"
+    cost = CostKind.MOVE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "pads": Attribute("ints", doc="begin of every axis, then end of every axis, in the tensor's own layout"),
         "mode": Attribute("str", "constant", "constant or edge"),

@@ -11,9 +11,11 @@ import onnx_ir as ir
 from engine.ir import attribute
 from engine.ops.conv import convolution_constants, convolve, requantize_accumulator, requantized_output, shifted_bias
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.fixed_point import wrap_int32
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
 
 
@@ -21,6 +23,8 @@ class Preprocess(QuantizedOperator):
     """A 1x1 :class:`~engine.ops.conv.Conv` with ``channel_group`` groups on ``pixel - 128``."""
 
     op_type = "HzSQuantizedPreprocess"
+    cost = CostKind.CONV
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "input_type": Attribute("str", "", "colour format of the input, e.g. RGB_128; a record"),
         "channel_group": Attribute("int", 1, "3: per channel; 1: every output channel sees every input channel"),

@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import Schema
 from engine.ops.dequantize import along_axis
 
@@ -19,6 +21,8 @@ class Quantize(QuantizedOperator):
     """``y = sat(rint(x / scale))``: float32 division, half to even."""
 
     op_type = "HzQuantize"
+    cost = CostKind.MOVE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "bits": Attribute("int", 8, "8 or 16"),
         "axis": Attribute("int", 1, "channel axis of a per-channel scale"),

@@ -11,7 +11,9 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 
@@ -19,6 +21,8 @@ class ReduceMax(QuantizedOperator):
     """Maximum over one axis, which stays with length 1; the scale and width are the input's."""
 
     op_type = "HzQuantizedReduceMax"
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", doc="axis that is reduced"),
         "output_bit": OUTPUT_BIT,

@@ -11,8 +11,10 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 REDUCTION = {
@@ -30,6 +32,8 @@ class ReduceMean(QuantizedOperator):
     """The sum over one axis, requantised by 1 / n."""
 
     op_type = "HzSQuantizedReduceMean"
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = REDUCTION
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

@@ -4,135 +4,94 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ModelError, UnsupportedError
-from engine.ops.add import Add, AddRule
-from engine.ops.argmax import ArgMax, ArgMaxRule, ArgMinRule
-from engine.ops.average_pool import AveragePool, AveragePoolRule
-from engine.ops.channel_shuffle import ChannelShuffle, ChannelShuffleRule
-from engine.ops.conv import Conv, ConvRule
-from engine.ops.conv_transpose import ConvTranspose, ConvTransposeRule
-from engine.ops.core.base import Attribute, Attributes, FloatRule, QuantizedOperator
-from engine.ops.depth_to_space import DepthToSpace, DepthToSpaceRule
-from engine.ops.dequantize import Dequantize
-from engine.ops.global_average_pool import GlobalAveragePool, GlobalAveragePoolRule
-from engine.ops.global_max_pool import GlobalMaxPool, GlobalMaxPoolRule
-from engine.ops.leaky_relu import LeakyRelu
-from engine.ops.lut import Lut, LutRule
-from engine.ops.lut2_layer import Lut2Layer
-from engine.ops.matmul import Matmul, MatmulRule
-from engine.ops.max_pool import MaxPool, MaxPoolRule
-from engine.ops.movement import (
-    ConcatRule,
-    GatherElementsRule,
-    GatherRule,
-    MaxRule,
-    ReshapeRule,
-    SliceRule,
-    SplitRule,
-    TileRule,
-    TransposeRule,
+from engine.ir import HORIZON_DOMAIN
+from engine.ops import (  # noqa: F401 - every module of an operator, one line each; MODULES is this list
+    add,
+    argmax,
+    average_pool,
+    channel_shuffle,
+    conv,
+    conv_transpose,
+    depth_to_space,
+    dequantize,
+    global_average_pool,
+    global_max_pool,
+    leaky_relu,
+    lut,
+    lut2_layer,
+    matmul,
+    max_pool,
+    movement,
+    mul,
+    pad,
+    prelu,
+    preprocess,
+    quantize,
+    reduce_max,
+    reduce_mean,
+    reduce_sum,
+    requantize,
+    resize_upsample,
+    roi_resize,
+    softmax,
+    space_to_depth,
+    sprelu,
+    sub,
+    topk,
 )
-from engine.ops.mul import Mul, MulRule
-from engine.ops.pad import Pad, PadRule
-from engine.ops.prelu import PRelu
-from engine.ops.preprocess import Preprocess, PreprocessRule
-from engine.ops.quantize import Quantize
-from engine.ops.reduce_max import ReduceMax, ReduceMaxRule
-from engine.ops.reduce_mean import ReduceMean, ReduceMeanRule
-from engine.ops.reduce_sum import ReduceSum, ReduceSumRule
-from engine.ops.requantize import Requantize
-from engine.ops.resize_upsample import ResizeRule, ResizeUpsample
-from engine.ops.roi_resize import RoiResize
-from engine.ops.softmax import SoftmaxRule
-from engine.ops.space_to_depth import SpaceToDepth, SpaceToDepthRule
-from engine.ops.sprelu import PReluRule, SPRelu
-from engine.ops.sub import Sub, SubRule
-from engine.ops.topk import TopK, TopKRule
+from engine.ops.core.base import Attribute, Attributes, BpuOperator, FloatRule, QuantizedOperator, StandardOperator
+
+MODULES: tuple[ModuleType, ...] = tuple(
+    value for value in tuple(vars().values()) if isinstance(value, ModuleType) and value.__package__ == "engine.ops"
+)
+"""The modules that are imported above. To add an operator, write its module and import it there."""
 
 logger = logging.getLogger(__name__)
 
-OPERATORS: Mapping[str, QuantizedOperator] = MappingProxyType(
-    {
-        operator.op_type: operator
-        for operator in (
-            Preprocess(),
-            Quantize(),
-            Dequantize(),
-            Requantize(),
-            Conv(),
-            ConvTranspose(),
-            Matmul(),
-            Add(),
-            Sub(),
-            Mul(),
-            GlobalAveragePool(),
-            AveragePool(),
-            MaxPool(),
-            GlobalMaxPool(),
-            ReduceMean(),
-            ReduceSum(),
-            ReduceMax(),
-            ArgMax(),
-            TopK(),
-            Lut(),
-            Lut2Layer(),
-            SPRelu(),
-            PRelu(),
-            LeakyRelu(),
-            RoiResize(),
-            ResizeUpsample(),
-            DepthToSpace(),
-            SpaceToDepth(),
-            ChannelShuffle(),
-            Pad(),
-        )
-    }
-)
+
+def entries_of(module: ModuleType, kind: type[Any], name: str) -> list[Any]:
+    """One of each class of ``kind`` that ``module`` defines, in order; those without an attribute ``name`` are bases.
+
+    Raises:
+        TypeError: a class lacks what a backend needs; the message says what.
+    """
+    own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
+    return [value() for value in own if issubclass(value, kind) and hasattr(value, name)]
+
+
+def _by_type(kind: type[Any]) -> Mapping[str, Any]:
+    """The operators of ``kind`` by ONNX type.
+
+    Raises:
+        TypeError: two have the same.
+    """
+    found: dict[str, BpuOperator] = {}
+    for entry in (entry for module in MODULES for entry in entries_of(module, kind, "op_type")):
+        other = found.setdefault(entry.op_type, entry)
+        if other is not entry:
+            raise TypeError(f"{type(other).__name__} and {type(entry).__name__} are both {entry.op_type}")
+    return MappingProxyType(found)
+
+
+OPERATORS: Mapping[str, QuantizedOperator] = _by_type(QuantizedOperator)
 """Every quantised operator by its ONNX type in domain ``horizon``."""
 
+STANDARD_OPERATORS: Mapping[str, StandardOperator] = _by_type(StandardOperator)
+"""Standard operators that the BPU runs on integers, by type."""
 
-RULES: tuple[FloatRule, ...] = (
-    PreprocessRule(),
-    ConvRule(),
-    ConvTransposeRule(),
-    AddRule(),
-    SubRule(),
-    MulRule(),
-    MaxPoolRule(),
-    AveragePoolRule(),
-    GlobalAveragePoolRule(),
-    ResizeRule(),
-    LutRule(),
-    PReluRule(),
-    MatmulRule(),
-    ReduceMeanRule(),
-    ReduceSumRule(),
-    ReduceMaxRule(),
-    ArgMaxRule(),
-    ArgMinRule(),
-    TopKRule(),
-    GlobalMaxPoolRule(),
-    DepthToSpaceRule(),
-    SpaceToDepthRule(),
-    ChannelShuffleRule(),
-    ConcatRule(),
-    SplitRule(),
-    PadRule(),
-    SliceRule(),
-    GatherRule(),
-    GatherElementsRule(),
-    TileRule(),
-    ReshapeRule(),
-    TransposeRule(),
-    MaxRule(),
-    SoftmaxRule(),
+_BPU_OPERATORS: Mapping[str, Mapping[str, BpuOperator]] = MappingProxyType(
+    {HORIZON_DOMAIN: OPERATORS, "": STANDARD_OPERATORS, "ai.onnx": STANDARD_OPERATORS}
 )
+"""By domain and type."""
+
+RULES: tuple[FloatRule, ...] = tuple(rule for module in MODULES for rule in entries_of(module, FloatRule, "op_types"))
 """How float operators run on the BPU."""
 
 RULE_BY_TYPE: Mapping[str, FloatRule] = MappingProxyType({name: rule for rule in RULES for name in rule.op_types})
@@ -152,6 +111,28 @@ def operator(op_type: str) -> QuantizedOperator:
     if op_type not in OPERATORS:
         raise UnsupportedError(f"quantised operator horizon::{op_type} is not known; known: {', '.join(OPERATORS)}")
     return OPERATORS[op_type]
+
+
+def has_bpu_operator(node: ir.Node) -> bool:
+    """Whether the BPU has the operator of ``node``, a node that computes on integers.
+
+    Raises:
+        UnsupportedError: the node is of domain ``horizon`` and not known.
+    """
+    if node.domain == HORIZON_DOMAIN:
+        operator(node.op_type)
+    return node.op_type in _BPU_OPERATORS.get(node.domain, ())
+
+
+def bpu_operator(node: ir.Node) -> BpuOperator:
+    """The operator of ``node``, which runs on the BPU.
+
+    Raises:
+        UnsupportedError: the BPU does not have it.
+    """
+    if not has_bpu_operator(node):
+        raise UnsupportedError(f"node {node.name}: the BPU has no operator {node.domain}::{node.op_type}")
+    return _BPU_OPERATORS[node.domain][node.op_type]
 
 
 def read_attributes(node: ir.Node) -> Attributes:

@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.dequantize import along_axis
 
@@ -17,6 +19,8 @@ class Requantize(QuantizedOperator):
     """``y = sat(rnd(x * output_scale, output_right_shift))``, half up."""
 
     op_type = "HzRequantize"
+    cost = CostKind.ADD
+    rows = SAME_ROWS
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", 3, "channel axis"),
         "bits": Attribute("int", 8, "8 or 16"),

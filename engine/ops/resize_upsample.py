@@ -11,7 +11,9 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
 
@@ -20,6 +22,8 @@ class ResizeUpsample(QuantizedOperator):
     """Repeats every pixel ``scale`` times; the scale and width are the input's."""
 
     op_type = "HzQuantizedResizeUpsample"
+    cost = CostKind.RESIZE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "scale": Attribute("ints", doc="vertical and horizontal factor"),
         "mode": Attribute("str", "nearest", "always nearest"),

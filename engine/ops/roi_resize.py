@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
 
@@ -21,6 +23,8 @@ class RoiResize(QuantizedOperator):
     """Bilinear interpolation with 8-bit fractions; indices are clamped to the image."""
 
     op_type = "HzQuantizedRoiResize"
+    cost = CostKind.RESIZE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "align_mode": Attribute("str", "center", "center (half pixel), origin (asymmetric) or given_step"),
         "sizes": Attribute("ints", doc="output height and width"),

@@ -10,7 +10,9 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
 
@@ -19,6 +21,8 @@ class SpaceToDepth(QuantizedOperator):
     """Output channel ``(dy * block_width + dx) * C + c``; plain data movement."""
 
     op_type = "HzSpaceToDepth"
+    cost = CostKind.MOVE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "block_height": Attribute("int", doc="rows that become channels"),
         "block_width": Attribute("int", doc="columns that become channels"),

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from engine.ir import Calibration, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, round_away, round_shift, to_type
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 from engine.ops.prelu import slope_attributes
 
@@ -22,6 +24,8 @@ class SPRelu(QuantizedOperator):
     """Both sides are requantised, the negative one after multiplication by its slope."""
 
     op_type = "HzSPRelu"
+    cost = CostKind.ADD
+    rows = SAME_ROWS
     attributes: ClassVar[Schema] = {
         "positive_scale": Attribute("ints", (1,), "multiplier where x >= 0"),
         "positive_right_shift": Attribute("ints", (0,), "rounding shift where x >= 0"),

@@ -11,8 +11,10 @@ import onnx_ir as ir
 from engine.march import March
 from engine.ops.add import ELEMENTWISE_OUTPUT, lower_elementwise, requantize_elementwise
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import shift_left
 from engine.ops.core.float_nodes import refused_broadcast
+from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
 
@@ -20,6 +22,8 @@ class Sub(QuantizedOperator):
     """``(x << x_shift) - e * e_scale``, requantised; ``output_scale`` is negative where the operands were swapped."""
 
     op_type = "HzSElementwiseSub"
+    cost = CostKind.ADD
+    rows = SAME_ROWS
     attributes: ClassVar[Schema] = {
         "x_shift": Attribute("ints", (0,), "left shift of x"),
         "e_scale": Attribute("ints", (1,), "multiplier of e"),

@@ -11,7 +11,9 @@ import onnx_ir as ir
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, required
+from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
 MAX_LENGTH = 32768
@@ -26,6 +28,8 @@ class TopK(QuantizedOperator):
     """
 
     op_type = "HzQuantizedTopK"
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", -1, "axis that is searched"),
         "k": Attribute("int", doc="how many are kept"),

@@ -2,11 +2,16 @@
 
 A module under ``engine/ops`` holds all that is known of one quantised operator (ONNX domain ``horizon``):
 
-* a :class:`QuantizedOperator`: its schema and its integer semantics in numpy, the definition of the arithmetic;
+* a :class:`QuantizedOperator`: its schema, its integer semantics in numpy (the definition of the arithmetic), and what
+  the backends need of it;
 * zero or more :class:`FloatRule`: how a float node of the optimised graph becomes it, what placement it needs, where
   thresholds stand.
 
-``engine.ops.registry`` lists them; no other place in the engine asks for an operator's type by name.
+Standard operators that the BPU runs on integers as they are have a :class:`StandardOperator` instead.
+
+What a backend needs is an abstract member of :class:`BpuOperator`, so that an operator without an entry for one of them
+cannot be registered: Python names the missing ones. ``engine.ops.registry`` lists the modules; no other place in the
+engine asks for an operator's type by name.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN, Calibration
 from engine.march import March
+from engine.ops.core.costs import CostKind
+from engine.ops.core.rows import RowAccess
 
 Array = NDArray[Any]
 AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
@@ -50,10 +57,29 @@ Attributes = Mapping[str, Any]
 """Attribute values of one node, the schema's defaults filled in; lists are int64 or float64 arrays, strings ``str``."""
 
 
-class QuantizedOperator(ABC):
-    """Schema and integer semantics of one operator of domain ``horizon``; stateless, registered once."""
+class BpuOperator(ABC):
+    """An operator that a quantised graph may hold on the BPU, and what the backends need of it; stateless."""
 
     op_type: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def cost(self) -> CostKind:
+        """How the BPU executes it, as far as its cost goes; for :mod:`engine.compile.layers`."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> RowAccess:
+        """Which rows of its inputs it reads for a band of its output; for :mod:`engine.compile.tiles`."""
+
+
+class StandardOperator(BpuOperator):
+    """A standard ONNX operator that the BPU runs on integers: its semantics and attributes are ONNX's."""
+
+
+class QuantizedOperator(BpuOperator):
+    """Schema and integer semantics of one operator of domain ``horizon``; registered once."""
+
     attributes: ClassVar[Mapping[str, Attribute]] = {}
 
     @abstractmethod

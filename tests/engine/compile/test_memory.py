@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.compile.layers import Layer, LayerKind
+from engine.compile.layers import Layer
 from engine.compile.memory import (
     Memory,
     activation_bytes,
@@ -20,6 +20,7 @@ from engine.compile.memory import (
     strip_columns,
 )
 from engine.march.latency import RowPadding, Strips, load_latency
+from engine.ops.core.costs import CostKind
 
 
 def conv(name: str, inputs: tuple[str, ...], size: int = 16, channels: int = 16) -> Layer:
@@ -27,7 +28,7 @@ def conv(name: str, inputs: tuple[str, ...], size: int = 16, channels: int = 16)
     return Layer(
         name=name,
         op_type="HzSQuantizedConv",
-        kind=LayerKind.CONV,
+        kind=CostKind.CONV,
         inputs=inputs,
         output=name,
         input_shapes=(shape,) * len(inputs),
@@ -130,7 +131,7 @@ def test_what_joins_a_map_from_ddr_begins_a_group() -> None:
 
 def test_resizes_and_strided_windows_are_rearranged_over_ddr() -> None:
     strided = conv("b", ("a",)).model_copy(update={"strides": (2, 2), "kernel": (3, 3)})
-    resize = conv("c", ("b",)).model_copy(update={"kind": LayerKind.RESIZE})
+    resize = conv("c", ("b",)).model_copy(update={"kind": CostKind.RESIZE})
     layers = (CHAIN[0], strided, resize, conv("d", ("c",)))
     memory = Memory(0, 0, relay_results=True, relay_windows=True)
     spilled = ("a", "b", "c")
@@ -187,7 +188,7 @@ def test_strips_need_the_columns_of_their_windows() -> None:
 
 
 def test_what_a_table_reads_goes_through_ddr() -> None:
-    table = conv("t", ("a",)).model_copy(update={"kind": LayerKind.LUT})
+    table = conv("t", ("a",)).model_copy(update={"kind": CostKind.LUT})
     layers = (CHAIN[0], table, conv("c", ("t",)))
     ample = Memory(group_bytes=1 << 30, map_bytes=1 << 30)
     assert spilled_tensors(layers, ("c",), ((0, 1, 2),), ample) == ()
@@ -204,7 +205,7 @@ def test_a_map_that_bypasses_windows_is_held_whole(kernel: int, spilled: tuple[s
 
 def test_results_of_overlapping_unpadded_pools_go_through_ddr() -> None:
     pool = conv("p", ("a",)).model_copy(
-        update={"kind": LayerKind.POOL, "kernel": (3, 3), "strides": (2, 2), "output_shape": (1, 7, 7, 16)}
+        update={"kind": CostKind.POOL, "kernel": (3, 3), "strides": (2, 2), "output_shape": (1, 7, 7, 16)}
     )
     padded = pool.model_copy(update={"output_shape": (1, 8, 8, 16)})
     memory = Memory(group_bytes=1 << 30, map_bytes=1 << 30, pools_through_ddr=True)

@@ -8,10 +8,11 @@ import pytest
 
 from engine.compile import search
 from engine.compile.cost import layer_costs, subgraph_us
-from engine.compile.layers import Layer, LayerKind
+from engine.compile.layers import Layer
 from engine.compile.memory import Memory, spilled_tensors
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.march.latency import load_latency
+from engine.ops.core.costs import CostKind
 
 LATENCY = load_latency("bayes-e")
 DEPTHS = (8, 64, 64, 16, 64, 64, 8)
@@ -38,7 +39,7 @@ def planned() -> Schedule:
         Layer(
             name=f"c{at}",
             op_type="HzSQuantizedConv",
-            kind=LayerKind.CONV,
+            kind=CostKind.CONV,
             inputs=(f"c{at - 1}" if at else "x",),
             output=f"c{at}",
             input_shapes=(shapes[at],),

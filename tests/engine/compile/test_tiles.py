@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.compile import CompiledModel, compile_model
-from engine.compile.tiles import Rows, Run, runs_of, tiled_model, tiles_of, window_of
+from engine.compile.tiles import Run, runs_of, tiled_model, tiles_of
 from engine.ir import load_model
 from engine.march import load_march as load_march
 from engine.march.latency import load_latency
+from engine.ops.core.rows import Rows, window_of
 from engine.place import NodeTypes, PlacementOptions
 from engine.place.options import INT16
 from engine.simulate import Session

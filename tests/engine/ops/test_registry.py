@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import logging
+import pkgutil
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+import engine.ops
 from engine.errors import ModelError, UnsupportedError
-from engine.ops.registry import OPERATORS, operator, read_attributes
+from engine.ops.core.base import Array, Attributes, BpuOperator, QuantizedOperator
+from engine.ops.core.costs import CostKind
+from engine.ops.core.schema import Schema
+from engine.ops.registry import (
+    MODULES,
+    OPERATORS,
+    STANDARD_OPERATORS,
+    bpu_operator,
+    has_bpu_operator,
+    operator,
+    read_attributes,
+)
 
 
 def make_node(op_type: str, **attributes: object) -> ir.Node:
@@ -44,3 +59,50 @@ def test_unknown_attribute_is_reported(caplog: pytest.LogCaptureFixture) -> None
     with caplog.at_level(logging.WARNING):
         read_attributes(make_node("HzLut", surprise=1))
     assert "attribute surprise is not known" in caplog.text
+
+
+def test_every_module_of_an_operator_is_registered() -> None:
+    """A module that is not imported by the registry would be there for nobody, without a word."""
+    found = {module.name for module in pkgutil.iter_modules(engine.ops.__path__) if not module.ispkg}
+    assert {module.__name__.rpartition(".")[2] for module in MODULES} == found - {"registry"}
+
+
+class Forgetful(QuantizedOperator):
+    """Declares nothing that a backend needs."""
+
+    op_type = "HzForgetful"
+    attributes: ClassVar[Schema] = {}
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        return (np.asarray(inputs[0]),)
+
+
+@pytest.mark.parametrize("entry", sorted(BpuOperator.__abstractmethods__))
+def test_an_operator_without_an_entry_for_a_backend_cannot_be_registered(entry: str) -> None:
+    with pytest.raises(TypeError, match=rf"Forgetful.*\b{entry}\b"):
+        Forgetful()  # type: ignore[abstract]  # that is what is tested
+
+
+def test_no_operator_lacks_an_entry_for_a_backend() -> None:
+    lacking = {
+        name: sorted(type(entry).__abstractmethods__)
+        for name, entry in {**OPERATORS, **STANDARD_OPERATORS}.items()
+        if type(entry).__abstractmethods__
+    }
+    assert lacking == {}
+
+
+def test_kinds_that_follow_from_weights_are_declared_by_nobody() -> None:
+    declared = {entry.cost for entry in (*OPERATORS.values(), *STANDARD_OPERATORS.values())}
+    assert declared.isdisjoint({CostKind.DEPTHWISE, CostKind.GROUPED})
+
+
+def test_the_bpu_has_only_what_is_registered() -> None:
+    x = ir.Value(name="x")
+    assert bpu_operator(ir.node("Concat", [x])).op_type == "Concat"
+    assert not has_bpu_operator(ir.node("Erf", [x]))
+    assert not has_bpu_operator(ir.node("Concat", [x], domain="somebody.else"))
+    with pytest.raises(UnsupportedError, match="node e: the BPU has no operator ::Erf"):
+        bpu_operator(ir.node("Erf", [x], name="e"))
+    with pytest.raises(UnsupportedError, match="HzNothing is not known"):
+        has_bpu_operator(make_node("HzNothing"))

@@ -1,0 +1,30 @@
+"""What an operator costs on the BPU, as a class; the figures belong to the march's latency description."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class CostKind(StrEnum):
+    """How the BPU executes a layer, as far as its cost goes.
+
+    An operator declares one of these. ``DEPTHWISE`` and ``GROUPED`` follow from the weights of a ``CONV``; no operator
+    declares them.
+    """
+
+    CONV = "conv"
+    DEPTHWISE = "depthwise"
+    GROUPED = "grouped"
+    TRANSPOSED = "transposed"
+    MATMUL = "matmul"
+    ADD = "add"
+    MUL = "mul"
+    LUT = "lut"
+    POOL = "pool"
+    REDUCE = "reduce"
+    RESIZE = "resize"
+    MOVE = "move"
+
+
+WEIGHTED = frozenset({CostKind.CONV, CostKind.TRANSPOSED})
+"""Kinds whose second input holds weights, output or input channels first."""
