@@ -132,7 +132,7 @@ class LutRule(FloatRule):
 
     def tie(self, node: ir.Node) -> Tie:
         """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (reference/arithmetic.md 2.1)."""
-        return Tie.INPUTS_TAKE_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
+        return Tie.INPUT_TAKES_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         if node.op_type != "Pow":

@@ -100,10 +100,9 @@ class ConcatRule(FloatRule):
 
     op_types = ("Concat",)
     passive = True
-    int16_ties = False
 
     def tie(self, node: ir.Node) -> Tie:
-        return Tie.INPUTS_TAKE_OUTPUT
+        return Tie.OPERANDS_TAKE_OUTPUT
 
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return tuple(range(len(node.inputs)))
@@ -266,10 +265,9 @@ class MaxRule(FloatRule):
 
     op_types = ("Max",)
     passive = True
-    int16_ties = False
 
     def tie(self, node: ir.Node) -> Tie:
-        return Tie.INPUTS_TAKE_OUTPUT
+        return Tie.OPERANDS_TAKE_OUTPUT
 
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return tuple(range(len(node.inputs)))

@@ -46,7 +46,7 @@ class ResizeRule(FloatRule):
 
     def tie(self, node: ir.Node) -> Tie:
         """Resized values cannot be rescaled, so the producer saturates."""
-        return Tie.INPUTS_TAKE_OUTPUT
+        return Tie.ONE_FOR_BOTH
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])

@@ -51,7 +51,7 @@ class PReluRule(FloatRule):
     op_types = ("PRelu",)
 
     def tie(self, node: ir.Node) -> Tie:
-        return Tie.INPUTS_TAKE_OUTPUT
+        return Tie.INPUT_TAKES_OUTPUT
 
     def refusal(self, node: ir.Node, march: March) -> str | None:
         slope = constant_of(before_calibration(given(node, 1)))

@@ -1,13 +1,22 @@
-"""Thresholds that are not a tensor's own: taken over from another one, or fixed by an operator."""
+"""Thresholds that are not a tensor's own: taken over from another one, or fixed by an operator.
+
+An operator that only moves values cannot rescale them, so what it reads and writes has one threshold: that of the
+tensor at the head of such a chain. A Concat takes the operands that nothing computes with at its output's threshold and
+requantises the others. 27 networks of the original show it: an operand that a convolution or a sum reads too keeps its
+own (`input.20` of GhostNet, `input.68` of YOLO11), so do all outputs of a Split one of which is computed with
+(``min_c2f``); through Reshape, Transpose and Resize the Concat reaches back to the tensor that was moved (the heads of
+YOLO11); of two Concats that a Resize's input and output go to, the one that runs last decides (the necks of YOLOv5 to
+YOLO11).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
 from engine.ir import MARK_FIXED, MARK_TIE, attribute, before_calibration, is_calibration, mark
-from engine.ops.core.base import Tie
+from engine.ops.core.base import FloatRule, Tie
 from engine.ops.registry import rule_for
 from engine.place.chains import on_bpu
 from engine.place.options import INT16
@@ -15,20 +24,16 @@ from engine.place.options import INT16
 
 def mark_thresholds(model: ir.Model) -> None:
     """Marks ``hz.tie`` and ``hz.fixed`` on the calibration nodes of tensors whose threshold is not their own."""
-    ties: dict[str, str] = {}
     calibrations = {_tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
-    for node in model.graph:
-        rule = rule_for(node)
-        if is_calibration(node) or not on_bpu(node) or rule is None:
-            continue
-        names = [_tensor_name(node.inputs[index]) for index in rule.activations(node)]
+    ties: dict[str, str] = {}
+    for node, rule in _placed(model):
+        _tie_moved(ties, node, rule)
+    computed = _computed_with(model)
+    for node, rule in reversed(list(_placed(model))):
         output = str(node.outputs[0].name)
-        match rule.tie(node):
-            case Tie.OUTPUT_TAKES_INPUT:
-                _tie(ties, output, names[0])
-            case Tie.INPUTS_TAKE_OUTPUT if rule.int16_ties or not _is_int16(calibrations.get(output)):
-                for name in names:
-                    _tie(ties, name, output)
+        if rule.tie(node) is Tie.OPERANDS_TAKE_OUTPUT and not _is_int16(calibrations.get(output)):
+            for name in _activations(node, rule):
+                _tie_operand(ties, name, output, computed)
     for node in model.graph:
         _fix_thresholds(node, calibrations, ties)
     for name in ties:
@@ -36,6 +41,45 @@ def mark_thresholds(model: ir.Model) -> None:
         if name in calibrations and root in calibrations:
             mark(calibrations[name], MARK_TIE, root)
             mark(calibrations[name], MARK_FIXED, calibrations[root].metadata_props.get(MARK_FIXED))
+
+
+def _placed(model: ir.Model) -> Iterator[tuple[ir.Node, FloatRule]]:
+    """The nodes on the BPU and their rules, in graph order."""
+    for node in model.graph:
+        rule = rule_for(node)
+        if rule is not None and on_bpu(node) and not is_calibration(node):
+            yield node, rule
+
+
+def _activations(node: ir.Node, rule: FloatRule) -> list[str]:
+    return [_tensor_name(node.inputs[index]) for index in rule.activations(node)]
+
+
+def _tie_moved(ties: dict[str, str], node: ir.Node, rule: FloatRule) -> None:
+    """Tie what ``node`` reads to what it writes, or the other way round."""
+    source, results = _activations(node, rule)[0], [str(value.name) for value in node.outputs]
+    match rule.tie(node):
+        case Tie.OUTPUT_TAKES_INPUT:
+            ties.update({name: source for name in results if _root(ties, source) != name})
+        case Tie.INPUT_TAKES_OUTPUT:
+            _tie(ties, source, results[0])
+        case Tie.ONE_FOR_BOTH if source in ties:
+            _tie(ties, results[0], source)
+        case Tie.ONE_FOR_BOTH:
+            _tie(ties, source, results[0])
+
+
+def _computed_with(model: ir.Model) -> set[str]:
+    """Tensors that an operator reads which does more than move them."""
+    return {name for node, rule in _placed(model) if rule.tie(node) is Tie.NONE for name in _activations(node, rule)}
+
+
+def _tie_operand(ties: dict[str, str], name: str, to: str, computed: set[str]) -> None:
+    """Let the tensor at the head of ``name`` follow ``to`` unless any that follows it is computed with."""
+    head = _root(ties, name)
+    follows = {other for other in (*ties, head) if _root(ties, other) == head}
+    if follows.isdisjoint(computed) and _root(ties, to) != head:
+        ties[head] = to
 
 
 def _is_int16(calibration: ir.Node | None) -> bool:

@@ -101,7 +101,11 @@ class Tie(Enum):
 
     NONE = "none"
     OUTPUT_TAKES_INPUT = "output takes input"
-    INPUTS_TAKE_OUTPUT = "inputs take output"
+    INPUT_TAKES_OUTPUT = "input takes output"
+    ONE_FOR_BOTH = "one for both"
+    """The output's; the input's where another operator decides that."""
+    OPERANDS_TAKE_OUTPUT = "operands take output"
+    """Only those that nothing computes with; others keep theirs and are requantised."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +183,6 @@ class FloatRule(ABC):
     """Whether the output may be int16."""
     one_width: ClassVar[bool] = False
     """Whether input and output are both int8 or both int16."""
-    int16_ties: ClassVar[bool] = True
-    """Whether the tie holds in int16 too; else inputs are requantised."""
     int32_output: ClassVar[bool] = False
     """Whether results that only float consumers read stay in int32; see :meth:`stays_int32`."""
     on_request: ClassVar[bool] = False
