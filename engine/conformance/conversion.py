@@ -85,7 +85,7 @@ def convert_case(case: Case, folder: Path) -> Conversion:
     """Convert ``case`` with its own configuration, files below ``folder``."""
 
     def run() -> ConversionResult:
-        return convert(parse_config(case.parameters(folder), case.config), compares=False)
+        return convert(parse_config(case.parameters(folder), case.config))
 
     done = attempt(run)
     if done.value is not None:

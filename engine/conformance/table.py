@@ -54,6 +54,16 @@ def _things(read: Callable[[Row], Share | None]) -> Value:
     return share
 
 
+def _mean(read: Callable[[Row], Share | None]) -> Value:
+    """Mean over the cases of the share of its things that are equal."""
+
+    def mean(rows: Sequence[Row]) -> float | None:
+        found = [value.equal / value.total for row in rows if (value := read(row)) is not None and value.total]
+        return sum(found) / len(found) if found else None
+
+    return mean
+
+
 def _all_equal(read: Callable[[Row], Share | None]) -> Callable[[Row], bool | None]:
     def whole(row: Row) -> bool | None:
         found = read(row)
@@ -72,22 +82,31 @@ def _latency(percentile: float) -> Value:
     return error
 
 
+def _of_things(name: str, title: str, read: Callable[[Row], Share | None]) -> dict[str, Measure]:
+    """The share of all things, its mean over networks, and the networks with all of them equal."""
+    return {
+        name: Measure(title, _things(read)),
+        f"{name}_mean": Measure("the same, mean over networks", _mean(read)),
+        f"{name}_all": Measure("networks with all of them equal", _cases(_all_equal(read))),
+    }
+
+
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
         "converts": Measure("converts, or refuses where the original refuses", _cases(lambda row: row.converts)),
         "outputs": Measure("outputs of our quantised file equal the original's", _cases(lambda row: row.outputs)),
         "operators": Measure("same operators, same order", _cases(lambda row: row.operators)),
-        "thresholds": Measure("activation thresholds equal, by tensor", _things(lambda row: row.thresholds)),
-        "thresholds_all": Measure("networks with all of them equal", _cases(_all_equal(lambda row: row.thresholds))),
-        "devices": Measure("nodes on the same device, by name", _things(lambda row: row.devices)),
-        "integers": Measure("integer constants equal, by name", _things(lambda row: row.integers)),
-        "integers_all": Measure("networks with all of them equal", _cases(_all_equal(lambda row: row.integers))),
+        **_of_things("thresholds", "activation thresholds equal, by tensor", lambda row: row.thresholds),
+        **_of_things("devices", "nodes on the same device, by name", lambda row: row.devices),
+        **_of_things("integers", "integer constants equal, by name", lambda row: row.integers),
         "simulator": Measure("the original's file bit for bit on our simulator", _cases(lambda row: row.simulator)),
         "latency_median": Measure("latency, sum of BPU subgraphs: median error", _latency(50), True),
         "latency_p90": Measure("latency, sum of BPU subgraphs: 90th percentile of errors", _latency(90), True),
     }
 )
 """The measures by name."""
+SHORT = tuple(name for name in MEASURES if not name.endswith(("_mean", "_all")))
+"""Those of the tables per march and per network."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +135,16 @@ def groups(rows: Iterable[Row], key: Callable[[Row], str]) -> tuple[Group, ...]:
     for row in rows:
         found.setdefault(key(row), []).append(row)
     return tuple(group(name, found[name]) for name in sorted(found))
+
+
+def of_march(row: Row) -> str:
+    """Key of the table per march: held-out networks have lines of their own."""
+    return f"{row.march}, held out" if row.held_out else row.march
+
+
+def of_family(row: Row) -> str:
+    """Key of the table per network."""
+    return f"{row.family} (held out)" if row.held_out else row.family
 
 
 def parts(rows: Sequence[Row]) -> tuple[Group, ...]:

@@ -116,13 +116,8 @@ class ConversionResult:
         return self.placement.refusals
 
 
-def convert(config: Config, *, compares: bool = True) -> ConversionResult:
+def convert(config: Config) -> ConversionResult:
     """Convert a float model as ``config`` asks for; files appear in its ``working_dir``, each complete or not at all.
-
-    Args:
-        config: the parameters.
-        compares: whether the calibrated and the quantised model run on the calibration data beside the float model;
-            without, there are no similarities and no output tables.
 
     Raises:
         ConfigError: a parameter does not fit the model.
@@ -164,7 +159,7 @@ def convert(config: Config, *, compares: bool = True) -> ConversionResult:
         compiled = compile_model(deployed, march, compile_options(config), model.output_model_file_prefix)
         compiled = _without_ends(replace(compiled, parameters=parameters_as_text(config)), config)
     comparison, integers = Comparison({}, {}), {}
-    if data is not None and compares:
+    if data is not None:
         from engine.tune.evaluation import integer_distances  # brings the simulator
 
         with work.stage(Stage.COMPARE, "compare the calibrated and the quantized with the float model"):

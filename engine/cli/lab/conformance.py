@@ -141,13 +141,13 @@ def as_dict(rows: list[Row]) -> dict[str, object]:
     """``{table, by_march, by_family: [{name, cases, values}], cases: [row]}``; held-out rows without their causes."""
     from dataclasses import asdict
 
-    from engine.conformance.table import groups, parts
+    from engine.conformance.table import groups, of_family, of_march, parts
 
     hidden = {"departure", "message", "simulator_message"}
     return {
         "table": [asdict(group) for group in parts(rows)],
-        "by_march": [asdict(group) for group in groups(rows, lambda row: row.march)],
-        "by_family": [asdict(group) for group in groups(rows, lambda row: row.family)],
+        "by_march": [asdict(group) for group in groups(rows, of_march)],
+        "by_family": [asdict(group) for group in groups(rows, of_family)],
         "cases": [
             {
                 **row.model_dump(mode="json", exclude=hidden if row.held_out else None),
@@ -200,7 +200,7 @@ def _mark(value: bool | None) -> str:
 def _show_tables(console: Console, rows: list[Row]) -> None:
     from rich.table import Table
 
-    from engine.conformance.table import MEASURES, groups, parts
+    from engine.conformance.table import MEASURES, SHORT, groups, of_family, of_march, parts
 
     columns = parts(rows)
     table = Table("measure", "", box=None, header_style="bold", pad_edge=False)
@@ -209,16 +209,18 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
     for name, measure in MEASURES.items():
         table.add_row(name, measure.title, *(_figure(column.values[name]) for column in columns))
     console.print(table)
-    short = [name for name in MEASURES if not name.endswith("_all")]
-    for title, key in (("march", lambda row: row.march), ("network", lambda row: row.family)):
-        table = Table(title, "cases", *short, box=None, header_style="bold", pad_edge=False)
+    headings = [name.replace("latency", "us").replace("_", " ") for name in SHORT]
+    for title, key in (("march", of_march), ("network", of_family)):
+        table = Table(title, "cases", box=None, header_style="bold", pad_edge=False)
+        for heading in headings:
+            table.add_column(heading, justify="right")
         for found in groups(rows, key):
-            table.add_row(found.name, str(found.cases), *(_figure(found.values[name]) for name in short))
+            table.add_row(found.name, str(found.cases), *(_figure(found.values[name], 0) for name in SHORT))
         console.print(table)
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
+def _figure(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
 def _console() -> Console:

@@ -32,6 +32,7 @@ def test_shares_of_things_are_pooled() -> None:
     rows = [row("a", thresholds=Share(equal=9, total=9)), row("b", thresholds=Share(equal=0, total=1))]
     found = group("", rows).values
     assert found["thresholds"] == 0.9
+    assert found["thresholds_mean"] == 0.5
     assert found["thresholds_all"] == 0.5
 
 
