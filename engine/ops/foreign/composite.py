@@ -171,7 +171,10 @@ def _expand_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
 
 
 def _expand_hard_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
-    expansion.add("Mul", inputs[0], expansion.add("HardSigmoid", inputs[0], alpha=1 / 6, beta=0.5))
+    """``x * clip(x + 3, 0, 6) / 6``: the order that gives the original's thresholds of MobileNetV3 bit for bit."""
+    shifted = expansion.add("Add", inputs[0], expansion.scalar(3.0))
+    bounded = expansion.add("Min", expansion.add("Max", shifted, expansion.scalar(0.0)), expansion.scalar(6.0))
+    expansion.add("Div", expansion.add("Mul", inputs[0], bounded), expansion.scalar(6.0))
 
 
 def _expand_mish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
