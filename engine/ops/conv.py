@@ -16,6 +16,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import Integers, convolution_integers, fold_input_scales, fused_sum
 from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import (
     ACTIVATION,
@@ -39,6 +40,7 @@ class Conv(QuantizedOperator):
     op_type = "HzSQuantizedConv"
     cost = CostKind.CONV
     rows = ROW_WINDOWS
+    instructions = Instructions.CONVOLUTION
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

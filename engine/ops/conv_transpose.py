@@ -17,6 +17,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import (
     ACTIVATION,
@@ -37,6 +38,7 @@ class ConvTranspose(QuantizedOperator):
     op_type = "HzSQuantizedConvTranspose"
     cost = CostKind.TRANSPOSED
     rows = WHOLE_MAP
+    instructions = Instructions.TRANSPOSED_CONVOLUTION
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

@@ -14,6 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, round_shift, saturate, to_type
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -24,6 +25,7 @@ class GlobalAveragePool(QuantizedOperator):
     op_type = "HzSQuantizedGlobalAveragePool"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.GLOBAL_AVERAGE_POOL
     attributes: ClassVar[Schema] = {
         "accu_right_shift": Attribute("ints", (0,), "rounding shift of the sum, per channel"),
         "output_scale": Attribute("ints", (1,), "requantisation multiplier, per channel"),

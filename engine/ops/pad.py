@@ -14,6 +14,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -25,6 +26,7 @@ class Pad(QuantizedOperator):
     op_type = "HzPad"
     cost = CostKind.MOVE
     rows = WHOLE_MAP
+    instructions = Instructions.PAD
     attributes: ClassVar[Schema] = {
         "pads": Attribute("ints", doc="begin of every axis, then end of every axis, in the tensor's own layout"),
         "mode": Attribute("str", "constant", "constant or edge"),

@@ -15,6 +15,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.fixed_point import wrap_int32
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
 
@@ -25,6 +26,7 @@ class Preprocess(QuantizedOperator):
     op_type = "HzSQuantizedPreprocess"
     cost = CostKind.CONV
     rows = WHOLE_MAP
+    instructions = Instructions.PREPROCESS
     attributes: ClassVar[Schema] = {
         "input_type": Attribute("str", "", "colour format of the input, e.g. RGB_128; a record"),
         "channel_group": Attribute("int", 1, "3: per channel; 1: every output channel sees every input channel"),

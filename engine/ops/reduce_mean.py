@@ -14,6 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -34,6 +35,7 @@ class ReduceMean(QuantizedOperator):
     op_type = "HzSQuantizedReduceMean"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.NONE
     attributes: ClassVar[Schema] = REDUCTION
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
