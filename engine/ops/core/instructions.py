@@ -19,6 +19,7 @@ class Instructions(StrEnum):
     WEIGHTED_SUM = "weighted sum of two activations"
     WEIGHTED_DIFFERENCE = "weighted difference of two activations"
     PRODUCT = "product of two activations"
+    COMPARISON = "comparison of two activations"
     TABLE = "table of a function of one integer per channel"
     REQUANTIZE = "table of a requantisation along any axis"
     QUANTIZE = "float32 to integers"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from engine.ops.core.instructions import Instructions
 from engine.simulate.lowering.common import Call, Lowering, NotLowered
+from engine.simulate.lowering.comparison import lower_comparison
 from engine.simulate.lowering.convolution import (
     lower_convolution,
     lower_preprocess,
@@ -57,6 +58,7 @@ LOWERINGS: Mapping[Instructions, Lowering] = MappingProxyType(
         Instructions.CONVOLUTION: lower_convolution,
         Instructions.PREPROCESS: lower_preprocess,
         Instructions.TRANSPOSED_CONVOLUTION: lower_transposed_convolution,
+        Instructions.COMPARISON: lower_comparison,
         Instructions.MATRIX_PRODUCT: lower_matmul,
         Instructions.WEIGHTED_SUM: lower_sum,
         Instructions.WEIGHTED_DIFFERENCE: lower_difference,

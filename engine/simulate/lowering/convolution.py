@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.conv import Conv, shifted_bias
+from engine.ops.conv import Conv, bias_and_sum, shifted_bias
+from engine.ops.conv_transpose import transposed_bias
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.core.windows import geometry
@@ -32,7 +33,7 @@ from engine.simulate.lowering.common import (
 )
 from engine.simulate.lowering.movement import pad, strided_copy
 from engine.simulate.lowering.tables import look_up, tables_of_ramp
-from engine.simulate.program import Assembler, Tensor
+from engine.simulate.program import Assembler, Operand, Tensor
 
 Array = NDArray[Any]
 
@@ -44,11 +45,12 @@ MIN_UNITS = 8
 
 def lower_convolution(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedConv."""
-    x, (weights, bias, b_scale), attributes = call.image(), call.constants(1, 2, 3), call.attributes
+    x, (weights,), attributes = call.image(), call.constants(1), call.attributes
     check_window(attributes)
     if not _fits(weights, x, attributes):
         raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
-    e = call.inputs[-1] if attributes["use_sumin"] else None
+    positions, summed = bias_and_sum(call.inputs, attributes)
+    bias, e = call.constants(*positions), None if summed is None else call.inputs[summed]
     channels, windows = len(weights), geometry(x.shape[1:3], attributes)
     shape = (1, int(windows.out[0]), int(windows.out[1]), channels)
     if isinstance(e, np.ndarray):
@@ -57,7 +59,7 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         raise NotLowered(f"an operand of {e.dtype} and shape {e.shape} is added to results of shape {shape}")
     if min(shape) < 1:
         raise NotLowered(f"results of shape {shape}")
-    params = convolution_parameters(bias, b_scale, attributes, channels)
+    params = convolution_parameters(shifted_bias(*bias), attributes, channels)
     if e is None and _is_small_affine(x, weights, attributes):
         return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
     x = pad(x, windows, 0, program)
@@ -94,16 +96,17 @@ def lower_preprocess(call: Call, program: Assembler) -> Tensor:
 
 def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedConvTranspose: a convolution of the input with zeros between its pixels, weights turned around."""
-    x, (weights, bias), a = call.image(), call.constants(1, 2), call.attributes
+    x, (weights, *rest), a = call.image(), call.constants(*range(1, len(call.inputs))), call.attributes
     check_window(a)
     group = int(a["group"])
     if weights.ndim != 4 or len(weights) != x.shape[3] or group < 1 or len(weights) % group:
         raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
     kernel, strides = np.array(weights.shape[1:3], np.int64), a["strides"]
-    size = (np.array(x.shape[1:3]) - 1) * strides + kernel + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
-    first = kernel - 1 - a["pads"][:2]
+    reach = a["dilations"] * (kernel - 1)
+    size = (np.array(x.shape[1:3]) - 1) * strides + reach + 1 + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
+    first = reach - a["pads"][:2]
     last = first + (np.array(x.shape[1:3]) - 1) * strides
-    height, width = (int(n) for n in size + kernel - 1)
+    height, width = (int(n) for n in size + reach)
     if np.any(first < 0) or np.any(size < 1) or last[0] >= height or last[1] >= width:
         raise NotLowered("its pads cut off more than the kernel reaches, or all of the result")
     _, rows, columns, channels = x.shape
@@ -117,11 +120,13 @@ def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     strided_copy(x, spread, dims, x_strides, y_strides, program, y_start=start)
     attributes = {
         **{name: attribute.default for name, attribute in Conv.attributes.items()},
-        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": np.ones(2, np.int64)},
+        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": a["dilations"]},
         **{"pads": np.zeros(4, np.int64), "group": a["group"], "activation": a["activation"]},
+        **{"use_bias": a["use_bias"]},
         **{"right_shift": a["accu_right_shift"], "scale": a["y_quant_scale"], "out_shift": a["y_right_shift"]},
     }
-    inputs = [spread, turned_weights(weights, group), bias, a["b_left_shift"]]
+    bias = transposed_bias([None, weights, *rest], a)
+    inputs: list[Operand] = [spread, turned_weights(weights, group), *bias]
     return lower_convolution(Call(Conv(), attributes, inputs), program)
 
 
@@ -132,7 +137,7 @@ def turned_weights(weights: Array, groups: int) -> Array:
     return grouped.transpose(0, 4, 2, 3, 1).reshape(groups * outside, kernel_h, kernel_w, inside // groups)
 
 
-def convolution_parameters(bias: Array, b_scale: Array, attributes: Attributes, channels: int) -> NDArray[np.int32]:
+def convolution_parameters(bias: NDArray[np.int64], attributes: Attributes, channels: int) -> NDArray[np.int32]:
     """Rows of the kernel's parameters, padded to whole vectors.
 
     Raises:
@@ -146,7 +151,7 @@ def convolution_parameters(bias: Array, b_scale: Array, attributes: Attributes, 
     if np.any(np.abs(shifts["scale"]) > SCALE_MAX) or np.any(np.abs(e_scale) > MAX_SCALE):
         raise NotLowered("a multiplier lies outside what the machine takes")
     rows = {
-        vector.BIAS: wrap_int32(shifted_bias(bias, b_scale)),
+        vector.BIAS: per_channel(wrap_int32(bias), channels),
         vector.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
         vector.SCALE: shifts["scale"] & 0xFFFF,
         vector.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.ops.core.windows import Geometry
+from engine.ops.pad import pad_integer
 from engine.ops.roi_resize import sample_positions
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.lowering.common import Call, NotLowered, dense_strides
@@ -104,10 +105,11 @@ def lower_pad(call: Call, program: Assembler) -> Tensor:
     x, widths = call.image(), np.asarray(call.attributes["pads"])
     if call.attributes["mode"] != "constant" or len(widths) != 8 or np.any(widths < 0):
         raise NotLowered(f"mode {call.attributes['mode']}, or pads that are negative or not eight")
+    value = call.constants(1) if len(call.inputs) > 1 else []
     if np.any(widths[[0, 3, 4, 7]]):
         raise NotLowered("samples or channels are padded")
     borders = Geometry(np.zeros(2, np.int64), widths[[1, 2, 5, 6]], np.ones(2, np.int64))
-    return pad(x, borders, int(call.attributes["value"]), program)
+    return pad(x, borders, pad_integer([None, *value], call.attributes), program)
 
 
 def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:

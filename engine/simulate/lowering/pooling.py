@@ -76,7 +76,7 @@ def lower_global_average(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedGlobalAveragePool of int8."""
     x, a = call.image(), call.attributes
     shifts = np.concatenate([a["accu_right_shift"], a["output_right_shift"]])
-    result = integer_output(a["output_bit"])
+    result = np.dtype(np.int32) if a["output_bit"] == 32 else integer_output(a["output_bit"])
     if x.dtype != np.int8:
         raise NotLowered(f"a map of {x.dtype}")
     if np.any(shifts < 0) or np.any(shifts > MAX_SHIFT) or np.any(np.abs(a["output_scale"]) > MAX_SCALE):

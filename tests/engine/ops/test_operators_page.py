@@ -20,6 +20,7 @@ INSERTED = {
     "HzQuantizedRoiResize": "linear Resize",
     "HzPRelu": "PRelu on bernoulli2",
     "HzLeakyRelu": "LeakyRelu on bernoulli2",
+    "HzQuantizedComparison": "only in files of the original",
 }
 """Operators that the lowering puts in, or another module's rule."""
 
