@@ -109,7 +109,7 @@ class Network:
         self._alias: dict[str, str] = {}
         self._layers: list[Layer] = []
         self._wide = self._wide_clips()
-        self._dilated = {spec["n"] for spec in self._specs if spec.get("d", 1) > 1}
+        self._dilation = {spec["n"]: spec["d"] for spec in self._specs if spec.get("d", 1) > 1}
         self._inputs = tuple(self._input(name, shape) for name, shape in row.spec["in"].items())
         self._add_layers()
         outputs = tuple(self._resolve(name) for name in row.spec.get("out", [self._last]))
@@ -173,7 +173,7 @@ class Network:
                 self._append(name, CostKind.MUL, inputs, max(self._shapes[i] for i in inputs))
             case "concat":
                 total = sum(self._shapes[i][3] for i in inputs)
-                self._append(name, CostKind.MOVE, inputs, (batch, height, width, total))
+                self._append(name, CostKind.JOIN, inputs, (batch, height, width, total))
             case "maxpool":
                 self._pool(spec, inputs)
             case "gap":
@@ -264,6 +264,7 @@ class Network:
             shape,
             kernel=kernel,
             strides=strides,
+            dilations=(self._dilation.get(name, 1),) * 2,
             group=group,
             macs=macs,
             input_bits=16 if self._requested(name, "InputType") == "int16" or inputs[0] in self._wide else 8,
@@ -280,8 +281,9 @@ class Network:
         return outputs
 
     def _as_tail(self, layer: Layer) -> Layer:
-        """What ends the graph is wide: accumulators of an undilated convolution; 16 bits of a table or clip."""
-        if layer.name in self._dilated or layer.name in self._wide:
+        """What ends the graph leaves it NCHW and wide: accumulators of an undilated convolution; 16 bits of a table."""
+        layer = layer.model_copy(update={"planar": True})
+        if layer.name in self._dilation or layer.name in self._wide:
             return layer
         if layer.kind is CostKind.LUT and self._march.int16:
             return layer.model_copy(update={"output_bits": 16})

@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
     {"cli", "compat"},
-    {"conformance", "tune"},
+    {"conformance"},
     {"convert"},
-    {"evaluate", "debug", "perf"},
+    {"tune", "debug", "perf"},
     {"compile"},
     {"simulate"},
     {"quantize"},

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
-from engine.compile.memory import Memory, Overlap
+from engine.compile.layers import Overlap
+from engine.compile.memory import Memory
 from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
@@ -199,6 +200,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 0 if shared else latency.group_bytes if thrifty else latency.map_bytes,
                 strips=latency.strips,
                 tables_through_ddr=latency.tables_through_ddr,
+                small_tables=latency.small_tables,
                 pools_through_ddr=latency.pools_through_ddr,
                 skips_whole=latency.skips_whole and not shared,
                 joins_apart=latency.joins_apart and not thrifty,

@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer
-from engine.compile.memory import IMAGE_CHANNELS, Overlap, as_map, ddr_bytes, in_strips, is_unpadded_pool, strip_columns
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
+from engine.compile.memory import IMAGE_CHANNELS, as_map, ddr_bytes, in_strips, is_unpadded_pool, strip_columns
+from engine.compile.overheads import is_plain, overhead_us, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.march.latency import Alignment, Fitted, Latency, RowPadding
@@ -46,6 +47,7 @@ class Cost:
         compute_us: computing time.
         drain_us: time in which int32 results leave the accumulators, beside computing.
         arrange_us: time in which loads bring inputs into the array's layout, besides their traffic.
+        overhead_us: what it takes besides (:mod:`engine.compile.overheads`); nothing hides it.
         traffic: all of it.
         detour: the part of ``traffic`` by which maps pass through DDR within the subgraph.
     """
@@ -55,6 +57,7 @@ class Cost:
     detour: Traffic = Traffic()
     drain_us: float = 0.0
     arrange_us: float = 0.0
+    overhead_us: float = 0.0
 
     @property
     def working_us(self) -> float:
@@ -77,11 +80,12 @@ def layer_costs(
             (_kernel_ns(layer, latency) + arranging * (not by_load)) / 1000 / schedule.cores,
             straight + detour,
             detour,
-            drain_us(layer, latency.fitted) / schedule.cores,
+            drain_us(layer, latency) / schedule.cores,
             arranging * by_load / 1000 / schedule.cores,
+            overhead_us(layer, schedule.overlap, latency) / schedule.cores,
         )
         for layer, arranging, (straight, detour) in zip(
-            schedule.layers, _arranging_ns(schedule, latency.fitted), traffic, strict=True
+            schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
         )
     )
 
@@ -92,7 +96,7 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
     arranging = sum(cost.arrange_us for cost in costs)
     weights = sum(_copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in schedule.layers)
     traffic = sum((cost.traffic for cost in costs), Traffic())
-    fixed = fitted.fixed_us + fitted.layer_us * len(costs)
+    fixed = fitted.fixed_us + fitted.layer_us * len(costs) + sum(cost.overhead_us for cost in costs)
     if schedule.cores > 1:
         fixed += fitted.sync_us * (len(schedule.groups) - 1)
     match schedule.overlap:
@@ -144,16 +148,28 @@ def store_us(traffic: Traffic, fitted: Fitted) -> float:
     return traffic.stored / fitted.store_gbps / 1000
 
 
-def drain_us(layer: Layer, fitted: Fitted) -> float:
-    """Time in which int32 results leave the accumulators; narrower ones leave while they are computed."""
-    if layer.output_bits != _ACCUMULATOR_BITS:
+def drain_us(layer: Layer, latency: Latency) -> float:
+    """Time in which int32 results leave the accumulators; narrower ones leave while they are computed.
+
+    What leaves at a rate of its own is an overhead.
+    """
+    if layer.output_bits != _ACCUMULATOR_BITS or is_plain(layer, latency):
         return 0.0
+    fitted = latency.fitted
     return (math.prod(layer.output_shape) / fitted.wide_rate + fitted.row_ns * _rows(layer.output_shape)) / 1000
 
 
-def _arranging_ns(schedule: Schedule, fitted: Fitted) -> Iterator[float]:
-    """Per layer, the time to bring the subgraph's inputs that it reads into the layout of the array."""
-    inputs = {tensor.name for tensor in schedule.inputs}
+def _arranging_ns(schedule: Schedule, latency: Latency) -> Iterator[float]:
+    """Per layer, the time to bring the model's inputs that it reads into the layout of the array.
+
+    Loads that arrange maps (``InputLayer.by_load``) leave images as they are.
+    """
+    fitted, by_load = latency.fitted, latency.input_layer.by_load
+    inputs = {
+        tensor.name
+        for tensor in schedule.inputs
+        if not tensor.inner and not (by_load and tensor.shape[-1] <= IMAGE_CHANNELS)
+    }
     for layer in schedule.layers:
         read = [shape for name, shape in zip(layer.inputs, layer.input_shapes, strict=True) if name in inputs]
         yield sum(math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape) for shape in read)
@@ -179,7 +195,7 @@ def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]
 def _kernel_ns(layer: Layer, latency: Latency) -> float:
     fitted = latency.fitted
     elements = math.prod(layer.output_shape)
-    window = layer.kernel[0] * layer.kernel[1]
+    window = layer.extent[0] * layer.extent[1]
     match layer.kind:
         case CostKind.MATMUL if len(layer.inputs) > 1:
             return layer.macs / fitted.mac_rate + 1000 * fitted.matrix_us * math.prod(layer.output_shape[:-2])
@@ -205,7 +221,7 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return math.prod(layer.input_shapes[0]) / fitted.pool_rate
         case CostKind.RESIZE:
             return elements / fitted.resize_rate
-        case CostKind.ADD | CostKind.LUT | CostKind.MOVE:
+        case _:
             return elements / fitted.elementwise_rate
 
 
@@ -218,7 +234,7 @@ def _aligned_macs(layer: Layer, alignment: Alignment) -> float:
     if layer.kind is CostKind.GROUPED:
         per_group = max(per_group, _GROUP_LANES)
     depth = round_up(per_group, alignment.in_channels)
-    window = layer.kernel[0] * layer.kernel[1]
+    window = layer.extent[0] * layer.extent[1]
     if layer.kind is CostKind.TRANSPOSED:
         window = -(-window // (layer.strides[0] * layer.strides[1]))
     return batch * height * width * channels * depth * window
@@ -258,7 +274,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
                 detour += Traffic(loaded=_spilled_bytes(producers[name], shape, columns.get(name), latency))
                 loaded.add((name, group))
         if layer.output in outputs:
-            straight += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, latency.output_row))
+            straight += Traffic(stored=_output_bytes(layer, latency))
             detour += _round_trip(schedule, layer.output)
         elif layer.output in spilled:
             detour += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
@@ -288,6 +304,8 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
     """Weights and parameters of a layer as they are loaded."""
     load = latency.weight_load
     weights, parameters = layer.weight_bytes, layer.parameter_bytes
+    if small_table_elements(layer, latency.small_tables):
+        return latency.small_tables.loaded_bytes if latency.small_tables else 0
     if _is_table(layer, latency):
         return 0
     if layer.macs:
@@ -318,7 +336,8 @@ def _is_deep(layer: Layer, latency: Latency) -> bool:
 
 def _is_table(layer: Layer, latency: Latency) -> bool:
     """Whether the layer is looked up on the way through DDR."""
-    return latency.tables_through_ddr and layer.kind is CostKind.LUT
+    table = latency.tables_through_ddr and layer.kind is CostKind.LUT
+    return table and not small_table_elements(layer, latency.small_tables)
 
 
 def _takes_from_ddr(layer: Layer, producer: Layer, latency: Latency) -> bool:
@@ -353,6 +372,13 @@ def _input_bytes(tensor: InputTensor, reader: Layer, columns: Columns | None, la
     pixels = _strip_pixels(columns, tensor.shape[2], extra.align, extra.halo)
     depth = round_up(tensor.shape[-1], latency.input_row.channels)
     return math.prod(tensor.shape[:2]) * pixels * depth * bits // 8 + parameters + extra.fixed_bytes
+
+
+def _output_bytes(layer: Layer, latency: Latency) -> int:
+    """Bytes of a result that leaves the subgraph."""
+    if is_plain(layer, latency):
+        return plain_elements(layer.output_shape, latency.plain_channels) * layer.output_bits // 8
+    return ddr_bytes(layer.output_shape, layer.output_bits, latency.output_row)
 
 
 def _spilled_bytes(producer: Layer, shape: Sequence[int], columns: Columns | None, latency: Latency) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +18,7 @@ from engine.compile.partition import is_layout_change
 from engine.compile.records import Record
 from engine.ir import attribute, shape_of
 from engine.ops.core.costs import WEIGHTED, CostKind
+from engine.ops.core.float_nodes import NHWC_AXIS
 from engine.ops.registry import bpu_operator
 
 CHANNEL_PARAMETER_BYTES = 8
@@ -24,6 +26,15 @@ CHANNEL_PARAMETER_BYTES = 8
 
 Source: reference/latency.md: loaded = input + weights + 8 x Cout.
 """
+
+
+class Overlap(StrEnum):
+    """Which loads and stores go on while layers compute."""
+
+    NONE = "none"
+    BORDERS = "borders"
+    """Inputs, weights and outputs; not what passes through DDR within the subgraph."""
+    ALL = "all"
 
 
 class Layer(Record):
@@ -41,6 +52,8 @@ class Layer(Record):
         output_bits: width of the output's elements.
         kernel: window height and width; (1, 1) where there is none.
         strides: vertical and horizontal stride.
+        dilations: vertical and horizontal distance of the window's taps.
+        planar: whether the output leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
         group: convolution groups.
         macs: multiply-accumulates per frame.
         weight_bytes: packed weights.
@@ -58,10 +71,20 @@ class Layer(Record):
     output_bits: int = 8
     kernel: tuple[int, int] = (1, 1)
     strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    planar: bool = False
     group: int = 1
     macs: int = 0
     weight_bytes: int = 0
     parameter_bytes: int = 0
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Height and width of the window with the rows and columns that dilation leaves out: all are computed."""
+        return (
+            (self.kernel[0] - 1) * self.dilations[0] + 1,
+            (self.kernel[1] - 1) * self.dilations[1] + 1,
+        )
 
     @property
     def ops(self) -> int:
@@ -88,6 +111,13 @@ def through_layout(value: ir.Value) -> ir.Value:
     return value
 
 
+def _is_planar(value: ir.Value) -> bool:
+    """Whether what reads ``value``, perhaps dequantised, turns it into NCHW."""
+    readers = [usage.node for usage in value.uses()]
+    after = [usage.node for node in readers if node.op_type == "HzDequantize" for usage in node.outputs[0].uses()]
+    return any(tuple(attribute(node, "perm")) == NHWC_AXIS for node in (*readers, *after) if is_layout_change(node))
+
+
 def _is_integer(value: ir.Value) -> bool:
     return value.dtype is not None and value.dtype.is_integer()
 
@@ -110,6 +140,8 @@ def _layer(node: ir.Node, block: Block) -> Layer:
         output_bits=_bits(output),
         kernel=_pair(node, "kernel_shape"),
         strides=_pair(node, "strides"),
+        dilations=_pair(node, "dilations"),
+        planar=_is_planar(output),
         group=int(attribute(node, "group", 1)),
         macs=_macs(node, declared, weight, out_shape),
         weight_bytes=0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import accumulate
 
-from engine.compile.layers import Layer
+from engine.compile.layers import Layer, Overlap
+from engine.compile.overheads import small_table_elements
 from engine.compile.packing import round_up
-from engine.march.latency import RowPadding, Strips
-from engine.ops.core.costs import CostKind
+from engine.march.latency import RowPadding, SmallTables, Strips
+from engine.ops.core.costs import MOVEMENTS, CostKind
 
 Uses = Mapping[str, Sequence[int]]
 """Positions of the layers that read a tensor, ascending."""
@@ -25,15 +25,6 @@ _BATCH_PIXELS = 64
 
 IMAGE_CHANNELS = 4
 """Maps with at most so many channels are images, whose channels are not padded in DDR."""
-
-
-class Overlap(StrEnum):
-    """Which loads and stores go on while layers compute."""
-
-    NONE = "none"
-    BORDERS = "borders"
-    """Inputs, weights and outputs; not what passes through DDR within the subgraph."""
-    ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -52,6 +43,7 @@ class Memory:
         overlap: what of the traffic goes on while layers compute.
         strips: column strips of layers with wide int32 results; none: rows of any width run whole.
         tables_through_ddr: whether what a table is applied to passes through DDR.
+        small_tables: those that it does not pass to.
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
@@ -69,6 +61,7 @@ class Memory:
     overlap: Overlap = Overlap.ALL
     strips: Strips | None = None
     tables_through_ddr: bool = False
+    small_tables: SmallTables | None = None
     pools_through_ddr: bool = False
     skips_whole: bool = False
     joins_apart: bool = False
@@ -298,7 +291,8 @@ def _must_leave(
     memory: Memory,
 ) -> bool:
     """Whether the layer's output goes through DDR in any case: from some pools, to tables and to column strips."""
-    if memory.tables_through_ddr and any(layers[reader].kind is CostKind.LUT for reader in readers):
+    tables = (layers[reader] for reader in readers if layers[reader].kind is CostKind.LUT)
+    if memory.tables_through_ddr and any(not small_table_elements(table, memory.small_tables) for table in tables):
         return True
     if memory.pools_through_ddr and is_unpadded_pool(layers[position]) and readers:
         return True
@@ -414,4 +408,4 @@ def _next_use(uses: Sequence[int], position: int) -> int:
 
 def _is_view(layer: Layer) -> bool:
     """Whether the layer's output is its inputs at another address (Concat, Slice, Reshape): nothing new is held."""
-    return layer.kind is CostKind.MOVE
+    return layer.kind in MOVEMENTS

@@ -8,18 +8,25 @@ from typing import Annotated
 import onnx_ir as ir
 from pydantic import Field
 
-from engine.compile.layers import Layer, layers_of, through_layout
-from engine.compile.memory import Memory, Overlap, planned, relaid_bytes
+from engine.compile.layers import Layer, Overlap, layers_of, through_layout
+from engine.compile.memory import Memory, planned, relaid_bytes
 from engine.compile.packing import Block
-from engine.compile.partition import Segment
+from engine.compile.partition import Segment, is_layout_change
 from engine.compile.records import Name, Record, Size, TensorRecord
 from engine.ir import shape_of
 
 
 class InputTensor(TensorRecord):
-    """A tensor that a subgraph loads; ``nv12``: an image of a luma plane and one of half the rows with both chromas."""
+    """A tensor that a subgraph loads.
+
+    Attributes:
+        nv12: an image of a luma plane and one of half the rows with both chromas.
+        inner: computed by another subgraph or by the CPU, which leave it in the layout that the subgraph wants; what
+            enters the model comes as its user has it.
+    """
 
     nv12: bool = False
+    inner: bool = False
 
 
 class Schedule(Record):
@@ -100,8 +107,18 @@ def _loaded(nodes: Sequence[ir.Node], nv12_inputs: Collection[str]) -> tuple[Inp
             if source.producer() not in inside and value.dtype is not None:
                 name, dtype = source.name or "", value.dtype.numpy().name
                 content = {"name": name, "dtype": dtype, "shape": shape_of(value), "nv12": name in nv12_inputs}
+                content["inner"] = not _enters(source)
                 found[name] = InputTensor.model_validate(content)
     return tuple(found.values())
+
+
+def _enters(value: ir.Value) -> bool:
+    """Whether ``value`` is an input of the model, perhaps quantised and in another layout."""
+    producer = value.producer()
+    while producer is not None and (producer.op_type == "HzQuantize" or is_layout_change(producer)):
+        first = producer.inputs[0]
+        producer = None if first is None else first.producer()
+    return producer is None
 
 
 def _stored(nodes: Sequence[ir.Node]) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_shift, to_type
-from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -19,9 +18,8 @@ class PRelu(QuantizedOperator):
     """``x`` where it is not negative, else ``sat8(rnd(x * alpha_scale, alpha_shift))``; alpha >= 0."""
 
     op_type = "HzPRelu"
-    cost = CostKind.ADD
+    cost = CostKind.SLOPE
     rows = SAME_ROWS
-    instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
         "alpha_scale": Attribute("ints", doc="multiplier of negative values, per channel"),
         "alpha_shift": Attribute("ints", doc="rounding shift of the product, per channel"),

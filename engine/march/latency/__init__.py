@@ -6,6 +6,7 @@ evidence); the numbers under ``fitted`` are written by ``python -m research.fit 
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -193,6 +194,73 @@ class Fitted(Data):
     pipeline_power: float
 
 
+class Overhead(StrEnum):
+    """What layers take besides computing and traffic: the wait for a result that is too small to hide it, or elements
+    that are handled one at a time.
+
+    Those down to ``RESIZE`` are counted per layer, the others per thousand elements (:mod:`engine.compile.overheads`).
+    """
+
+    UNFUSED = "unfused"
+    """Layers between which nothing stays on the chip (O0)."""
+    PIXEL = "pixel"
+    """Convolutions of a single pixel, as in squeeze-and-excitation blocks and classifiers."""
+    SUM = "sum"
+    """Additions, differences, products and changes of scale."""
+    BROADCAST = "broadcast"
+    """Two operands of different shapes."""
+    TABLE = "table"
+    """Tables of int8."""
+    WIDE_TABLE = "wide_table"
+    """Tables of int16."""
+    REDUCE = "reduce"
+    """Reductions of maps of up to four dimensions."""
+    JOIN = "join"
+    """Concatenations."""
+    RESIZE = "resize"
+    """Resizing."""
+    SLOPE = "slope"
+    """Elements that take one slope or another by their sign."""
+    RESHAPED = "reshaped"
+    """Elements of a reshaped map, with the padding of its new last two dimensions."""
+    SINGLE = "single"
+    """Elements moved one at a time: transposed in more than four dimensions, or int16 joined outside of four."""
+    WIDE_POOL = "wide_pool"
+    """Int16 elements of pools."""
+    DEEP_REDUCE = "deep_reduce"
+    """Results of reductions of more than four dimensions."""
+    PLAIN = "plain"
+    """Int32 elements that leave the chip NHWC, channels padded (``Latency.plain_channels``)."""
+    SMALL_TABLE = "small_table"
+    """Elements, with their padding, of maps too small for the way of tables through DDR."""
+
+
+class Measured(Data):
+    """A fitted overhead: microseconds per layer or per thousand elements, and how many networks show it.
+
+    What fewer than two networks show is provisional.
+    """
+
+    us: float
+    networks: int
+
+
+class SmallTables(Data):
+    """Tables that are looked up element by element, for want of a unit on the chip and for the map is small.
+
+    Attributes:
+        elements: of the largest map, with its padding.
+        width: multiple that rows are padded to.
+        channels: multiple that channels are padded to.
+        loaded_bytes: what such a layer loads besides.
+    """
+
+    elements: int
+    width: int
+    channels: int
+    loaded_bytes: int
+
+
 class Accuracy(Data):
     """Relative errors that nine of ten measured compilations at O2 stay within; 0.1 is 10 percent."""
 
@@ -207,6 +275,9 @@ class Latency(Data):
         weight_block: padding of packed weights.
         weight_load: what of weights and parameters is loaded otherwise than packed.
         tables_through_ddr: whether a table is looked up on the way through DDR, for want of a unit on the chip.
+        small_tables: those that are not.
+        plain_channels: multiple that channels of int32 results are padded to that leave the chip pixel by pixel
+            (NHWC) and drain at a rate of their own; 0: they leave as all others do.
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
@@ -222,12 +293,15 @@ class Latency(Data):
         unfused_bytes: ``map_bytes`` at O1.
         cores: cores that may share a frame.
         fitted: fitted constants.
+        overheads: fitted to networks.
         accuracy: of the fit.
     """
 
     weight_block: WeightBlock
     weight_load: WeightLoad = WeightLoad()
     tables_through_ddr: bool = False
+    small_tables: SmallTables | None = None
+    plain_channels: int = 0
     pools_through_ddr: bool = False
     skips_whole: bool = False
     joins_apart: bool = False
@@ -243,6 +317,7 @@ class Latency(Data):
     unfused_bytes: int
     cores: int
     fitted: Fitted
+    overheads: dict[Overhead, Measured] = {}
     accuracy: Accuracy
 
 

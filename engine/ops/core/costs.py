@@ -18,13 +18,19 @@ class CostKind(StrEnum):
     TRANSPOSED = "transposed"
     MATMUL = "matmul"
     ADD = "add"
+    SLOPE = "slope"
     MUL = "mul"
     LUT = "lut"
     POOL = "pool"
     REDUCE = "reduce"
     RESIZE = "resize"
+    JOIN = "join"
+    RESHAPE = "reshape"
+    TRANSPOSE = "transpose"
     MOVE = "move"
 
 
+MOVEMENTS = frozenset({CostKind.JOIN, CostKind.RESHAPE, CostKind.TRANSPOSE, CostKind.MOVE})
+"""Kinds whose outputs hold the values of their inputs."""
 WEIGHTED = frozenset({CostKind.CONV, CostKind.TRANSPOSED})
 """Kinds whose second input holds weights, output or input channels first."""

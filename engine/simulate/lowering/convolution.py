@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.conv import Conv, bias_and_sum, shifted_bias
-from engine.ops.conv_transpose import transposed_bias
+from engine.ops.conv import Conv, shifted_bias
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.core.windows import geometry
@@ -24,16 +23,14 @@ from engine.simulate.lowering.common import (
     MAX_SCALE,
     MAX_SHIFT,
     Call,
-    NotLowered,
-    check_window,
-    integer_output,
+    is_window,
     per_channel,
     tap_fields,
     window_fields,
 )
 from engine.simulate.lowering.movement import pad, strided_copy
 from engine.simulate.lowering.tables import look_up, tables_of_ramp
-from engine.simulate.program import Assembler, Operand, Tensor
+from engine.simulate.program import Assembler, Tensor
 
 Array = NDArray[Any]
 
@@ -43,23 +40,22 @@ MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 
 
-def lower_convolution(call: Call, program: Assembler) -> Tensor:
+def lower_convolution(call: Call, program: Assembler) -> Tensor | None:
     """HzSQuantizedConv."""
-    x, (weights,), attributes = call.image(), call.constants(1), call.attributes
-    check_window(attributes)
-    if not _fits(weights, x, attributes):
-        raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
-    positions, summed = bias_and_sum(call.inputs, attributes)
-    bias, e = call.constants(*positions), None if summed is None else call.inputs[summed]
+    x, constants, attributes = call.image(), call.constants(1, 2, 3), call.attributes
+    if x is None or constants is None or not is_window(attributes) or not _fits(constants[0], x, attributes):
+        return None
+    weights, bias, b_scale = constants
+    e = call.inputs[-1] if attributes["use_sumin"] else None
     channels, windows = len(weights), geometry(x.shape[1:3], attributes)
     shape = (1, int(windows.out[0]), int(windows.out[1]), channels)
     if isinstance(e, np.ndarray):
         e = program.constant_operand(e)
     if e is not None and (e.shape != shape or e.dtype not in ACTIVATION_TYPES):
-        raise NotLowered(f"an operand of {e.dtype} and shape {e.shape} is added to results of shape {shape}")
-    if min(shape) < 1:
-        raise NotLowered(f"results of shape {shape}")
-    params = convolution_parameters(shifted_bias(*bias), attributes, channels)
+        return None
+    params = convolution_parameters(bias, b_scale, attributes, channels)
+    if params is None or min(shape) < 1:
+        return None
     if e is None and _is_small_affine(x, weights, attributes):
         return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
     x = pad(x, windows, 0, program)
@@ -87,28 +83,26 @@ def _fits(weights: Array, x: Tensor, attributes: Attributes) -> bool:
     )
 
 
-def lower_preprocess(call: Call, program: Assembler) -> Tensor:
+def lower_preprocess(call: Call, program: Assembler) -> Tensor | None:
     """HzSQuantizedPreprocess, a 1x1 convolution."""
     kernel = np.asarray(call.inputs[1]).shape
     attributes = {**as_convolution(call.attributes), "kernel_shape": np.array(kernel[1:3], np.int64)}
     return lower_convolution(Call(call.operator, attributes, call.inputs), program)
 
 
-def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
+def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor | None:
     """HzSQuantizedConvTranspose: a convolution of the input with zeros between its pixels, weights turned around."""
-    x, (weights, *rest), a = call.image(), call.constants(*range(1, len(call.inputs))), call.attributes
-    check_window(a)
-    group = int(a["group"])
-    if weights.ndim != 4 or len(weights) != x.shape[3] or group < 1 or len(weights) % group:
-        raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
+    x, constants, a = call.image(), call.constants(1, 2), call.attributes
+    if x is None or constants is None or not is_window(a) or len(constants[0]) != x.shape[3]:
+        return None
+    weights, bias = constants
     kernel, strides = np.array(weights.shape[1:3], np.int64), a["strides"]
-    reach = a["dilations"] * (kernel - 1)
-    size = (np.array(x.shape[1:3]) - 1) * strides + reach + 1 + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
-    first = reach - a["pads"][:2]
+    size = (np.array(x.shape[1:3]) - 1) * strides + kernel + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
+    first = kernel - 1 - a["pads"][:2]
     last = first + (np.array(x.shape[1:3]) - 1) * strides
-    height, width = (int(n) for n in size + reach)
+    height, width = (int(n) for n in size + kernel - 1)
     if np.any(first < 0) or np.any(size < 1) or last[0] >= height or last[1] >= width:
-        raise NotLowered("its pads cut off more than the kernel reaches, or all of the result")
+        return None
     _, rows, columns, channels = x.shape
     spread = program.tensor((1, height, width, channels), x.dtype)
     blank = {"in_h": 0, "in_w": 0, "in_c": channels, "out_h": height, "out_w": width}
@@ -120,13 +114,11 @@ def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     strided_copy(x, spread, dims, x_strides, y_strides, program, y_start=start)
     attributes = {
         **{name: attribute.default for name, attribute in Conv.attributes.items()},
-        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": a["dilations"]},
+        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": np.ones(2, np.int64)},
         **{"pads": np.zeros(4, np.int64), "group": a["group"], "activation": a["activation"]},
-        **{"use_bias": a["use_bias"]},
         **{"right_shift": a["accu_right_shift"], "scale": a["y_quant_scale"], "out_shift": a["y_right_shift"]},
     }
-    bias = transposed_bias([None, weights, *rest], a)
-    inputs: list[Operand] = [spread, turned_weights(weights, group), *bias]
+    inputs = [spread, turned_weights(weights, int(a["group"])), bias, a["b_left_shift"]]
     return lower_convolution(Call(Conv(), attributes, inputs), program)
 
 
@@ -137,21 +129,19 @@ def turned_weights(weights: Array, groups: int) -> Array:
     return grouped.transpose(0, 4, 2, 3, 1).reshape(groups * outside, kernel_h, kernel_w, inside // groups)
 
 
-def convolution_parameters(bias: NDArray[np.int64], attributes: Attributes, channels: int) -> NDArray[np.int32]:
-    """Rows of the kernel's parameters, padded to whole vectors.
-
-    Raises:
-        NotLowered: one does not fit its 32-bit lanes, or there are neither one nor ``channels`` of them.
-    """
+def convolution_parameters(
+    bias: Array, b_scale: Array, attributes: Attributes, channels: int
+) -> NDArray[np.int32] | None:
+    """Rows of the kernel's parameters, padded to whole vectors; None where one does not fit its 32-bit lanes."""
     shifts = {name: per_channel(attributes[name], channels) for name in ("right_shift", "scale", "out_shift")}
     e_scale = per_channel(attributes["e_scale"], channels) if attributes["use_sumin"] else np.zeros(channels, np.int64)
     e_shift = per_channel(attributes["e_shift"], channels) if attributes["use_sumin"] else np.zeros(channels, np.int64)
     if np.any(shifts["right_shift"] < 0) or np.any(shifts["out_shift"] < 0) or np.any(e_shift > MAX_SHIFT):
-        raise NotLowered("a shift lies outside what the machine takes")
+        return None
     if np.any(np.abs(shifts["scale"]) > SCALE_MAX) or np.any(np.abs(e_scale) > MAX_SCALE):
-        raise NotLowered("a multiplier lies outside what the machine takes")
+        return None
     rows = {
-        vector.BIAS: per_channel(wrap_int32(bias), channels),
+        vector.BIAS: wrap_int32(shifted_bias(bias, b_scale)),
         vector.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
         vector.SCALE: shifts["scale"] & 0xFFFF,
         vector.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),
@@ -160,7 +150,7 @@ def convolution_parameters(bias: NDArray[np.int64], attributes: Attributes, chan
         vector.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
     }
     if any(values.shape != (channels,) for values in rows.values()):
-        raise NotLowered(f"biases of another number than the {channels} channels")
+        return None
     params = np.zeros((len(rows), _whole_vectors(channels) + conv.MAX_VECTORS * LANES), np.int32)
     for row, values in rows.items():
         params[row, :channels] = values
@@ -171,7 +161,7 @@ def _convolution_output(
     shape: Sequence[int], attributes: Attributes, program: Assembler
 ) -> tuple[Tensor, dict[str, int]]:
     bits = 32 if attributes["high_precision_output"] else int(attributes["output_bit"])
-    y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits))
+    y = program.tensor(shape, f"int{bits}")
     low = 0 if attributes["activation"] == "relu" else -(1 << (bits - 1))
     return y, {"low": low, "high": (1 << (bits - 1)) - 1}
 

@@ -16,8 +16,9 @@ from engine.ir import load_model
 from engine.march.latency import load_latency, marches
 from engine.perf import Performance, estimate
 from engine.terms import OptimizeLevel
+from research.cases import cases_of, counted, ddr_errors, errors_of, networks_of
 from research.corpus import read_rows, schedule_of_row
-from research.fit import cases_of, counted, ddr_errors, errors_of, networks_of, rank_correlation
+from research.report import rank_correlation
 from tests.golden_cases import BUNDLED
 
 RESIDUAL = BUNDLED / "conversions" / "res.quant.onnx"

@@ -1,0 +1,105 @@
+"""What a layer takes besides computing and traffic, in amounts: so many layers or elements of which kind.
+
+A march's data say what each amount costs (:class:`~engine.march.latency.Overhead`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from engine.compile.layers import Layer, Overlap
+from engine.compile.packing import round_up
+from engine.march.latency import Latency, Overhead, SmallTables
+from engine.ops.core.costs import CostKind
+
+Amount = tuple[Overhead, float]
+"""An overhead and how often it occurs: layers, or thousands of elements."""
+
+_RESHAPED_PADDING = 8
+"""Multiple that the last two dimensions of a reshaped map count as."""
+_PIXELS = 8
+"""Multiple that rows have in the accumulators."""
+_MAP_RANK = 4
+_WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
+
+
+def overhead_us(layer: Layer, overlap: Overlap, latency: Latency) -> float:
+    """Microseconds that ``layer`` takes besides computing and traffic."""
+    costs = latency.overheads
+    found = amounts(layer, overlap, latency)
+    return sum(amount * costs[overhead].us for overhead, amount in found if overhead in costs)
+
+
+def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
+    """The overheads of ``layer``; one that the march's data do not name costs nothing there."""
+    if overlap is Overlap.NONE:
+        yield Overhead.UNFUSED, 1
+    wide = layer.input_bits >= _WIDE_BITS
+    elements = math.prod(layer.output_shape) / 1e3
+    rank = len(layer.output_shape)
+    if is_plain(layer, latency):
+        yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
+    match layer.kind:
+        case CostKind.CONV if rank == _MAP_RANK and layer.output_shape[1:3] == (1, 1):
+            yield Overhead.PIXEL, 1
+        case CostKind.ADD | CostKind.MUL if len(layer.inputs) > 1 and len(set(layer.input_shapes)) > 1:
+            yield Overhead.BROADCAST, 1
+        case CostKind.ADD | CostKind.MUL:
+            yield Overhead.SUM, 1
+        case CostKind.SLOPE:
+            yield Overhead.SLOPE, elements
+        case CostKind.LUT if small_table_elements(layer, latency.small_tables):
+            yield Overhead.SMALL_TABLE, small_table_elements(layer, latency.small_tables) / 1e3
+        case CostKind.LUT:
+            yield Overhead.WIDE_TABLE if wide else Overhead.TABLE, 1
+        case CostKind.REDUCE if rank > _MAP_RANK:
+            yield Overhead.DEEP_REDUCE, elements
+        case CostKind.REDUCE:
+            yield Overhead.REDUCE, 1
+        case CostKind.POOL if wide:
+            yield Overhead.WIDE_POOL, elements
+        case CostKind.RESIZE:
+            yield Overhead.RESIZE, 1
+        case CostKind.JOIN if wide and rank < _MAP_RANK:
+            yield Overhead.SINGLE, elements
+        case CostKind.JOIN:
+            yield Overhead.JOIN, 1
+        case CostKind.TRANSPOSE if rank > _MAP_RANK:
+            yield Overhead.SINGLE, elements
+        case CostKind.RESHAPE if not (_is_line(layer.output_shape) and _is_line(layer.input_shapes[0])):
+            yield Overhead.RESHAPED, _reshaped_elements(layer.output_shape) / 1e3
+
+
+def is_plain(layer: Layer, latency: Latency) -> bool:
+    """Whether int32 results leave the chip NHWC, at a rate of their own."""
+    return latency.plain_channels > 0 and layer.output_bits == _ACCUMULATOR_BITS and not layer.planar
+
+
+def plain_elements(shape: Sequence[int], channels: int) -> int:
+    """Elements of a result that leaves the chip NHWC; its channels are padded, its rows are not."""
+    return math.prod(shape[:-1]) * round_up(shape[-1], channels)
+
+
+def _drained_elements(shape: Sequence[int], channels: int) -> int:
+    """Elements that leave the accumulators for such a result: rows are padded there too."""
+    return math.prod(shape[:-2]) * round_up(shape[-2], _PIXELS) * round_up(shape[-1], channels)
+
+
+def small_table_elements(layer: Layer, small: SmallTables | None) -> int:
+    """Padded elements of a table that is looked up element by element; 0: it is not."""
+    if small is None or layer.kind is not CostKind.LUT or len(layer.output_shape) != _MAP_RANK:
+        return 0
+    batch, height, width, channels = layer.output_shape
+    padded = batch * height * round_up(width, small.width) * round_up(channels, small.channels)
+    return padded if padded <= small.elements else 0
+
+
+def _is_line(shape: Sequence[int]) -> bool:
+    """Whether all dimensions but one are 1: reshaping one into another moves nothing."""
+    return max(shape) == math.prod(shape)
+
+
+def _reshaped_elements(shape: Sequence[int]) -> int:
+    padded = [round_up(size, _RESHAPED_PADDING) for size in shape[-2:]]
+    return math.prod(shape[:-2]) * math.prod(padded)

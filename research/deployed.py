@@ -1,0 +1,133 @@
+"""Measured compilations of whole networks in deployed forms: the cases under ``networks/cases`` of the reference.
+
+The schedules are those that the compiler makes of the original's own quantised files, so that errors of the converter
+do not count as errors of the performance model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.compile import CompileOptions, compile_model
+from engine.compile.schedule import Schedule
+from engine.errors import ConfigError, UnsupportedError
+from engine.ir import load_model
+from engine.terms import OptimizeLevel
+
+HELD_OUT = frozenset(
+    {
+        "convnext",
+        "deeplab_aspp",
+        "espcn",
+        "mixer",
+        "pvt",
+        "shufflenet_v2",
+        "tcn",
+        "unet_t4_softmax",
+        "yolov5_decode",
+    }
+)
+"""Every fifth network: it takes no part in the fit, and nobody looked at it while the rules were sought."""
+
+
+_QUANTIZED = "quantized.onnx"
+
+
+class Figures(BaseModel):
+    """What the original says of one BPU subgraph."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    latency: float
+    ddr: int
+
+
+class _Setting(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    march: str
+    level: OptimizeLevel = Field(default=OptimizeLevel.O2, alias="O")
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    net: str
+    setting: _Setting
+    subgraphs_us_ddr: tuple[Figures, ...] = ()
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """One conversion of a network.
+
+    Attributes:
+        name: of the case.
+        net: of the network; a case is one of up to three conversions of it.
+        march: BPU architecture.
+        level: ``optimize_level``.
+        subgraphs: what the original says of its BPU subgraphs, in its order.
+        schedules: of our BPU subgraphs of the original's quantised file.
+    """
+
+    name: str
+    net: str
+    march: str
+    level: OptimizeLevel
+    subgraphs: tuple[Figures, ...]
+    schedules: tuple[Schedule, ...]
+
+    @property
+    def latency_us(self) -> float:
+        """Measured, of all subgraphs."""
+        return sum(figures.latency for figures in self.subgraphs)
+
+    @property
+    def ddr_bytes(self) -> int:
+        """Measured, of all subgraphs."""
+        return sum(figures.ddr for figures in self.subgraphs)
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the network takes no part in the fit."""
+        return self.net in HELD_OUT
+
+
+def read_deployed(folder: Path) -> tuple[list[Deployed], list[str]]:
+    """All cases that have figures, compiled anew, and why others could not be compiled.
+
+    Raises:
+        ConfigError: a case has no readable ``result.json``.
+    """
+    found, refused = [], []
+    for case in _measured(folder):
+        try:
+            found.append(_compiled(*case))
+        except UnsupportedError as error:
+            refused.append(f"{case[0].name}: {error}")
+    return found, refused
+
+
+def _measured(folder: Path) -> Iterator[tuple[Path, _Result]]:
+    for case in sorted(path for path in folder.iterdir() if path.is_dir()):
+        result = _result(case / "result.json")
+        if result.subgraphs_us_ddr and (case / _QUANTIZED).exists():
+            yield case, result
+
+
+def _compiled(case: Path, result: _Result) -> Deployed:
+    march, level = result.setting.march, result.setting.level
+    compiled = compile_model(load_model(case / _QUANTIZED), march, CompileOptions(optimize_level=level))
+    return Deployed(case.name, result.net, march, level, result.subgraphs_us_ddr, compiled.schedules)
+
+
+def _result(path: Path) -> _Result:
+    try:
+        return _Result.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: not the result of a conversion: {error}") from error

@@ -1,0 +1,164 @@
+"""The whole fit, and what it says of rows and networks that it did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from engine.compile.cost import layer_costs
+from engine.march.latency import Accuracy, Latency, Measured, Overhead
+from engine.terms import OptimizeLevel
+from research.cases import Case, Errors, Networks, cases_of, counted, errors_of, where
+from research.constants import fit_constants, fit_memory
+from research.corpus import Row
+from research.deployed import Deployed
+from research.overheads import Part, fit_overheads, fit_unfused, latency_us, parts_of
+from research.report import network_line
+
+FOLDS = 5
+_UNCERTAIN = 0.9
+"""Part of the networks left out whose errors the stated uncertainty covers."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the data of one march are fitted to.
+
+    Attributes:
+        networks: rows of the corpus.
+        deployed: networks in deployed forms that take part in the fit.
+        prior: overheads of a march of the same generation that more networks show.
+    """
+
+    networks: Networks
+    deployed: Sequence[Deployed] = ()
+    prior: Mapping[Overhead, Measured] = field(default_factory=dict)
+
+
+Estimates = Sequence[tuple[Deployed, Latency]]
+"""Networks, each with the data that its estimate is made with."""
+
+
+def fit(evidence: Evidence, latency: Latency) -> Latency:
+    """Memory sizes and constants from the rows at O2, overheads from the networks too."""
+    plain = latency.model_copy(update={"overheads": {}})
+    sized = fit_memory(evidence.networks, plain)
+    cases = cases_of(evidence.networks, sized)
+    return _with_overheads(evidence, cases, fit_constants(where(cases, optimize_level="O2"), sized))
+
+
+def _with_overheads(evidence: Evidence, cases: Sequence[Case], latency: Latency) -> Latency:
+    """The second step; ``cases`` are those of the rows, of which short ones say little in relation to their length."""
+    judged = counted(cases)
+    rows = [(case.row.latency_us, case.schedule) for case in where(judged, optimize_level="O2")]
+    fitted = fit_overheads(rows, evidence.deployed, latency, evidence.prior)
+    apart = [network for network in evidence.deployed if network.level is OptimizeLevel.O0]
+    alone = [
+        Part("", case.row.latency_us, case.row.latency_us, (case.schedule,))
+        for case in where(judged, optimize_level="O0")
+    ]
+    return fit_unfused([*parts_of(apart), *alone], fitted, len({network.net for network in apart}))
+
+
+def left_out(evidence: Evidence, latency: Latency) -> Estimates:
+    """Each deployed network with overheads fitted to all others; the rows of the first step hold none of them."""
+    cases = cases_of(evidence.networks, latency)
+    found: list[tuple[Deployed, Latency]] = []
+    for net in sorted({network.net for network in evidence.deployed}):
+        others = [network for network in evidence.deployed if network.net != net]
+        fitted = _with_overheads(replace(evidence, deployed=others), cases, latency)
+        found += [(network, fitted) for network in evidence.deployed if network.net == net]
+    return found
+
+
+def accuracy_of(estimates: Estimates) -> Accuracy:
+    """What nine of ten networks left out of the fit stay within."""
+    latency, traffic = errors_of_networks(estimates)
+    return Accuracy(
+        latency=round(float(np.quantile(latency, _UNCERTAIN)), 3), ddr=round(float(np.quantile(traffic, _UNCERTAIN)), 3)
+    )
+
+
+def errors_of_networks(estimates: Estimates) -> tuple[np.ndarray, np.ndarray]:
+    """Relative errors of latencies and of traffic."""
+    latency = [abs(latency_us(network.schedules, data) / network.latency_us - 1) for network, data in estimates]
+    traffic = [abs(_ddr_bytes(network, data) / network.ddr_bytes - 1) for network, data in estimates]
+    return np.asarray(latency), np.asarray(traffic)
+
+
+def _ddr_bytes(network: Deployed, latency: Latency) -> int:
+    costs = (cost for schedule in network.schedules for cost in layer_costs(schedule, latency))
+    return sum(cost.traffic.loaded + cost.traffic.stored for cost in costs)
+
+
+def networks_report(label: str, estimates: Estimates) -> str:
+    """One line of the table of networks."""
+    if not estimates:
+        return f"{label:34} -"
+    errors = Errors(*errors_of_networks(estimates))
+    names = {network.net for network, _ in estimates}
+    return f"{label:34} {len(names):3} {len(estimates):4} {errors.summary()}"
+
+
+NETWORKS_HEADER = (
+    f"{'networks in deployed forms':34} {'net':>3} {'case':>4} {'latency: median':>9} {'p90':>7} DDR: median    p90"
+)
+
+
+def worst_networks(estimates: Estimates, count: int = 10) -> Iterator[str]:
+    """The networks whose estimates are farthest off."""
+    errors = errors_of_networks(estimates)[0]
+    for position in np.argsort(-errors)[:count]:
+        network, data = estimates[position]
+        found = latency_us(network.schedules, data)
+        yield (
+            f"  {network.name:28} {network.level.value} {network.latency_us:9.1f} us, estimated {found:9.1f} "
+            f"({found / network.latency_us - 1:+6.1%})"
+        )
+
+
+def validation_report(evidence: Evidence, latency: Latency) -> str:
+    """Errors on unseen rows, and of whole networks of the corpus of which no row was seen."""
+    judged = [pair for pair in cross_validated(evidence, latency) if pair[0] in counted([pair[0]])]
+    each = [errors_of([case], fitted) for case, fitted in judged]
+    errors = Errors(np.concatenate([e.latency for e in each]), np.concatenate([e.ddr for e in each]))
+    lines = [f"{FOLDS}-fold, O2".ljust(29) + errors.summary(), "networks of the corpus left out of the fit:"]
+    lines += [network_line(case, fitted) for case, fitted in without_each_network(evidence, latency)]
+    return "\n".join(lines) + "\n"
+
+
+def cross_validated(evidence: Evidence, latency: Latency) -> list[tuple[Case, Latency]]:
+    """Cases at O2, each with data fitted without it: ``FOLDS`` folds over the specs, memory sizes included."""
+    specs = list(dict.fromkeys(_spec_of(row) for row, _ in evidence.networks))
+    fold_of = {spec: position % FOLDS for position, spec in enumerate(specs)}
+    folds = [{spec for spec in specs if fold_of[spec] == fold} for fold in range(FOLDS)]
+    return [pair for fold in folds for pair in _without(evidence, latency, fold)]
+
+
+def without_each_network(evidence: Evidence, latency: Latency) -> list[tuple[Case, Latency]]:
+    """Whole networks at O2, each with data fitted to all rows but those of that network, whatever its input size."""
+    names: dict[str, set[str]] = {}
+    for row, _ in evidence.networks:
+        if row.kind == "net":
+            names.setdefault(row.spec["net"], set()).add(_spec_of(row))
+    return [pair for specs in names.values() for pair in _without(evidence, latency, specs)]
+
+
+def _without(evidence: Evidence, latency: Latency, specs: Collection[str]) -> list[tuple[Case, Latency]]:
+    """Cases of ``specs`` at O2 with data fitted to all others."""
+    seen = [pair for pair in evidence.networks if _spec_of(pair[0]) not in specs]
+    fitted = fit(replace(evidence, networks=seen), latency)
+    unseen = [pair for pair in evidence.networks if _spec_of(pair[0]) in specs and pair[0].optimize_level == "O2"]
+    return [(case, fitted) for case in cases_of(unseen, fitted)]
+
+
+def _spec_of(row: Row) -> str:
+    """The part of a row's id that names its network: rows of other levels are no unseen ones."""
+    return row.id.partition("|")[0]
+
+
+def held_out(networks: Iterable[Deployed], latency: Latency) -> Estimates:
+    """The networks that no fit saw."""
+    return [(network, latency) for network in networks if network.held_out]

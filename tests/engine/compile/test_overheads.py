@@ -1,0 +1,96 @@
+"""What layers take besides computing and traffic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.compile.cost import layer_costs, subgraph_us
+from engine.compile.layers import Layer, Overlap
+from engine.compile.memory import Memory
+from engine.compile.overheads import amounts, overhead_us
+from engine.compile.schedule import InputTensor, schedule_layers
+from engine.march.latency import Measured, Overhead, load_latency
+from engine.ops.core.costs import CostKind
+
+MAP = (1, 8, 8, 16)
+
+
+def layer(kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **details: Any) -> Layer:
+    names = tuple(f"x{index}" for index in range(len(inputs)))
+    return Layer(
+        name="y", op_type=kind, kind=kind, inputs=names, output="y", input_shapes=inputs, output_shape=shape, **details
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (layer(CostKind.CONV, (1, 1, 1, 8), (1, 1, 1, 16)), (Overhead.PIXEL, 1)),
+        (layer(CostKind.ADD, MAP, MAP, MAP), (Overhead.SUM, 1)),
+        (layer(CostKind.MUL, MAP, MAP, (1, 1, 1, 16)), (Overhead.BROADCAST, 1)),
+        (layer(CostKind.LUT, MAP, MAP), (Overhead.TABLE, 1)),
+        (layer(CostKind.LUT, MAP, MAP, input_bits=16), (Overhead.WIDE_TABLE, 1)),
+        (layer(CostKind.SLOPE, MAP, MAP), (Overhead.SLOPE, 1.024)),
+        (layer(CostKind.REDUCE, (1, 1, 1, 16), MAP), (Overhead.REDUCE, 1)),
+        (layer(CostKind.REDUCE, (1, 1, 2, 8, 8), (1, 2, 2, 8, 8)), (Overhead.DEEP_REDUCE, 0.128)),
+        (layer(CostKind.POOL, MAP, MAP, input_bits=16), (Overhead.WIDE_POOL, 1.024)),
+        (layer(CostKind.RESIZE, MAP, (1, 4, 4, 16)), (Overhead.RESIZE, 1)),
+        (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
+        (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.SINGLE, 0.12)),
+        (layer(CostKind.TRANSPOSE, (3, 1, 2, 4, 16), (1, 4, 3, 2, 16)), (Overhead.SINGLE, 0.384)),
+        (layer(CostKind.RESHAPE, (1, 4, 60, 3), (1, 720)), (Overhead.RESHAPED, 4 * 64 * 8 / 1000)),
+    ],
+)
+def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overhead, float]) -> None:
+    assert list(amounts(found, Overlap.ALL, load_latency("bayes-e"))) == [expected]
+
+
+@pytest.mark.parametrize(
+    "free",
+    [
+        layer(CostKind.CONV, MAP, MAP),
+        layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)),
+        layer(CostKind.RESHAPE, (1, 10), (1, 1, 1, 10)),
+        layer(CostKind.POOL, MAP, MAP),
+    ],
+)
+def test_what_hides_behind_other_work_costs_nothing(free: Layer) -> None:
+    assert list(amounts(free, Overlap.ALL, load_latency("bayes-e"))) == []
+
+
+def test_layers_that_are_not_fused_wait_for_each_other() -> None:
+    assert list(amounts(layer(CostKind.CONV, MAP, MAP), Overlap.NONE, load_latency("bayes-e"))) == [
+        (Overhead.UNFUSED, 1)
+    ]
+
+
+def test_small_tables_of_bernoulli2_are_looked_up_one_by_one() -> None:
+    """8192 elements with rows padded to 8 pixels and channels to 4; a larger map goes through DDR."""
+    latency = load_latency("bernoulli2")
+    small, large = (1, 16, 16, 30), (1, 16, 16, 36)
+    assert list(amounts(layer(CostKind.LUT, small, small), Overlap.ALL, latency)) == [(Overhead.SMALL_TABLE, 8.192)]
+    assert list(amounts(layer(CostKind.LUT, large, large), Overlap.ALL, latency)) == [(Overhead.TABLE, 1)]
+
+
+def test_int32_results_of_bernoulli2_leave_by_pixel_where_nothing_wants_planes() -> None:
+    """Channels padded to 8, rows to 8 pixels; what is dequantised and turned into NCHW drains at the general rate."""
+    latency = load_latency("bernoulli2")
+    plain = layer(CostKind.CONV, (1, 4, 4, 6), MAP, output_bits=32)
+    assert list(amounts(plain, Overlap.ALL, latency)) == [(Overhead.PLAIN, 4 * 8 * 8 / 1000)]
+    assert list(amounts(plain.model_copy(update={"planar": True}), Overlap.ALL, latency)) == []
+
+
+def test_an_overhead_adds_to_the_latency_of_its_subgraph() -> None:
+    latency = load_latency("bayes-e")
+    slower = latency.model_copy(
+        update={"overheads": {**latency.overheads, Overhead.TABLE: Measured(us=100.0, networks=2)}}
+    )
+    table = layer(CostKind.LUT, MAP, MAP)
+    inputs = (InputTensor(name="x0", dtype="int8", shape=MAP),)
+    schedule = schedule_layers("s", inputs, ("y",), (table,), Memory(1 << 20, 1 << 20))
+    found = [subgraph_us(schedule, layer_costs(schedule, data), data.fitted) for data in (latency, slower)]
+    more = overhead_us(table, Overlap.ALL, slower) - overhead_us(table, Overlap.ALL, latency)
+    assert found[1] - found[0] == pytest.approx(more)
+    assert more > 90

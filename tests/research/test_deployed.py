@@ -1,0 +1,40 @@
+"""Conversions of networks are read as the original left them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigError
+from research.deployed import read_deployed
+from tests.golden_cases import BUNDLED
+
+
+def case(folder: Path, name: str, figures: list[dict[str, float]]) -> Path:
+    target = folder / name
+    target.mkdir(parents=True)
+    setting = {"march": "bayes-e", "O": "O1", "cal": "max"}
+    result = {"net": "res", "setting": setting, "subgraphs_us_ddr": figures, "nodes": []}
+    (target / "result.json").write_text(json.dumps(result))
+    (target / "quantized.onnx").write_bytes((BUNDLED / "conversions" / "res.quant.onnx").read_bytes())
+    return target
+
+
+def test_cases_with_figures_are_compiled(tmp_path: Path) -> None:
+    case(tmp_path, "res_a", [{"latency": 12.5, "ddr": 1000}])
+    case(tmp_path, "res_b", [])
+    found, refused = read_deployed(tmp_path)
+    assert refused == []
+    assert [(network.name, network.latency_us, network.ddr_bytes, network.level) for network in found] == [
+        ("res_a", 12.5, 1000, "O1")
+    ]
+    assert len(found[0].schedules) == 1
+    assert not found[0].held_out
+
+
+def test_a_case_without_a_result_is_named(tmp_path: Path) -> None:
+    (case(tmp_path, "res_a", []) / "result.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"result\.json"):
+        read_deployed(tmp_path)

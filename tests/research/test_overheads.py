@@ -1,0 +1,75 @@
+"""The second step of the fit: overheads come out of networks, single layers stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.compile.compiler import CompileOptions, memory_of
+from engine.compile.schedule import Schedule
+from engine.march.latency import Latency, Measured, Overhead, load_latency
+from engine.terms import OptimizeLevel
+from research.corpus import schedule_of_row
+from research.deployed import Deployed, Figures
+from research.overheads import fit_overheads, fit_unfused, latency_us, parts_of
+from tests.research.rows import row
+
+FILE = load_latency("bayes-e")
+TRUTH = FILE.model_copy(
+    update={
+        "overheads": {Overhead.TABLE: Measured(us=3.0, networks=2), Overhead.JOIN: Measured(us=5.0, networks=2)},
+        "fitted": FILE.fitted.model_copy(update={"fixed_us": 2.0, "layer_us": 0.5}),
+    }
+)
+
+
+def schedule(layers: list[dict[str, object]], level: OptimizeLevel = OptimizeLevel.O2) -> Schedule:
+    spec = {"in": {"data": [1, 16, 8, 8]}, "layers": layers}
+    memory = memory_of(TRUTH, CompileOptions(optimize_level=level))
+    found = schedule_of_row(row(16, 8, 3).model_copy(update={"spec": spec}), TRUTH, memory)
+    assert found is not None
+    return found
+
+
+CONV = {"op": "conv", "cout": 16, "k": 3, "act": "relu"}
+TABLES = [CONV, {"op": "act"}, CONV, {"op": "act"}, CONV]
+JOINS = [CONV, {"op": "conv", "n": "b", "cout": 16, "k": 3, "act": "relu"}, {"op": "concat", "i": ["L0", "b"]}, CONV]
+
+
+def network(net: str, layers: list[dict[str, object]], truth: Latency = TRUTH, level: str = "O2") -> Deployed:
+    planned = schedule(layers, OptimizeLevel(level))
+    measured = Figures(latency=latency_us([planned], truth), ddr=1)
+    return Deployed(f"{net}_a", net, "bayes-e", OptimizeLevel(level), (measured,), (planned,))
+
+
+def test_overheads_of_a_synthetic_machine_are_recovered() -> None:
+    networks = [network("a", TABLES), network("b", [*TABLES, CONV]), network("c", JOINS), network("d", [CONV] * 6)]
+    rows = [(latency_us([planned], TRUTH), planned) for planned in (schedule([CONV] * count) for count in (1, 2, 3, 9))]
+    found = fit_overheads(rows, networks, FILE)
+    assert found.fitted.fixed_us == pytest.approx(2.0, rel=0.02)
+    assert found.fitted.layer_us == pytest.approx(0.5, rel=0.02)
+    assert found.overheads[Overhead.TABLE].us == pytest.approx(3.0, rel=0.02)
+    assert found.overheads[Overhead.JOIN].us == pytest.approx(5.0, rel=0.02)
+    assert found.overheads[Overhead.TABLE].networks == 2
+    assert found.overheads[Overhead.JOIN].networks == 1
+
+
+def test_a_prior_stands_where_no_network_says_anything() -> None:
+    prior = {Overhead.RESIZE: Measured(us=7.0, networks=4)}
+    found = fit_overheads([], [network("a", TABLES)], FILE, prior)
+    assert found.overheads[Overhead.RESIZE].us == pytest.approx(7.0, rel=0.01)
+    assert found.overheads[Overhead.RESIZE].networks == 0
+
+
+def test_unfused_layers_cost_what_o0_shows() -> None:
+    slower = TRUTH.model_copy(update={"overheads": {**TRUTH.overheads, Overhead.UNFUSED: Measured(us=4.0, networks=1)}})
+    parts = parts_of([network("a", TABLES, slower, "O0"), network("b", JOINS, slower, "O0")])
+    assert fit_unfused(parts, TRUTH, 2).overheads[Overhead.UNFUSED] == Measured(us=4.0, networks=2)
+
+
+def test_equal_conversions_count_once_and_unequal_partitions_as_a_whole() -> None:
+    one = network("a", TABLES)
+    two = Deployed("a_c", "a", "bayes-e", OptimizeLevel.O3, one.subgraphs, one.schedules)
+    split = Deployed("b_a", "b", "bayes-e", OptimizeLevel.O2, one.subgraphs * 2, one.schedules)
+    parts = parts_of([one, two, split])
+    assert [part.net for part in parts] == ["a", "b"]
+    assert parts[1].measured_us == pytest.approx(2 * one.latency_us)
