@@ -10,19 +10,16 @@ from pathlib import Path
 from engine.errors import ConfigError
 from engine.simulate.fast import available_cpus
 from harness.execution.coordinator import Plan, executor_factory, run_sweep
-from harness.gates.gates import (
+from harness.gates.baseline import (
     Baseline,
-    Check,
-    TrialVerdict,
-    Verdict,
     baseline_path,
-    judge,
     load_baseline,
-    missing_trial,
     read_baseline,
     save_baseline,
     updated_baseline,
 )
+from harness.gates.judge import judge, missing_trial
+from harness.gates.verdicts import Check, TrialVerdict, Verdict
 from harness.report.results import Sweep
 from harness.suites.suite import Suite, open_suite, suite_path
 from harness.sweep import plan_trials, resolve_baseline, run_suite, within

@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import ConfigError
-from harness.gates.gates import Verdict, read_baseline
+from harness.gates.baseline import read_baseline
+from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 from harness.suites.suite import Suite
 from harness.sweep import find_baseline, resolve_baseline

@@ -17,7 +17,7 @@ import pytest
 from engine.errors import PtqlabError
 
 if TYPE_CHECKING:
-    from harness.gates.gates import TrialVerdict
+    from harness.gates.verdicts import TrialVerdict
     from harness.gating import SuiteGate
     from harness.trials.trial import TrialSpec
 

@@ -16,14 +16,8 @@ from engine.ir import write_atomically
 from engine.terms import SUPPORTED_CONVERSIONS
 from harness.cache import save_json
 from harness.execution.coordinator import Observer, Plan, run_sweep
-from harness.gates.gates import (
-    Baseline,
-    baseline_path,
-    judge_sweep,
-    load_baseline,
-    save_baseline,
-    updated_baseline,
-)
+from harness.gates.baseline import Baseline, baseline_path, load_baseline, save_baseline, updated_baseline
+from harness.gates.judge import judge_sweep
 from harness.report.results import (
     PARETO_FILE,
     PARQUET_FILE,

@@ -345,7 +345,7 @@ class ProgressBar:
 
 def _show_sweep(sweep: Sweep, workdir: Path) -> None:
     """Verdict, tables, what does not pass, where everything is."""
-    from harness.gates.gates import Verdict
+    from harness.gates.verdicts import Verdict
     from harness.report.results import REPORT_FILE, sweep_folder
     from harness.report.tables import sweep_tables
 

@@ -14,7 +14,8 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from harness import paths
-from harness.gates.gates import Verdict, read_baseline
+from harness.gates.baseline import read_baseline
+from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep, pareto, sweep_folder
 from harness.trials.fragments import as_yaml
 from harness.trials.trial import NODES_FILE, TrialResult, TrialStore, read_nodes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.gates.gates import TrialVerdict, Verdict, worst
+from harness.gates.verdicts import TrialVerdict, Verdict, worst
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.sync import SharedSeconds

@@ -9,7 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.gates.gates import Verdict, paired_p_value
+from harness.gates.paired import paired_p_value
+from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep, pareto
 from harness.trials.trial import NodeRow, TrialResult, TrialSpec, TrialStore
 

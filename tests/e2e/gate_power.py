@@ -16,7 +16,9 @@ import numpy as np
 import typer
 
 from harness.execution.coordinator import Plan, run_sweep
-from harness.gates.gates import Baseline, TrialVerdict, Verdict, judge, updated_baseline
+from harness.gates.baseline import Baseline, updated_baseline
+from harness.gates.judge import judge
+from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.sweep import plan_trials

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.gates.gates import Verdict
+from harness.gates.verdicts import Verdict
 from harness.trials.tasks import Bench
 from tests.e2e.gate_power import BASELINE_DRAWS, SEEDS, judge_draws, judge_losses, make_suite, run
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import ConfigError
 from harness.execution.coordinator import Plan, serial
-from harness.gates.gates import Verdict
+from harness.gates.verdicts import Verdict
 from harness.nightly import exit_code, last_good, promote_if_good
 from harness.report.results import Sweep
 from harness.strict_yaml import parse

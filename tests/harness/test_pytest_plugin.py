@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from harness import gating
-from harness.gates.gates import save_baseline, updated_baseline
+from harness.gates.baseline import save_baseline, updated_baseline
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.trials.tasks import Bench

@@ -19,7 +19,8 @@ from rich.console import Console
 
 from engine.config import CalibrationParameters, InputParameters, ModelParameters
 from harness.execution.coordinator import DEFAULT_TIME_LIMIT, Plan
-from harness.gates.gates import judge_sweep, save_baseline, updated_baseline
+from harness.gates.baseline import save_baseline, updated_baseline
+from harness.gates.judge import judge_sweep
 from harness.report.page import render
 from harness.report.results import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
 from harness.report.tables import comparison_table, node_table, sweep_tables, trial_table

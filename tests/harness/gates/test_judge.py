@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 
 from engine.errors import ConfigError
-from harness.gates.gates import (
+from harness.gates.baseline import (
     Baseline,
     BaselineTrial,
     ExpectedFailure,
     Reference,
     Scores,
-    Verdict,
-    judge,
-    judge_sweep,
     load_baseline,
-    paired_p_value,
     save_baseline,
     updated_baseline,
 )
+from harness.gates.judge import judge, judge_sweep
+from harness.gates.paired import paired_p_value
+from harness.gates.verdicts import Verdict
 from harness.strict_yaml import parse
 from harness.suites.settings import Settings
 from harness.suites.suite import Gates, Suite

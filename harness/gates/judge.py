@@ -1,0 +1,145 @@
+"""Gates: is a trial as good as its accepted baseline?
+
+Accuracy is compared on *paired* predictions, so that noise of the evaluation data does not count. What is better than
+the baseline beyond tolerance does not pass either: an improvement that nobody explains is a change that nobody
+understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.gates.baseline import ACCURACY, DIRECTIONS, Baseline, BaselineTrial, ExpectedFailure, Reference
+from harness.gates.paired import paired_p_value
+from harness.gates.verdicts import Check, TrialVerdict, Verdict
+from harness.metrics import METRICS
+from harness.suites.suite import Gates
+from harness.trials.trial import TrialResult, TrialSpec, TrialStore
+
+
+def judge_sweep(
+    results: Sequence[TrialResult],
+    baseline: Baseline | None,
+    gates: Gates,
+    store: TrialStore,
+    planned: Sequence[TrialSpec] = (),
+) -> list[TrialVerdict]:
+    """Verdicts of all trials of a suite, those ``planned`` without a result included, and of other baseline entries."""
+    verdicts = [judge(result, store.predictions(result.spec.key), baseline, gates) for result in results]
+    have = {result.spec.id for result in results}
+    for spec in planned:
+        if spec.id not in have:
+            text = "not computed: the suite's budget was used up; run it again"
+            verdicts.append(TrialVerdict(spec.id, (Check("trial", Verdict.MISSING, text),)))
+            have.add(spec.id)
+    if baseline is not None:
+        verdicts += [missing_trial(name) for name in baseline.trials if name not in have]
+    return verdicts
+
+
+def missing_trial(name: str) -> TrialVerdict:
+    """The verdict on a baseline entry that no trial of the suite belongs to."""
+    text = "the baseline has this trial, the suite does not; remove it with --ptqlab-update-baseline"
+    return TrialVerdict(name, (Check("trial", Verdict.MISSING, text),))
+
+
+def judge(
+    result: TrialResult,
+    predictions: Mapping[str, NDArray[Any]],
+    baseline: Baseline | None,
+    gates: Gates,
+    today: date | None = None,
+) -> TrialVerdict:
+    """A trial against its baseline; without one, whether it has figures and keeps the suite's floor.
+
+    Args:
+        result: of the trial.
+        predictions: arrays that the store keeps of it.
+        baseline: of the suite; None if it has none.
+        gates: of the suite.
+        today: for expected failures; None for now.
+    """
+    spec, accepted = result.spec, baseline.trials.get(result.spec.id) if baseline else None
+    expected = accepted.expected_failure if accepted else None
+    if result.failure is not None:
+        return TrialVerdict(spec.id, (_judge_failure(result, expected, today or date.today()),))
+    if expected is not None:
+        text = f"expected to fail ({expected.reason}), but has figures"
+        return TrialVerdict(spec.id, (Check("trial", Verdict.IMPROVEMENT, text),))
+    checks = _floor(result, gates)
+    if baseline is None:
+        return TrialVerdict(spec.id, tuple(checks))
+    if accepted is None:
+        text = "not in the baseline; review its figures and use --ptqlab-update-baseline"
+        return TrialVerdict(spec.id, (*checks, Check("trial", Verdict.MISSING, text)))
+    checks.append(_judge_accuracy(result, predictions, accepted, gates))
+    metrics = result.metrics()
+    for name, direction in DIRECTIONS.items():
+        if name in metrics or name in accepted.figures:
+            checks.append(_judge_figure(name, direction, metrics.get(name), accepted.figures.get(name), gates))
+    return TrialVerdict(spec.id, tuple(checks))
+
+
+def _judge_failure(result: TrialResult, expected: ExpectedFailure | None, today: date) -> Check:
+    failure = result.failure
+    text = "" if failure is None else f"stage {failure.stage}: {failure.symptom.value}: {failure.message}"
+    if expected is None:
+        return Check("trial", Verdict.ERROR, text)
+    if today > expected.until:
+        return Check("trial", Verdict.ERROR, f"expected to fail until {expected.until} only: {text}")
+    return Check("trial", Verdict.PASS, f"fails as expected until {expected.until}: {expected.reason}")
+
+
+def _floor(result: TrialResult, gates: Gates) -> list[Check]:
+    """The least accuracy as a share of the float model's."""
+    if gates.min_ratio is None or result.accuracy is None:
+        return []
+    ratio = result.accuracy.ratio
+    verdict = Verdict.PASS if ratio >= gates.min_ratio else Verdict.REGRESSION
+    return [Check("accuracy.ratio", verdict, f"{ratio:.4f} of float, the suite's floor is {gates.min_ratio:g}")]
+
+
+def _judge_figure(name: str, direction: int, value: float | None, reference: Reference | None, gates: Gates) -> Check:
+    if reference is None or value is None:
+        where = "the baseline" if reference is None else "the trial's result"
+        return Check(name, Verdict.MISSING, f"not in {where}")
+    difference = (value - reference.value) * direction
+    # Figures are kept with nine digits: rounding alone is no difference.
+    verdict = _by_sign(difference) if abs(difference) > reference.allowed(gates) + 1e-9 else Verdict.PASS
+    return Check(name, verdict, f"{value:.6g}, baseline {reference}")
+
+
+def _judge_accuracy(
+    result: TrialResult, predictions: Mapping[str, NDArray[Any]], accepted: BaselineTrial, gates: Gates
+) -> Check:
+    """Paired where baseline and trial scored the same samples; else by standard errors."""
+    reference, accuracy = accepted.figures.get(ACCURACY), result.accuracy
+    if reference is None or accuracy is None:
+        return Check(ACCURACY, Verdict.MISSING, "not in the baseline")
+    direction = 1 if METRICS[accuracy.metric].higher_is_better else -1
+    difference = (accuracy.value - reference.value) * direction
+    text = f"{accuracy.value:.4f}, baseline {reference}"
+    scores = predictions.get("per_sample")
+    if _can_pair(result.spec, accepted, scores) and accepted.scores is not None and scores is not None:
+        p = paired_p_value((scores - accepted.scores.array()) * direction * np.sign(difference))
+        beyond = abs(difference) > reference.allowed(gates) + 1e-9 and p < gates.significance
+        text += f"; paired test p = {p:.3g}, significant below {gates.significance:g}"
+    else:
+        allowed = reference.allowed(gates) + gates.stderrs * accuracy.stderr
+        beyond = abs(difference) > allowed
+        text += f"; other evaluation data: {gates.stderrs:g} standard errors are {gates.stderrs * accuracy.stderr:.4f}"
+    return Check(ACCURACY, _by_sign(difference) if beyond else Verdict.PASS, text)
+
+
+def _can_pair(spec: TrialSpec, accepted: BaselineTrial, scores: NDArray[Any] | None) -> bool:
+    same_count = accepted.scores is not None and scores is not None and accepted.scores.count == len(scores)
+    return same_count and accepted.data == spec.data
+
+
+def _by_sign(difference: float) -> Verdict:
+    return Verdict.IMPROVEMENT if difference > 0 else Verdict.REGRESSION

@@ -1,0 +1,58 @@
+"""Verdicts: what a gate says of a figure, a trial and a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """Outcome of a gate, the worst last."""
+
+    PASS = "PASS"
+    IMPROVEMENT = "IMPROVEMENT"
+    MISSING = "MISSING"
+    REGRESSION = "REGRESSION"
+    ERROR = "ERROR"
+
+
+_SEVERITY = {verdict: severity for severity, verdict in enumerate(Verdict)}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure against its reference.
+
+    Attributes:
+        name: of the figure.
+        verdict: of this figure.
+        message: figures and limits in words.
+    """
+
+    name: str
+    verdict: Verdict
+    message: str
+
+
+@dataclass(frozen=True)
+class TrialVerdict:
+    """A trial against its baseline."""
+
+    trial: str
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all checks."""
+        return worst(check.verdict for check in self.checks)
+
+    @property
+    def message(self) -> str:
+        """What keeps it from passing, one line per check; empty if it passes."""
+        return "\n".join(f"{c.name}: {c.verdict}: {c.message}" for c in self.checks if c.verdict is not Verdict.PASS)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of ``verdicts``; PASS if there are none."""
+    return max(verdicts, key=_SEVERITY.__getitem__, default=Verdict.PASS)
