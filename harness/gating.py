@@ -19,10 +19,11 @@ from harness.gates.baseline import (
     updated_baseline,
 )
 from harness.gates.judge import judge, missing_trial
+from harness.gates.judgement import Judgement, References, digest_of
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
-from harness.report.results import Sweep
+from harness.report.results import REPORT_FILE, Sweep, sweep_folder
 from harness.suites.suite import Suite, open_suite, suite_path
-from harness.sweep import plan_trials, resolve_baseline, run_suite, within
+from harness.sweep import judged_anew, load_sweep, plan_trials, resolve_baseline, run_suite, within
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialResult, TrialSpec
 from harness.workdir import default_workdir
@@ -98,7 +99,7 @@ class SuiteGate:
         return [name for name in self.baseline.trials if name not in have]
 
     def run(self, keys: Collection[str]) -> str:
-        """Run the trials with these keys, and write the baseline if that was asked for; one line about it.
+        """Run the trials with these keys, and write the baseline if that was asked for; lines about it.
 
         Raises:
             ConfigError: a new baseline is asked for, but not all trials were selected, or one of them failed.
@@ -109,13 +110,16 @@ class SuiteGate:
                 raise ConfigError("--ptqlab-update-baseline needs all trials of the suite; select none")
             results = run_sweep(specs, within(self.suite.budget, self._plan))
             return f"suite {self.suite.name}: {len(results)} of {len(self.specs)} trials selected"
-        sweep = run_suite(self.suite, self._plan, specs=specs, record=False)
+        references = References(baseline=None if self._options.update else self.baseline_path)
+        sweep = run_suite(self.suite, self._plan, specs=specs, record=False, references=references)
         if self._options.update:
             self._accept(sweep)
+            sweep = judged_anew(sweep, References(baseline=self.baseline_path), self._plan.bench.workdir)
         summary = sweep.summary
+        report = sweep_folder(self._plan.bench.workdir, self.suite.name) / REPORT_FILE
         return (
-            f"suite {self.suite.name}: {len(specs)} trials, {len(sweep.failed)} failed, {summary.reused} reused, "
-            f"{summary.seconds:.1f} s"
+            f"suite {self.suite.name}: {sweep.verdict.value}, {len(specs)} trials, {len(sweep.failed)} failed, "
+            f"{summary.reused} reused, {summary.seconds:.1f} s\nreport {report.as_uri()}"
         )
 
     def _accept(self, sweep: Sweep) -> None:
@@ -128,11 +132,27 @@ class SuiteGate:
         return self._plan.bench.store.get(spec)
 
     def verdict(self, spec: TrialSpec) -> TrialVerdict:
-        """The trial against the baseline; ERROR if it did not run."""
+        """What the sweep's judgement says of the trial; judged here where only some trials ran."""
         result = self.result(spec)
         if result is None:
             return TrialVerdict(spec.id, (Check("trial", Verdict.ERROR, "it was selected but did not run"),))
+        if self._judgement is not None:
+            return self._judgement.of(spec.id)
         return judge(result, self._plan.bench.store.predictions(spec.key), self.baseline, self.suite.gates)
+
+    @cached_property
+    def _judgement(self) -> Judgement | None:
+        """The judgement of these trials by this baseline that the last sweep left, here or in xdist's controller.
+
+        None where there is none, since only some of the trials were selected.
+        """
+        try:
+            sweep = load_sweep(self._plan.bench.workdir, self.suite.name)
+        except ConfigError:
+            return None
+        same = sweep.summary.trials == tuple(self.specs) and sweep.summary.suite == self.suite
+        found = sweep.summary.judgement
+        return found if same and found.baseline_digest == digest_of(self.baseline_path) else None
 
     def leftover(self, name: str) -> TrialVerdict:
         """The verdict on one of :attr:`leftovers`."""

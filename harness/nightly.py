@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import ConfigError
 from harness.gates.baseline import read_baseline
+from harness.gates.judgement import References
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 from harness.suites.suite import Suite
 from harness.sweep import find_baseline, resolve_baseline
-from harness.tracking.mlflow_store import LAST_GOOD, promote
+from harness.tracking.mlflow_store import ANCHOR, LAST_GOOD, NoAliasError, set_alias
 
 logger = logging.getLogger(__name__)
 
 EXIT_NO_RECORD = 14
+EXIT_BASELINE = 15
+
+
+class BaselineError(ConfigError):
+    """A baseline is there, or may be, and cannot be read: a night without it would not be gated."""
+
+    exit_code = EXIT_BASELINE
+
 
 _EXIT_CODES = {
     Verdict.PASS: 0,
+    Verdict.NO_GATE: 0,
     Verdict.IMPROVEMENT: 10,
     Verdict.MISSING: 11,
     Verdict.REGRESSION: 12,
@@ -27,30 +36,54 @@ _EXIT_CODES = {
 }
 
 
-def last_good(name: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> Path | None:
-    """The baseline of a night: ``@last-good``; else the accepted file of a bundled suite, if any.
+def night_references(name: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> References:
+    """What a night is compared with: ``@last-good``, else the accepted file of a bundled suite; and ``@anchor``.
 
-    The first night of a suite has no last good one, and neither has the first night of a new version of it: what an
-    older version found is not comparable.
+    The first night of a suite has neither, and so has the first night of a new version of it: what an older version
+    found is not comparable.
+
+    Raises:
+        BaselineError: an alias is set, or may be, and what it stands for cannot be read.
     """
-    with suppress(ConfigError):
-        path = resolve_baseline(f"@{LAST_GOOD}", suite, workdir, tracking_uri)
-        if read_baseline(path).version == suite.version:
-            return path
-        logger.warning("@%s of %s is of another version than %d: nothing to compare", LAST_GOOD, name, suite.version)
-    return find_baseline(name, suite)
+    last_good = _of_alias(LAST_GOOD, suite, workdir, tracking_uri)
+    return References(
+        baseline=last_good or find_baseline(name, suite), anchor=_of_alias(ANCHOR, suite, workdir, tracking_uri)
+    )
 
 
-def promote_if_good(sweep: Sweep, *, accept: bool = False) -> bool:
+def _of_alias(alias: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> Path | None:
+    """The baseline behind ``alias``; None where no sweep has it, or one of another version of the suite."""
+    try:
+        path = resolve_baseline(f"@{alias}", suite, workdir, tracking_uri)
+        version = read_baseline(path).version
+    except NoAliasError:
+        return None
+    except ConfigError as error:
+        raise BaselineError(f"@{alias} of suite {suite.name} cannot be read, nothing was gated: {error}") from error
+    if version == suite.version:
+        return path
+    logger.warning("@%s of %s is of version %d, not %d: nothing to compare", alias, suite.name, version, suite.version)
+    return None
+
+
+def promote_if_good(sweep: Sweep, *, accept: bool = False, anchor: bool = False) -> bool:
     """Make ``sweep`` the last good one if all of it passes, or someone accepts how it differs; whether it is now.
 
-    A sweep with a trial that failed or was not computed, or without a whole record, is never promoted.
+    A sweep with a trial that failed or was not computed, or without a whole record, is never promoted. A first night,
+    which has no gate, is.
+
+    Args:
+        sweep: of the night.
+        accept: promote it although it differs.
+        anchor: make it the anchor too.
     """
     summary = sweep.summary
     whole = sweep.record_problem is None and summary.run and not summary.left and sweep.verdict is not Verdict.ERROR
-    if not whole or not (accept or sweep.verdict is Verdict.PASS):
+    if not whole or not (accept or sweep.verdict.is_good):
         return False
-    promote(summary.tracking_uri, summary.run)
+    set_alias(summary.tracking_uri, summary.run, LAST_GOOD)
+    if anchor:
+        set_alias(summary.tracking_uri, summary.run, ANCHOR)
     return True
 
 

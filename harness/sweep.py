@@ -17,7 +17,7 @@ from engine.terms import SUPPORTED_CONVERSIONS
 from harness.cache import save_json
 from harness.execution.coordinator import Observer, Plan, run_sweep
 from harness.gates.baseline import Baseline, baseline_path, load_baseline, save_baseline, updated_baseline
-from harness.gates.judge import judge_sweep
+from harness.gates.judgement import References
 from harness.report.results import (
     PARETO_FILE,
     PARQUET_FILE,
@@ -32,7 +32,7 @@ from harness.report.results import (
     trials_csv,
     trials_parquet,
 )
-from harness.suites.suite import Budget, ModelFacts, Point, Suite, bundled_suites, expand, open_suite
+from harness.suites.suite import Budget, ModelFacts, Point, Suite, bundled_suites, expand
 from harness.tracking.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
 from harness.tracking.record import Recorder
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep
@@ -93,7 +93,7 @@ def run_suite(
     suite: Suite,
     plan: Plan,
     *,
-    baseline: Path | None = None,
+    references: References | None = None,
     specs: Sequence[TrialSpec] | None = None,
     record: bool = True,
     tracking_uri: str | None = None,
@@ -104,7 +104,7 @@ def run_suite(
     Args:
         suite: what to sweep.
         plan: how to run.
-        baseline: that the gate compares with; None for none.
+        references: what the gate compares with; None for no gate.
         specs: of the suite's trials, if they are known already.
         record: whether MLflow gets a record.
         tracking_uri: of MLflow; None for a SQLite store in the working directory.
@@ -114,7 +114,10 @@ def run_suite(
         PtqlabError: suite, cards, data or baseline are wrong. A trial that fails does not raise.
         KeyboardInterrupt: after the record was closed; finished trials are kept.
     """
-    accepted = load_baseline(baseline, suite) if baseline else None
+    references = references or References()
+    accepted = load_baseline(references.baseline, suite) if references.baseline else None
+    if references.anchor:
+        load_baseline(references.anchor, suite)  # refused now, not after the sweep
     specs = plan_trials(suite) if specs is None else list(specs)
     store, workdir = plan.bench.store, plan.bench.workdir
     sweep_id = uuid.uuid4().hex[:16]
@@ -140,11 +143,12 @@ def run_suite(
         commit=git_commit(),
         tracking_uri=recorder.tracking_uri if recorder else "",
         run=recorder.parent if recorder else "",
+        judgement=references.judge(suite, results, store, specs),
     )
-    sweep = _judged(summary, results, accepted, baseline, store)
+    sweep = Sweep(summary, tuple(results))
     files = [*write_sweep(sweep, workdir), *_write_baseline(sweep, accepted, store, workdir)]
     problem = _close(recorder, sweep, files, workdir, tally.reused) if recorder else None
-    return Sweep(sweep.summary, sweep.results, sweep.verdicts, baseline, problem)
+    return replace(sweep, record_problem=problem)
 
 
 def within(budget: Budget, plan: Plan) -> Plan:
@@ -155,7 +159,7 @@ def within(budget: Budget, plan: Plan) -> Plan:
 
 
 def load_sweep(workdir: Path, suite: str) -> Sweep:
-    """The last sweep of ``suite``, with the verdicts of the baseline as it is now.
+    """The last sweep of ``suite``, with the judgement that was made of it then.
 
     Raises:
         ConfigError: there is none, or it cannot be read.
@@ -173,11 +177,16 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
         raise ConfigError(
             f"{store.root}: {len(summary.trials) - len(results)} results of the sweep are gone; run the suite again"
         )
-    baseline = find_baseline(suite, summary.suite)
-    if baseline is not None and open_suite(suite) != summary.suite:
-        baseline = None
-    accepted = load_baseline(baseline, summary.suite) if baseline else None
-    return _judged(summary, results, accepted, baseline, store)
+    return Sweep(summary, tuple(results))
+
+
+def judged_anew(sweep: Sweep, references: References, workdir: Path) -> Sweep:
+    """``sweep`` against other ``references``; its files are written anew, so that all say the same."""
+    store = TrialStore(workdir / "trials")
+    judgement = references.judge(sweep.summary.suite, sweep.results, store, sweep.summary.trials)
+    judged = replace(sweep, summary=sweep.summary.model_copy(update={"judgement": judgement}))
+    write_sweep(judged, workdir)
+    return judged
 
 
 def write_sweep(sweep: Sweep, workdir: Path) -> list[Path]:
@@ -225,17 +234,6 @@ class _Tally:
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         if reused:
             self.reused.add(result.spec.key)
-
-
-def _judged(
-    summary: SweepSummary,
-    results: Sequence[TrialResult],
-    accepted: Baseline | None,
-    baseline: Path | None,
-    store: TrialStore,
-) -> Sweep:
-    verdicts = judge_sweep(results, accepted, summary.suite.gates, store, summary.trials)
-    return Sweep(summary, tuple(results), tuple(verdicts), baseline)
 
 
 def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir: Path, reused: set[str]) -> str | None:

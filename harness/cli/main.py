@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from harness.execution.coordinator import Plan
+    from harness.gates.judgement import References
     from harness.report.results import Sweep
     from harness.suites.suite import Suite
     from harness.trials.tasks import Preparation, Prepared
@@ -100,6 +101,7 @@ def run(
     """Sweep a suite: convert, simulate and score every trial; finished trials are not run again."""
     from engine.simulate.fast import available_cpus
     from harness.execution.coordinator import Plan, executor_factory
+    from harness.gates.judgement import References
     from harness.suites.suite import open_suite
     from harness.sweep import find_baseline, resolve_baseline
     from harness.trials.tasks import Bench
@@ -117,7 +119,8 @@ def run(
     accepted = find_baseline(suite, definition)
     if baseline is not None:
         accepted = resolve_baseline(baseline, definition, workdir, tracking_uri)
-    sweep = _run(definition, plan, baseline=accepted, record=record, tracking_uri=tracking_uri)
+    references = References(baseline=accepted)
+    sweep = _run(definition, plan, references=references, record=record, tracking_uri=tracking_uri)
     _show_sweep(sweep, workdir)
     if sweep.failed:
         sys.exit(EXIT_FAILED_TRIALS)
@@ -134,35 +137,41 @@ def nightly(
     accept: Annotated[
         bool, typer.Option("--accept", help="Promote the sweep although it differs, unless a trial failed.")
     ] = False,
+    anchor: Annotated[
+        bool,
+        typer.Option("--anchor", help="Make a promoted sweep the @anchor too, behind which no later one may fall."),
+    ] = False,
 ) -> None:
-    """Run, gate against @last-good, report; promote to @last-good if all pass.
+    """Run, gate against @last-good and @anchor, report; promote to @last-good if all pass.
 
-    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 MLflow was away.
+    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 MLflow was away, 15 a baseline is
+    there and cannot be read.
     """
     from engine.simulate.fast import available_cpus
     from harness.execution.coordinator import Plan, executor_factory
-    from harness.nightly import exit_code, last_good, promote_if_good
+    from harness.nightly import exit_code, night_references, promote_if_good
     from harness.suites.suite import open_suite
     from harness.trials.tasks import Bench
 
     definition = open_suite(suite)
     plan = Plan(bench=Bench(workdir.resolve()), executor=executor_factory(executor), workers=available_cpus())
-    baseline = last_good(suite, definition, workdir, tracking_uri)
-    sweep = _run(definition, plan, baseline=baseline, record=True, tracking_uri=tracking_uri)
+    references = night_references(suite, definition, workdir, tracking_uri)
+    sweep = _run(definition, plan, references=references, record=True, tracking_uri=tracking_uri)
     _show_sweep(sweep, workdir)
-    if promote_if_good(sweep, accept=accept):
-        typer.echo(f"promoted: this sweep is @last-good of {definition.name} now")
+    if promote_if_good(sweep, accept=accept, anchor=anchor):
+        aliases = "@last-good and @anchor" if anchor else "@last-good"
+        typer.echo(f"promoted: this sweep is {aliases} of {definition.name} now")
     sys.exit(exit_code(sweep, accept=accept))
 
 
-def _run(suite: Suite, plan: Plan, *, baseline: Path | None, record: bool, tracking_uri: str | None) -> Sweep:
+def _run(suite: Suite, plan: Plan, *, references: References, record: bool, tracking_uri: str | None) -> Sweep:
     """Run ``suite`` under a progress bar; ends the program where the user interrupts it."""
     from harness.sweep import run_suite
 
     with _progress() as progress:
         try:
             return run_suite(
-                suite, plan, baseline=baseline, record=record, tracking_uri=tracking_uri, observers=[progress]
+                suite, plan, references=references, record=record, tracking_uri=tracking_uri, observers=[progress]
             )
         except KeyboardInterrupt:
             typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command goes on from there.")
@@ -345,7 +354,6 @@ class ProgressBar:
 
 def _show_sweep(sweep: Sweep, workdir: Path) -> None:
     """Verdict, tables, what does not pass, where everything is."""
-    from harness.gates.verdicts import Verdict
     from harness.report.results import REPORT_FILE, sweep_folder
     from harness.report.tables import sweep_tables
 
@@ -354,7 +362,7 @@ def _show_sweep(sweep: Sweep, workdir: Path) -> None:
         console.print(table)
         console.print()
     for verdict in sweep.verdicts:
-        if verdict.verdict is not Verdict.PASS:
+        if not verdict.verdict.is_good:
             console.print(f"{verdict.trial}: {verdict.message}", style="red", markup=False, highlight=False)
     summary = sweep.summary
     against = f"baseline {sweep.baseline.name}" if sweep.baseline else "no baseline"

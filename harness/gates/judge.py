@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from harness.gates.baseline import ACCURACY, DIRECTIONS, Baseline, BaselineTrial, ExpectedFailure, Reference
 from harness.gates.paired import paired_p_value
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
-from harness.metrics import METRICS
 from harness.suites.suite import Gates
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
@@ -28,9 +27,26 @@ def judge_sweep(
     gates: Gates,
     store: TrialStore,
     planned: Sequence[TrialSpec] = (),
+    anchor: Baseline | None = None,
 ) -> list[TrialVerdict]:
-    """Verdicts of all trials of a suite, those ``planned`` without a result included, and of other baseline entries."""
-    verdicts = [judge(result, store.predictions(result.spec.key), baseline, gates) for result in results]
+    """Verdicts of all trials of a suite, those ``planned`` without a result included, and of other baseline entries.
+
+    Args:
+        results: of the trials.
+        baseline: that they are compared with; None without one.
+        gates: of the suite.
+        store: has the predictions.
+        planned: all trials of the suite.
+        anchor: a fixed baseline that no trial may fall behind either, however small the steps; None without one.
+    """
+    verdicts = []
+    for result in results:
+        predictions = store.predictions(result.spec.key)
+        verdict = judge(result, predictions, baseline, gates)
+        if anchor is not None and result.ok:
+            checks = losses_since(anchor, result, predictions, gates)
+            verdict = TrialVerdict(verdict.trial, (*verdict.checks, *checks))
+        verdicts.append(verdict)
     have = {result.spec.id for result in results}
     for spec in planned:
         if spec.id not in have:
@@ -40,6 +56,28 @@ def judge_sweep(
     if baseline is not None:
         verdicts += [missing_trial(name) for name in baseline.trials if name not in have]
     return verdicts
+
+
+def losses_since(
+    anchor: Baseline, result: TrialResult, predictions: Mapping[str, NDArray[Any]], gates: Gates
+) -> tuple[Check, ...]:
+    """Checks of a trial against the anchor: losses alone count, since what got better since then was accepted."""
+    accepted = anchor.trials.get(result.spec.id)
+    if accepted is None or accepted.expected_failure is not None:
+        return ()
+    checks = [
+        _judge_accuracy(result, predictions, accepted, gates),
+        *(
+            _judge_figure(name, direction, result.metrics().get(name), accepted.figures.get(name), gates)
+            for name, direction in DIRECTIONS.items()
+            if name in accepted.figures
+        ),
+    ]
+    return tuple(
+        Check(f"{check.name} since @anchor", check.verdict, check.message.replace("baseline", "anchor"))
+        for check in checks
+        if check.verdict is Verdict.REGRESSION
+    )
 
 
 def missing_trial(name: str) -> TrialVerdict:
@@ -73,7 +111,7 @@ def judge(
         return TrialVerdict(spec.id, (Check("trial", Verdict.IMPROVEMENT, text),))
     checks = _floor(result, gates)
     if baseline is None:
-        return TrialVerdict(spec.id, tuple(checks))
+        return TrialVerdict(spec.id, (*checks, Check("baseline", Verdict.NO_GATE, "there is none to compare with")))
     if accepted is None:
         text = "not in the baseline; review its figures and use --ptqlab-update-baseline"
         return TrialVerdict(spec.id, (*checks, Check("trial", Verdict.MISSING, text)))
@@ -96,12 +134,12 @@ def _judge_failure(result: TrialResult, expected: ExpectedFailure | None, today:
 
 
 def _floor(result: TrialResult, gates: Gates) -> list[Check]:
-    """The least accuracy as a share of the float model's."""
+    """The least accuracy as a share of the float model's; of an error, the float model's as a share of it."""
     if gates.min_ratio is None or result.accuracy is None:
         return []
-    ratio = result.accuracy.ratio
+    ratio = result.accuracy.goodness
     verdict = Verdict.PASS if ratio >= gates.min_ratio else Verdict.REGRESSION
-    return [Check("accuracy.ratio", verdict, f"{ratio:.4f} of float, the suite's floor is {gates.min_ratio:g}")]
+    return [Check("accuracy.ratio", verdict, f"{ratio:.4f} of float's, the suite's floor is {gates.min_ratio:g}")]
 
 
 def _judge_figure(name: str, direction: int, value: float | None, reference: Reference | None, gates: Gates) -> Check:
@@ -121,7 +159,7 @@ def _judge_accuracy(
     reference, accuracy = accepted.figures.get(ACCURACY), result.accuracy
     if reference is None or accuracy is None:
         return Check(ACCURACY, Verdict.MISSING, "not in the baseline")
-    direction = 1 if METRICS[accuracy.metric].higher_is_better else -1
+    direction = 1 if accuracy.higher_is_better else -1
     difference = (accuracy.value - reference.value) * direction
     text = f"{accuracy.value:.4f}, baseline {reference}"
     scores = predictions.get("per_sample")

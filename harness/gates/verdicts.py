@@ -8,13 +8,19 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """Outcome of a gate, the worst last."""
+    """Outcome of a gate, the worst last. NO GATE: there are figures, and no baseline to compare them with."""
 
     PASS = "PASS"
+    NO_GATE = "NO GATE"
     IMPROVEMENT = "IMPROVEMENT"
     MISSING = "MISSING"
     REGRESSION = "REGRESSION"
     ERROR = "ERROR"
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing speaks against the result: it passes, or there is nothing to compare it with."""
+        return self in (Verdict.PASS, Verdict.NO_GATE)
 
 
 _SEVERITY = {verdict: severity for severity, verdict in enumerate(Verdict)}
@@ -50,7 +56,7 @@ class TrialVerdict:
     @property
     def message(self) -> str:
         """What keeps it from passing, one line per check; empty if it passes."""
-        return "\n".join(f"{c.name}: {c.verdict}: {c.message}" for c in self.checks if c.verdict is not Verdict.PASS)
+        return "\n".join(f"{c.name}: {c.verdict}: {c.message}" for c in self.checks if not c.verdict.is_good)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -95,7 +95,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         changes=_changes(sweep),
         profiled=[(index, profile["trial"]) for index, profile in enumerate(profiles)],
         profiles=_script_json(json.dumps(profiles)),
-        notes=[verdict for verdict in sweep.verdicts if verdict.verdict is not Verdict.PASS],
+        notes=[verdict for verdict in sweep.verdicts if not verdict.verdict.is_good],
         plotly=get_plotlyjs(),
         scatter=_json(pareto_figure(sweep.results, best, links)),
         heat=_json(heat_figure(sweep.results)),

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.gates.verdicts import TrialVerdict, Verdict, worst
+from harness.gates.judgement import Judgement
+from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.sync import SharedSeconds
@@ -39,6 +40,7 @@ class SweepSummary(StrictModel):
         engine: version.
         commit: of the checkout.
         tracking_uri, run: where MLflow has the sweep; empty without a record.
+        judgement: what the gate said of it.
     """
 
     format: Literal[1] = 1
@@ -54,6 +56,7 @@ class SweepSummary(StrictModel):
     commit: str | None = None
     tracking_uri: str = ""
     run: str = ""
+    judgement: Judgement = Judgement()
 
 
 @dataclass(frozen=True)
@@ -61,18 +64,24 @@ class Sweep:
     """A finished sweep.
 
     Attributes:
-        summary: what it was.
+        summary: what it was, and what the gate said of it.
         results: of all trials, in order.
-        verdicts: of the gate.
-        baseline: that the verdicts refer to; None without one.
         record_problem: why the MLflow record is not complete; None if it is.
     """
 
     summary: SweepSummary
     results: tuple[TrialResult, ...]
-    verdicts: tuple[TrialVerdict, ...]
-    baseline: Path | None
     record_problem: str | None = None
+
+    @property
+    def verdicts(self) -> tuple[TrialVerdict, ...]:
+        """Of the gate."""
+        return self.summary.judgement.verdicts
+
+    @property
+    def baseline(self) -> Path | None:
+        """That the verdicts refer to; None without one."""
+        return self.summary.judgement.baseline
 
     @property
     def failed(self) -> list[TrialResult]:
@@ -82,11 +91,11 @@ class Sweep:
     @property
     def verdict(self) -> Verdict:
         """The worst of all trials."""
-        return worst(verdict.verdict for verdict in self.verdicts)
+        return self.summary.judgement.verdict
 
     def verdict_of(self, trial: str) -> Verdict:
         """The gate's verdict on the trial with id ``trial``."""
-        return worst(verdict.verdict for verdict in self.verdicts if verdict.trial == trial)
+        return self.summary.judgement.of(trial).verdict
 
 
 def sweep_folder(workdir: Path, suite: str) -> Path:
@@ -151,7 +160,7 @@ def pareto(results: Iterable[TrialResult]) -> set[str]:
     """Keys of the trials that no other of the same model and march beats: none is as accurate and as fast, and better
     in one of the two. Of trials with equal figures the first one stands for all."""
     points = [
-        (r.spec.model, r.spec.march, r.accuracy.value, r.footprint.latency_ms, r.spec.key)
+        (r.spec.model, r.spec.march, r.accuracy.goodness, r.footprint.latency_ms, r.spec.key)
         for r in results
         if r.accuracy is not None and r.footprint is not None
     ]

@@ -16,6 +16,7 @@ from harness.trials.trial import NodeRow, TrialResult, TrialSpec, TrialStore
 
 _COLOURS = {
     Verdict.PASS: "green",
+    Verdict.NO_GATE: "dim",
     Verdict.IMPROVEMENT: "cyan",
     Verdict.MISSING: "yellow",
     Verdict.REGRESSION: "red",

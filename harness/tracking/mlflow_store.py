@@ -23,6 +23,7 @@ import yaml
 from pydantic import Field
 
 from engine.errors import ConfigError, PtqlabError
+from engine.ir import write_atomically
 from harness.cache import locked
 from harness.datasets import load_dataset_card
 from harness.strict_yaml import StrictModel, as_plain
@@ -43,7 +44,19 @@ ARTIFACTS = "mlartifacts"
 LAST_GOOD = "last-good"
 """Alias of the last sweep of a suite that passed: experiment tag ``lab.alias.last-good``, whose value is a run id."""
 
+ANCHOR = "anchor"
+"""Alias of the sweep whose figures no later one may fall behind, however small the steps; a person sets it."""
+
 BASELINE_FILE = "baseline.json"
+
+
+_NO_ALIAS = "no_alias"
+"""Empty file beside the copy of a baseline: the store had no such alias when it was last asked."""
+
+
+class NoAliasError(ConfigError):
+    """The store answers, and no sweep of the suite has the alias."""
+
 
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -345,17 +358,18 @@ def close_killed(tracking_uri: str, suite: str, sweep: str) -> None:
             client.set_terminated(run.info.run_id, RunStatus.KILLED.value, last)
 
 
-def promote(tracking_uri: str, run: str) -> None:
-    """Let :data:`LAST_GOOD` of the suite of sweep ``run`` mean that run."""
+def set_alias(tracking_uri: str, run: str, alias: str) -> None:
+    """Let ``alias`` of the suite of sweep ``run`` mean that run."""
     client = connect(tracking_uri)
-    client.set_experiment_tag(client.get_run(run).info.experiment_id, f"lab.alias.{LAST_GOOD}", run)
+    client.set_experiment_tag(client.get_run(run).info.experiment_id, f"lab.alias.{alias}", run)
 
 
 def fetch_baseline(tracking_uri: str, suite: str, alias: str, folder: Path) -> Path:
     """The baseline that the sweep with this alias left, as a file in ``folder``, which serves where the store is away.
 
     Raises:
-        ConfigError: the store, the alias or the file is missing.
+        NoAliasError: the store answers, and no sweep has the alias.
+        ConfigError: the store is away, or the file that the alias stands for is gone.
     """
     from mlflow.exceptions import MlflowException
 
@@ -363,17 +377,23 @@ def fetch_baseline(tracking_uri: str, suite: str, alias: str, folder: Path) -> P
         client = connect(tracking_uri)
         experiment = client.get_experiment_by_name(suite)
         run = experiment.tags.get(f"lab.alias.{alias}") if experiment is not None else None
+        folder.mkdir(parents=True, exist_ok=True)
         if run is None:
-            raise ConfigError(
+            write_atomically(folder / _NO_ALIAS, b"")
+            (folder / BASELINE_FILE).unlink(missing_ok=True)
+            raise NoAliasError(
                 f"baseline @{alias}: no sweep of suite {suite} has this alias in {tracking_uri}; "
                 f"ptqlab nightly {suite} gives @{LAST_GOOD} to a sweep that passes"
             )
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _NO_ALIAS).unlink(missing_ok=True)
         return Path(client.download_artifacts(run, BASELINE_FILE, str(folder)))
     except (MlflowException, OSError) as error:
         if (folder / BASELINE_FILE).is_file():
             logger.warning("baseline @%s: %s is away; the copy of last time serves", alias, tracking_uri)
             return folder / BASELINE_FILE
+        if (folder / _NO_ALIAS).is_file():
+            logger.warning("baseline @%s: %s is away; last time no sweep had this alias", alias, tracking_uri)
+            raise NoAliasError(f"baseline @{alias}: {tracking_uri} is away, and had no such alias last time") from error
         raise ConfigError(f"baseline @{alias}: {tracking_uri}: {' '.join(str(error).split())[:300]}") from error
 
 

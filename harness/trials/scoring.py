@@ -104,6 +104,7 @@ def paired_accuracy(
         value=ours.value,
         stderr=ours.stderr,
         delta_stderr=delta_stderr(ours.per_sample, reference.per_sample),
+        higher_is_better=metric.higher_is_better,
     )
     return accuracy, ours.per_sample
 

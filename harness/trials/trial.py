@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import shutil
 import tempfile
@@ -112,6 +113,7 @@ class Accuracy(StrictModel):
         value: of the quantised model.
         stderr: standard error of ``value``.
         delta_stderr: standard error of the paired difference, from the scores per sample.
+        higher_is_better: whether the metric is a score, rather than an error.
     """
 
     metric: str
@@ -119,6 +121,7 @@ class Accuracy(StrictModel):
     value: float
     stderr: float
     delta_stderr: float
+    higher_is_better: bool = True
 
     @property
     def delta(self) -> float:
@@ -129,6 +132,18 @@ class Accuracy(StrictModel):
     def ratio(self) -> float:
         """Quantised as a share of float; 1 where both are 0."""
         return self.value / self.float_value if self.float_value else 1.0
+
+    @property
+    def goodness(self) -> float:
+        """:attr:`ratio` of a score, its inverse of an error: below 1 the quantised model is worse than the float one.
+
+        Infinite where an error is 0 though the float model's is not.
+        """
+        if self.higher_is_better:
+            return self.ratio
+        if self.value:
+            return self.float_value / self.value
+        return 1.0 if not self.float_value else math.inf
 
 
 class Fidelity(StrictModel):

@@ -9,8 +9,9 @@ import pytest
 
 from engine.errors import ConfigError
 from harness.execution.coordinator import Plan, serial
+from harness.gates.judgement import References
 from harness.gates.verdicts import Verdict
-from harness.nightly import exit_code, last_good, promote_if_good
+from harness.nightly import EXIT_BASELINE, BaselineError, exit_code, night_references, promote_if_good
 from harness.report.results import Sweep
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
@@ -31,8 +32,8 @@ def night(workdir: Path, correct: int, model: str = "net", baseline: Path | None
     if model == "net":
         result = fakes.result(spec, value=correct / 500)
         plan.bench.store.put(Outcome(result, (), {"per_sample": fakes.hits(correct, 500)}))
-    found = baseline or last_good("mine.yaml", SUITE, workdir, None)
-    return run_suite(SUITE, plan, baseline=found, specs=[spec])
+    found = References(baseline=baseline) if baseline else night_references("mine.yaml", SUITE, workdir, None)
+    return run_suite(SUITE, plan, references=found, specs=[spec])
 
 
 def test_nights_pass_fail_and_promote(tmp_path: Path) -> None:
@@ -40,6 +41,7 @@ def test_nights_pass_fail_and_promote(tmp_path: Path) -> None:
         resolve_baseline(f"@{LAST_GOOD}", SUITE, tmp_path, None)
     first = night(tmp_path, 450)
     assert first.baseline is None
+    assert (first.verdict, exit_code(first)) == (Verdict.NO_GATE, 0)
     assert promote_if_good(first)
 
     equal = night(tmp_path, 450)
@@ -61,11 +63,11 @@ def test_nights_pass_fail_and_promote(tmp_path: Path) -> None:
 def test_a_new_version_of_the_suite_begins_anew(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450))
     second = SUITE.model_copy(update={"version": 2})
-    assert last_good("mine.yaml", second, tmp_path, None) is None
+    assert night_references("mine.yaml", second, tmp_path, None).baseline is None
     plan = Plan(bench=Bench(tmp_path), executor=serial, stages="tests.harness.fakes")
-    assert promote_if_good(run_suite(second, plan, baseline=None, specs=[SPEC]))
-    assert last_good("mine.yaml", second, tmp_path, None) is not None
-    assert last_good("mine.yaml", SUITE, tmp_path, None) is None
+    assert promote_if_good(run_suite(second, plan, specs=[SPEC]))
+    assert night_references("mine.yaml", second, tmp_path, None).baseline is not None
+    assert night_references("mine.yaml", SUITE, tmp_path, None).baseline is None
 
 
 def test_a_failed_trial_is_never_promoted(tmp_path: Path) -> None:
@@ -83,3 +85,53 @@ def test_a_sweep_without_record_is_not_promoted(tmp_path: Path, monkeypatch: pyt
     assert sweep.record_problem is not None
     assert exit_code(sweep) == 14
     assert not promote_if_good(sweep)
+
+
+def test_a_damaged_baseline_does_not_ungate_the_night(tmp_path: Path) -> None:
+    assert promote_if_good(night(tmp_path, 450))
+    (stored,) = [path for path in (tmp_path / "mlartifacts").rglob("baseline.json") if path.is_file()]
+    stored.write_text("{")
+    with pytest.raises(BaselineError, match="@last-good of suite mine cannot be read, nothing was gated") as caught:
+        night(tmp_path, 10)
+    assert caught.value.exit_code == EXIT_BASELINE
+    stored.unlink()
+    with pytest.raises(BaselineError):
+        night(tmp_path, 10)
+
+
+def test_a_baseline_of_an_unknown_format_is_refused_by_name(tmp_path: Path) -> None:
+    assert promote_if_good(night(tmp_path, 450))
+    (stored,) = [path for path in (tmp_path / "mlartifacts").rglob("baseline.json") if path.is_file()]
+    stored.write_text(stored.read_text().replace("{", '{"format": 99,', 1))
+    with pytest.raises(BaselineError, match="format"):
+        night(tmp_path, 450)
+
+
+def test_losses_below_tolerance_add_up_to_one_that_the_anchor_sees(tmp_path: Path) -> None:
+    """Each night loses one image of 500: within tolerance of the night before, not of the anchor."""
+    first = night(tmp_path, 450)
+    assert promote_if_good(first, anchor=True)
+    verdicts = []
+    for correct in range(449, 439, -1):
+        sweep = night(tmp_path, correct)
+        verdicts.append(sweep.verdict)
+        if not promote_if_good(sweep):
+            break
+    assert verdicts[0] is Verdict.PASS
+    assert verdicts[-1] is Verdict.REGRESSION
+    assert len(verdicts) < 9
+    (named,) = [verdict for verdict in sweep.verdicts if verdict.verdict is Verdict.REGRESSION]
+    assert [check.name for check in named.checks if not check.verdict.is_good] == ["accuracy.quantized since @anchor"]
+
+
+def test_the_anchor_stays_where_a_person_put_it(tmp_path: Path) -> None:
+    assert promote_if_good(night(tmp_path, 450), anchor=True)
+    anchor = night_references("mine.yaml", SUITE, tmp_path, None).anchor
+    assert anchor is not None
+    before = anchor.read_bytes()
+    assert promote_if_good(night(tmp_path, 449))
+    after = night_references("mine.yaml", SUITE, tmp_path, None)
+    assert after.anchor is not None
+    assert after.baseline is not None
+    assert after.anchor.read_bytes() == before
+    assert after.baseline.read_bytes() != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from harness import gating
+from harness.cli.main import app
 from harness.gates.baseline import save_baseline, updated_baseline
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
+from harness.sweep import load_sweep
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes
@@ -78,7 +82,7 @@ def test_a_baseline_is_made_then_kept(gate: Any, pytester: pytest.Pytester) -> N
     again = gate("-v")
     again.assert_outcomes(passed=2)
     again.stdout.fnmatch_lines(["*mine.yaml::net/bayes-e/max PASSED*", "*mine.yaml::net/bayes-e/kl PASSED*"])
-    again.stdout.fnmatch_lines(["suite mine: 2 trials, 0 failed, 2 reused*"])
+    again.stdout.fnmatch_lines(["suite mine: PASS, 2 trials, 0 failed, 2 reused*", "report file:*report.html"])
 
 
 def test_a_planted_loss_is_a_regression_in_words(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
@@ -92,6 +96,31 @@ def test_a_planted_loss_is_a_regression_in_words(gate: Any, pytester: pytest.Pyt
     junit = (pytester.path / "junit.xml").read_text()
     assert '<property name="verdict" value="REGRESSION"' in junit
     assert '<property name="cosine.output" value="0.99"' in junit
+
+
+@pytest.mark.parametrize("distribution", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_one_judgement_is_what_everything_says(
+    gate: Any, pytester: pytest.Pytester, accepted: Any, distribution: tuple[str, ...]
+) -> None:
+    """Pytest, its JUnit file, the page, the tables, ``ptqlab show`` and what is kept agree on a planted regression."""
+    accepted["trials"]["net/bayes-e/kl"]["figures"]["cosine.output"]["value"] = 0.995
+    (pytester.path / "base.json").write_text(json.dumps(accepted))
+    result = gate("--junitxml", "junit.xml", *distribution)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["suite mine: REGRESSION, 2 trials*"])
+    folder = pytester.path / "work" / "sweeps" / "mine"
+    assert '<div class="verdict REGRESSION">REGRESSION</div>' in (folder / "report.html").read_text()
+    kept = load_sweep(pytester.path / "work", "mine")
+    assert {verdict.trial: verdict.verdict.value for verdict in kept.verdicts} == {
+        "net/bayes-e/max": "PASS",
+        "net/bayes-e/kl": "REGRESSION",
+    }
+    shown = CliRunner().invoke(app, ["show", "mine", "--workdir", str(pytester.path / "work")])
+    assert "REGRESSION: 2 trials" in shown.stdout
+    rows = list(csv.DictReader((folder / "trials.csv").open()))
+    properties = ElementTree.parse(pytester.path / "junit.xml").iter("property")
+    junit = sorted(str(item.get("value")) for item in properties if item.get("name") == "verdict")
+    assert sorted(row["verdict"] for row in rows) == junit == ["PASS", "REGRESSION"]
 
 
 def test_entries_without_trial_and_trials_without_entry_are_missing(

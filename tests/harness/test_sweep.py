@@ -20,7 +20,7 @@ from rich.console import Console
 from engine.config import CalibrationParameters, InputParameters, ModelParameters
 from harness.execution.coordinator import DEFAULT_TIME_LIMIT, Plan
 from harness.gates.baseline import save_baseline, updated_baseline
-from harness.gates.judge import judge_sweep
+from harness.gates.judgement import References
 from harness.report.page import render
 from harness.report.results import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
 from harness.report.tables import comparison_table, node_table, sweep_tables, trial_table
@@ -57,8 +57,14 @@ def sweep(tmp_path: Path) -> Sweep:
         shared=(SharedSeconds(model="one", march="bayes-e", seconds={"statistics": 1.5}),),
         engine="0.1.0+abc",
     )
-    verdicts = judge_sweep(results, None, suite.gates, TrialStore(tmp_path))
-    return Sweep(summary, tuple(results), tuple(verdicts), None)
+    return judged(Sweep(summary, tuple(results)), References(), tmp_path)
+
+
+def judged(sweep: Sweep, references: References, folder: Path) -> Sweep:
+    """``sweep`` with the judgement of its results."""
+    summary = sweep.summary
+    judgement = references.judge(summary.suite, sweep.results, TrialStore(folder), summary.trials)
+    return Sweep(summary.model_copy(update={"judgement": judgement}), sweep.results)
 
 
 def test_pareto_points_are_those_that_nothing_beats(sweep: Sweep) -> None:
@@ -78,15 +84,15 @@ def test_the_table_has_a_line_per_trial_and_fits_100_columns(sweep: Sweep) -> No
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 100
     assert "…" not in text
-    assert text.count("PASS") == 4
+    assert text.count("NO GATE") == 4
     assert text.count("ERROR") == 1
     assert "one on bayes-e: float top1 0.9500 on 40 samples" in text
-    assert re.search(r"★ kl +0\.9200 +-3\.00 +0\.9700 +0\.99000 +20\.0 +1\.000 +1 +PASS", text)
+    assert re.search(r"★ kl +0\.9200 +-3\.00 +0\.9700 +0\.99000 +20\.0 +1\.000 +1 +NO GATE", text)
 
 
 def test_the_csv_holds_every_figure_and_failure(sweep: Sweep) -> None:
     rows = list(csv.DictReader(io.StringIO(trials_csv(sweep))))
-    assert [row["verdict"] for row in rows] == ["PASS", "PASS", "PASS", "ERROR", "PASS"]
+    assert [row["verdict"] for row in rows] == ["NO GATE", "NO GATE", "NO GATE", "ERROR", "NO GATE"]
     assert float(rows[0]["accuracy.quantized"]) == 0.9
     assert rows[3]["failed_stage"] == "quantize"
     assert rows[3]["message"] == "no <b>rule</b> for Foo"
@@ -196,7 +202,7 @@ def compared(sweep: Sweep, tmp_path: Path) -> Sweep:
     trial = accepted.trials[first].model_copy(update={"figures": figures})
     path = tmp_path / "baseline.json"
     save_baseline(accepted.model_copy(update={"trials": {**accepted.trials, first: trial}}), path)
-    return Sweep(sweep.summary, sweep.results, sweep.verdicts, path)
+    return judged(sweep, References(baseline=path), tmp_path / "trials")
 
 
 def test_the_page_says_what_changed_since_the_baseline(sweep: Sweep, tmp_path: Path) -> None:
@@ -218,8 +224,7 @@ def test_the_page_works_in_a_browser(sweep: Sweep, tmp_path: Path) -> None:
 
 
 def test_a_sweep_whose_budget_ended_at_once_has_a_page(sweep: Sweep, tmp_path: Path) -> None:
-    verdicts = judge_sweep([], None, sweep.summary.suite.gates, TrialStore(tmp_path), sweep.summary.trials)
-    text = render(Sweep(sweep.summary, (), tuple(verdicts), None), tmp_path)
+    text = render(judged(Sweep(sweep.summary, ()), References(), tmp_path), tmp_path)
     assert text.count("not computed: the suite&#39;s budget was used up") == len(sweep.summary.trials)
 
 

@@ -26,7 +26,7 @@ from harness.gates.verdicts import Verdict
 from harness.strict_yaml import parse
 from harness.suites.settings import Settings
 from harness.suites.suite import Gates, Suite
-from harness.trials.trial import Outcome, TrialResult, TrialStore
+from harness.trials.trial import Accuracy, Outcome, TrialResult, TrialStore
 from tests.harness import fakes
 
 SUITE = parse({"name": "mine", "version": 3, "models": "net", "sweep": {}}, Suite, "mine.yaml")
@@ -170,7 +170,18 @@ def test_the_floor_holds_with_and_without_a_baseline(baseline: Baseline) -> None
     strict = Gates(min_ratio=0.96)
     assert judge(trial(), predictions(), baseline, strict).verdict is Verdict.REGRESSION
     assert judge(trial(), predictions(), None, strict).verdict is Verdict.REGRESSION
-    assert judge(trial(), predictions(), None, Gates(min_ratio=0.94)).verdict is Verdict.PASS
+    assert judge(trial(), predictions(), None, Gates(min_ratio=0.94)).verdict is Verdict.NO_GATE
+
+
+def test_the_floor_of_an_error_is_the_float_models_share() -> None:
+    """Of an error rate less is better: half of the float model's keeps every floor, twice as much none above 0.5."""
+    strict = Gates(min_ratio=0.96)
+    for value, expected in ((0.05, Verdict.NO_GATE), (0.1, Verdict.NO_GATE), (0.2, Verdict.REGRESSION)):
+        accuracy = Accuracy(
+            metric="errors", float_value=0.1, value=value, stderr=0.0, delta_stderr=0.0, higher_is_better=False
+        )
+        result = trial().model_copy(update={"accuracy": accuracy})
+        assert judge(result, predictions(), None, strict).verdict is expected
 
 
 def test_a_baseline_survives_its_file_and_belongs_to_one_suite(baseline: Baseline, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
         "recorder = Recorder(SUITE, 'cut', workdir, TrialStore(workdir / 'trials'))\n"
         "recorder.planned([]); recorder.parent\n"
     )
-    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2], check=False)
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[3], check=False)
     assert killed.returncode == -9
     recorder = Recorder(SUITE, "next", tmp_path, TrialStore(tmp_path / "trials"))
     recorder.planned([])

@@ -18,7 +18,7 @@ from harness.tracking.unfinished import FOLDER, OpenRecord, close_unfinished, ma
 from tests.harness import fakes
 from tests.harness.tracking.test_record import SUITE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -17,7 +17,7 @@ from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.statistics.progress import Progress
 from tests.engine.calibrate.models import residual
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TENSORS = ("x", "c0", "r0", "a", "g")
 X = np.random.default_rng(7).standard_normal((61, 3, 6, 5)).astype(np.float32)
 METHODS = (
