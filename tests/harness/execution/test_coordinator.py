@@ -165,7 +165,8 @@ def test_an_interrupt_ends_the_sweep_and_keeps_finished_trials(tmp_path: Path) -
 @pytest.mark.parametrize("to_group", [True, False], ids=["ctrl-c", "kill -INT"])
 def test_sigint_ends_a_sweep_on_processes_without_a_word_of_theirs(tmp_path: Path, to_group: bool) -> None:
     code = (
-        "import sys; from pathlib import Path; from tests.harness import fakes; from tests.harness.execution import test_coordinator as t;"
+        "import sys; from pathlib import Path; from tests.harness import fakes;"
+        "from tests.harness.execution import test_coordinator as t;"
         "from harness.execution import coordinator as execution;"
         "specs = [fakes.spec('slow', evaluation_samples=n) for n in range(1, 9)]\n"
         "if __name__ == '__main__':\n"
