@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
     {"cli", "compat"},
-    {"conformance"},
+    {"conformance", "tune"},
     {"convert"},
-    {"tune", "debug", "perf"},
+    {"evaluate", "debug", "perf"},
     {"compile"},
     {"simulate"},
     {"quantize"},

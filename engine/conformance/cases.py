@@ -1,9 +1,10 @@
 """Recorded conversions on disk: what the original toolchain was given and what it made of it.
 
 Two forms of a case are read. The *recorded* form, which ``ptqlab conformance record`` writes: ``config.yaml``,
-``result.json``, ``calibration.npz``, ``calibrated.onnx``, ``quantized.onnx``, ``io.npz``, and the float model beside it
-or elsewhere. The *reduced* form, networks of a few nodes that show one rule: ``c.yaml``, ``expected.json``,
-``expected_*.onnx``, ``inputs.npz``, ``expected_outputs.npz``, and folders of calibration data.
+``result.json``, ``calibrated.onnx``, ``quantized.onnx``, ``io.npz``, the float model beside it or elsewhere, and
+folders of calibration data or ``calibration.npz`` (``data``: samples of the only input, used as float32). The *reduced*
+form, networks of a few nodes that show one rule: ``c.yaml``, ``expected.json``, ``expected_*.onnx``, ``inputs.npz``,
+``expected_outputs.npz``, and folders of calibration data.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ Array = NDArray[Any]
 
 RECORDED, REDUCED = "result.json", "expected.json"
 """The file that tells the form of a case."""
+MODEL_KEYS = ("onnx_model", "caffe_model", "prototxt")
+"""Parameters of group ``model_parameters`` that name a file of the float network."""
 CUT_OFF = -9
 """Exit code of a conversion that was ended from outside: no refusal, but nothing comes after the quantised model."""
 PIXEL_OFFSET = 128
 """What int8 image inputs are below the pixels."""
+
+_EMPTY_ERROR = re.compile(r"exception in command")
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Case:
         family: the network, whatever the march and options.
         config: its configuration file.
         reduced: whether it is of the reduced form; such cases are never held out.
+        has_weights: whether its models hold the network's weights; else only their structure and thresholds are real.
         refusal: why the original refused it; empty where it did not.
         devices: ``BPU`` or ``CPU`` by node of the original's node table.
         latencies_us: of its BPU subgraphs; empty where it was not compiled.
@@ -64,6 +70,7 @@ class Case:
     family: str
     config: Path
     reduced: bool
+    has_weights: bool
     refusal: str
     devices: Mapping[str, str]
     latencies_us: tuple[float, ...]
@@ -93,8 +100,9 @@ class Case:
         """
         content = dict(read_yaml(self.config))
         model = _group(content, "model_parameters")
-        if "onnx_model" in model:
-            model["onnx_model"] = str((self.config.parent / str(model["onnx_model"])).resolve())
+        for key in MODEL_KEYS:
+            if key in model:
+                model[key] = str((self.config.parent / str(model[key])).resolve())
         model["working_dir"] = str(folder / "out")
         calibration = _group(content, "calibration_parameters")
         if wanted := str(calibration.get("cal_data_dir") or ""):
@@ -114,19 +122,11 @@ class Case:
         archive = self.folder / "calibration.npz"
         if not archive.is_file():
             return [str((self.config.parent / part).resolve()) for part in parts]
-        arrays = read_arrays(archive)
-        found = []
-        for index, part in enumerate(parts):
-            to = folder / f"calibration_{index}"
-            to.mkdir(parents=True, exist_ok=True)
-            found.append(str(to))
-            name = Path(part).name
-            files = {key.rsplit("__", 1)[1]: arrays[key] for key in arrays if key.startswith(f"cal__{name}__")}
-            if "data" in arrays and len(parts) == 1:
-                files |= {f"{sample:04}.bin": array for sample, array in enumerate(arrays["data"])}
-            for file, array in files.items():
-                np.asarray(array, np.float32).tofile(to / Path(file).name)
-        return found
+        to = folder / "calibration_data"
+        to.mkdir(parents=True)
+        for sample, array in enumerate(read_arrays(archive)["data"]):
+            np.asarray(array, np.float32).tofile(to / f"{sample:04}.bin")
+        return [str(to)]
 
 
 def find_cases(folder: Path) -> tuple[Case, ...]:
@@ -149,6 +149,7 @@ def find_cases(folder: Path) -> tuple[Case, ...]:
 def _recorded(path: Path) -> Case:
     content = _read_json(path)
     code, messages = content.get("rc", 0), list(content.get("messages", ()))
+    reasons = [text for text in messages if str(text).startswith("ERROR") and not _EMPTY_ERROR.search(str(text))]
     refused = code not in (0, CUT_OFF)
     return Case(
         folder=path.parent,
@@ -156,7 +157,8 @@ def _recorded(path: Path) -> Case:
         family=str(content.get("net") or path.parent.name),
         config=path.parent / "config.yaml",
         reduced=False,
-        refusal=(str(messages[-1]) if messages else f"exit code {code}") if refused else "",
+        has_weights=bool(content.get("weights", True)),
+        refusal=(str(reasons[-1]) if reasons else f"exit code {code}") if refused else "",
         devices={str(row["Node"]): str(row["ON"]) for row in content.get("nodes", ())},
         latencies_us=tuple(float(part["latency"]) for part in content.get("subgraphs_us_ddr", ())),
     )
@@ -174,6 +176,7 @@ def _reduced(path: Path) -> Case:
         family=re.sub(r"_(bayes-e|bayes|bernoulli2)_.*$", "", name),
         config=path.parent / "c.yaml",
         reduced=True,
+        has_weights=True,
         refusal=errors[-1] if errors and not compiled else "",
         devices={str(row["Node"]): str(row["ON"]) for row in dict(content.get("nodes") or {}).values()},
         latencies_us=(float(performance["us"]),) if compiled else (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from itertools import zip_longest
 
 import numpy as np
 import onnx_ir as ir
@@ -76,10 +77,12 @@ def departure(
     steps: list[Callable[[], Departure | None]] = []
     if calibrated is not None and ours.calibrated is not None:
         first, second = calibrated, ours.calibrated
-        steps += [lambda: _graph(first, second), lambda: _placement(first, second), lambda: _thresholds(first, second)]
+        steps += [lambda: _graph(first, second), lambda: _placement(first, second)]
+        steps += [lambda: _thresholds(first, second)] if case.has_weights else []
     if quantized is not None and ours.quantized is not None:
         third, fourth = quantized, ours.quantized
-        steps.append(lambda: _quantisation(third, fourth))
+        steps += [lambda: _quantisation(third, fourth)] if case.has_weights else []
+        steps.append(lambda: _order(third, fourth))
     if ours.outcome is Outcome.CONVERTED:
         steps += [lambda: _devices(case.devices, ours.devices), lambda: _subgraphs(case, ours)]
     else:
@@ -161,17 +164,22 @@ def _threshold_text(values: Sequence[float] | np.ndarray) -> str:
 
 
 def _quantisation(theirs: ir.Model, ours: ir.Model) -> Departure | None:
-    """Order of operators first, then the earliest node of the original's graph that differs."""
+    """The earliest node of the original's graph that differs."""
     found = diff(theirs, ours)
     order = {str(node.name): index for index, node in enumerate(theirs.graph)}
     serious = [item for item in found if item.aspect is not Aspect.NAME] or found
     if serious:
         first = min(serious, key=lambda item: order.get(item.where, len(order)))
         return Departure(stage=Stage.QUANTISATION, node=first.where, cause=_text(first))
-    for node, other in zip(theirs.graph, ours.graph, strict=True):
-        if node.op_type != other.op_type:
-            cause = f"order: {node.op_type} | {other.op_type} {other.name}"
-            return Departure(stage=Stage.QUANTISATION, node=str(node.name), cause=cause)
+    return None
+
+
+def _order(theirs: ir.Model, ours: ir.Model) -> Departure | None:
+    for node, other in zip_longest(theirs.graph, ours.graph):
+        types = [getattr(item, "op_type", "nothing") for item in (node, other)]
+        if types[0] != types[1]:
+            name = str(getattr(node, "name", "the end"))
+            return Departure(stage=Stage.QUANTISATION, node=name, cause=f"order: {types[0]} | {types[1]}")
     return None
 
 

@@ -108,24 +108,32 @@ def measure(case: Case, folder: Path) -> Row:
         message=ours.message,
         converts=ours.outcome is (Outcome.REFUSED if case.refusal else Outcome.CONVERTED),
     )
-    row = row.model_copy(update=_run_original(case))
+    if case.has_weights:
+        row = row.model_copy(update=_run_original(case))
     if case.refusal:
         return row.model_copy(update={"departure": departure(case, ours, None, None, "")})
     calibrated = load_model(case.calibrated) if case.calibrated.is_file() else None
     quantized = load_model(case.quantized) if case.quantized.is_file() else None
-    found = _run_ours(case, ours)
+    found = _run_ours(case, ours) if case.has_weights else _Run()
     return row.model_copy(
         update={
             **found.as_fields(),
+            **(_values(ours, calibrated, quantized) if case.has_weights else {}),
             "operators": None if quantized is None else _types(ours.quantized) == _types(quantized),
-            "thresholds": None if calibrated is None else _thresholds(ours.calibrated, calibrated),
             "devices": _devices(ours, case.devices),
-            "integers": None if quantized is None else _integers(ours.quantized, quantized),
             "latency_us": sum(case.latencies_us) if case.latencies_us else None,
             "predicted_us": sum(ours.latencies_us) if case.latencies_us and ours.latencies_us else None,
             "departure": departure(case, ours, calibrated, quantized, found.text),
         }
     )
+
+
+def _values(ours: Conversion, calibrated: ir.Model | None, quantized: ir.Model | None) -> dict[str, object]:
+    """What depends on weights and data."""
+    return {
+        "thresholds": None if calibrated is None else _thresholds(ours.calibrated, calibrated),
+        "integers": None if quantized is None else _integers(ours.quantized, quantized),
+    }
 
 
 class _Run(BaseModel):

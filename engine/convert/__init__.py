@@ -1,17 +1,10 @@
 """The conversion runner: the stages in order, what a configuration asks of each, and the tables that users read."""
 
-from engine.convert.requests import calibration_options, compile_options, open_data, placement_options
-from engine.convert.stages import (
-    CHECK_FOLDER,
-    ConversionResult,
-    Draft,
-    Stage,
-    check,
-    convert,
-    optimized_float,
-    refuse_cpu_operators,
-    with_integer_biases,
-)
+from engine.convert.check import CHECK_FOLDER, Draft, check
+from engine.convert.conversion import ConversionResult, Phase, convert
+from engine.convert.pipeline import conversion
+from engine.convert.refusals import refuse_cpu_operators
+from engine.convert.requests import placement_options
 from engine.convert.tables import NodeRow, OutputRow, node_rows
 
 __all__ = [
@@ -20,15 +13,11 @@ __all__ = [
     "Draft",
     "NodeRow",
     "OutputRow",
-    "Stage",
-    "calibration_options",
+    "Phase",
     "check",
-    "compile_options",
+    "conversion",
     "convert",
     "node_rows",
-    "open_data",
-    "optimized_float",
     "placement_options",
     "refuse_cpu_operators",
-    "with_integer_biases",
 ]

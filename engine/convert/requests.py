@@ -1,22 +1,16 @@
-"""What a configuration asks of each stage, in the stage's own terms."""
+"""What a configuration asks of the placement, in its own terms."""
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
-from pydantic import BaseModel, ValidationError
 
-from engine.calibrate import CalibrationOptions, FolderData, open_folders
-from engine.compile import CompileOptions
-from engine.config import Config, InputSpec, NodeInfo
-from engine.errors import ConfigError
+from engine.config import Config, NodeInfo
 from engine.frontend.prepared import given_thresholds, given_types
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.terms import CalibrationType
@@ -98,71 +92,3 @@ def _run_fast(config: Config, optimized: ir.Model) -> frozenset[str]:
     names = {str(node.name) for node in optimized.graph} - placed - set(config.calibration_parameters.run_on_cpu)
     refused = place(optimized, config.march.value, PlacementOptions(run_on_bpu=frozenset(names))).refusals
     return frozenset(names - {refusal.node for refusal in refused})
-
-
-def calibration_options(config: Config) -> CalibrationOptions:
-    """How ``config`` wants thresholds to be chosen.
-
-    Raises:
-        ConfigError: options exclude each other.
-    """
-    given = config.calibration_parameters
-    try:
-        return CalibrationOptions(
-            calibration_type=given.calibration_type,
-            max_percentile=given.max_percentile,
-            per_channel=given.per_channel,
-            **{name: True for name in given.optimization if name in CalibrationOptions.model_fields},
-        )
-    except ValidationError as error:
-        reasons = "; ".join(str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors())
-        raise ConfigError(f"calibration_parameters.optimization: {reasons}") from error
-
-
-def compile_options(config: Config) -> CompileOptions:
-    """The ``compiler_parameters`` of a conversion."""
-    given = config.compiler_parameters
-    return CompileOptions(
-        optimize_level=given.optimize_level,
-        compile_mode=given.compile_mode,
-        core_num=given.core_num,
-        debug=given.debug,
-        input_source=given.input_source,
-        max_time_per_fc=given.max_time_per_fc,
-        jobs=given.jobs,
-    )
-
-
-def open_data(config: Config, source: ir.Model, specs: tuple[InputSpec, ...]) -> FolderData | None:
-    """The calibration data of ``config``; ``None`` where its method needs none and none are given."""
-    calibration = config.calibration_parameters
-    if not calibration.calibration_type.needs_data and not calibration.cal_data_dir:
-        return None
-    data = open_folders(
-        source, specs, calibration.cal_data_dir, calibration.cal_data_type, preprocess_on=calibration.preprocess_on
-    )
-    logger.info("There are %d samples in the calibration data set.", len(data))
-    for doubt in data.doubts():
-        logger.warning("%s.", doubt)
-    for file, md5 in data.first_files().items():
-        logger.info("md5 of the first calibration file %s: %s", file, md5)
-    return data
-
-
-def parameters_as_text(config: Config) -> dict[str, dict[str, str]]:
-    """The parameters that ``config`` gives, by group, as a ``.bin`` keeps them."""
-    return {
-        group: {key: _as_text(getattr(parameters, key)) for key in sorted(parameters.model_fields_set)}
-        for group in type(config).model_fields
-        if isinstance(parameters := getattr(config, group), BaseModel)
-    }
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, tuple) and value and all(isinstance(item, int) for item in value):
-        return "x".join(map(str, value))
-    if isinstance(value, tuple):
-        return ";".join(_as_text(item) for item in value)
-    if isinstance(value, Mapping):
-        return json.dumps({str(key): _as_text(item) for key, item in value.items()})
-    return str(value.resolve() if isinstance(value, Path) else value)

@@ -16,6 +16,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers, fused_sum
 from engine.ops.core.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
 from engine.ops.core.float_nodes import given, is_relu, refused_broadcast, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -36,6 +37,7 @@ class Add(QuantizedOperator):
     op_type = "HzSElementwiseAdd"
     cost = CostKind.ADD
     rows = SAME_ROWS
+    instructions = Instructions.WEIGHTED_SUM
     attributes: ClassVar[Schema] = {
         "x_shift": Attribute("ints", (0,), "left shift of x"),
         "e_scale": Attribute("ints", (1,), "multiplier of e"),

@@ -13,6 +13,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, Quantized, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -26,6 +27,7 @@ class ArgMax(QuantizedOperator):
     op_type = "HzQuantizedArgMax"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.NONE
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", 3, "axis that is searched; it stays with length 1"),
         "keepdims": Attribute("int", 1, "0: the axis is dropped"),

@@ -14,6 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type, wrap_int32
 from engine.ops.core.float_nodes import given, stated
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
 from engine.ops.core.windows import taps
@@ -25,6 +26,7 @@ class AveragePool(QuantizedOperator):
     op_type = "HzQuantizedAveragePool"
     cost = CostKind.POOL
     rows = ROW_WINDOWS
+    instructions = Instructions.AVERAGE_POOL
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

@@ -12,6 +12,7 @@ from engine.ir import attribute
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -23,6 +24,7 @@ class ChannelShuffle(QuantizedOperator):
     op_type = "HzChannelShuffle"
     cost = CostKind.MOVE
     rows = SAME_ROWS
+    instructions = Instructions.CHANNEL_SHUFFLE
     attributes: ClassVar[Schema] = {"group": Attribute("int", doc="number of groups"), "data_format": DATA_FORMAT}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

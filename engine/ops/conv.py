@@ -16,12 +16,14 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import Integers, convolution_integers, fold_input_scales, fused_sum
 from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import (
     ACTIVATION,
     DATA_FORMAT,
     DILATIONS,
     GROUP,
+    INPUT_SCALES,
     KERNEL,
     OUTPUT_BIT,
     PADS,
@@ -39,6 +41,7 @@ class Conv(QuantizedOperator):
     op_type = "HzSQuantizedConv"
     cost = CostKind.CONV
     rows = ROW_WINDOWS
+    instructions = Instructions.CONVOLUTION
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,
@@ -56,18 +59,20 @@ class Conv(QuantizedOperator):
         "scale": Attribute("ints", (1,), "requantisation multiplier, per channel"),
         "out_shift": Attribute("ints", (0,), "bits dropped from the product, per channel"),
         "weight_thresholds": WEIGHT_THRESHOLDS,
+        "input_scales": INPUT_SCALES,
         "data_format": DATA_FORMAT,
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8/int16 NHWC, w int8 (O, kh, kw, I/g), bias int32, b_scale int8, and the sum input if fused.
 
-        reference/arithmetic.md 1, HzSQuantizedConv.
+        Bias and b_scale are left out where ``use_bias`` is 0 (reference/arithmetic.md 1, HzSQuantizedConv).
         """
-        x, w, bias, b_scale = (np.asarray(value) for value in inputs[:4])
-        accumulator = convolve(x, w, attributes) + shifted_bias(bias, b_scale)
-        if attributes["use_sumin"]:
-            product = np.asarray(inputs[-1], np.int64) * attributes["e_scale"]
+        x, w = (np.asarray(value) for value in inputs[:2])
+        bias, e = bias_and_sum(inputs, attributes)
+        accumulator = convolve(x, w, attributes) + shifted_bias(*(inputs[index] for index in bias))
+        if e is not None:
+            product = np.asarray(inputs[e], np.int64) * attributes["e_scale"]
             accumulator = accumulator + shift_left(product, attributes["e_shift"])
         return (requantize_accumulator(wrap_int32(accumulator), attributes),)
 
@@ -91,9 +96,26 @@ def convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[np.int64]:
     return accumulator.reshape(x.shape[0], height, width, out_channels)
 
 
-def shifted_bias(bias: Array, b_scale: Array) -> NDArray[np.int64]:
-    """``bias << b_scale`` per channel; a negative shift is ignored."""
-    return shift_left(bias, np.maximum(b_scale.astype(np.int64), 0))
+def bias_and_sum(inputs: Sequence[object], attributes: Attributes) -> tuple[list[int], int | None]:
+    """Positions of the bias and its shift, none where there is no bias, and of the summed operand of a convolution.
+
+    Raises:
+        ValueError: ``use_bias`` or ``use_sumin`` says otherwise than the number of inputs.
+    """
+    rest = [index for index, value in enumerate(inputs) if index > 1 and value is not None]
+    e = rest.pop() if attributes["use_sumin"] and rest else None
+    wanted = 2 if attributes["use_bias"] else 0
+    if len(rest) != wanted or (e is None) == bool(attributes["use_sumin"]):
+        raise ValueError(
+            f"{len(inputs)} inputs; use_bias {attributes['use_bias']} and use_sumin {attributes['use_sumin']} need"
+            f" {2 + wanted + bool(attributes['use_sumin'])}"
+        )
+    return rest, e
+
+
+def shifted_bias(bias: Any = 0, b_scale: Any = 0) -> NDArray[np.int64]:
+    """``bias << b_scale`` per channel; a negative shift is ignored; 0 where there is no bias."""
+    return shift_left(bias, np.maximum(np.asarray(b_scale, np.int64), 0))
 
 
 def requantize_accumulator(accumulator: NDArray[np.int64], attributes: Attributes) -> Array:

@@ -17,10 +17,12 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import (
     ACTIVATION,
     DATA_FORMAT,
+    DILATIONS,
     GROUP,
     KERNEL,
     PADS,
@@ -37,10 +39,12 @@ class ConvTranspose(QuantizedOperator):
     op_type = "HzSQuantizedConvTranspose"
     cost = CostKind.TRANSPOSED
     rows = WHOLE_MAP
+    instructions = Instructions.TRANSPOSED_CONVOLUTION
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,
         "strides": STRIDES,
+        "dilations": DILATIONS,
         "output_padding": Attribute("ints", (0, 0), "rows and columns added at the bottom and right"),
         "group": GROUP,
         "activation": ACTIVATION,
@@ -54,33 +58,49 @@ class ConvTranspose(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC, w int8 (I, kh, kw, O/g), bias int32.
+        """Inputs: x int8 NHWC, w int8 (I, kh, kw, O/g), bias int32 where ``use_bias`` is 1.
 
-        Source: reference/arithmetic.md 1, HzSQuantizedConvTranspose.
+        Source: reference/arithmetic.md 1, HzSQuantizedConvTranspose; dilations follow
+        ONNX, all files seen have 1.
         """
-        x, w, bias = (np.asarray(value) for value in inputs)
-        accumulator = wrap_int32(transposed_convolve(x, w, attributes) + shifted_bias(bias, attributes["b_left_shift"]))
+        x, w = (np.asarray(value) for value in inputs[:2])
+        bias = transposed_bias(inputs, attributes)
+        accumulator = wrap_int32(transposed_convolve(x, w, attributes) + shifted_bias(*bias))
         narrowed = saturate(shift_right(accumulator, attributes["accu_right_shift"]), 16)
         y = shift_right(narrowed * attributes["y_quant_scale"], attributes["y_right_shift"])
         return (to_type(np.maximum(y, 0) if attributes["activation"] == "relu" else y, 8),)
 
 
+def transposed_bias(inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+    """Bias and its left shift, or nothing.
+
+    Raises:
+        ValueError: ``use_bias`` says otherwise than the number of inputs.
+    """
+    bias = [value for value in inputs[2:] if value is not None]
+    if len(bias) != attributes["use_bias"]:
+        raise ValueError(f"{len(inputs)} inputs; use_bias {attributes['use_bias']} needs {2 + attributes['use_bias']}")
+    return (bias[0], attributes["b_left_shift"]) if bias else ()
+
+
 def transposed_convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[np.int64]:
-    """Scatter ``x[i, j] * w[:, ky, kx]`` to ``[i*s + ky, j*s + kx]``, then crop by the pads."""
+    """Scatter ``x[i, j] * w[:, ky, kx]`` to ``[i*s + ky*d, j*s + kx*d]``, then crop by the pads."""
     batch, height, width, channels = x.shape
     group, (stride_h, stride_w) = attributes["group"], attributes["strides"]
     _, kernel_h, kernel_w, group_out = w.shape
     top, left, bottom, right = (int(p) for p in attributes["pads"])
     extra_h, extra_w = (int(p) for p in attributes["output_padding"])
-    full_h = (height - 1) * stride_h + kernel_h + extra_h
-    full_w = (width - 1) * stride_w + kernel_w + extra_w
+    dilation_h, dilation_w = attributes["dilations"]
+    full_h = (height - 1) * stride_h + dilation_h * (kernel_h - 1) + 1 + extra_h
+    full_w = (width - 1) * stride_w + dilation_w * (kernel_w - 1) + 1 + extra_w
     full = np.zeros((batch, full_h, full_w, group, group_out), np.int64)
     grouped_x = x.reshape(batch, height, width, group, channels // group).astype(np.int64)
     grouped_w = w.reshape(group, channels // group, kernel_h, kernel_w, group_out).astype(np.int64)
     for ky in range(kernel_h):
         for kx in range(kernel_w):
-            rows = slice(ky, ky + (height - 1) * stride_h + 1, stride_h)
-            columns = slice(kx, kx + (width - 1) * stride_w + 1, stride_w)
+            top_row, left_column = ky * dilation_h, kx * dilation_w
+            rows = slice(top_row, top_row + (height - 1) * stride_h + 1, stride_h)
+            columns = slice(left_column, left_column + (width - 1) * stride_w + 1, stride_w)
             full[:, rows, columns] += np.einsum("bhwgi,gio->bhwgo", grouped_x, grouped_w[:, :, ky, kx])
     return full[:, top : full_h - bottom, left : full_w - right].reshape(
         batch, full_h - top - bottom, full_w - left - right, group * group_out

@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.costs import CostKind
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import Schema
 
@@ -19,6 +20,7 @@ class Dequantize(QuantizedOperator):
     op_type = "HzDequantize"
     cost = CostKind.MOVE
     rows = WHOLE_MAP
+    instructions = Instructions.DEQUANTIZE
     attributes: ClassVar[Schema] = {"axis": Attribute("int", 1, "channel axis of a per-channel scale")}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

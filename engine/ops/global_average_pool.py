@@ -12,8 +12,9 @@ from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import requantization, round_shift, saturate, to_type
+from engine.ops.core.fixed_point import requantization, round_shift, saturate, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -24,6 +25,7 @@ class GlobalAveragePool(QuantizedOperator):
     op_type = "HzSQuantizedGlobalAveragePool"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.GLOBAL_AVERAGE_POOL
     attributes: ClassVar[Schema] = {
         "accu_right_shift": Attribute("ints", (0,), "rounding shift of the sum, per channel"),
         "output_scale": Attribute("ints", (1,), "requantisation multiplier, per channel"),
@@ -36,6 +38,8 @@ class GlobalAveragePool(QuantizedOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 NHWC; output (N, 1, 1, C) (reference/arithmetic.md 1, HzSQuantizedGlobalAveragePool)."""
         total = np.asarray(inputs[0], np.int64).sum(axis=(1, 2), keepdims=True)
+        if attributes["output_bit"] == 32:  # before a dequantisation: the sum itself (``activations_a_a``)
+            return (wrap_int32(total).astype(np.int32),)
         narrowed = saturate(round_shift(total, attributes["accu_right_shift"]), 16)
         y = round_shift(narrowed * attributes["output_scale"], attributes["output_right_shift"])
         return (to_type(y, attributes["output_bit"]),)

@@ -13,6 +13,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -23,6 +24,7 @@ class GlobalMaxPool(QuantizedOperator):
     op_type = "HzQuantizedGlobalMaxPool"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.GLOBAL_MAX_POOL
     attributes: ClassVar[Schema] = {"output_bit": OUTPUT_BIT, "data_format": DATA_FORMAT}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

@@ -17,6 +17,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import clip_limits, given, is_saturation, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.special import error_function, sigmoid
@@ -31,6 +32,7 @@ class Lut(QuantizedOperator):
     op_type = "HzLut"
     cost = CostKind.LUT
     rows = SAME_ROWS
+    instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
         "lut_type": Attribute("str", "", "name of the function; a record"),
         "data_format": DATA_FORMAT,
@@ -45,7 +47,7 @@ class Lut(QuantizedOperator):
 Function = Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
 
 SIGMOID_INPUT = 5.498970
-SIGMOID_OUTPUT = 0.995926
+SIGMOID_OUTPUT = 0.9959256649017334
 """Thresholds of an int8 Sigmoid, whatever the data (reference/arithmetic.md 2.1)."""
 SIGMOID_INPUT_16 = 11.09031
 SIGMOID_OUTPUT_16 = 0.9999847412109375

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -40,6 +41,7 @@ class Lut2Layer(QuantizedOperator):
     op_type = "HzLut2Layer"
     cost = CostKind.LUT
     rows = SAME_ROWS
+    instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
         "lut_type": Attribute("str", "", "name of the function; a record"),
         "table_param": Attribute("ints", doc="6 * 64 entries, segment by segment"),

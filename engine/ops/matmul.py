@@ -14,6 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -24,6 +25,7 @@ class Matmul(QuantizedOperator):
     op_type = "HzSQuantizedMatmul"
     cost = CostKind.MATMUL
     rows = WHOLE_MAP
+    instructions = Instructions.MATRIX_PRODUCT
     attributes: ClassVar[Schema] = {
         "output_bit": OUTPUT_BIT,
         "right_shift": Attribute("ints", (0,), "accumulator bits dropped before saturation to 16 bits"),

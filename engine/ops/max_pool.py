@@ -14,6 +14,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, stated
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, DILATIONS, KERNEL, OUTPUT_BIT, PADS, STRIDES, Schema
 from engine.ops.core.windows import taps
@@ -25,6 +26,7 @@ class MaxPool(QuantizedOperator):
     op_type = "HzQuantizedMaxPool"
     cost = CostKind.POOL
     rows = ROW_WINDOWS
+    instructions = Instructions.MAX_POOL
     attributes: ClassVar[Schema] = {
         "kernel_shape": KERNEL,
         "pads": PADS,

@@ -13,6 +13,7 @@ from engine.march import March
 from engine.ops.core.base import Array, FloatRule, Lowering, Quantized, StandardOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS, WHOLE_MAP, RowAccess
 
 
@@ -21,12 +22,14 @@ class Movement(StandardOperator):
 
     cost = CostKind.MOVE
     rows: ClassVar[RowAccess] = WHOLE_MAP
+    instructions = Instructions.NONE
 
 
 class Concat(Movement):
     """Rows stay rows where channels are joined."""
 
     op_type = "Concat"
+    instructions = Instructions.CONCAT
     cost = CostKind.JOIN
     rows = SAME_ROWS
 
@@ -35,6 +38,7 @@ class Reshape(Movement):
     """In ONNX's own layout."""
 
     op_type = "Reshape"
+    instructions = Instructions.RESHAPE
     cost = CostKind.RESHAPE
 
 
@@ -42,6 +46,7 @@ class Transpose(Movement):
     """In ONNX's own layout, or between the two."""
 
     op_type = "Transpose"
+    instructions = Instructions.TRANSPOSE
     cost = CostKind.TRANSPOSE
 
 
@@ -49,12 +54,14 @@ class Slice(Movement):
     """NHWC."""
 
     op_type = "Slice"
+    instructions = Instructions.SLICE
 
 
 class Split(Movement):
     """NHWC."""
 
     op_type = "Split"
+    instructions = Instructions.SPLIT
 
 
 class Gather(Movement):
@@ -81,12 +88,27 @@ class Expand(Movement):
     op_type = "Expand"
 
 
+class Flatten(Movement):
+    """No rule makes it; models of others may hold it."""
+
+    op_type = "Flatten"
+    instructions = Instructions.FLATTEN
+
+
+class Identity(Movement):
+    """No rule makes it; models of others may hold it."""
+
+    op_type = "Identity"
+    instructions = Instructions.IDENTITY
+
+
 class Max(StandardOperator):
     """The larger of integers of one scale, in ONNX's own layout."""
 
     op_type = "Max"
     cost = CostKind.ADD
     rows = WHOLE_MAP
+    instructions = Instructions.NONE
 
 
 class MovementRule(FloatRule):

@@ -14,6 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, saturate, shift_right, to_type
 from engine.ops.core.float_nodes import given, refused_broadcast, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
@@ -24,6 +25,7 @@ class Mul(QuantizedOperator):
     op_type = "HzSElementwiseMul"
     cost = CostKind.MUL
     rows = SAME_ROWS
+    instructions = Instructions.PRODUCT
     attributes: ClassVar[Schema] = {
         "add_rounding_bias": Attribute(
             "int", 0, "1 (bernoulli2): half an output unit is added first, both shifts floor"

@@ -14,6 +14,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -25,15 +26,16 @@ class Pad(QuantizedOperator):
     op_type = "HzPad"
     cost = CostKind.MOVE
     rows = WHOLE_MAP
+    instructions = Instructions.PAD
     attributes: ClassVar[Schema] = {
         "pads": Attribute("ints", doc="begin of every axis, then end of every axis, in the tensor's own layout"),
         "mode": Attribute("str", "constant", "constant or edge"),
-        "value": Attribute("int", 0, "integer that a constant pad holds"),
+        "value": Attribute("int", 0, "integer that a constant pad holds where there is no second input"),
         "data_format": DATA_FORMAT,
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16.
+        """Inputs: x int8 or int16, and the integer that a constant pad holds, of one element, which may be omitted.
 
         Raises:
             UnsupportedError: a mode that the BPU does not have.
@@ -42,11 +44,17 @@ class Pad(QuantizedOperator):
         width = list(zip(attributes["pads"][: x.ndim], attributes["pads"][x.ndim :], strict=True))
         match attributes["mode"]:
             case "constant":
-                return (np.pad(x, width, constant_values=attributes["value"]),)
+                return (np.pad(x, width, constant_values=pad_integer(inputs, attributes)),)
             case "edge":
                 return (np.pad(x, width, mode="edge"),)
             case other:
                 raise UnsupportedError(f"HzPad: mode is {other!r}; allowed: constant, edge")
+
+
+def pad_integer(inputs: Sequence[Array | None], attributes: Attributes) -> int:
+    """What a constant pad holds: the second input, as the original writes it, else the attribute."""
+    given_value = inputs[1] if len(inputs) > 1 else None
+    return int(attributes["value"] if given_value is None else np.asarray(given_value).item())
 
 
 class PadRule(MovementRule):
@@ -67,15 +75,17 @@ class PadRule(MovementRule):
         x = lowering.integer(given(node, 0))
         widths = pad_widths(node) or ()
         order = sorted(range(4), key=NHWC_AXIS.__getitem__)
-        info = np.iinfo(np.int8 if x.bits == 8 else np.int16)
-        value = np.clip(np.rint(pad_value(node) / x.scale[0]), info.min, info.max)
+        mode, inputs = str(attribute(node, "mode", "constant")), [x.value]
+        if mode == "constant":
+            info = np.iinfo(np.int8 if x.bits == 8 else np.int16)
+            integer = np.clip(np.rint(pad_value(node) / x.scale[0]), info.min, info.max)
+            inputs.append(lowering.initializer(f"{node.name}_pad", np.array([integer], info.dtype)))
         attributes = {
             "pads": [widths[axis] for axis in order] + [widths[4 + axis] for axis in order],
-            "mode": str(attribute(node, "mode", "constant")),
-            "value": int(value),
+            "mode": mode,
             "data_format": "NHWC",
         }
-        lowering.emit("HzPad", node, [x.value], attributes, node.outputs[0], bits=x.bits, scale=x.scale)
+        lowering.emit("HzPad", node, inputs, attributes, node.outputs[0], bits=x.bits, scale=x.scale)
 
 
 def pad_widths(node: ir.Node) -> list[int] | None:

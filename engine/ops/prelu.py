@@ -10,6 +10,7 @@ import numpy as np
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -20,6 +21,7 @@ class PRelu(QuantizedOperator):
     op_type = "HzPRelu"
     cost = CostKind.SLOPE
     rows = SAME_ROWS
+    instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
         "alpha_scale": Attribute("ints", doc="multiplier of negative values, per channel"),
         "alpha_shift": Attribute("ints", doc="rounding shift of the product, per channel"),

@@ -9,12 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.ops.conv import convolution_constants, convolve, requantize_accumulator, requantized_output, shifted_bias
+from engine.ops.conv import Conv, convolution_constants, requantized_output
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
-from engine.ops.core.fixed_point import wrap_int32
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
 
@@ -25,6 +25,7 @@ class Preprocess(QuantizedOperator):
     op_type = "HzSQuantizedPreprocess"
     cost = CostKind.CONV
     rows = WHOLE_MAP
+    instructions = Instructions.PREPROCESS
     attributes: ClassVar[Schema] = {
         "input_type": Attribute("str", "", "colour format of the input, e.g. RGB_128; a record"),
         "channel_group": Attribute("int", 1, "3: per channel; 1: every output channel sees every input channel"),
@@ -40,15 +41,13 @@ class Preprocess(QuantizedOperator):
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 NHWC, w int8 (O, 1, 1, I/g), bias int32, b_scale int8 (reference/arithmetic.md 1)."""
-        x, w, bias, b_scale = (np.asarray(value) for value in inputs)
-        accumulator = convolve(x, w, as_convolution(attributes)) + shifted_bias(bias, b_scale)
-        return (requantize_accumulator(wrap_int32(accumulator), attributes),)
+        return Conv().reference(inputs, as_convolution(attributes))
 
 
 def as_convolution(attributes: Attributes) -> Attributes:
     """The attributes of the equal 1x1 convolution."""
     ones, zeros = np.ones(2, np.int64), np.zeros(4, np.int64)
-    geometry = {"kernel_shape": ones, "pads": zeros, "strides": ones, "dilations": ones, "use_sumin": 0}
+    geometry = {"kernel_shape": ones, "pads": zeros, "strides": ones, "dilations": ones, "use_bias": 1, "use_sumin": 0}
     return {**attributes, **geometry, "group": attributes["channel_group"]}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import Schema
 from engine.ops.dequantize import along_axis
@@ -23,6 +24,7 @@ class Quantize(QuantizedOperator):
     op_type = "HzQuantize"
     cost = CostKind.MOVE
     rows = WHOLE_MAP
+    instructions = Instructions.QUANTIZE
     attributes: ClassVar[Schema] = {
         "bits": Attribute("int", 8, "8 or 16"),
         "axis": Attribute("int", 1, "channel axis of a per-channel scale"),

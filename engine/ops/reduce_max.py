@@ -13,6 +13,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -23,6 +24,7 @@ class ReduceMax(QuantizedOperator):
     op_type = "HzQuantizedReduceMax"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.NONE
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", doc="axis that is reduced"),
         "output_bit": OUTPUT_BIT,

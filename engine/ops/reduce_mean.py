@@ -12,8 +12,9 @@ from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import requantization, rescale
+from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -34,11 +35,14 @@ class ReduceMean(QuantizedOperator):
     op_type = "HzSQuantizedReduceMean"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.NONE
     attributes: ClassVar[Schema] = REDUCTION
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 or int16 (reference/arithmetic.md 1, HzSQuantizedReduceMean / HzSQuantizedReduceSum)."""
         total = np.asarray(inputs[0], np.int64).sum(axis=attributes["axis"], keepdims=True)
+        if attributes["output_bit"] == 32:  # as the global pool; no file shows it
+            return (wrap_int32(total).astype(np.int32),)
         shifts = attributes["accu_right_shift"][0], attributes["scale"][0], attributes["out_shift"][0]
         return (rescale(total, *shifts, bits=attributes["output_bit"]),)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -17,6 +16,7 @@ from engine.ops import (  # noqa: F401 - every module of an operator, one line e
     argmax,
     average_pool,
     channel_shuffle,
+    comparison,
     conv,
     conv_transpose,
     depth_to_space,
@@ -52,8 +52,6 @@ MODULES: tuple[ModuleType, ...] = tuple(
     value for value in tuple(vars().values()) if isinstance(value, ModuleType) and value.__package__ == "engine.ops"
 )
 """The modules that are imported above. To add an operator, write its module and import it there."""
-
-logger = logging.getLogger(__name__)
 
 
 def entries_of(module: ModuleType, kind: type[Any], name: str) -> list[Any]:
@@ -139,12 +137,15 @@ def read_attributes(node: ir.Node) -> Attributes:
     """Attributes of a quantised node with the schema's defaults filled in, as its ``reference`` wants them.
 
     Raises:
-        UnsupportedError: the operator is not known.
+        UnsupportedError: the operator is not known, or one of its attributes.
         ModelError: a required attribute is missing or has the wrong kind.
     """
     schema = operator(node.op_type).attributes
-    for name in set(node.attributes) - set(schema):
-        logger.warning("%s %s: attribute %s is not known and has no effect", node.op_type, node.name, name)
+    if unknown := sorted(set(node.attributes) - set(schema)):
+        raise UnsupportedError(
+            f"{node.op_type} {node.name}: attribute {', '.join(unknown)} is not known and may change the result; known:"
+            f" {', '.join(schema)}"
+        )
     return {name: _read(node, name, wanted) for name, wanted in schema.items()}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.dequantize import along_axis
@@ -21,6 +22,7 @@ class Requantize(QuantizedOperator):
     op_type = "HzRequantize"
     cost = CostKind.ADD
     rows = SAME_ROWS
+    instructions = Instructions.REQUANTIZE
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", 3, "channel axis"),
         "bits": Attribute("int", 8, "8 or 16"),

@@ -13,6 +13,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
@@ -24,6 +25,7 @@ class ResizeUpsample(QuantizedOperator):
     op_type = "HzQuantizedResizeUpsample"
     cost = CostKind.RESIZE
     rows = WHOLE_MAP
+    instructions = Instructions.REPEAT
     attributes: ClassVar[Schema] = {
         "scale": Attribute("ints", doc="vertical and horizontal factor"),
         "mode": Attribute("str", "nearest", "always nearest"),

@@ -15,6 +15,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -25,6 +26,7 @@ class RoiResize(QuantizedOperator):
     op_type = "HzQuantizedRoiResize"
     cost = CostKind.RESIZE
     rows = WHOLE_MAP
+    instructions = Instructions.BILINEAR
     attributes: ClassVar[Schema] = {
         "align_mode": Attribute("str", "center", "center (half pixel), origin (asymmetric) or given_step"),
         "sizes": Attribute("ints", doc="output height and width"),

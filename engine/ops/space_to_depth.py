@@ -12,6 +12,7 @@ from engine.ir import attribute
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -23,6 +24,7 @@ class SpaceToDepth(QuantizedOperator):
     op_type = "HzSpaceToDepth"
     cost = CostKind.MOVE
     rows = WHOLE_MAP
+    instructions = Instructions.SPACE_TO_DEPTH
     attributes: ClassVar[Schema] = {
         "block_height": Attribute("int", doc="rows that become channels"),
         "block_width": Attribute("int", doc="columns that become channels"),

@@ -15,6 +15,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, round_away, round_shift, to_type
 from engine.ops.core.float_nodes import given, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 from engine.ops.prelu import slope_attributes
@@ -26,6 +27,7 @@ class SPRelu(QuantizedOperator):
     op_type = "HzSPRelu"
     cost = CostKind.SLOPE
     rows = SAME_ROWS
+    instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
         "positive_scale": Attribute("ints", (1,), "multiplier where x >= 0"),
         "positive_right_shift": Attribute("ints", (0,), "rounding shift where x >= 0"),

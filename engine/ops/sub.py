@@ -14,6 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import shift_left
 from engine.ops.core.float_nodes import refused_broadcast
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
@@ -24,6 +25,7 @@ class Sub(QuantizedOperator):
     op_type = "HzSElementwiseSub"
     cost = CostKind.ADD
     rows = SAME_ROWS
+    instructions = Instructions.WEIGHTED_DIFFERENCE
     attributes: ClassVar[Schema] = {
         "x_shift": Attribute("ints", (0,), "left shift of x"),
         "e_scale": Attribute("ints", (1,), "multiplier of e"),

@@ -13,6 +13,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, required
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -30,6 +31,7 @@ class TopK(QuantizedOperator):
     op_type = "HzQuantizedTopK"
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
+    instructions = Instructions.NONE
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", -1, "axis that is searched"),
         "k": Attribute("int", doc="how many are kept"),

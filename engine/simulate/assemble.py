@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import HORIZON_DOMAIN, attribute
-from engine.ops.registry import operator, read_attributes
-from engine.simulate.lowering import LOWERINGS, Call, concat, extract, transpose
+from engine.ir import HORIZON_DOMAIN
+from engine.ops.registry import STANDARD_OPERATORS, has_bpu_operator, operator, read_attributes
+from engine.simulate.lowering import LOWERINGS, STANDARD_LOWERINGS, Call, NotLowered
 from engine.simulate.program import Assembler, Operand, Program, Tensor
 from engine.simulate.reference import MISFITS, name_of, node_function, sorted_copy, split_constants
 from engine.simulate.tensors import describe, graph_inputs
 
 Array = NDArray[Any]
 
+logger = logging.getLogger(__name__)
 
-Results = Sequence[Tensor | None]
-"""Outputs of a node, empty or with None where it has no instructions."""
+
+@dataclass(frozen=True)
+class Interpreted:
+    """An operator of the BPU that the program has no instructions for: its definition is called on numpy arrays.
+
+    Attributes:
+        node: its name.
+        op_type: its operator.
+        reason: why.
+    """
+
+    node: str
+    op_type: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class AssembledGraph:
-    """A program with the tensors where it expects inputs and leaves outputs, and the outputs that are constant."""
+    """A program of a quantised graph.
+
+    Attributes:
+        program: instructions and Python steps.
+        inputs: where it expects inputs, by name.
+        outputs: where it leaves outputs, by name.
+        constants: outputs that no input changes, by name.
+        interpreted: operators of the BPU without instructions, in running order.
+    """
 
     program: Program
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
     constants: Mapping[str, Array]
+    interpreted: tuple[Interpreted, ...] = ()
 
 
 def assemble(model: ir.Model) -> AssembledGraph:
@@ -48,9 +69,15 @@ def assemble(model: ir.Model) -> AssembledGraph:
     program = Assembler()
     inputs = {info.name: program.input(info.shape, info.dtype) for info in describe(graph_inputs(model))}
     values: dict[str, Operand] = {**known, **inputs}
+    interpreted = []
     for node in nodes:
         given = [None if value is None else values[name_of(value)] for value in node.inputs]
-        results = _lower(node, given, program) or _call_reference(node, model, given, program)
+        try:
+            results = _lower(node, model, given, program)
+        except NotLowered as reason:
+            results = _call_reference(node, model, given, program)
+            if has_bpu_operator(node):
+                interpreted.append(Interpreted(str(node.name), node.op_type, str(reason)))
         values.update(zip(map(name_of, node.outputs), results, strict=False))
     outputs, constants = {}, {}
     for value in model.graph.outputs:
@@ -60,124 +87,64 @@ def assemble(model: ir.Model) -> AssembledGraph:
             program.keep(result)
         elif result is not None:
             constants[name_of(value)] = result
-    return AssembledGraph(program.finish(), inputs, outputs, constants)
+    _report(interpreted)
+    return AssembledGraph(program.finish(), inputs, outputs, constants, tuple(interpreted))
 
 
-def _lower(node: ir.Node, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
-    """The results of the node's instructions; nothing where it has none, or where its parts do not fit together."""
+def _report(interpreted: Sequence[Interpreted]) -> None:
+    """One line about all operators without instructions."""
+    if interpreted:
+        listed = ", ".join(f"{found.node} ({found.op_type}: {found.reason})" for found in interpreted)
+        logger.info("the fast simulator computes %d nodes in numpy, which is slow: %s", len(interpreted), listed)
+
+
+def _lower(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
+    """The results of the node's instructions.
+
+    Raises:
+        NotLowered: it has none; the program is as it was.
+        ModelError: the node's parts do not fit together, so that its definition cannot be computed either.
+    """
+    state = program.state()
     try:
-        return _lower_by_kind(node, given, program)
+        return _instructions(node, given, program)
+    except NotLowered:
+        program.restore(state)
+        raise
     except MISFITS:
-        return []
+        # A node that its definition refuses too is malformed, and says so here; anything else is a lowering's defect.
+        program.restore(state)
+        _probe(node, model, given)
+        raise
 
 
-def _lower_by_kind(node: ir.Node, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
+def _instructions(node: ir.Node, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
     if node.domain == HORIZON_DOMAIN:
-        lowering = LOWERINGS.get(node.op_type)
-        call = Call(operator(node.op_type), read_attributes(node), given)
-        result = None if lowering is None else lowering(call, program)
-        return [] if result is None else [result]
-    movement = MOVEMENTS.get(node.op_type)
-    results = [] if movement is None else movement(node, given, program)
-    return [result for result in results if result is not None]
+        found = operator(node.op_type)
+        lowering = LOWERINGS.get(found.instructions)
+        call = Call(found, read_attributes(node), given)
+        if lowering is None:
+            raise NotLowered("the machine has no instructions for it")
+        return [lowering(call, program)]
+    standard = STANDARD_OPERATORS.get(node.op_type) if has_bpu_operator(node) else None
+    movement = None if standard is None else STANDARD_LOWERINGS.get(standard.instructions)
+    if movement is None:
+        raise NotLowered("the machine has no instructions for it")
+    return movement(node, given, program)
 
 
 def _call_reference(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
     """A Python step; what it returns for zeros tells the shapes and types of its outputs."""
-    function = node_function(node, model)
-    probes = [np.zeros(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in given]
-    outputs = [program.tensor(result.shape, result.dtype) for result in map(np.asarray, function(probes))]
-    program.call(function, given, outputs)
+    outputs = [program.tensor(result.shape, result.dtype) for result in map(np.asarray, _probe(node, model, given))]
+    program.call(node_function(node, model), given, outputs)
     return outputs
 
 
-def _transpose(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
-    x = given[0]
-    if not isinstance(x, Tensor):
-        return []
-    return [transpose(x, attribute(node, "perm") or tuple(reversed(range(len(x.shape)))), program)]
+def _probe(node: ir.Node, model: ir.Model, given: Sequence[Operand]) -> Sequence[Array]:
+    """What the node's definition gives for zeros.
 
-
-def _reshape(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
-    x, target = given[:2]
-    if not isinstance(x, Tensor) or not isinstance(target, np.ndarray):
-        return []
-    keeps_zero = not attribute(node, "allowzero", 0)
-    shape = [x.shape[axis] if dim == 0 and keeps_zero else int(dim) for axis, dim in enumerate(target)]
-    return [_with_shape(x, np.empty(x.shape, np.bool_).reshape(shape).shape)]
-
-
-def _flatten(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
-    x = given[0]
-    if not isinstance(x, Tensor):
-        return []
-    axis = attribute(node, "axis", 1)
-    axis = axis + len(x.shape) if axis < 0 else axis
-    return [_with_shape(x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))]
-
-
-def _identity(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
-    return [given[0]] if isinstance(given[0], Tensor) else []
-
-
-def _concat(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
-    tensors = [program.constant_operand(x) if isinstance(x, np.ndarray) else x for x in given]
-    return [concat([x for x in tensors if x is not None], attribute(node, "axis"), program)]
-
-
-def _slice(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
-    x, bounds = given[0], list(given[1:])
-    if (
-        not isinstance(x, Tensor)
-        or len(bounds) < 2
-        or not all(isinstance(b, np.ndarray) for b in bounds if b is not None)
-    ):
-        return []
-    starts, ends = (np.asarray(bound).tolist() for bound in bounds[:2])
-    axes, steps = (np.asarray(bound).tolist() if bound is not None else None for bound in (*bounds[2:], None, None)[:2])
-    ranges = [range(dim) for dim in x.shape]
-    for k, axis in enumerate(axes if axes is not None else range(len(starts))):
-        ranges[axis] = ranges[axis][slice(starts[k], ends[k], 1 if steps is None else steps[k])]
-    if not all(ranges):
-        return []
-    return [extract(x, [r.start for r in ranges], [len(r) for r in ranges], [r.step for r in ranges], program)]
-
-
-def _split(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
-    x, axis = given[0], attribute(node, "axis", 0)
-    if not isinstance(x, Tensor) or len(x.shape) > 4 or (len(given) > 1 and not isinstance(given[1], np.ndarray)):
-        return []
-    given_sizes = given[1] if len(given) > 1 else attribute(node, "split")
-    share = math.ceil(x.shape[axis] / len(node.outputs))
-    last = x.shape[axis] - share * (len(node.outputs) - 1)
-    sizes = [share] * (len(node.outputs) - 1) + [last] if given_sizes is None else np.asarray(given_sizes).tolist()
-    if min(sizes) < 1:
-        return []
-    results, start = [], 0
-    for size in sizes:
-        shape, starts = list(x.shape), [0] * len(x.shape)
-        shape[axis], starts[axis] = size, start
-        results.append(extract(x, starts, shape, [1] * len(shape), program))
-        start += size
-    return results
-
-
-def _with_shape(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The same memory with another shape."""
-    return Tensor(tuple(shape), x.dtype, x.buffer)
-
-
-Movement = Callable[[ir.Node, Sequence[Operand], Assembler], Results]
-
-MOVEMENTS: Mapping[str, Movement] = MappingProxyType(
-    {
-        "Transpose": _transpose,
-        "Reshape": _reshape,
-        "Flatten": _flatten,
-        "Identity": _identity,
-        "Concat": _concat,
-        "Slice": _slice,
-        "Split": _split,
-    }
-)
-"""Standard operators that only move data and have instructions, by type."""
+    Raises:
+        ModelError: its parts do not fit together.
+    """
+    probes = [np.zeros(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in given]
+    return node_function(node, model)(probes)

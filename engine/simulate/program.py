@@ -119,6 +119,16 @@ def aligned_zeros(size: int) -> NDArray[np.uint8]:
     return memory[start : start + size]
 
 
+@dataclass(frozen=True)
+class State:
+    """How far a program has come; see :meth:`Assembler.state`."""
+
+    counts: tuple[int, int, int, int]
+    last: tuple[int, ...]
+    scratch: int
+    overrun: int
+
+
 @dataclass
 class Assembler:
     """Collects buffers and steps in execution order; :meth:`finish` lays the buffers out."""
@@ -186,6 +196,20 @@ class Assembler:
         self._use([x for x in inputs if isinstance(x, Tensor)])
         self._use(outputs)
         self._steps.append(PythonStep(function, tuple(inputs), tuple(outputs)))
+
+    def state(self) -> State:
+        """How far the program has come, for :meth:`restore`."""
+        counts = (len(self._steps), len(self._buffers), len(self._constants), len(self._initial))
+        return State(counts, tuple(buffer.last for buffer in self._buffers), self._scratch, self._overrun)
+
+    def restore(self, state: State) -> None:
+        """Take back all that was added since ``state``."""
+        lists: tuple[list[Any], ...] = (self._steps, self._buffers, self._constants, self._initial)
+        for items, count in zip(lists, state.counts, strict=True):
+            del items[count:]
+        for buffer, last in zip(self._buffers, state.last, strict=True):
+            buffer.last = last
+        self._scratch, self._overrun = state.scratch, state.overrun
 
     def finish(self) -> Program:
         """Lay out the buffers and encode the instructions."""

@@ -13,30 +13,32 @@ from typing import Any
 
 import onnx_ir as ir
 
-from engine.calibrate import (
-    CalibrationData,
-    CalibrationOptions,
-    Statistics,
-    collect_for,
-    needs_data,
-    run_calibration,
-    to_signed,
-)
+from engine.calibrate import CalibrationData, Statistics, collect_for, needs_data
 from engine.calibrate.methods.sensitivity import calibrations_by_node, sensitivities
+from engine.convert.items import (
+    COMPILED,
+    DATA,
+    OPTIMIZED,
+    PLACED,
+    QUANTIZED,
+    REQUESTS,
+    STATISTICS,
+    THREADS,
+    THRESHOLDS,
+)
+from engine.convert.runner import Given, Item, Run
+from engine.convert.stages.calibrate import calibration_options
 from engine.errors import ConfigError
+from engine.evaluate.similarity import Evaluator, Score
 from engine.ir import CALIBRATION_OP
-from engine.march import load_march as load_march
+from engine.march import load_march
 from engine.ops.foreign.composite import PREPROCESS
-from engine.place import NodeTypes, Placement, PlacementOptions, place
+from engine.perf import estimate
+from engine.place import NodeTypes, Placement, PlacementOptions
 from engine.place.chains import chains, float_readers, on_bpu
 from engine.place.options import INT16
-from engine.quantize import quantize
-from engine.tune.evaluation import Evaluator, Score
 
 SIDES = ("input_type", "output_type")
-
-Times = Callable[[ir.Model], tuple[float, float]]
-"""Microseconds per frame of a quantised model on the BPU, and what the CPU takes besides."""
 
 
 @dataclass(frozen=True)
@@ -132,28 +134,24 @@ class MixedPrecisionSearch:
     """The search on one model.
 
     Args:
-        optimized: float model.
-        march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
-        data: calibration data.
-        calibration: how thresholds are chosen.
-        placement: what the configuration asks for already; it is kept.
+        conversion: what the configuration asks for already; it is kept.
         evaluator: scores models.
-        times: of a quantised model.
-        correct: what is done to a calibrated model before it is quantised.
-        threads: CPU threads; None for all.
     """
 
-    optimized: ir.Model
-    march: str
-    data: CalibrationData
-    calibration: CalibrationOptions
-    placement: PlacementOptions
+    conversion: Run
     evaluator: Evaluator
-    times: Times
-    correct: Callable[[ir.Model], ir.Model] = lambda calibrated: calibrated
-    threads: int | None = None
     _built: dict[tuple[frozenset[str], frozenset[str]], Mix] = field(default_factory=dict, init=False)
     _statistics: Statistics | None = field(default=None, init=False)
+
+    @property
+    def march(self) -> str:
+        """The BPU architecture."""
+        return self.conversion.config.march.value
+
+    @property
+    def requests(self) -> PlacementOptions:
+        """What the configuration asks of the placement."""
+        return self.conversion[REQUESTS]
 
     def run(self, budget: Budget, report: Callable[[str], None] = lambda text: None) -> TuningResult:
         """Search until everything was tried or the budget is spent; ``report`` is told of every model built.
@@ -166,17 +164,16 @@ class MixedPrecisionSearch:
         start = time.monotonic()
         if not load_march(self.march).int16 and not budget.cpu:
             raise ConfigError(f"march {self.march} has no int16; only the CPU is left to tune, which --cpu allows")
-        placed = place(self.optimized, self.march, self.placement).model
-        possible = self._possible(placed)
-        self._statistics = self._collect(placed, possible)
-        ranking = self._ranking(placed)
+        possible = self._possible(self.conversion[PLACED].model)
+        self._statistics = self._collect(possible)
+        ranking = self._ranking()
         int8 = self._build({}, ())
         ceiling = self._build({name: possible[name] for name, _ in ranking if name in possible}, ())
         limit = int8.latency_us * DEFAULT_LATENCY_RATIO if budget.latency_us is None else budget.latency_us
         report(f"int8 {int8.score.cosine:.6f}, {int8.latency_us:.0f} us; all int16 {ceiling.score.cosine:.6f}")
         most = limit + int8.cpu_us
         chosen = ceiling if _is_better(ceiling, int8, most) else int8
-        to_cpu = {name for name, _ in ranking if budget.cpu and name not in self.placement.node_info}
+        to_cpu = {name for name, _ in ranking if budget.cpu and name not in self.requests.node_info}
         try:
             for name in [name for name, _ in ranking if name in possible or name in to_cpu]:
                 if len(self._built) >= budget.trials or time.monotonic() - start > 60 * budget.minutes:
@@ -190,7 +187,7 @@ class MixedPrecisionSearch:
     def _step(self, chosen: Mix, name: str, types: NodeTypes | None, most: float, report: Callable[[str], None]) -> Mix:
         """``chosen`` with node ``name`` in int16, on the CPU where it has no ``types``, if that is better."""
         cpu = (*chosen.cpu, name)
-        if types is None and not _runs_on_bpu(self._place(chosen.int16, cpu).model):
+        if types is None and not _runs_on_bpu(self._converted(chosen.int16, cpu)[PLACED].model):
             report(f"{name}: nothing would be left on the BPU, dropped")
             return chosen
         if types is None:
@@ -210,7 +207,7 @@ class MixedPrecisionSearch:
         march = load_march(self.march)
         if not march.int16:
             return {}
-        found = {str(node.name): self.placement.node_info.get(str(node.name), NodeTypes()) for node in placed.graph}
+        found = {str(node.name): self.requests.node_info.get(str(node.name), NodeTypes()) for node in placed.graph}
         wanted = {str(node.name) for node in placed.graph if on_bpu(node)}
         inner = {str(node.name) for chain in chains(placed, march) if _is_read_on_bpu(chain[-1]) for node in chain}
         granted: dict[str, dict[str, Any]] = {}
@@ -218,50 +215,70 @@ class MixedPrecisionSearch:
             free = {name for name in names if getattr(found[name], side) is None and not found[name].input_types}
             change: dict[str, Any] = {side: INT16}
             asked = {name: replace(found[name], **change) for name in free}
-            options = replace(self.placement, node_info={**self.placement.node_info, **asked})
-            refused = {refusal.node for refusal in place(self.optimized, self.march, options).refusals}
+            options = replace(self.requests, node_info={**self.requests.node_info, **asked})
+            refused = {refusal.node for refusal in self._placed(options).refusals}
             for name in free - refused:
                 granted.setdefault(name, {})[side] = INT16
         return {name: replace(found[name], **sides) for name, sides in granted.items()}
 
-    def _ranking(self, placed: ir.Model) -> tuple[tuple[str, float], ...]:
+    def _ranking(self) -> tuple[tuple[str, float], ...]:
         """BPU nodes, most sensitive first, in the model with the thresholds of int8."""
-        calibrated = self._calibrate(placed)
+        calibrated = self._converted({}, ())[THRESHOLDS]
         wanted = [str(node.name) for node in calibrated.graph if on_bpu(node)]
         nodes = [name for name in calibrations_by_node(calibrated) if name in set(wanted)]
-        found = sensitivities(calibrated, self.data.read(0, 1), nodes, threads=self.threads)
+        found = sensitivities(calibrated, self._data().read(0, 1), nodes, threads=self.conversion[THREADS])
         return tuple(sorted(found.items(), key=lambda item: item[1]))
 
-    def _place(self, int16: Mapping[str, NodeTypes], cpu: tuple[str, ...]) -> Placement:
-        requests = {**self.placement.node_info, **int16}
-        options = replace(self.placement, node_info=requests, run_on_cpu=self.placement.run_on_cpu | set(cpu))
-        return place(self.optimized, self.march, options)
+    def _data(self) -> CalibrationData:
+        data = self.conversion[DATA]
+        if data is None:
+            raise ConfigError(
+                "calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some"
+            )
+        return data
 
-    def _calibrate(self, placed: ir.Model) -> ir.Model:
-        return run_calibration(
-            self.optimized, placed, self.data, self.calibration, statistics=self._statistics, threads=self.threads
+    def _placed(self, requests: PlacementOptions) -> Placement:
+        """The placement under other requests; nodes that run as several stay those of the configuration."""
+        given: dict[Item[Any], Given] = {
+            REQUESTS: Given(requests),
+            OPTIMIZED: Given(self.conversion[OPTIMIZED]),
+        }
+        return self.conversion.replacing(given)[PLACED]
+
+    def _converted(self, int16: Mapping[str, NodeTypes], cpu: tuple[str, ...]) -> Run:
+        """The conversion with these nodes in int16 and on the CPU."""
+        requests = replace(
+            self.requests,
+            node_info={**self.requests.node_info, **int16},
+            run_on_cpu=self.requests.run_on_cpu | set(cpu),
         )
+        given: dict[Item[Any], Given] = {
+            REQUESTS: Given(requests),
+            OPTIMIZED: Given(self.conversion[OPTIMIZED]),
+            STATISTICS: Given(self._statistics),
+        }
+        return self.conversion.replacing(given)
 
-    def _collect(self, placed: ir.Model, possible: Mapping[str, NodeTypes]) -> Statistics | None:
+    def _collect(self, possible: Mapping[str, NodeTypes]) -> Statistics | None:
         """Statistics for the placement in int8 and in int16."""
-        if not needs_data(self.calibration):
+        options = calibration_options(self.conversion.config)
+        if not needs_data(options):
             return None
-        placements = [placed, self._place(possible, ()).model]
-        return collect_for(self.optimized, placements, self.data, self.calibration, threads=self.threads)
+        placements = [self._converted(int16, ())[PLACED].model for int16 in ({}, possible)]
+        threads = self.conversion[THREADS]
+        return collect_for(self.conversion[OPTIMIZED], placements, self._data(), options, threads=threads)
 
     def model(self, mix: Mix) -> ir.Model:
         """The quantised model of ``mix``, one of those that :meth:`run` returned."""
-        return self._quantized(mix.int16, mix.cpu)
-
-    def _quantized(self, int16: Mapping[str, NodeTypes], cpu: tuple[str, ...]) -> ir.Model:
-        calibrated = self._calibrate(self._place(int16, cpu).model)
-        return quantize(to_signed(self.correct(calibrated)), self.march)
+        return self._converted(mix.int16, mix.cpu)[QUANTIZED]
 
     def _build(self, int16: Mapping[str, NodeTypes], cpu: tuple[str, ...]) -> Mix:
         key = (frozenset(int16), frozenset(cpu))
         if key not in self._built:
-            quantized = self._quantized(int16, cpu)
-            self._built[key] = Mix(int16, cpu, self.evaluator.integer(quantized), *self.times(quantized))
+            converted = self._converted(int16, cpu)
+            performance = estimate(converted[COMPILED])
+            times = performance.latency_us / performance.frames, performance.cpu_us / performance.frames
+            self._built[key] = Mix(int16, cpu, self.evaluator.integer(converted[QUANTIZED]), *times)
         return self._built[key]
 
 

@@ -39,13 +39,13 @@ from engine.calibrate import (
 )
 from engine.calibrate.corrections.equalize import equalize
 from engine.calibrate.methods.search import candidates_of
+from engine.evaluate.integer_bias import correct_integer_biases
 from engine.frontend import preprocess
 from engine.frontend.onnx import load_onnx
 from engine.optimize import optimize
 from engine.place import place
 from engine.quantize import quantize
 from engine.simulate import Session
-from engine.tune.integer_bias import correct_integer_biases
 from harness.trials.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
 from harness.zoo.cards import ModelCard, held_out_images, load_card
 from harness.zoo.float_baseline import float_outputs

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.ir import load_model
+from engine.ir import HORIZON_DOMAIN, load_model
+from engine.ops.foreign.composite import COMPOSITES
 from engine.simulate import Session
 from tests.golden_cases import GoldenCase, conversion_cases, operator_cases
 
@@ -27,6 +28,16 @@ def test_every_operator_case_is_identical(reference_dir: Path, mode: str) -> Non
 @MODES
 def test_every_conversion_is_identical(reference_dir: Path, mode: str) -> None:
     check(conversion_cases(reference_dir / "golden"), mode)
+
+
+@MODES
+def test_every_network_is_identical(reference_dir: Path, mode: str) -> None:
+    folders = sorted(path.parent for path in (reference_dir / "networks" / "cases").glob("*/quantized.onnx"))
+    if not folders:
+        pytest.skip("no networks in the reference data")
+    different = {folder.name: error for folder in folders if (error := largest_network_error(folder, mode)) > 0}
+    assert {name: error for name, error in different.items() if error > FLOAT_ROUNDING} == {}
+    assert all(computes_in_float(reference_dir / "networks" / "cases" / name) for name in different)
 
 
 @pytest.mark.parametrize(("mode", "images"), [("fast", 32), ("reference", 2)])
@@ -61,3 +72,28 @@ def largest_error(case: GoldenCase, mode: str) -> float:
             if not np.array_equal(actual[name], array):
                 error = max(error, float(np.max(np.abs(actual[name].astype(np.float64) - array))))
     return error
+
+
+def largest_network_error(folder: Path, mode: str) -> float:
+    """Largest difference of an output over the largest value in it; ``networks/README.md`` describes the arrays."""
+    session, error = Session(folder / "quantized.onnx", mode=mode), 0.0
+    (name,) = (info.name for info in session.inputs)
+    with np.load(folder / "io.npz") as data:
+        for index in range(sum(key.startswith("in") for key in data)):
+            actual = session.run({name: data[f"in{index}"]})
+            for position, output in enumerate(data["names"]):
+                found, expected = actual[str(output)], data[f"out{index}_{position}"]
+                if found.shape != expected.shape or found.dtype != expected.dtype:
+                    return float("inf")
+                distance = np.abs(found.astype(np.float64) - expected).max(initial=0)
+                error = max(error, float(distance / max(np.abs(expected.astype(np.float64)).max(initial=0), 1e-30)))
+    return error
+
+
+def computes_in_float(folder: Path) -> bool:
+    """Whether a node on the CPU does more than move data."""
+    moving = {"Cast", "Concat", "Gather", "Pad", "Reshape", "Slice", "Split", "Transpose"}
+    nodes = load_model(folder / "quantized.onnx").graph
+    quantised = [node.op_type for node in nodes if node.domain == HORIZON_DOMAIN]
+    others = {node.op_type for node in nodes if node.domain != HORIZON_DOMAIN}
+    return bool(COMPOSITES.keys() & quantised or others - moving)

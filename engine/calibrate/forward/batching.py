@@ -13,7 +13,19 @@ SAMPLEWISE = frozenset(
     {
         *("Conv", "ConvTranspose", "AveragePool", "MaxPool", "GlobalAveragePool", "GlobalMaxPool"),
         *("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "Tanh", "Elu", "Identity"),
-        *("Add", "Sub", "Mul", "Div", "Round", "QuantizeLinear", "DequantizeLinear", "Reshape", "Constant"),
+        *(
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+            "Min",
+            "Max",
+            "Round",
+            "QuantizeLinear",
+            "DequantizeLinear",
+            "Reshape",
+            "Constant",
+        ),
     }
 )
 """Operators that compute every sample by itself, whatever their attributes, if the first dimension is the batch."""

@@ -1,6 +1,7 @@
 """Float models of which Python computes some nodes, and ONNX Runtime what stands between them.
 
-Such nodes are custom operators, and what :mod:`engine.calibrate.forward.depthwise` computes faster.
+Such nodes are custom operators, what :mod:`engine.calibrate.forward.depthwise` computes faster, and what
+:mod:`engine.calibrate.forward.own_arithmetic` computes to the original's last bit.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedOpsetsPass
 
 from engine.calibrate.forward.depthwise import DepthwiseNode, is_depthwise
+from engine.calibrate.forward.own_arithmetic import computed, has_own_arithmetic
 from engine.ir import constant_of, shape_of
 from engine.ops.foreign.custom import CustomNode, is_custom
 
@@ -91,10 +93,10 @@ class _Call:
 
 
 @dataclass(frozen=True)
-class _Depthwise:
-    """A depthwise convolution."""
+class _Computed:
+    """A node that code of ours computes."""
 
-    node: DepthwiseNode
+    compute_into: Callable[[Array, Array], None]
     inputs: tuple[str]
     outputs: Mapping[str, Spec]
 
@@ -102,7 +104,7 @@ class _Depthwise:
         """See :class:`_Step`."""
         ((name, spec),) = self.outputs.items()
         values[name] = room[name] if name in room else np.empty(*spec)
-        self.node(values[self.inputs[0]], values[name])
+        self.compute_into(values[self.inputs[0]], values[name])
 
 
 class ChainedRunner:
@@ -223,14 +225,15 @@ def _bytes(spec: Spec) -> int:
 
 
 def _is_apart(node: ir.Node) -> bool:
-    return is_custom(node) or is_depthwise(node)
+    return is_custom(node) or is_depthwise(node) or has_own_arithmetic(node)
 
 
 def _apart(node: ir.Node) -> _Step:
     if is_custom(node):
         return _call(node)
     source, result = (str(value.name) for value in (node.inputs[0], node.outputs[0]) if value is not None)
-    return _Depthwise(DepthwiseNode(node), (source,), {result: (shape_of(node.outputs[0]), np.dtype(np.float32))})
+    compute = DepthwiseNode(node) if is_depthwise(node) else computed(node)
+    return _Computed(compute, (source,), {result: (shape_of(node.outputs[0]), np.dtype(np.float32))})
 
 
 def _depths(graph: ir.Graph) -> dict[ir.Value, int]:

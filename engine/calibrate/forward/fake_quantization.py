@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,11 +35,11 @@ _ROUNDING_CONSTANT = 1.5 * 2**23
 """Adding and subtracting it rounds a float32 of magnitude up to 2^22 half to even."""
 
 
-def lower_calibration(model: ir.Model, *, quantize_linear: bool = False) -> ir.Model:
-    """A copy of a float-stage model that holds standard ONNX operators only.
+def lower_calibration(model: ir.Model, *, quantize_linear: bool = False, keep: Container[str] = ()) -> ir.Model:
+    """A copy of a float-stage model that holds standard ONNX operators only, and composites of the types ``keep``.
 
-    Composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``, so
-    that the graph is that of the optimised model again; otherwise what :func:`fake_quantize` does, in standard nodes.
+    Other composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``,
+    so that the graph is that of the optimised model again; else what :func:`fake_quantize` does, in standard nodes.
     Constant inputs are quantised here and now. A second input of an ``HzCalibration`` is a scale in the place of its
     own, float32 of shape (1,). A convolution whose input has a scale per channel computes with one
     scale and a weight that has the others folded into it, as its integers do. Every tensor that is left keeps its name.
@@ -48,11 +48,12 @@ def lower_calibration(model: ir.Model, *, quantize_linear: bool = False) -> ir.M
         model: float-stage model; not changed.
         quantize_linear: 8 bits with one scale as ``QuantizeLinear`` and ``DequantizeLinear``: the same numbers in half
             the time, but only in a runtime that is told not to compute in integers around them.
+        keep: types of composites that stay.
 
     Raises:
         ModelError: an ``HzCalibration`` that is ``ON`` has no thresholds yet.
     """
-    model = expand_composites(model)
+    model = expand_composites(model, keep)
     opset = model.opset_imports.get("", 0)
     for node in model.graph:
         _fold_input_scales(model.graph, node, opset)

@@ -22,6 +22,7 @@ from engine.calibrate.forward.batching import computes_samples_apart, with_symbo
 from engine.calibrate.forward.chained import ChainedRunner, run_bound
 from engine.calibrate.forward.depthwise import extract_depthwise
 from engine.calibrate.forward.fake_quantization import lower_calibration
+from engine.calibrate.forward.own_arithmetic import OWN_ARITHMETIC, has_own_arithmetic
 from engine.errors import InferenceError, ModelError
 from engine.ir import (
     shape_of,
@@ -81,7 +82,8 @@ class FloatSession:
         max_batch: int = MAX_BATCH,
         samplewise: bool = False,
     ) -> None:
-        model = lower_calibration(model, quantize_linear=True)
+        plain = kernels is Kernels.PLAIN
+        model = lower_calibration(model, quantize_linear=True, keep=OWN_ARITHMETIC if plain else ())
         if outputs is not None:
             _fetch(model, outputs)
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
@@ -90,7 +92,7 @@ class FloatSession:
         self._kernels = kernels
         self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
         # The threads of a graph in many parts wait for each other less if they do not share a sample.
-        is_chained = kernels is Kernels.PLAIN and extract_depthwise(model)
+        is_chained = plain and (extract_depthwise(model) or any(map(has_own_arithmetic, model.graph)))
         self._samplewise = threads != 1 and (samplewise or is_chained)
         self._threads = 1 if self._samplewise or is_chained else threads
         self._session, self.batch = self._open(model, 1 if self._samplewise else max_batch, is_chained)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-    from engine.calibrate.data.sources import CalibrationData
-    from engine.config import Config
+    from engine.convert.runner import Run
     from engine.debug.bisection.bisect import Bisection, Material, PairReport
     from engine.debug.bisection.stages import StageName
     from engine.debug.bisection.task import TaskMetric
@@ -32,6 +31,9 @@ def bisect(
     source_data: Annotated[
         Path | None,
         typer.Option("--source-data", exists=True, help="The same samples after your own preprocessing."),
+    ] = None,
+    compiled: Annotated[
+        Path | None, typer.Option("--bin", exists=True, dir_okay=False, help="Your own .bin in place of a new one.")
     ] = None,
     foreign: Annotated[
         Path | None, typer.Option("--foreign", exists=True, dir_okay=False, help="A quantised model to compare too.")
@@ -66,7 +68,7 @@ def bisect(
     from engine.debug.bisection.bisect import bisect as run
     from engine.debug.bisection.stages import parse_bounds
 
-    material = _material(model, config, data, source_data, foreign, dumps, samples)
+    material = _material(model, config, data, source_data, compiled, foreign, dumps, samples)
     task = _task(labels, metric, data, material)
     material = replace(material, task=task, bounds=parse_bounds(bound or ()))
     found = run(material)
@@ -85,25 +87,25 @@ def _material(
     config: Path,
     folder: Path | None,
     source_folder: Path | None,
+    compiled: Path | None,
     foreign: Path | None,
     dumps: Path | None,
     count: int,
 ) -> Material:
     """All stages of a conversion, the samples to run, and what a board or another toolchain gave."""
     from engine.config import load_config
-    from engine.convert import open_data
+    from engine.convert import conversion
+    from engine.convert.items import DATA, SOURCE
     from engine.debug.analysis.data import read_samples
     from engine.debug.bisection.bisect import Material
     from engine.debug.bisection.dumps import read_dumps
     from engine.debug.bisection.stages import StageName
     from engine.errors import ConfigError
-    from engine.frontend import parse
     from engine.ir import load_model
 
-    settings = load_config(config).of_model(path)
-    source, specs = parse(settings)
-    data = open_data(settings, source, specs)
-    stages = _convert(source, settings, data, path.stem)
+    run = conversion(load_config(config).of_model(path))
+    source, data = run[SOURCE], run[DATA]
+    stages = _stages(run, compiled)
     samples = data if folder is None else folder
     if samples is None:
         raise ConfigError("--data: give samples; the configuration has no cal_data_dir either")
@@ -119,37 +121,27 @@ def _material(
     return Material(stages, feed, source_feed, dumped)
 
 
-def _convert(source: ir.Model, config: Config, data: CalibrationData | None, name: str) -> dict[StageName, ir.Model]:
-    """All stages of a conversion, in memory."""
+def _stages(run: Run, compiled: Path | None) -> dict[StageName, ir.Model]:
+    """All stages of a conversion, in memory; the last one read from a file, the user's own where there is one."""
     from tempfile import TemporaryDirectory
 
-    from engine.calibrate import run_calibration, to_signed
-    from engine.compile import compile_model
-    from engine.convert import calibration_options, compile_options, optimized_float, with_integer_biases
+    from engine.convert.items import CALIBRATED, COMPILED, OPTIMIZED, ORIGINAL, QUANTIZED, SOURCE
     from engine.debug.bisection.stages import StageName
-    from engine.frontend import preprocess
-    from engine.place import place
-    from engine.quantize import quantize
     from engine.simulate.loaders import open_model
 
-    march = config.march.value
-    original = preprocess.insert(source, config.input_specs([str(value.name) for value in source.graph.inputs]))
-    optimized, requests = optimized_float(original, config)
-    placed = place(optimized, march, requests).model
-    calibrated = run_calibration(optimized, placed, data, calibration_options(config))
-    calibrated = with_integer_biases(calibrated, optimized, data, config)
-    quantized = quantize(to_signed(calibrated), march)
     with TemporaryDirectory() as temporary:
-        file = Path(temporary) / "model.bin"
-        compile_model(quantized, march, compile_options(config), name).save(file)
-        compiled = open_model(file)
+        file = compiled
+        if file is None:
+            file = Path(temporary) / "model.bin"
+            run[COMPILED].save(file)
+        last = open_model(file)
     return {
-        StageName.SOURCE: source,
-        StageName.ORIGINAL: original,
-        StageName.OPTIMIZED: optimized,
-        StageName.CALIBRATED: calibrated,
-        StageName.QUANTIZED: quantized,
-        StageName.BIN: compiled,
+        StageName.SOURCE: run[SOURCE],
+        StageName.ORIGINAL: run[ORIGINAL],
+        StageName.OPTIMIZED: run[OPTIMIZED],
+        StageName.CALIBRATED: run[CALIBRATED],
+        StageName.QUANTIZED: run[QUANTIZED],
+        StageName.BIN: last,
     }
 
 

@@ -89,6 +89,42 @@ def check(
         raise typer.Exit(EXIT_BELOW_BAR)
 
 
+@app.command()
+def record(
+    configs: Annotated[list[Path], typer.Argument(help="YAML files of conversions.", metavar="CONFIG.yaml...")],
+    toolchain: Annotated[str, typer.Option(help="The command that has makertbin, as hb_mapper or 'docker exec …'.")],
+    to: Annotated[Path, typer.Option("-o", "--output", file_okay=False, help="Folder of the recorded cases.")],
+    runtime: Annotated[
+        str | None, typer.Option(help="A Python that has horizon_tc_ui, as python3: records the model's outputs too.")
+    ] = None,
+    no_weights: Annotated[
+        bool, typer.Option("--no-weights", help="Keep structure, thresholds and tables, no weights and no data.")
+    ] = False,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that a conversion may take.")] = 3600.0,
+) -> None:
+    """Convert with your own installation of the original toolchain and keep what it made, for check."""
+    from engine.conformance.recording import Recorder
+    from engine.conformance.toolchain import Command
+    from engine.errors import PtqlabError
+
+    recorder = Recorder(
+        tool=Command.parse(toolchain, "--toolchain"),
+        runtime=None if runtime is None else Command.parse(runtime, "--runtime"),
+        to=to.resolve(),
+        weights=not no_weights,
+        time_limit=time_limit,
+    )
+    failed = False
+    for config in configs:
+        try:
+            typer.echo(recorder.record(config))
+        except PtqlabError as error:
+            failed = True
+            typer.echo(f"ERROR: {config}: {error}", err=True)
+    if failed:
+        raise typer.Exit(PtqlabError.exit_code)
+
+
 def read_holdout(text: str | None) -> int | None:
     """The N of ``every:N``.
 

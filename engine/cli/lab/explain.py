@@ -1,4 +1,7 @@
-"""``ptqlab explain``: a model's graph, the placement of its nodes with reasons and hints, and what they cost."""
+"""``ptqlab explain``: a model's graph, the placement of its nodes with reasons and hints, and what they cost.
+
+It also lists the operators that the fast simulator has no instructions for.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_n
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
+    from engine.simulate.assemble import Interpreted
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,13 @@ def explain(
     """Show where each operator runs, why, what to change and what it costs; needs no calibration data."""
     from engine.convert import Draft, check
     from engine.ir import write_atomically
+    from engine.simulate.assemble import assemble
 
     result = check(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
-    nodes = explained(result)
-    _show(result, nodes)
+    nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
+    _show(result, nodes, interpreted)
     if html is not None:
-        typer.echo(write_atomically(html, page(result, nodes).encode()))
+        typer.echo(write_atomically(html, page(result, nodes, interpreted).encode()))
 
 
 def explained(result: ConversionResult) -> tuple[Explained, ...]:
@@ -107,8 +112,8 @@ def _sources(result: ConversionResult) -> dict[str, tuple[str, ...]]:
     return {name: behind[name] for name in listed}
 
 
-def page(result: ConversionResult, nodes: tuple[Explained, ...]) -> str:
-    """The page: totals, the graph as SVG, a table of nodes. It loads nothing."""
+def page(result: ConversionResult, nodes: tuple[Explained, ...], interpreted: tuple[Interpreted, ...]) -> str:
+    """The page: totals, the graph as SVG, a table of nodes, what is simulated slowly. It loads nothing."""
     from importlib.resources import files
 
     import jinja2
@@ -117,7 +122,12 @@ def page(result: ConversionResult, nodes: tuple[Explained, ...]) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     slowest = max((node.time_us or 0.0 for node in nodes), default=0.0)
     return environment.from_string(text).render(
-        name=result.name, nodes=nodes, performance=result.performance, places=places(nodes), slowest=slowest or 1.0
+        name=result.name,
+        nodes=nodes,
+        performance=result.performance,
+        places=places(nodes),
+        slowest=slowest or 1.0,
+        interpreted=interpreted,
     )
 
 
@@ -134,7 +144,7 @@ def places(nodes: tuple[Explained, ...]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _show(result: ConversionResult, nodes: tuple[Explained, ...]) -> None:
+def _show(result: ConversionResult, nodes: tuple[Explained, ...], interpreted: tuple[Interpreted, ...]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -161,3 +171,7 @@ def _show(result: ConversionResult, nodes: tuple[Explained, ...]) -> None:
         highlight=False,
         markup=False,
     )
+    if interpreted:
+        console.print("The fast simulator computes these nodes in numpy, which is slow:", highlight=False)
+    for entry in interpreted:
+        console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)

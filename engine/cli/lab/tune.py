@@ -91,46 +91,31 @@ def _labelled(
 
 def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int) -> MixedPrecisionSearch:
     """The search on ``source`` under everything else that ``config`` says."""
-    from engine.compile import compile_model
-    from engine.convert import calibration_options, compile_options, open_data, optimized_float, with_integer_biases
-    from engine.frontend import preprocess
-    from engine.perf import estimate
+    from engine.convert import conversion
+    from engine.convert.items import DATA, OPTIMIZED, SOURCE, SPECS
+    from engine.convert.runner import Given
     from engine.tune import Evaluator, MixedPrecisionSearch
 
-    data = open_data(config, source, specs)
+    run = conversion(config, {SOURCE: Given(source), SPECS: Given(specs)})
+    data = run[DATA]
     if data is None:
         raise ConfigError("calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some")
-    march = config.march.value
-    optimized, requests = optimized_float(preprocess.insert(source, specs), config)
-
-    def times(quantized: ir.Model) -> tuple[float, float]:
-        found = estimate(compile_model(quantized, march, compile_options(config), "tuned"))
-        return found.latency_us, found.cpu_us
-
-    return MixedPrecisionSearch(
-        optimized,
-        march,
-        data,
-        calibration_options(config),
-        requests,
-        Evaluator(optimized, data, samples),
-        times,
-        correct=lambda calibrated: with_integer_biases(calibrated, optimized, data, config),
-    )
+    return MixedPrecisionSearch(run, Evaluator(run[OPTIMIZED], data, samples))
 
 
 def _float_accuracy(search: MixedPrecisionSearch, data: FolderData, task: TaskMetric) -> dict[str, float]:
     """The metric of the float model; where labels do not fit, that is found before the search."""
-    from engine.tune.evaluation import float_outputs
+    from engine.convert.items import OPTIMIZED
+    from engine.evaluate.similarity import float_outputs
 
-    return {FLOAT: task.of(float_outputs(search.optimized, data))}
+    return {FLOAT: task.of(float_outputs(search.conversion[OPTIMIZED], data))}
 
 
 def _accuracies(
     search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: TaskMetric
 ) -> dict[str, float]:
     """The metric of the three mixes, by row of the table."""
-    from engine.tune.evaluation import integer_outputs
+    from engine.evaluate.similarity import integer_outputs
 
     return {name: task.of(integer_outputs(search.model(mix), data)) for name, mix in _mixes(found).items()}
 

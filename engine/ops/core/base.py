@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from engine.ir import HORIZON_DOMAIN, Calibration
 from engine.march import March
 from engine.ops.core.costs import CostKind
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import RowAccess
 
 Array = NDArray[Any]
@@ -71,6 +72,11 @@ class BpuOperator(ABC):
     @abstractmethod
     def rows(self) -> RowAccess:
         """Which rows of its inputs it reads for a band of its output; for :mod:`engine.compile.tiles`."""
+
+    @property
+    @abstractmethod
+    def instructions(self) -> Instructions:
+        """How the fast simulator computes it; for :mod:`engine.simulate.lowering`."""
 
 
 class StandardOperator(BpuOperator):

@@ -23,7 +23,13 @@ DILATIONS = Attribute("ints", (1, 1), "vertical, horizontal")
 GROUP = Attribute("int", 1, "groups of channels that do not mix")
 ACTIVATION = Attribute("str", "", "'relu', or empty")
 WEIGHT_THRESHOLDS = Attribute("floats", (), "weight thresholds per output channel; a record, not used in arithmetic")
-USE_BIAS = Attribute("int", 1, "a record: the bias input is always there")
+USE_BIAS = Attribute("int", 1, "0: there is no bias input")
+INPUT_SCALES = Attribute(
+    "floats",
+    (),
+    "scale of an input that calibration gave one per channel and that was merged into one; a record: the original's"
+    " outputs follow without it (three convolutions of two networks, mobilenet_v3_c and sknet_c, one value each)",
+)
 
 
 def pad_spatial(x: NDArray[Any], pads: NDArray[np.int64], value: int) -> NDArray[Any]:

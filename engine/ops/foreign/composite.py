@@ -171,7 +171,10 @@ def _expand_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
 
 
 def _expand_hard_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
-    expansion.add("Mul", inputs[0], expansion.add("HardSigmoid", inputs[0], alpha=1 / 6, beta=0.5))
+    """``x * clip(x + 3, 0, 6) / 6``: the order that gives the original's thresholds of MobileNetV3 bit for bit."""
+    shifted = expansion.add("Add", inputs[0], expansion.scalar(3.0))
+    bounded = expansion.add("Min", expansion.add("Max", shifted, expansion.scalar(0.0)), expansion.scalar(6.0))
+    expansion.add("Div", expansion.add("Mul", inputs[0], bounded), expansion.scalar(6.0))
 
 
 def _expand_mish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
@@ -189,6 +192,20 @@ def _expand_rsqrt(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
     expansion.add("Reciprocal", expansion.add("Sqrt", shifted))
 
 
+def _expand_softmax(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+    """Over one axis alone; before operator set 13 ``Softmax`` takes all axes from its own on as one."""
+    axis, rank = attribute(expansion.node, "axis"), len(shape_of(inputs[0]))
+    if axis is None or not -rank <= axis < rank:
+        raise ModelError(f"node {expansion.node.name!r}: axis is {axis}; allowed: {-rank} to {rank - 1}")
+    swapped = list(range(rank))
+    swapped[axis], swapped[-1] = swapped[-1], swapped[axis]
+    if swapped[-1] == rank - 1:
+        expansion.add("Softmax", inputs[0], axis=rank - 1)
+        return
+    last = expansion.add("Softmax", expansion.add("Transpose", inputs[0], perm=swapped), axis=rank - 1)
+    expansion.add("Transpose", last, perm=swapped)
+
+
 COMPOSITES: Mapping[str, Composite] = {
     PREPROCESS: Composite(_expand_preprocess),
     "HzChannelShuffle": Composite(_expand_shuffle),
@@ -197,5 +214,6 @@ COMPOSITES: Mapping[str, Composite] = {
     "HzMish": Composite(_expand_mish, mish),
     "HzGelu": Composite(_expand_gelu, gelu),
     "HzRsqrt": Composite(_expand_rsqrt, rsqrt),
+    "HzSoftmax": Composite(_expand_softmax),
 }
 """Every float operator of domain ``horizon`` but ``HzCalibration``, by operator type."""

@@ -105,13 +105,16 @@ def multiply_and_shift(values: Any, factor: int, shift: int, low: int, high: int
 
 @compiled
 def global_average(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
-    """Mean over an int8 map with both shifts rounded: one unit."""
+    """Mean over an int8 map with both shifts rounded, or its sum where the result is int32: one unit."""
     total = int32_at(scratch, f.in_c)
     p = int64_at(f.params, 8 * f.in_c)
     total[:] = 0
     for pixel in range(f.in_h * f.in_w):
         accumulate(int8_at(arena + f.x + pixel * f.in_c, f.in_c), total)
     size = f.in_c
+    if f.y_bytes == 4:
+        copy_bytes(scratch, arena + f.y, 4 * size)
+        return
     for c in range(size):
         narrowed = min(max((total[c] + p[OFFSET * size + c]) >> p[ACCU_SHIFT * size + c], LOW_16), HIGH_16)
         scaled = (narrowed * p[SCALE * size + c] + p[HALF * size + c]) >> p[OUT_SHIFT * size + c]

@@ -1,7 +1,7 @@
-"""From graph nodes to instructions of the machine, one function per operator.
+"""From graph nodes to instructions of the machine: one function per entry of :class:`Instructions`.
 
-A function that cannot express a node (an unusual shape or parameter) returns None; the node's reference is then called
-from the program, so that no result depends on this list.
+A function that cannot express a node (an unusual shape or parameter) raises :class:`NotLowered`; the node's definition
+is then called from the program, so that no result depends on this list.
 """
 
 from __future__ import annotations
@@ -9,24 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from engine.simulate.lowering.common import Call, Lowering
+from engine.ops.core.instructions import Instructions
+from engine.simulate.lowering.common import Call, Lowering, NotLowered
+from engine.simulate.lowering.comparison import lower_comparison
 from engine.simulate.lowering.convolution import (
     lower_convolution,
     lower_preprocess,
     lower_transposed_convolution,
 )
-from engine.simulate.lowering.elementwise import lower_dequantize, lower_elementwise, lower_quantize
+from engine.simulate.lowering.elementwise import (
+    lower_dequantize,
+    lower_difference,
+    lower_product,
+    lower_quantize,
+    lower_sum,
+)
 from engine.simulate.lowering.matmul import lower_matmul
 from engine.simulate.lowering.movement import (
-    concat,
-    extract,
     lower_depth_to_space,
     lower_pad,
     lower_resize,
     lower_shuffle,
     lower_space_to_depth,
     lower_upsample,
-    transpose,
 )
 from engine.simulate.lowering.pooling import (
     lower_average_pool,
@@ -34,37 +39,57 @@ from engine.simulate.lowering.pooling import (
     lower_global_max_pool,
     lower_max_pool,
 )
+from engine.simulate.lowering.standard import (
+    StandardLowering,
+    lower_concat,
+    lower_flatten,
+    lower_identity,
+    lower_reshape,
+    lower_slice,
+    lower_split,
+    lower_transpose,
+)
 from engine.simulate.lowering.tables import lower_requantize, lower_table_of_ramp
 
-__all__ = ["LOWERINGS", "Call", "concat", "extract", "transpose"]
+__all__ = ["LOWERINGS", "STANDARD_LOWERINGS", "Call", "NotLowered"]
 
-LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
+LOWERINGS: Mapping[Instructions, Lowering] = MappingProxyType(
     {
-        "HzSQuantizedConv": lower_convolution,
-        "HzSQuantizedPreprocess": lower_preprocess,
-        "HzSQuantizedConvTranspose": lower_transposed_convolution,
-        "HzQuantize": lower_quantize,
-        "HzDequantize": lower_dequantize,
-        "HzQuantizedRoiResize": lower_resize,
-        "HzSElementwiseAdd": lower_elementwise,
-        "HzSElementwiseSub": lower_elementwise,
-        "HzSElementwiseMul": lower_elementwise,
-        "HzSQuantizedMatmul": lower_matmul,
-        "HzQuantizedMaxPool": lower_max_pool,
-        "HzQuantizedGlobalMaxPool": lower_global_max_pool,
-        "HzQuantizedAveragePool": lower_average_pool,
-        "HzSQuantizedGlobalAveragePool": lower_global_average,
-        "HzQuantizedResizeUpsample": lower_upsample,
-        "HzDepthToSpace": lower_depth_to_space,
-        "HzSpaceToDepth": lower_space_to_depth,
-        "HzChannelShuffle": lower_shuffle,
-        "HzPad": lower_pad,
-        "HzLut": lower_table_of_ramp,
-        "HzLut2Layer": lower_table_of_ramp,
-        "HzSPRelu": lower_table_of_ramp,
-        "HzPRelu": lower_table_of_ramp,
-        "HzLeakyRelu": lower_table_of_ramp,
-        "HzRequantize": lower_requantize,
+        Instructions.CONVOLUTION: lower_convolution,
+        Instructions.PREPROCESS: lower_preprocess,
+        Instructions.TRANSPOSED_CONVOLUTION: lower_transposed_convolution,
+        Instructions.COMPARISON: lower_comparison,
+        Instructions.MATRIX_PRODUCT: lower_matmul,
+        Instructions.WEIGHTED_SUM: lower_sum,
+        Instructions.WEIGHTED_DIFFERENCE: lower_difference,
+        Instructions.PRODUCT: lower_product,
+        Instructions.TABLE: lower_table_of_ramp,
+        Instructions.REQUANTIZE: lower_requantize,
+        Instructions.QUANTIZE: lower_quantize,
+        Instructions.DEQUANTIZE: lower_dequantize,
+        Instructions.MAX_POOL: lower_max_pool,
+        Instructions.GLOBAL_MAX_POOL: lower_global_max_pool,
+        Instructions.AVERAGE_POOL: lower_average_pool,
+        Instructions.GLOBAL_AVERAGE_POOL: lower_global_average,
+        Instructions.BILINEAR: lower_resize,
+        Instructions.REPEAT: lower_upsample,
+        Instructions.DEPTH_TO_SPACE: lower_depth_to_space,
+        Instructions.SPACE_TO_DEPTH: lower_space_to_depth,
+        Instructions.CHANNEL_SHUFFLE: lower_shuffle,
+        Instructions.PAD: lower_pad,
     }
 )
-"""Quantised operators that have instructions, by type."""
+"""Instructions of quantised operators."""
+
+STANDARD_LOWERINGS: Mapping[Instructions, StandardLowering] = MappingProxyType(
+    {
+        Instructions.TRANSPOSE: lower_transpose,
+        Instructions.RESHAPE: lower_reshape,
+        Instructions.FLATTEN: lower_flatten,
+        Instructions.IDENTITY: lower_identity,
+        Instructions.CONCAT: lower_concat,
+        Instructions.SLICE: lower_slice,
+        Instructions.SPLIT: lower_split,
+    }
+)
+"""Instructions of standard operators."""

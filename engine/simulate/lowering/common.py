@@ -24,6 +24,14 @@ MAX_SCALE = 65535
 ACTIVATION_TYPES = (np.dtype(np.int8), np.dtype(np.int16))
 
 
+class NotLowered(Exception):  # noqa: N818 - says what happened; it is no error
+    """The machine has no instructions for a node: its definition is called instead.
+
+    A lowering raises it with the reason; what it has written until then is taken back. It is the only way not to lower
+    a node: any other exception is a defect.
+    """
+
+
 @dataclass(frozen=True)
 class Call:
     """One quantised node to lower.
@@ -38,27 +46,65 @@ class Call:
     attributes: Attributes
     inputs: Sequence[Operand]
 
-    def image(self, index: int = 0) -> Tensor | None:
-        """Input ``index`` where it is an NHWC activation of one sample, int8 or int16; else None."""
+    def tensor(self, index: int = 0) -> Tensor:
+        """Input ``index``, an activation.
+
+        Raises:
+            NotLowered: it is a constant or omitted.
+        """
         x = self.inputs[index]
-        if not isinstance(x, Tensor) or len(x.shape) != 4 or x.shape[0] != 1 or x.dtype not in ACTIVATION_TYPES:
-            return None
+        if not isinstance(x, Tensor):
+            raise NotLowered(f"input {index} is no activation")
         return x
 
-    def constants(self, *indices: int) -> list[Array] | None:
-        """Those inputs where all of them are constants; else None."""
+    def image(self, index: int = 0) -> Tensor:
+        """Input ``index``, an NHWC activation of one sample, int8 or int16.
+
+        Raises:
+            NotLowered: it is something else.
+        """
+        x = self.tensor(index)
+        if len(x.shape) != 4 or x.shape[0] != 1 or x.dtype not in ACTIVATION_TYPES:
+            raise NotLowered(f"input {index} is no map of one sample in int8 or int16")
+        return x
+
+    def constants(self, *indices: int) -> list[Array]:
+        """Those inputs, constants.
+
+        Raises:
+            NotLowered: one is computed or omitted.
+        """
         found = [x for index in indices if isinstance(x := self.inputs[index], np.ndarray)]
-        return found if len(found) == len(indices) else None
+        if len(found) < len(indices):
+            raise NotLowered(f"inputs {', '.join(map(str, indices))} are not all constants")
+        return found
 
 
-Lowering = Callable[[Call, Assembler], Tensor | None]
-"""Appends the instructions of a node; its result, or None where the machine cannot express the node."""
+Lowering = Callable[[Call, Assembler], Tensor]
+"""Appends the instructions of a node; its result. It raises NotLowered where the machine cannot express the node."""
 
 
-def is_window(attributes: Attributes) -> bool:
-    """Whether a window's attributes make sense: two dimensions, nothing negative, no step of 0."""
+def check_window(attributes: Attributes) -> None:
+    """A window's attributes must make sense: two dimensions, nothing negative, no step of 0.
+
+    Raises:
+        NotLowered: they do not.
+    """
     sizes = [attributes["kernel_shape"], attributes["strides"], attributes.get("dilations", np.ones(2, np.int64))]
-    return all(len(size) == 2 and min(size) >= 1 for size in sizes) and min(attributes["pads"]) >= 0
+    if any(len(size) != 2 or min(size) < 1 for size in sizes) or min(attributes["pads"]) < 0:
+        raise NotLowered("its window is not one of two dimensions with steps and pads that are not negative")
+
+
+def integer_output(bits: int) -> np.dtype[Any]:
+    """numpy type of a result of int8 or int16.
+
+    Raises:
+        NotLowered: another width.
+    """
+    found = {8 * kind.itemsize: kind for kind in ACTIVATION_TYPES}.get(int(bits))
+    if found is None:
+        raise NotLowered(f"its results have {bits} bits")
+    return found
 
 
 def window_fields(x: Tensor, y: Tensor, attributes: Attributes) -> dict[str, int]:
@@ -83,8 +129,15 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def per_channel(values: Array, channels: int) -> NDArray[np.int64]:
-    """One value per channel, from a list that may hold only one."""
-    return np.broadcast_to(np.asarray(values, np.int64), (channels,))
+    """One value per channel, from a list that may hold only one.
+
+    Raises:
+        NotLowered: the list is of another length.
+    """
+    listed = np.asarray(values, np.int64).ravel()
+    if len(listed) not in (1, channels):
+        raise NotLowered(f"a list of {len(listed)} values for {channels} channels")
+    return np.broadcast_to(listed, (channels,))
 
 
 def half_of(shift: NDArray[np.int64]) -> NDArray[np.int64]:

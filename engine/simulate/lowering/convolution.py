@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.conv import Conv, shifted_bias
+from engine.ops.conv import Conv, bias_and_sum, shifted_bias
+from engine.ops.conv_transpose import transposed_bias
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.core.windows import geometry
@@ -23,14 +24,16 @@ from engine.simulate.lowering.common import (
     MAX_SCALE,
     MAX_SHIFT,
     Call,
-    is_window,
+    NotLowered,
+    check_window,
+    integer_output,
     per_channel,
     tap_fields,
     window_fields,
 )
 from engine.simulate.lowering.movement import pad, strided_copy
 from engine.simulate.lowering.tables import look_up, tables_of_ramp
-from engine.simulate.program import Assembler, Tensor
+from engine.simulate.program import Assembler, Operand, Tensor
 
 Array = NDArray[Any]
 
@@ -40,22 +43,23 @@ MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 
 
-def lower_convolution(call: Call, program: Assembler) -> Tensor | None:
+def lower_convolution(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedConv."""
-    x, constants, attributes = call.image(), call.constants(1, 2, 3), call.attributes
-    if x is None or constants is None or not is_window(attributes) or not _fits(constants[0], x, attributes):
-        return None
-    weights, bias, b_scale = constants
-    e = call.inputs[-1] if attributes["use_sumin"] else None
+    x, (weights,), attributes = call.image(), call.constants(1), call.attributes
+    check_window(attributes)
+    if not _fits(weights, x, attributes):
+        raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
+    positions, summed = bias_and_sum(call.inputs, attributes)
+    bias, e = call.constants(*positions), None if summed is None else call.inputs[summed]
     channels, windows = len(weights), geometry(x.shape[1:3], attributes)
     shape = (1, int(windows.out[0]), int(windows.out[1]), channels)
     if isinstance(e, np.ndarray):
         e = program.constant_operand(e)
     if e is not None and (e.shape != shape or e.dtype not in ACTIVATION_TYPES):
-        return None
-    params = convolution_parameters(bias, b_scale, attributes, channels)
-    if params is None or min(shape) < 1:
-        return None
+        raise NotLowered(f"an operand of {e.dtype} and shape {e.shape} is added to results of shape {shape}")
+    if min(shape) < 1:
+        raise NotLowered(f"results of shape {shape}")
+    params = convolution_parameters(shifted_bias(*bias), attributes, channels)
     if e is None and _is_small_affine(x, weights, attributes):
         return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
     x = pad(x, windows, 0, program)
@@ -83,26 +87,28 @@ def _fits(weights: Array, x: Tensor, attributes: Attributes) -> bool:
     )
 
 
-def lower_preprocess(call: Call, program: Assembler) -> Tensor | None:
+def lower_preprocess(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedPreprocess, a 1x1 convolution."""
     kernel = np.asarray(call.inputs[1]).shape
     attributes = {**as_convolution(call.attributes), "kernel_shape": np.array(kernel[1:3], np.int64)}
     return lower_convolution(Call(call.operator, attributes, call.inputs), program)
 
 
-def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor | None:
+def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedConvTranspose: a convolution of the input with zeros between its pixels, weights turned around."""
-    x, constants, a = call.image(), call.constants(1, 2), call.attributes
-    if x is None or constants is None or not is_window(a) or len(constants[0]) != x.shape[3]:
-        return None
-    weights, bias = constants
+    x, (weights, *rest), a = call.image(), call.constants(*range(1, len(call.inputs))), call.attributes
+    check_window(a)
+    group = int(a["group"])
+    if weights.ndim != 4 or len(weights) != x.shape[3] or group < 1 or len(weights) % group:
+        raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
     kernel, strides = np.array(weights.shape[1:3], np.int64), a["strides"]
-    size = (np.array(x.shape[1:3]) - 1) * strides + kernel + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
-    first = kernel - 1 - a["pads"][:2]
+    reach = a["dilations"] * (kernel - 1)
+    size = (np.array(x.shape[1:3]) - 1) * strides + reach + 1 + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
+    first = reach - a["pads"][:2]
     last = first + (np.array(x.shape[1:3]) - 1) * strides
-    height, width = (int(n) for n in size + kernel - 1)
+    height, width = (int(n) for n in size + reach)
     if np.any(first < 0) or np.any(size < 1) or last[0] >= height or last[1] >= width:
-        return None
+        raise NotLowered("its pads cut off more than the kernel reaches, or all of the result")
     _, rows, columns, channels = x.shape
     spread = program.tensor((1, height, width, channels), x.dtype)
     blank = {"in_h": 0, "in_w": 0, "in_c": channels, "out_h": height, "out_w": width}
@@ -114,11 +120,13 @@ def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor | Non
     strided_copy(x, spread, dims, x_strides, y_strides, program, y_start=start)
     attributes = {
         **{name: attribute.default for name, attribute in Conv.attributes.items()},
-        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": np.ones(2, np.int64)},
+        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": a["dilations"]},
         **{"pads": np.zeros(4, np.int64), "group": a["group"], "activation": a["activation"]},
+        **{"use_bias": a["use_bias"]},
         **{"right_shift": a["accu_right_shift"], "scale": a["y_quant_scale"], "out_shift": a["y_right_shift"]},
     }
-    inputs = [spread, turned_weights(weights, int(a["group"])), bias, a["b_left_shift"]]
+    bias = transposed_bias([None, weights, *rest], a)
+    inputs: list[Operand] = [spread, turned_weights(weights, group), *bias]
     return lower_convolution(Call(Conv(), attributes, inputs), program)
 
 
@@ -129,19 +137,21 @@ def turned_weights(weights: Array, groups: int) -> Array:
     return grouped.transpose(0, 4, 2, 3, 1).reshape(groups * outside, kernel_h, kernel_w, inside // groups)
 
 
-def convolution_parameters(
-    bias: Array, b_scale: Array, attributes: Attributes, channels: int
-) -> NDArray[np.int32] | None:
-    """Rows of the kernel's parameters, padded to whole vectors; None where one does not fit its 32-bit lanes."""
+def convolution_parameters(bias: NDArray[np.int64], attributes: Attributes, channels: int) -> NDArray[np.int32]:
+    """Rows of the kernel's parameters, padded to whole vectors.
+
+    Raises:
+        NotLowered: one does not fit its 32-bit lanes, or there are neither one nor ``channels`` of them.
+    """
     shifts = {name: per_channel(attributes[name], channels) for name in ("right_shift", "scale", "out_shift")}
     e_scale = per_channel(attributes["e_scale"], channels) if attributes["use_sumin"] else np.zeros(channels, np.int64)
     e_shift = per_channel(attributes["e_shift"], channels) if attributes["use_sumin"] else np.zeros(channels, np.int64)
     if np.any(shifts["right_shift"] < 0) or np.any(shifts["out_shift"] < 0) or np.any(e_shift > MAX_SHIFT):
-        return None
+        raise NotLowered("a shift lies outside what the machine takes")
     if np.any(np.abs(shifts["scale"]) > SCALE_MAX) or np.any(np.abs(e_scale) > MAX_SCALE):
-        return None
+        raise NotLowered("a multiplier lies outside what the machine takes")
     rows = {
-        vector.BIAS: wrap_int32(shifted_bias(bias, b_scale)),
+        vector.BIAS: per_channel(wrap_int32(bias), channels),
         vector.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
         vector.SCALE: shifts["scale"] & 0xFFFF,
         vector.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),
@@ -150,7 +160,7 @@ def convolution_parameters(
         vector.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
     }
     if any(values.shape != (channels,) for values in rows.values()):
-        return None
+        raise NotLowered(f"biases of another number than the {channels} channels")
     params = np.zeros((len(rows), _whole_vectors(channels) + conv.MAX_VECTORS * LANES), np.int32)
     for row, values in rows.items():
         params[row, :channels] = values
@@ -161,7 +171,7 @@ def _convolution_output(
     shape: Sequence[int], attributes: Attributes, program: Assembler
 ) -> tuple[Tensor, dict[str, int]]:
     bits = 32 if attributes["high_precision_output"] else int(attributes["output_bit"])
-    y = program.tensor(shape, f"int{bits}")
+    y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits))
     low = 0 if attributes["activation"] == "relu" else -(1 << (bits - 1))
     return y, {"low": low, "high": (1 << (bits - 1)) - 1}
 

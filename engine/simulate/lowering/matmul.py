@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.ops.add import Add
-from engine.simulate.lowering.common import ACTIVATION_TYPES, Call
+from engine.simulate.lowering.common import ACTIVATION_TYPES, Call, NotLowered
 from engine.simulate.lowering.elementwise import elementwise_parameters, emit_elementwise
 from engine.simulate.program import Assembler, Tensor
 
@@ -20,26 +20,31 @@ EXACT: Mapping[np.dtype[Any], int] = MappingProxyType({np.dtype(np.float32): 1 <
 """Integers up to here, and so every partial sum that stays below, are exact."""
 
 
-def lower_matmul(call: Call, program: Assembler) -> Tensor | None:
+def lower_matmul(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedMatmul: integers carried in floats through BLAS, which has no integer product, then requantised."""
     a, b = call.inputs
     if a is None or b is None or a.dtype not in ACTIVATION_TYPES or b.dtype not in ACTIVATION_TYPES:
-        return None
+        raise NotLowered("its operands are not two tensors of int8 or int16")
     carrier = exact_carrier(a.dtype, b.dtype, a.shape[-1])
-    shape = np.matmul(np.empty(a.shape, np.bool_), np.empty(b.shape, np.bool_)).shape
+    shape = _shape_of_product(a.shape, b.shape)
     if carrier is None or not 1 <= len(shape) <= 4:
-        return None
-    wide = call.attributes["output_bit"] == 32 or call.attributes["high_precision_output"]
+        raise NotLowered(f"the product has rank {len(shape)}, or sums of {a.shape[-1]} products that no float holds")
     requantize = _requantization(call)
+    wide = call.attributes["output_bit"] == 32 or call.attributes["high_precision_output"]
     params = None if wide else elementwise_parameters(requantize, shape[-1])
-    if params is None and not wide:
-        return None
     accumulator = program.tensor(shape, np.int32)
     program.call(_product_in(carrier), [a, b], [accumulator])
     if params is None:
         return accumulator
     nothing = program.constant_operand(np.zeros((1,) * len(shape), np.int8))
     return emit_elementwise(requantize, accumulator, nothing, params, program)
+
+
+def _shape_of_product(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple(np.matmul(np.empty(a, np.bool_), np.empty(b, np.bool_)).shape)
+    except ValueError as error:
+        raise NotLowered(f"shapes {a} and {b} have no product") from error
 
 
 def exact_carrier(a: np.dtype[Any], b: np.dtype[Any], length: int) -> np.dtype[Any] | None:

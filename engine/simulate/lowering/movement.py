@@ -7,23 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.ops.core.windows import Geometry
+from engine.ops.pad import pad_integer
 from engine.ops.roi_resize import sample_positions
 from engine.simulate.kernels.instructions import Kind
-from engine.simulate.lowering.common import Call, dense_strides
+from engine.simulate.lowering.common import Call, NotLowered, dense_strides
 from engine.simulate.program import Assembler, Tensor
 
 COPIED_BYTES = (1, 2, 4)
 """Element sizes that the machine copies."""
 
 
-def lower_resize(call: Call, program: Assembler) -> Tensor | None:
+def lower_resize(call: Call, program: Assembler) -> Tensor:
     """HzQuantizedRoiResize of int8."""
     x, a = call.image(), call.attributes
-    if x is None or x.dtype != np.int8:
-        return None
     height, width = (int(n) for n in a["sizes"])
-    if min(height, width) < 1:
-        return None
+    if x.dtype != np.int8 or min(height, width) < 1:
+        raise NotLowered(f"a map of {x.dtype}, resized to {height}x{width}")
     y = program.tensor((1, height, width, x.shape[3]), np.int8)
     rows, columns = (np.stack(sample_positions(x.shape[1 + axis], axis, a), axis=1) for axis in range(2))
     program.emit(
@@ -38,14 +37,12 @@ def lower_resize(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
-def lower_upsample(call: Call, program: Assembler) -> Tensor | None:
+def lower_upsample(call: Call, program: Assembler) -> Tensor:
     """HzQuantizedResizeUpsample: one strided copy per repeated row."""
     x = call.image()
-    if x is None:
-        return None
     vertical, horizontal = (int(s) for s in call.attributes["scale"])
     if min(vertical, horizontal) < 1:
-        return None
+        raise NotLowered(f"factors {vertical} and {horizontal}")
     _, height, width, channels = x.shape
     y = program.tensor((1, height * vertical, width * horizontal, channels), x.dtype)
     pitch = width * horizontal * channels
@@ -63,11 +60,13 @@ def lower_upsample(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
-def lower_depth_to_space(call: Call, program: Assembler) -> Tensor | None:
+def lower_depth_to_space(call: Call, program: Assembler) -> Tensor:
     """HzDepthToSpace of mode DCR, in which the columns of a block are neighbours; numpy is faster on CRD."""
     x, block = call.image(), int(call.attributes["blocksize"])
-    if x is None or block < 1 or x.shape[3] % (block * block) or call.attributes["mode"] == "CRD":
-        return None
+    if block < 1 or x.shape[3] % (block * block):
+        raise NotLowered(f"blocks of {block} for {x.shape[3]} channels")
+    if call.attributes["mode"] == "CRD":
+        raise NotLowered("mode CRD, on which numpy is faster")
     _, height, width, channels = x.shape
     inside = channels // (block * block)
     y = program.tensor((1, height * block, width * block, inside), x.dtype)
@@ -77,11 +76,11 @@ def lower_depth_to_space(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
-def lower_space_to_depth(call: Call, program: Assembler) -> Tensor | None:
+def lower_space_to_depth(call: Call, program: Assembler) -> Tensor:
     """HzSpaceToDepth."""
     x, (rows, columns) = call.image(), (int(call.attributes[f"block_{side}"]) for side in ("height", "width"))
-    if x is None or min(rows, columns) < 1 or x.shape[1] % rows or x.shape[2] % columns:
-        return None
+    if min(rows, columns) < 1 or x.shape[1] % rows or x.shape[2] % columns:
+        raise NotLowered(f"blocks of {rows}x{columns} in a map of {x.shape[1]}x{x.shape[2]}")
     height, width, run = x.shape[1] // rows, x.shape[2] // columns, columns * x.shape[3]
     y = program.tensor((1, height, width, rows * run), x.dtype)
     dims, pitch = (height, rows, width, run), width * run
@@ -89,11 +88,11 @@ def lower_space_to_depth(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
-def lower_shuffle(call: Call, program: Assembler) -> Tensor | None:
+def lower_shuffle(call: Call, program: Assembler) -> Tensor:
     """HzChannelShuffle."""
     x, group = call.image(), int(call.attributes["group"])
-    if x is None or group < 1 or x.shape[3] % group:
-        return None
+    if group < 1 or x.shape[3] % group:
+        raise NotLowered(f"{group} groups of {x.shape[3]} channels")
     _, height, width, channels = x.shape
     y, size = program.tensor(x.shape, x.dtype), channels // group
     row = width * channels
@@ -101,15 +100,16 @@ def lower_shuffle(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
-def lower_pad(call: Call, program: Assembler) -> Tensor | None:
+def lower_pad(call: Call, program: Assembler) -> Tensor:
     """HzPad of height and width with a constant."""
     x, widths = call.image(), np.asarray(call.attributes["pads"])
-    if x is None or call.attributes["mode"] != "constant" or len(widths) != 8 or np.any(widths < 0):
-        return None
+    if call.attributes["mode"] != "constant" or len(widths) != 8 or np.any(widths < 0):
+        raise NotLowered(f"mode {call.attributes['mode']}, or pads that are negative or not eight")
+    value = call.constants(1) if len(call.inputs) > 1 else []
     if np.any(widths[[0, 3, 4, 7]]):
-        return None
+        raise NotLowered("samples or channels are padded")
     borders = Geometry(np.zeros(2, np.int64), widths[[1, 2, 5, 6]], np.ones(2, np.int64))
-    return pad(x, borders, int(call.attributes["value"]), program)
+    return pad(x, borders, pad_integer([None, *value], call.attributes), program)
 
 
 def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
@@ -124,10 +124,21 @@ def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
     return y
 
 
-def transpose(x: Tensor, perm: Sequence[int], program: Assembler) -> Tensor | None:
+def _check_copied(x: Tensor) -> None:
+    """The machine copies tensors of up to four dimensions.
+
+    Raises:
+        NotLowered: ``x`` is another one.
+    """
+    if len(x.shape) > 4 or x.dtype.itemsize not in COPIED_BYTES:
+        raise NotLowered(f"a tensor of {x.dtype} of rank {len(x.shape)}")
+
+
+def transpose(x: Tensor, perm: Sequence[int], program: Assembler) -> Tensor:
     """ONNX Transpose of up to four dimensions."""
-    if len(x.shape) > 4 or x.dtype.itemsize not in COPIED_BYTES or sorted(perm) != list(range(len(x.shape))):
-        return None
+    _check_copied(x)
+    if sorted(perm) != list(range(len(x.shape))):
+        raise NotLowered(f"perm {list(perm)} of a tensor of rank {len(x.shape)}")
     strides = dense_strides(x.shape)
     shape = tuple(x.shape[axis] for axis in perm)
     y = program.tensor(shape, x.dtype)
@@ -138,15 +149,15 @@ def transpose(x: Tensor, perm: Sequence[int], program: Assembler) -> Tensor | No
     return y
 
 
-def concat(tensors: Sequence[Tensor], axis: int, program: Assembler) -> Tensor | None:
+def concat(tensors: Sequence[Tensor], axis: int, program: Assembler) -> Tensor:
     """ONNX Concat of tensors of one type."""
     first = tensors[0]
+    if any(t.dtype != first.dtype or len(t.shape) != len(first.shape) for t in tensors) or not first.shape:
+        raise NotLowered("tensors of several types or ranks")
     axis %= len(first.shape)
     others = {(*t.shape[:axis], *t.shape[axis + 1 :]) for t in tensors}
-    if any(t.dtype != first.dtype or len(t.shape) != len(first.shape) for t in tensors) or len(others) > 1:
-        return None
-    if first.dtype.itemsize not in COPIED_BYTES:
-        return None
+    if len(others) > 1 or first.dtype.itemsize not in COPIED_BYTES:
+        raise NotLowered(f"tensors of {first.dtype} whose other dimensions differ")
     shape = list(first.shape)
     shape[axis] = sum(t.shape[axis] for t in tensors)
     y = program.tensor(shape, first.dtype)
@@ -160,12 +171,11 @@ def concat(tensors: Sequence[Tensor], axis: int, program: Assembler) -> Tensor |
     return y
 
 
-def extract(
-    x: Tensor, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int], program: Assembler
-) -> Tensor | None:
+def extract(x: Tensor, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int], program: Assembler) -> Tensor:
     """ONNX Slice: ``shape`` elements of every axis from ``starts`` on, every ``steps``-th; up to four dimensions."""
-    if len(x.shape) > 4 or x.dtype.itemsize not in COPIED_BYTES or min(steps) < 1:
-        return None
+    _check_copied(x)
+    if min(steps) < 1:
+        raise NotLowered("a negative step")
     strides = dense_strides(x.shape)
     missing = (0,) * (4 - len(x.shape))
     y = program.tensor(shape, x.dtype)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from engine.ops.average_pool import reciprocal
-from engine.ops.core.windows import geometry
+from engine.ops.core.windows import Geometry, geometry
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.lowering.common import (
-    ACTIVATION_TYPES,
     MAX_SCALE,
     MAX_SHIFT,
     Call,
+    NotLowered,
+    check_window,
     half_of,
     integer_limits,
-    is_window,
+    integer_output,
     per_channel,
     tap_fields,
     window_fields,
@@ -24,14 +25,10 @@ from engine.simulate.lowering.movement import pad
 from engine.simulate.program import Assembler, Tensor
 
 
-def lower_max_pool(call: Call, program: Assembler) -> Tensor | None:
+def lower_max_pool(call: Call, program: Assembler) -> Tensor:
     """HzQuantizedMaxPool."""
     x = call.image()
-    if x is None or not is_window(call.attributes):
-        return None
-    windows = geometry(x.shape[1:3], call.attributes)
-    if np.any(windows.out < 1):
-        return None
+    windows = _windows(x, call)
     padded = pad(x, windows, int(np.iinfo(x.dtype).min), program)
     y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), x.dtype)
     fields = {**window_fields(padded, y, call.attributes), **tap_fields(padded, call.attributes, program)}
@@ -39,24 +36,33 @@ def lower_max_pool(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
-def lower_global_max_pool(call: Call, program: Assembler) -> Tensor | None:
+def _windows(x: Tensor, call: Call) -> Geometry:
+    """The windows over ``x``.
+
+    Raises:
+        NotLowered: there are none.
+    """
+    check_window(call.attributes)
+    windows = geometry(x.shape[1:3], call.attributes)
+    if np.any(windows.out < 1):
+        raise NotLowered(f"no window fits a map of {x.shape[1]}x{x.shape[2]}")
+    return windows
+
+
+def lower_global_max_pool(call: Call, program: Assembler) -> Tensor:
     """HzQuantizedGlobalMaxPool: one window over the whole map."""
     x = call.image()
-    if x is None:
-        return None
     window = {"kernel_shape": x.shape[1:3], "pads": (0, 0, 0, 0), "strides": (1, 1), "ceil_mode": 0}
     attributes = {name: np.asarray(value, np.int64) for name, value in window.items()}
     return lower_max_pool(Call(call.operator, attributes, call.inputs), program)
 
 
-def lower_average_pool(call: Call, program: Assembler) -> Tensor | None:
+def lower_average_pool(call: Call, program: Assembler) -> Tensor:
     """HzQuantizedAveragePool."""
     x = call.image()
-    if x is None or x.dtype != np.int8 or not is_window(call.attributes):
-        return None
-    windows = geometry(x.shape[1:3], call.attributes)
-    if np.any(windows.out < 1):
-        return None
+    if x.dtype != np.int8:
+        raise NotLowered(f"a map of {x.dtype}")
+    windows = _windows(x, call)
     padded = pad(x, windows, 0, program)
     y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), np.int8)
     shift, factor = reciprocal(call.attributes)
@@ -66,15 +72,15 @@ def lower_average_pool(call: Call, program: Assembler) -> Tensor | None:
     return y
 
 
-def lower_global_average(call: Call, program: Assembler) -> Tensor | None:
+def lower_global_average(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedGlobalAveragePool of int8."""
     x, a = call.image(), call.attributes
     shifts = np.concatenate([a["accu_right_shift"], a["output_right_shift"]])
-    if x is None or x.dtype != np.int8 or np.any(shifts < 0) or np.any(shifts > MAX_SHIFT):
-        return None
-    result = np.dtype(f"int{a['output_bit']}")
-    if np.any(np.abs(a["output_scale"]) > MAX_SCALE) or result not in ACTIVATION_TYPES:
-        return None
+    result = np.dtype(np.int32) if a["output_bit"] == 32 else integer_output(a["output_bit"])
+    if x.dtype != np.int8:
+        raise NotLowered(f"a map of {x.dtype}")
+    if np.any(shifts < 0) or np.any(shifts > MAX_SHIFT) or np.any(np.abs(a["output_scale"]) > MAX_SCALE):
+        raise NotLowered("a shift or multiplier lies outside what the machine takes")
     channels = x.shape[3]
     rows = {
         ew.OFFSET: half_of(a["accu_right_shift"]),

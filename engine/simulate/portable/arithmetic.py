@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.errors import UnsupportedError
+from engine.ops.comparison import COMPARISONS
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import integer_type
 from engine.simulate.portable.convolution import FLOAT32_EXACT, INT32_LIMIT
@@ -32,6 +34,15 @@ def mul(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     shifts = attributes["accu_right_shift"] + attributes["output_right_shift"]
     half = np.rint(np.exp2(shifts) / (2.0 * attributes["output_scale"]))
     return (_requantized(emit.op("Add", product, half), {**attributes, "rounding_method": "FLOOR"}, emit),)
+
+
+def compare(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
+    """``HzQuantizedComparison``; in float32, for int8 has no kernel."""
+    name = str(call.attributes["comparison"])
+    if name not in COMPARISONS:
+        raise UnsupportedError(f"node {call.node.name}: comparison is {name!r}; allowed: {', '.join(COMPARISONS)}")
+    operands = [emit.cast(call.input(index).value, np.float32) for index in (0, 1)]
+    return (emit.cast(emit.op(name, *operands), np.int8),)
 
 
 def matmul(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:

@@ -16,7 +16,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
-from engine.ops.conv import shifted_bias
+from engine.ops.conv import bias_and_sum, shifted_bias
+from engine.ops.conv_transpose import transposed_bias
 from engine.ops.core.base import Array, Attributes
 from engine.ops.core.fixed_point import integer_type, wrap_int32
 from engine.ops.preprocess import as_convolution
@@ -34,9 +35,10 @@ def conv(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     """``HzSQuantizedConv``."""
     attributes, weights = call.attributes, call.constant(1)
     sums = _convolved("Conv", call, weights.transpose(TO_NCHW), _input_channel_sums(weights), attributes, emit)
-    terms = [sums, _bias(shifted_bias(call.constant(2), call.constant(3)))]
-    if attributes["use_sumin"]:
-        terms.append(_summed_operand(call.input(-1), attributes, emit))
+    bias, e = bias_and_sum(call.inputs, attributes)
+    terms = [sums, _bias(shifted_bias(*map(call.constant, bias)))]
+    if e is not None:
+        terms.append(_summed_operand(call.input(e), attributes, emit))
     return (_requantized(_accumulated(terms, emit), attributes, emit),)
 
 
@@ -54,7 +56,8 @@ def conv_transpose(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     # output_padding appends zeros: less is cut off at the end, or, where nothing is, the cut is a Pad of its own.
     cut = np.asarray(attributes["pads"]) - np.pad(attributes["output_padding"], (2, 0))
     fits = bool((cut >= 0).all())
-    geometry = {"kernel_shape": weights.shape[1:3], "strides": attributes["strides"], "pads": cut if fits else 0 * cut}
+    geometry = {"kernel_shape": weights.shape[1:3], "pads": cut if fits else 0 * cut}
+    geometry |= {name: attributes[name] for name in ("strides", "dilations")}
     channel_sums = _input_channel_sums(as_conv)
     sums = _convolved(
         "ConvTranspose", call, weights.transpose(TO_NCHW), channel_sums, {**geometry, "group": group}, emit
@@ -62,7 +65,8 @@ def conv_transpose(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     if not fits:
         widths = np.array([0, 0, *-cut[:2], 0, 0, *-cut[2:]], np.int64)
         sums = replace(sums, value=emit.op("Pad", sums.value, widths))
-    accumulator = _accumulated([sums, _bias(shifted_bias(call.constant(2), attributes["b_left_shift"]))], emit)
+    constants = [None, None, *(call.constant(index) for index in range(2, len(call.inputs)))]
+    accumulator = _accumulated([sums, _bias(shifted_bias(*transposed_bias(constants, attributes)))], emit)
     requantization = {
         "activation": attributes["activation"],
         "right_shift": attributes["accu_right_shift"],

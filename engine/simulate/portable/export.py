@@ -15,7 +15,7 @@ from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
-from engine.simulate.portable.arithmetic import add, matmul, mul, sub
+from engine.simulate.portable.arithmetic import add, compare, matmul, mul, sub
 from engine.simulate.portable.conversions import dequantize, quantize, requantize
 from engine.simulate.portable.convolution import PROBES, conv, conv_transpose, preprocess
 from engine.simulate.portable.emitter import Array, Call, Emitter, Operand, Translation
@@ -73,6 +73,7 @@ TRANSLATIONS: Mapping[str, Translation] = MappingProxyType(
         "HzSpaceToDepth": space_to_depth,
         "HzChannelShuffle": channel_shuffle,
         "HzPad": pad,
+        "HzQuantizedComparison": compare,
     }
 )
 """How every quantised operator is written with standard ones."""

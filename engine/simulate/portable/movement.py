@@ -7,6 +7,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
+from engine.ops.pad import pad_integer
 from engine.ops.roi_resize import sample_positions
 from engine.simulate.portable.emitter import Call, Emitter, factor
 
@@ -74,7 +75,8 @@ def pad(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     x, mode = call.input(0), str(call.attributes["mode"])
     if mode not in PAD_MODES:
         raise UnsupportedError(f"node {call.node.name}: mode is {mode!r}; allowed: {', '.join(PAD_MODES)}")
-    value = np.float32(call.attributes["value"]) if mode == "constant" else None
+    given = [None, *(call.constant(index) for index in range(1, len(call.inputs)))]
+    value = np.float32(pad_integer(given, call.attributes)) if mode == "constant" else None
     inputs = [emit.cast(x.value, np.float32), call.attributes["pads"], *([] if value is None else [value])]
     return (emit.cast(emit.op("Pad", *inputs, mode=mode), x.dtype),)
 

@@ -42,6 +42,8 @@ def global_average_pool(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     """``HzSQuantizedGlobalAveragePool``: both shifts round half up."""
     attributes, bits = call.attributes, int(call.attributes["output_bit"])
     total = emit.op("ReduceSum", emit.wide(call.input(0)), np.array([1, 2]), keepdims=1)
+    if bits == 32:
+        return (emit.cast(emit.call("WrapInt32", total), np.int32),)
     narrowed = emit.call("Saturate16", emit.call("ShiftRound", total, factor(attributes["accu_right_shift"])))
     factors = factor(attributes["output_right_shift"], attributes["output_scale"])
     return (emit.cast(emit.call("RequantizeRound", narrowed, factors, *limits(bits)), integer_type(bits)),)
@@ -51,6 +53,8 @@ def reduce_sum(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
     """``HzSQuantizedReduceSum`` and ``HzSQuantizedReduceMean``: element [0] of the lists is used for everything."""
     attributes, bits = call.attributes, int(call.attributes["output_bit"])
     total = emit.op("ReduceSum", emit.wide(call.input(0)), np.array([attributes["axis"]]), keepdims=1)
+    if bits == 32:
+        return (emit.cast(emit.call("WrapInt32", total), np.int32),)
     narrowing = factor(attributes["accu_right_shift"][0])
     factors = factor(attributes["out_shift"][0], attributes["scale"][0])
     return (emit.cast(emit.call("RescaleRound", total, narrowing, factors, *limits(bits)), integer_type(bits)),)

@@ -144,6 +144,25 @@ def test_explain_shows_reasons_hints_and_writes_one_page(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [page]
 
 
+def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones((4, 4, 1, 1), np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node("ReduceMax", ["c"], ["r"], "largest", axes=[1]),
+        helper.make_node("Mul", ["c", "r"], ["y"], "scaled"),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4, 8, 8)) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight])
+    path, page = tmp_path / "m.onnx", tmp_path / "page.html"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    result = CliRunner().invoke(app, ["explain", str(path), "--html", str(page)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    line = "largest (HzQuantizedReduceMax): the machine has no instructions for it"
+    assert f"  {line}\n" in result.output
+    assert f"<li>{line}</li>" in page.read_text("utf-8")
+    assert "numpy" not in CliRunner().invoke(app, ["explain", model("mnist_lenet")]).output
+
+
 def test_a_march_without_figures_is_extrapolated_and_says_so() -> None:
     result = CliRunner().invoke(app, ["predict", model("mnist_lenet"), "--march", "nash-e,bayes-e", "--json"])
     found = json.loads(result.stdout)

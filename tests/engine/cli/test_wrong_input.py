@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner, Result
 
 from engine.cli.vendor.hb_mapper import app
-from engine.convert.stages import NOT_IN_RUNTIME
+from engine.convert.refusals import NOT_IN_RUNTIME
 from tests.configurations import FEATUREMAP
 
 CONFIG: dict[str, Any] = {

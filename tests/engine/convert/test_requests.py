@@ -11,7 +11,8 @@ import pytest
 from onnx import helper
 
 from engine.config import Config, parse_config
-from engine.convert.requests import calibration_options, placement_options
+from engine.convert.requests import placement_options
+from engine.convert.stages.calibrate import calibration_options
 from engine.place import NodeTypes
 from tests.engine.optimize.equivalence import build
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from engine.ops.core.base import FloatRule
+from engine.ops.core.instructions import Instructions
 from engine.ops.registry import OPERATORS, RULES
-from engine.simulate.lowering import LOWERINGS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "operators.md"
 BEGIN, END = "<!-- operators: begin -->\n", "<!-- operators: end -->\n"
@@ -20,6 +20,7 @@ INSERTED = {
     "HzQuantizedRoiResize": "linear Resize",
     "HzPRelu": "PRelu on bernoulli2",
     "HzLeakyRelu": "LeakyRelu on bernoulli2",
+    "HzQuantizedComparison": "only in files of the original",
 }
 """Operators that the lowering puts in, or another module's rule."""
 
@@ -42,7 +43,7 @@ def table() -> str:
         rules = [] if name in INSERTED else [rule for rule in RULES if module_of(rule) == module_of(entry)]
         sources = INSERTED.get(name) or ", ".join(op_type for rule in rules for op_type in rule.op_types)
         int16 = " / ".join(sorted({widths(rule) for rule in rules})) or "—"
-        fast = "instructions" if name in LOWERINGS else "numpy"
+        fast = "numpy" if entry.instructions is Instructions.NONE else "instructions"
         lines.append(f"| `{name}` | `{module_of(entry)}` | {sources} | {int16} | {fast} |")
     lines += ["", "Float operators that stay ONNX nodes on integers, or become several operators:", ""]
     lines += ["| float operator | module | int16 |", "|---|---|---|"]

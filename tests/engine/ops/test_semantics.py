@@ -45,6 +45,32 @@ def test_negative_bias_scale_is_ignored() -> None:
     assert pointwise([0], bias=5, b_scale=3) == [40]
 
 
+def test_convolution_without_bias() -> None:
+    x, weight = np.array([-3, 4], np.int8).reshape(1, 1, 2, 1), np.full((1, 1, 1, 1), 2, np.int8)
+    wide = {"kernel_shape": [1, 1], "output_bit": 32, "high_precision_output": 1, "use_bias": 0}
+    assert evaluate("HzSQuantizedConv", [x, weight], **wide).ravel().tolist() == [-6, 8]
+    sums = {"use_sumin": 1, "e_scale": [1], "e_shift": [0]}
+    assert evaluate("HzSQuantizedConv", [x, weight, x], **wide, **sums).ravel().tolist() == [-9, 12]
+
+
+def test_inputs_must_be_those_that_the_attributes_speak_of() -> None:
+    x, weight, bias = np.zeros((1, 1, 1, 1), np.int8), np.ones((1, 1, 1, 1), np.int8), np.ones(1, np.int32)
+    with pytest.raises(ValueError, match="2 inputs; use_bias 1 and use_sumin 0 need 4"):
+        evaluate("HzSQuantizedConv", [x, weight], kernel_shape=[1, 1])
+    with pytest.raises(ValueError, match="4 inputs; use_bias 0 and use_sumin 0 need 2"):
+        evaluate("HzSQuantizedConv", [x, weight, bias, bias.astype(np.int8)], kernel_shape=[1, 1], use_bias=0)
+    one = {"accu_right_shift": [0], "y_quant_scale": [1], "y_right_shift": [0], "kernel_shape": [1, 1]}
+    with pytest.raises(ValueError, match="3 inputs; use_bias 0 needs 2"):
+        evaluate("HzSQuantizedConvTranspose", [x, weight, bias], use_bias=0, **one)
+
+
+def test_taps_of_a_dilated_transposed_convolution_lie_apart() -> None:
+    x, weight = np.array([1, 10], np.int8).reshape(1, 1, 2, 1), np.array([1, 2], np.int8).reshape(1, 1, 2, 1)
+    shifts = {"accu_right_shift": [0], "y_quant_scale": [1], "y_right_shift": [0], "use_bias": 0}
+    result = evaluate("HzSQuantizedConvTranspose", [x, weight], kernel_shape=[1, 2], dilations=[1, 3], **shifts)
+    assert result.ravel().tolist() == [1, 10, 0, 2, 20]
+
+
 def test_only_relu_is_an_activation() -> None:
     wide = {"output_bit": 32, "high_precision_output": 1}
     assert pointwise([-7, 7], activation="relu", **wide) == [0, 7]
@@ -123,9 +149,24 @@ def test_pad_modes() -> None:
     x = np.array([1, 2], np.int8).reshape(1, 1, 2, 1)
     pads = [0, 0, 1, 0, 0, 0, 2, 0]
     assert evaluate("HzPad", [x], pads=pads, value=7).ravel().tolist() == [7, 1, 2, 7, 7]
+    assert evaluate("HzPad", [x, np.array([-128], np.int8)], pads=pads).ravel().tolist() == [-128, 1, 2, -128, -128]
     assert evaluate("HzPad", [x], pads=pads, mode="edge").ravel().tolist() == [1, 1, 2, 2, 2]
     with pytest.raises(UnsupportedError, match="mode is 'reflect'; allowed: constant, edge"):
         evaluate("HzPad", [x], pads=pads, mode="reflect")
+
+
+def test_comparison_of_equal_scales() -> None:
+    x, e = np.array([[-128, 3, 127]], np.int8), np.array([[127, 3, -128]], np.int8)
+    assert evaluate("HzQuantizedComparison", [x, e], comparison="Equal").tolist() == [[0, 1, 0]]
+    assert evaluate("HzQuantizedComparison", [x, e], comparison="Less").tolist() == [[1, 0, 0]]
+    with pytest.raises(UnsupportedError, match="comparison is 'Near'; allowed: Equal, Greater"):
+        evaluate("HzQuantizedComparison", [x, e], comparison="Near")
+
+
+def test_wide_sums_are_not_requantised() -> None:
+    x = np.full((1, 30, 30, 1), 127, np.int8)
+    assert evaluate("HzSQuantizedGlobalAveragePool", [x], output_bit=32).ravel().tolist() == [900 * 127]
+    assert evaluate("HzSQuantizedReduceSum", [x], output_bit=32, axis=1).ravel().tolist() == [30 * 127] * 30
 
 
 def test_global_maximum() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.ops.comparison import COMPARISONS
 from engine.simulate.reference import node_function
 from tests.engine.simulate.models import node_model
 
@@ -87,11 +88,14 @@ def convolutions(draw: Draw) -> NodeCase:
         2: integers_of(draw, (out_c,), np.int32),
         3: np.array(numbers(draw, out_c, -2, 12), np.int8),
     }
+    if draw(st.integers(0, 4)) == 0:
+        attributes["use_bias"] = 0
+        constants = {1: constants[1]}
     if draw(st.booleans()):
         strides = attributes["strides"]
         out = [(size + pads[a] + pads[a + 2] - extent[a]) // strides[a] + 1 for a, size in enumerate((height, width))]
         e_type = draw(st.sampled_from([np.int8, np.int16]))
-        samples[4] = integers_of(draw, (count, 1, *out, out_c), e_type)
+        samples[1 + len(constants)] = integers_of(draw, (count, 1, *out, out_c), e_type)
         attributes |= {"use_sumin": 1, "e_scale": numbers(draw, out_c, 0, 32768)}
         attributes["e_shift"] = numbers(draw, out_c, -20, 35 if draw(st.booleans()) else 12)
     return NodeCase("HzSQuantizedConv", samples, attributes, constants)
@@ -123,6 +127,7 @@ def transposed_convolutions(draw: Draw) -> NodeCase:
     kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
     group = draw(st.sampled_from([1, 1, 2, 3]))
     inside, outside = draw(st.integers(1, 9)), draw(st.integers(1, 20))
+    dilations = draw(st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 3)]))
     pads = [draw(st.integers(0, min(2, k - 1))) for k in (*kernel, *kernel)]
     height, width = draw(st.tuples(st.integers(2, 8), st.integers(2, 8)))
     out_c = group * outside
@@ -130,6 +135,7 @@ def transposed_convolutions(draw: Draw) -> NodeCase:
         "kernel_shape": kernel,
         "pads": pads,
         "strides": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "dilations": dilations,
         "output_padding": draw(st.tuples(st.integers(0, 1), st.integers(0, 1))),
         "group": group,
         "activation": draw(st.sampled_from(["", "relu"])),
@@ -143,6 +149,9 @@ def transposed_convolutions(draw: Draw) -> NodeCase:
         1: integers_of(draw, (group * inside, *kernel, outside), np.int8),
         2: integers_of(draw, (out_c,), np.int32),
     }
+    if draw(st.integers(0, 4)) == 0:
+        attributes["use_bias"] = 0
+        del constants[2]
     return NodeCase("HzSQuantizedConvTranspose", {0: integers_of(draw, shape, np.int8)}, attributes, constants)
 
 
@@ -206,7 +215,7 @@ def global_averages(draw: Draw) -> NodeCase:
         "accu_right_shift": numbers(draw, size, 0, 5),
         "output_scale": numbers(draw, size, 0, 32767),
         "output_right_shift": numbers(draw, size, 0, 24),
-        "output_bit": draw(st.sampled_from([8, 16])),
+        "output_bit": draw(st.sampled_from([8, 16, 32])),
     }
     return NodeCase("HzSQuantizedGlobalAveragePool", {0: integers_of(draw, shape, np.int8)}, attributes)
 
@@ -305,7 +314,7 @@ def reductions(draw: Draw, op_type: str) -> NodeCase:
             "accu_right_shift": numbers(draw, 2, 0, 4),
             "scale": numbers(draw, 2, 0, 32767),
             "out_shift": numbers(draw, 2, 0, 24),
-            "output_bit": draw(st.sampled_from([8, 16])),
+            "output_bit": draw(st.sampled_from([8, 16, 32])),
         }
     sizes = [draw(st.integers(1, 9)) for _ in range(rank - 1)]
     if axis in (-1, rank - 1) and rank > 1:
@@ -337,10 +346,24 @@ def border_pads(draw: Draw) -> NodeCase:
     attributes = {
         "pads": widths,
         "mode": draw(st.sampled_from(["constant", "edge"])),
-        "value": draw(st.integers(np.iinfo(dtype).min, np.iinfo(dtype).max)),
     }
+    value, constants = draw(st.integers(np.iinfo(dtype).min, np.iinfo(dtype).max)), {}
+    if draw(st.booleans()):
+        attributes["value"] = value
+    else:
+        constants[1] = np.array([value], dtype)
     shape = (draw(st.integers(1, 3)), 1, *(draw(st.integers(1, 9)) for _ in range(rank - 1)))
-    return NodeCase("HzPad", {0: integers_of(draw, shape, dtype)}, attributes)
+    return NodeCase("HzPad", {0: integers_of(draw, shape, dtype)}, attributes, constants)
+
+
+@st.composite
+def comparisons(draw: Draw) -> NodeCase:
+    shape = [1, *(draw(st.integers(1, 9)) for _ in range(draw(st.integers(0, 4))))]
+    count, dtype = draw(st.integers(1, 3)), draw(st.sampled_from([np.int8, np.int16]))
+    name = draw(st.sampled_from(sorted(COMPARISONS)))
+    x, e = (integers_of(draw, (count, *shape), dtype) for _ in range(2))
+    equal = np.random.default_rng(draw(st.integers(0, 99))).random(x.shape) < 0.5
+    return NodeCase("HzQuantizedComparison", {0: x, 1: np.where(equal, x, e)}, {"comparison": name})
 
 
 @st.composite
@@ -458,6 +481,7 @@ def quantised_operators() -> dict[str, st.SearchStrategy[NodeCase]]:
         "HzQuantizedRoiResize": resizes(),
         "HzSQuantizedMatmul": matmuls(),
         "HzPad": border_pads(),
+        "HzQuantizedComparison": comparisons(),
         "HzQuantizedTopK": selections(),
         **{op_type: strategy(op_type) for strategy, kinds in grouped.items() for op_type in kinds},
     }

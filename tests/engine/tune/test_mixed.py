@@ -9,18 +9,27 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.calibrate import ArrayData, CalibrationOptions
-from engine.compile import CompileOptions, compile_model
+from engine.calibrate import ArrayData
+from engine.config import Config, parse_config
+from engine.convert import conversion
+from engine.convert.items import DATA, EQUALIZED, OPTIMIZED, REQUESTS
+from engine.convert.runner import Given
 from engine.errors import ConfigError
-from engine.perf import estimate
+from engine.evaluate.similarity import Score
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.tune import Budget, Evaluator, MixedPrecisionSearch, TuningResult
-from engine.tune.evaluation import Score
+from tests.configurations import FEATUREMAP
 from tests.engine.calibrate.models import graph, residual
 
 NOTHING_ASKED = PlacementOptions()
 
-DATA = ArrayData({"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)})
+DATA_OF_X = ArrayData({"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)})
+
+
+def config(march: str) -> Config:
+    content = {name: dict(group) for name, group in FEATUREMAP.items()}
+    content["model_parameters"]["march"] = march
+    return parse_config(content)
 
 
 def search(
@@ -31,17 +40,14 @@ def search(
     **options: object,
 ) -> TuningResult:
     model = model or residual()
-
-    def times(quantized: ir.Model) -> tuple[float, float]:
-        found = estimate(compile_model(quantized, march, CompileOptions(), "m"))
-        return found.latency_us, found.cpu_us
-
-    subject = MixedPrecisionSearch(model, march, DATA, CalibrationOptions(), placement, Evaluator(model, DATA), times)
+    given = {EQUALIZED: model, OPTIMIZED: model, REQUESTS: placement, DATA: DATA_OF_X}
+    run = conversion(config(march), {item: Given(value) for item, value in given.items()})
+    subject = MixedPrecisionSearch(run, Evaluator(model, DATA_OF_X))
     return subject.run(Budget(**options), report)  # type: ignore[arg-type]  # the fields of Budget
 
 
 def test_the_float_model_scores_one() -> None:
-    score = Evaluator(residual(), DATA).floating(residual())
+    score = Evaluator(residual(), DATA_OF_X).floating(residual())
     assert (score.cosine, score.worst_cosine, score.agreement) == (pytest.approx(1), pytest.approx(1), 1.0)
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, strategies
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.calibrate.forward import depthwise
 from engine.calibrate.forward.chained import ChainedRunner
 from engine.calibrate.forward.depthwise import DepthwiseNode, extract_depthwise, is_depthwise
-from engine.calibrate.forward.float_model import FloatSession, Kernels, depthwise
+from engine.calibrate.forward.float_model import FloatSession, Kernels
 
 Floats = NDArray[np.float32]
 

@@ -17,11 +17,11 @@ from engine.calibrate import (
     to_signed,
 )
 from engine.calibrate.methods.asymmetric import set_constant
+from engine.evaluate.integer_bias import _targets, correct_integer_biases
 from engine.ir import calibration_nodes, constant_of, read_calibration, to_bytes
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate import Session
-from engine.tune.integer_bias import _targets, correct_integer_biases
 from tests.engine.calibrate.methods.test_asymmetric import chain
 from tests.engine.calibrate.models import graph, residual
 

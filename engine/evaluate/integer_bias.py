@@ -21,6 +21,7 @@ from engine.calibrate import ArrayData, CalibrationData, FloatSession, to_signed
 from engine.calibrate.data.samples import finite_samples
 from engine.calibrate.methods.asymmetric import OFFSET, UNSIGNED, set_constant
 from engine.calibrate.methods.thresholds import names_before_calibration
+from engine.evaluate.similarity import Evaluator, as_integers
 from engine.ir import (
     before_calibration,
     calibration_of,
@@ -31,7 +32,6 @@ from engine.ir import (
 )
 from engine.quantize import quantize
 from engine.simulate import Session
-from engine.tune.evaluation import Evaluator, as_integers
 
 logger = logging.getLogger(__name__)
 

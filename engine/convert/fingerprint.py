@@ -1,0 +1,178 @@
+"""What determines a result besides its inputs: sources that a module imports, their data files, versions of tools.
+
+A module depends on what it imports, at its top or inside functions, and on what that imports in turn. Whoever imports
+a module from outside its package depends on the package's ``__init__`` as well, which is where registries are filled:
+on what of that runs when it is imported. Imports for type checkers only count for nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+_DIGITS = 24
+"""Hexadecimal digits of a digest: 96 bits, enough that no two contents ever share one."""
+
+_OURS = "engine"
+"""The package that sources of every stage may lie in, besides the stage's own."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a module's results depend on.
+
+    Attributes:
+        files: digest by path of every source and data file, relative to the folder of the packages.
+        tools: version by distribution, of Python too; ``absent`` for what is not installed.
+    """
+
+    files: Mapping[str, str]
+    tools: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """One digest of it all."""
+        return digest_of(dict(self.files), dict(self.tools))
+
+
+def digest_of(*parts: object) -> str:
+    """Digest of JSON values; equal content gives equal digests on every machine."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+@cache
+def fingerprint_of(module: str) -> Fingerprint:
+    """The fingerprint of ``module``, computed once per process."""
+    sources, foreign = _closure(module)
+    folders = {path.parent for path in sources}
+    files = sources | {path for folder in folders for path in _data_of(folder)}
+    root = _root(module)
+    digests = {str(path.relative_to(root)): _digest(path) for path in sorted(files)}
+    return Fingerprint(digests, {"python": platform.python_version(), **_versions(foreign)})
+
+
+def _closure(module: str) -> tuple[set[Path], set[str]]:
+    """Files of ``module`` and all of ours that it imports; names of the packages of others that these import."""
+    ours = {_OURS, module.partition(".")[0]}
+    files: set[Path] = set()
+    foreign: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
+    waiting = [(module, True)]
+    while waiting:
+        name, is_used = waiting.pop()
+        path = None if (name, is_used) in seen else _source(name)
+        seen.add((name, is_used))
+        if path is None:
+            continue
+        files.add(path)
+        for target in _imports(path, name, is_used):
+            if target.partition(".")[0] in ours:
+                waiting += [(target, True), *((package, False) for package in _entered(target, name))]
+            else:
+                foreign.add(target.partition(".")[0])
+    return files, foreign - set(sys.stdlib_module_names)
+
+
+def _entered(target: str, importer: str) -> Iterator[str]:
+    """The packages that ``target`` lies in, as far as ``importer`` does not lie in them too."""
+    parts = target.split(".")
+    for count in range(1, len(parts)):
+        package = ".".join(parts[:count])
+        if not f"{importer}.".startswith(f"{package}."):
+            yield package
+
+
+@cache
+def _imports(path: Path, module: str, inside_functions: bool) -> tuple[str, ...]:
+    """Every module that a file imports; of ``from a import b``, ``a`` and ``a.b``, should that be one."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found: dict[str, None] = {}
+    for node in _running(ast.parse(path.read_bytes()), inside_functions):
+        if isinstance(node, ast.Import):
+            found.update((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *filter(None, [base])])
+            found[base] = None
+            found.update((f"{base}.{alias.name}", None) for alias in node.names)
+    return tuple(found)
+
+
+def _running(tree: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
+    """All nodes but those under ``if TYPE_CHECKING``."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for other in node.orelse:
+                yield from (other, *_running(other, inside_functions))
+        elif inside_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+            yield from _running(node, inside_functions)
+
+
+@cache
+def _source(module: str) -> Path | None:
+    """The file of a module of ours; None for a name inside a module."""
+    top, *parts = module.split(".")
+    base = _folder(top).joinpath(*parts)
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+@cache
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise LookupError(f"{package} is no package")
+    return Path(next(iter(spec.submodule_search_locations))).resolve()
+
+
+def _root(module: str) -> Path:
+    """The folder that the packages lie in."""
+    return _folder(module.partition(".")[0]).parent
+
+
+@cache
+def _data_of(folder: Path) -> tuple[Path, ...]:
+    """Data files beside modules, and in folders below that hold no modules."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name != "__pycache__" and not any(path.glob("*.py")):
+            found += [other for other in path.rglob("*") if other.is_file()]
+        elif path.is_file() and path.suffix not in (".py", ".pyc"):
+            found.append(path)
+    return tuple(found)
+
+
+@cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+def _versions(packages: set[str]) -> dict[str, str]:
+    """Versions of the distributions that these packages come from."""
+    found = {}
+    for package in sorted(packages):
+        for name in _distributions().get(package, [package]):
+            try:
+                found[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                found[name] = "absent"
+    return found

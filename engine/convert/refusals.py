@@ -1,0 +1,55 @@
+"""Models that are refused whatever is asked of them."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from engine.errors import UnsupportedError
+
+NOT_IN_RUNTIME = frozenset(
+    [
+        "Compress",
+        "Det",
+        "Hardmax",
+        "IsInf",
+        "IsNaN",
+        "MatMulInteger",
+        "MaxUnpool",
+        "Mean",
+        "MeanVarianceNormalization",
+        "NonMaxSuppression",
+        "NonZero",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "Unique",
+        "Xor",
+    ]
+)
+"""Operators that no march has and the CPU's runtime has not either."""
+
+
+def refuse_cpu_operators(model: ir.Model) -> None:
+    """Refuse a model with operators that the board's runtime does not have (reference/operators.md, "Refused").
+
+    Raises:
+        UnsupportedError: names their types.
+    """
+    found = sorted({node.op_type for node in model.graph} & NOT_IN_RUNTIME)
+    if found:
+        raise UnsupportedError(f"HorizonRT not support these cpu operators: {', '.join(found)}")
+
+
+def refuse_unknown_shapes(optimized: ir.Model) -> None:
+    """Refuse a model with a shape that depends on the data: nothing can be placed behind it.
+
+    Raises:
+        UnsupportedError: names the operators that the runtime lacks where there are some, else the tensor.
+    """
+    for node in optimized.graph:
+        for value in node.outputs:
+            if value.name and (value.shape is None or not value.shape.is_static()):
+                refuse_cpu_operators(optimized)
+                raise UnsupportedError(
+                    f"tensor {value.name} of node {node.name} ({node.op_type}) has the shape {value.shape}, which "
+                    "depends on the data; end the model before that node (output_nodes) and compute the rest outside"
+                )

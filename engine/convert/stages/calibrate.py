@@ -1,0 +1,61 @@
+"""The stage that chooses thresholds, and what stands in for it where there are no data."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from engine.calibrate import CalibrationOptions, apply_thresholds, run_calibration
+from engine.calibrate.corrections.bias import with_biases_of
+from engine.config import Config
+from engine.convert.items import DATA, OPTIMIZED, PLACEMENT, REFERENCE, STATISTICS, THREADS, THRESHOLDS
+from engine.convert.runner import Stage, Work
+from engine.errors import ConfigError
+
+
+def calibration_options(config: Config) -> CalibrationOptions:
+    """How ``config`` wants thresholds to be chosen.
+
+    Raises:
+        ConfigError: options exclude each other.
+    """
+    given = config.calibration_parameters
+    try:
+        return CalibrationOptions(
+            calibration_type=given.calibration_type,
+            max_percentile=given.max_percentile,
+            per_channel=given.per_channel,
+            **{name: True for name in given.optimization if name in CalibrationOptions.model_fields},
+        )
+    except ValidationError as error:
+        reasons = "; ".join(str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors())
+        raise ConfigError(f"calibration_parameters.optimization: {reasons}") from error
+
+
+def _calibrate(work: Work) -> None:
+    options, optimized = calibration_options(work.config), work[OPTIMIZED]
+    calibrated = run_calibration(
+        optimized, work[PLACEMENT].model, work[DATA], options, statistics=work[STATISTICS], threads=work[THREADS]
+    )
+    work.give(THRESHOLDS, calibrated)
+    work.give(REFERENCE, with_biases_of(calibrated, optimized) if options.corrects_biases_in_turn else optimized)
+
+
+def _fix(work: Work) -> None:
+    work.give(THRESHOLDS, apply_thresholds(work[PLACEMENT].model, None))
+    work.give(REFERENCE, work[OPTIMIZED])
+
+
+CALIBRATE = Stage(
+    name="calibrate",
+    run=_calibrate,
+    reads=(OPTIMIZED, PLACEMENT, DATA, STATISTICS, THREADS),
+    gives=(THRESHOLDS, REFERENCE),
+    parameters=(
+        "calibration_parameters.calibration_type",
+        "calibration_parameters.max_percentile",
+        "calibration_parameters.per_channel",
+        *(f"calibration_parameters.optimization:{name}" for name in CalibrationOptions.model_fields),
+    ),
+)
+FIX_THRESHOLDS = Stage(name="calibrate", run=_fix, reads=(OPTIMIZED, PLACEMENT), gives=(THRESHOLDS, REFERENCE))
+"""For a check without data: the same threshold everywhere."""

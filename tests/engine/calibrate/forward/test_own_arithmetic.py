@@ -1,0 +1,82 @@
+"""Composites whose bits are the original's: the order of their operations, in plain and in fast sessions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.calibrate.forward.float_model import FloatSession, Kernels
+from engine.ir import HORIZON_DOMAIN
+
+SHAPE = (1, 3, 5, 7)
+
+
+def composite(op_type: str, constants: dict[str, np.ndarray], **attributes: object) -> ir.Model:
+    """One composite of ``x``, with a Relu behind it."""
+    nhwc = attributes.get("data_format") == "NHWC"
+    shape = (1, 5, 7, 3) if nhwc else SHAPE
+    x, m, y = (
+        ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape)) for name in ("x", "m", "y")
+    )
+    values = [ir.Value(name=name, const_value=ir.tensor(array, name=name)) for name, array in constants.items()]
+    for value in values:
+        value.type, value.shape = ir.TensorType(ir.DataType.FLOAT), value.const_value.shape
+    nodes = [
+        ir.node(op_type, [x, *values], attributes, domain=HORIZON_DOMAIN, outputs=[m], name="first"),
+        ir.node("Relu", [m], outputs=[y], name="second"),
+    ]
+    graph = ir.Graph([x], [m, y], nodes=nodes, initializers=values, opset_imports={"": 11, HORIZON_DOMAIN: 1}, name="g")
+    return ir.Model(graph, ir_version=8)
+
+
+def images(model: ir.Model) -> np.ndarray:
+    shape = tuple(model.graph.inputs[0].shape or ())
+    return np.random.default_rng(1).normal(scale=20, size=(4, *shape[1:])).astype(np.float32)
+
+
+def test_swish_is_the_c_librarys() -> None:
+    model = composite("HzSwish", {})
+    x = images(model)
+    found = FloatSession(model, kernels=Kernels.PLAIN).run({"x": x})
+    exponential = np.asarray([math.exp(-value) for value in x.ravel().tolist()], np.float32).reshape(x.shape)
+    expected = x * (np.float32(1) / (np.float32(1) + exponential))
+    # The C library's expf is within 0.502 units in the last place: nearly always the nearest number.
+    assert np.mean(found["m"] == expected) > 0.95
+    np.testing.assert_allclose(found["m"], expected, rtol=3e-7, atol=1e-30)
+    np.testing.assert_array_equal(found["y"], np.maximum(found["m"], 0))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_preprocessing_adds_products_one_after_the_other(layout: str) -> None:
+    weight = np.random.default_rng(2).normal(size=(3, 3, 1, 1)).astype(np.float32)
+    bias = np.asarray([0.1, -0.7, 11.3], np.float32)
+    model = composite("HzPreprocess", {"w": weight, "b": bias}, data_format=layout)
+    x = images(model)
+    found = FloatSession(model, kernels=Kernels.PLAIN).run({"x": x})["m"]
+    maps = x if layout == "NCHW" else x.transpose(0, 3, 1, 2)
+    rows = weight[:, :, 0, 0]
+    for channel in range(3):
+        first, second, third = (maps[:, index] * rows[channel, index] for index in range(3))
+        result = found[:, channel] if layout == "NCHW" else found[..., channel]
+        np.testing.assert_array_equal(result, ((first + second) + third) + bias[channel])
+    fast = FloatSession(model, kernels=Kernels.FAST).run({"x": x})["m"]
+    np.testing.assert_allclose(fast, found, rtol=1e-4, atol=1e-4)
+
+
+def test_preprocessing_of_every_channel_by_itself() -> None:
+    weight = np.asarray([0.5, 0.25, 2.0], np.float32).reshape(3, 1, 1, 1)
+    bias = np.asarray([1.0, 2.0, 3.0], np.float32)
+    model = composite("HzPreprocess", {"w": weight, "b": bias}, channel_group=3)
+    x = images(model)
+    found = FloatSession(model, kernels=Kernels.PLAIN).run({"x": x})["m"]
+    np.testing.assert_array_equal(found, x * weight[:, 0] + bias[:, None, None])
+
+
+def test_hard_swish_divides_last() -> None:
+    model = composite("HzHardSwish", {})
+    x = images(model)
+    found = FloatSession(model, kernels=Kernels.PLAIN).run({"x": x})["m"]
+    np.testing.assert_array_equal(found, x * np.clip(x + np.float32(3), 0, 6) / np.float32(6))
