@@ -124,7 +124,10 @@ class RemoveCastPairs(NodePass):
 
 
 class ReshapingToReshape(NodePass):
-    """``Flatten``, ``Squeeze`` and ``Unsqueeze`` become ``Reshape`` to a constant shape, named as they were."""
+    """``Flatten``, ``Squeeze`` and ``Unsqueeze`` become ``Reshape`` to a constant shape, named as they were.
+
+    That of a ``Flatten`` leaves the first dimension open (``[-1, 10]`` in SqueezeNet), so that it holds for any batch.
+    """
 
     op_types = frozenset({"Flatten", "Squeeze", "Unsqueeze"})
 
@@ -132,7 +135,8 @@ class ReshapingToReshape(NodePass):
         source, shape = node.inputs[0], static_shape(node.outputs[0])
         if source is None or shape is None or node.name is None:
             return False
-        target = add_initializer(graph_of(node), f"{node.name}_reshape_shape", np.asarray(shape, np.int64))
+        dims = (-1, *shape[1:]) if node.op_type == "Flatten" else shape
+        target = add_initializer(graph_of(node), f"{node.name}_reshape_shape", np.asarray(dims, np.int64))
         reshape = make_node(
             "Reshape", [source, target], name=node.name, output=f"{node.name}_reshaped", like=node.outputs[0]
         )

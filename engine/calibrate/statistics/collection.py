@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from engine.calibrate.data.sources import CalibrationData, as_data
 from engine.calibrate.forward.float_model import FloatSession, Kernels
+from engine.calibrate.forward.grouping import GROUP, group_size
 from engine.calibrate.methods.channels import channel_scales, equalizable
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
@@ -36,9 +37,6 @@ from engine.optimize.base import clip_bounds
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
-GROUP = 8
-"""Samples that the original looks at together: its ``kl`` takes the first range from the first 8."""
-
 BUFFER_LIMIT = 256 << 20
 """Bytes of activations held at a time; tensors beyond it take another pass over the data."""
 
@@ -50,7 +48,8 @@ class HistogramRule(StrEnum):
     """How the range of histograms is found.
 
     Attributes:
-        REFERENCE: from the first 8 samples, growing, as the original does it: depends on the order of the samples.
+        REFERENCE: from the first 8 samples, or the first one (:func:`engine.calibrate.forward.grouping.group_size`),
+            growing, as the original does it: depends on the order of the samples.
         ORDER_INDEPENDENT: from all samples, in a pass of its own.
         NONE: no histograms: no ``kl``.
     """
@@ -115,7 +114,7 @@ def collect(
     """Run the calibration data through the float model and summarise ``tensors``.
 
     Results do not depend on ``options.batch`` or on the order of the samples, except ``kl`` under
-    :attr:`HistogramRule.REFERENCE`, for which the first 8 samples give the range.
+    :attr:`HistogramRule.REFERENCE`, for which the first samples give the range.
 
     Args:
         optimized: the float graph, batch 1, static shapes.
@@ -135,12 +134,13 @@ def collect(
         raise CalibrationDataError("there are no calibration samples; at least one is needed")
     shapes = _shapes(optimized, names)
     chosen = chosen_tensors(optimized, names, options)
+    group = group_size(optimized) if options.histogram is HistogramRule.REFERENCE else GROUP
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
     for chunk in _chunks(shapes, options.batch):
         again = [name for name in chosen if name in chunk]
-        stream = _Stream(optimized, data, options, chunk, again, progress)
+        stream = _Stream(optimized, data, options, chunk, again, progress, group)
         for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
             peaks[name], pooled[name] = observer.channel_max, observer.distribution()
         for name, observer in _observe(stream, {name: channel_scales(peaks[name]) for name in again}).items():
@@ -203,7 +203,7 @@ def _guesses(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | None]) 
         return {}
     guesses = {name: bound for name, bound in stream.bounds.items() if name in scales and scales[name] is None}
     others = scales.keys() - guesses.keys()
-    size = GROUP * sum(4 * math.prod(stream.shapes[name]) for name in others)
+    size = stream.group * sum(4 * math.prod(stream.shapes[name]) for name in others)
     return guesses | (dict.fromkeys(others, 0.0) if size <= KEPT_LIMIT else {})
 
 
@@ -212,7 +212,7 @@ def _known_ranges(stream: _Stream, scales: Mapping[str, NDArray[np.float32] | No
     rule = stream.options.histogram
     if rule is HistogramRule.NONE or not scales:
         return {}
-    samples = min(GROUP, len(stream.data)) if rule is HistogramRule.REFERENCE else len(stream.data)
+    samples = min(stream.group, len(stream.data)) if rule is HistogramRule.REFERENCE else len(stream.data)
     observers = {
         name: DistributionObserver(
             _channels(stream.shapes[name]), math.prod(stream.shapes[name]), samples, scales=factors
@@ -237,6 +237,7 @@ class _Stream:
         shapes: of the tensors, by name, for one sample.
         again: tensors that are asked for a second time; kept until then if they fit into :data:`KEPT_LIMIT`.
         progress: where it is noted what observers have seen, or None.
+        group: samples that are shown together: what observers call a group.
     """
 
     def __init__(
@@ -247,8 +248,9 @@ class _Stream:
         shapes: Mapping[str, Shape],
         again: Collection[str],
         progress: Progress | None,
+        group: int,
     ) -> None:
-        self.data, self.options, self.shapes = data, options, shapes
+        self.data, self.options, self.shapes, self.group = data, options, shapes, group
         self._progress = progress
         inputs = {str(value.name) for value in model.graph.inputs}
         self._fed = [name for name in shapes if name in inputs]
@@ -277,10 +279,10 @@ class _Stream:
             guesses: the range that a histogram was begun with, by tensor; where the first group has another, its
                 observer begins anew with that and is shown the group again.
         """
-        starts = range(0, samples, GROUP)
+        starts = range(0, samples, self.group)
         seen = 0 if self._progress is None else self._progress.begin(observers, len(starts))
         for index in range(seen, len(starts)):
-            stop = min(starts[index] + GROUP, samples)
+            stop = min(starts[index] + self.group, samples)
             self._show_group(observers, starts[index], stop)
             if index == 0:
                 self._repeat(
@@ -301,7 +303,7 @@ class _Stream:
             self._show_group(observers, 0, stop)
 
     def _show_group(self, observers: Mapping[str, DistributionObserver], start: int, stop: int) -> None:
-        index = start // GROUP
+        index = start // self.group
         if observers.keys() <= self._keeping and index < len(self._kept):
             for name, array in self._kept[index]:
                 if name in observers:
