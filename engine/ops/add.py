@@ -12,6 +12,7 @@ from engine.ir import before_calibration, shape_of
 from engine.march import March
 from engine.ops.conv import requantized_output
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, Stage, coefficient, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers, fused_sum
 from engine.ops.core.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
@@ -50,6 +51,25 @@ class Add(QuantizedOperator):
         x, e = (np.asarray(value, np.int64) for value in inputs)
         shifted = shift_left(e * attributes["e_scale"], attributes["e_shift"])
         return (requantize_elementwise(shift_left(x, attributes["x_shift"]) + shifted, attributes),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return elementwise_sum_bound(case)
+
+
+def elementwise_stage(attributes: Attributes) -> Stage:
+    """The output stage of Add, Sub and Mul; ``output_scale`` may be negative."""
+    stage = stage_of(attributes, "output_scale", "accu_right_shift", "output_right_shift")
+    return Stage(np.abs(stage.multiplier), stage.accumulator_shift, stage.shift)
+
+
+def elementwise_sum_bound(case: Case) -> Bound:
+    """Sum and difference: ``(x << x_shift) +- ((e * e_scale) << e_shift)``."""
+    attributes, (x, e) = case.attributes, case.operands
+    stage = elementwise_stage(attributes)
+    unit = stage.unit * case.scale
+    factor = attributes["e_scale"] * np.exp2(np.asarray(attributes.get("e_shift", 0), np.float64))
+    error = coefficient(np.exp2(attributes["x_shift"].astype(np.float64)), unit, x.scale, x.largest)
+    return np.asarray(error + coefficient(factor, unit, e.scale, e.largest) + stage.loss(case.qmax) * case.scale)
 
 
 def requantize_elementwise(value: Array, attributes: Attributes) -> Array:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, Quantized, QuantizedOperator
+from engine.ops.core.bounds import POSITIONS, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
@@ -40,6 +41,9 @@ class ArgMax(QuantizedOperator):
         x = np.asarray(inputs[0])
         index = np.argmax(x, axis=attributes["axis"], keepdims=bool(attributes["keepdims"]))
         return (index.astype(np.int8),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return POSITIONS
 
 
 class ArgMaxRule(FloatRule):

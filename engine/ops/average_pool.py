@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import FLOAT_ROUNDOFF, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type, wrap_int32
 from engine.ops.core.float_nodes import given, stated
@@ -43,6 +44,17 @@ class AveragePool(QuantizedOperator):
         total = sum(tap.astype(np.int64) for tap in taps(x, attributes, 0))
         fraction_bits, factor = reciprocal(attributes)
         return (to_type(wrap_int32(total * factor) >> fraction_bits, 8),)
+
+    def error_bound(self, case: Case) -> Bound:
+        """The reciprocal of the window's size is truncated, and used where pads shrink the window too."""
+        x, attributes = case.operands[0], case.attributes
+        size = int(np.prod(attributes["kernel_shape"]))
+        bits = int(attributes["scale"]) % 32
+        gain = ((1 << bits) // size) / (1 << bits)
+        shrinks = bool(np.any(attributes["pads"])) and not attribute(case.chain[0], "count_include_pad", 0)
+        shrinks |= bool(attributes["ceil_mode"])
+        error = (1 - gain) if shrinks else (1 - size * gain)
+        return np.asarray(x.scale * (error * x.largest + 1 + (size + 2) * FLOAT_ROUNDOFF * x.largest))
 
 
 def reciprocal(attributes: Attributes) -> tuple[int, int]:

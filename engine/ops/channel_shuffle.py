@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
@@ -32,6 +33,9 @@ class ChannelShuffle(QuantizedOperator):
         x, group = np.asarray(inputs[0]), int(attributes["group"])
         shuffled = x.reshape(*x.shape[:3], group, -1).swapaxes(3, 4)
         return (shuffled.reshape(x.shape),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return exact(case)
 
 
 class ChannelShuffleRule(MovementRule):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
@@ -48,6 +49,9 @@ class Comparison(QuantizedOperator):
         """
         x, e = (np.asarray(value) for value in inputs)
         return (comparison(attributes)(x, e).astype(np.int8),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return Unbounded("floats that differ may be one integer")
 
 
 def comparison(attributes: Attributes) -> Callable[[Array, Array], NDArray[Any]]:

@@ -9,9 +9,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute, before_calibration, shape_of
+from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import Integers, convolution_integers, fold_input_scales, fused_sum
 from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
@@ -76,6 +77,9 @@ class Conv(QuantizedOperator):
             accumulator = accumulator + shift_left(product, attributes["e_shift"])
         return (requantize_accumulator(wrap_int32(accumulator), attributes),)
 
+    def error_bound(self, case: Case) -> Bound:
+        return convolution_bound(case)
+
 
 def convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[np.int64]:
     """Integer convolution of NHWC ``x`` with ``w`` (O, kh, kw, I/g), one kernel tap after the other; pads are 0."""
@@ -126,6 +130,31 @@ def requantize_accumulator(accumulator: NDArray[np.int64], attributes: Attribute
     narrowed = saturate(shift_right(accumulator, attributes["right_shift"]), 16)
     y = shift_right(narrowed * attributes["scale"], attributes["out_shift"])
     return to_type(np.maximum(y, 0) if relu else y, attributes["output_bit"])
+
+
+def convolution_bound(case: Case) -> Bound:
+    """Of Conv and HzPreprocess, or of a sum that runs as a convolution of weight 1; with a fused sum or without."""
+    head, inputs, attributes = case.chain[0], case.node.inputs, case.attributes
+    bias = shifted_bias(*(constant_of(inputs[index]) for index in bias_and_sum(inputs, attributes)[0]))
+    wide = attributes["output_bit"] == 32 or attributes["high_precision_output"]
+    stage = None if wide else stage_of(attributes, "scale", "right_shift", "out_shift")
+    integers = required(constant_of(inputs[1])).transpose(0, 3, 1, 2)
+    if head.op_type == "Add":
+        return weighted_sum(
+            case, stage, (by_terms(np.ones(integers.shape)), by_terms(integers)), (np.zeros(1), float64(bias))
+        )
+    weights = required(constant_of(before_calibration(given(head, 1))))
+    return weighted_sum(case, stage, (by_terms(weights), by_terms(integers)), (float_bias(head), float64(bias)))
+
+
+def by_terms(weights: Array) -> NDArray[np.float64]:
+    """Weights (channels, ...) as float64 (channels, terms)."""
+    return weights.reshape(weights.shape[0], -1).astype(np.float64)
+
+
+def float_bias(head: ir.Node) -> NDArray[np.float64]:
+    """The bias of a float convolution; 0 where it has none."""
+    return float64(constant_of(head.inputs[2])) if len(head.inputs) > 2 and head.inputs[2] else np.zeros(1)
 
 
 class ConvRule(FloatRule):

@@ -9,10 +9,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute, before_calibration, shape_of
+from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.conv import shifted_bias
+from engine.ops.conv import by_terms, float_bias, shifted_bias
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
@@ -69,6 +70,16 @@ class ConvTranspose(QuantizedOperator):
         narrowed = saturate(shift_right(accumulator, attributes["accu_right_shift"]), 16)
         y = shift_right(narrowed * attributes["y_quant_scale"], attributes["y_right_shift"])
         return (to_type(np.maximum(y, 0) if attributes["activation"] == "relu" else y, 8),)
+
+    def error_bound(self, case: Case) -> Bound:
+        head, inputs, attributes = case.chain[0], case.node.inputs, case.attributes
+        group = attribute(head, "group", 1)
+        integers = required(constant_of(inputs[1])).transpose(0, 3, 1, 2)
+        weights = required(constant_of(before_calibration(given(head, 1))))
+        stage = stage_of(attributes, "y_quant_scale", "accu_right_shift", "y_right_shift")
+        bias = float64(shifted_bias(*transposed_bias([constant_of(value) for value in inputs], attributes)))
+        terms = tuple(by_terms(per_output_channel(array, group)) for array in (weights, integers))
+        return weighted_sum(case, stage, (terms[0], terms[1]), (float_bias(head), bias))
 
 
 def transposed_bias(inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

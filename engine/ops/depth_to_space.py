@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
@@ -40,6 +41,9 @@ class DepthToSpace(QuantizedOperator):
         else:
             blocks = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
         return (blocks.reshape(n, h * b, w * b, c // (b * b)),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return exact(case)
 
 
 class DepthToSpaceRule(MovementRule):

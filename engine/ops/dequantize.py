@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.bounds import NO_FLOAT_NODE, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
@@ -30,6 +31,9 @@ class Dequantize(QuantizedOperator):
         """
         x, scale = (np.asarray(value) for value in inputs)
         return (x.astype(np.float32) * along_axis(scale.astype(np.float32), x.ndim, attributes["axis"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return NO_FLOAT_NODE
 
 
 def along_axis(values: Array, rank: int, axis: int) -> Array:

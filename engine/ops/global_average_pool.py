@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, reduction, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, round_shift, saturate, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, required
@@ -43,6 +44,11 @@ class GlobalAveragePool(QuantizedOperator):
         narrowed = saturate(round_shift(total, attributes["accu_right_shift"]), 16)
         y = round_shift(narrowed * attributes["output_scale"], attributes["output_right_shift"])
         return (to_type(y, attributes["output_bit"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        names = ("output_scale", "accu_right_shift", "output_right_shift")
+        stage = None if case.attributes["output_bit"] == 32 else stage_of(case.attributes, *names)
+        return reduction(case, stage, mean=True)
 
 
 class GlobalAveragePoolRule(FloatRule):

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
@@ -30,6 +31,9 @@ class GlobalMaxPool(QuantizedOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 or int16 NHWC; output (N, 1, 1, C) (reference/arithmetic.md, additional operators)."""
         return (np.asarray(inputs[0]).max(axis=(1, 2), keepdims=True),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return exact(case)
 
 
 class GlobalMaxPoolRule(FloatRule):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from engine.ops.core.base import Attribute
+from engine.ops.core.bounds import Bound, Case
+from engine.ops.core.element_functions import table_bound
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.prelu import PRelu
 
@@ -18,3 +20,6 @@ class LeakyRelu(PRelu):
         "alpha_shift": Attribute("int", doc="rounding shift of the product"),
         "data_format": DATA_FORMAT,
     }
+
+    def error_bound(self, case: Case) -> Bound:
+        return table_bound(self, case)

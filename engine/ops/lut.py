@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from engine.ir import Calibration, attribute, before_calibration, constant_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
+from engine.ops.core.element_functions import FUNCTIONS, element_function, table_bound
 from engine.ops.core.fixed_point import round_away
-from engine.ops.core.float_nodes import clip_limits, given, is_saturation, required
+from engine.ops.core.float_nodes import given, is_saturation, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
-from engine.ops.core.special import error_function, sigmoid
-from engine.ops.foreign.composite import COMPOSITES
 from engine.ops.lut2_layer import interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
 
@@ -43,8 +43,9 @@ class Lut(QuantizedOperator):
         x, table = (np.asarray(value) for value in inputs)
         return (table.ravel()[x.astype(np.intp) + 128],)
 
+    def error_bound(self, case: Case) -> Bound:
+        return table_bound(self, case)
 
-Function = Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
 
 SIGMOID_INPUT = 5.498970
 SIGMOID_OUTPUT = 0.9959256649017334
@@ -53,77 +54,6 @@ SIGMOID_INPUT_16 = 11.09031
 SIGMOID_OUTPUT_16 = 0.9999847412109375
 HARD_SIGMOID_INPUT = 3.0
 HARD_SIGMOID_OUTPUT = 1.0
-
-
-def _clip(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    return np.clip(x, attributes.get("min", -np.inf), attributes.get("max", np.inf))
-
-
-def _elu(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    return np.where(x > 0, x, np.float32(attributes.get("alpha", 1.0)) * np.expm1(np.minimum(x, 0)))
-
-
-def _leaky(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    return np.where(x >= 0, x, np.float32(attributes.get("alpha", 0.01)) * x)
-
-
-def _selu(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    alpha = np.float32(attributes.get("alpha", 1.6732632))
-    gamma = np.float32(attributes.get("gamma", 1.050701))
-    return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
-
-
-def _hard_sigmoid(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    alpha, beta = np.float32(attributes.get("alpha", 0.2)), np.float32(attributes.get("beta", 0.5))
-    return np.clip(alpha * x + beta, 0, 1)
-
-
-def _plain(function: Callable[[NDArray[np.float64]], NDArray[Any]]) -> Function:
-    return lambda x, _: function(x)
-
-
-STANDARD: Mapping[str, Function] = MappingProxyType(
-    {
-        "Relu": _plain(lambda x: np.maximum(x, 0)),
-        "Clip": _clip,
-        "Pow": lambda x, attributes: np.power(x, np.float64(attributes["exponent"])),
-        "Elu": _elu,
-        "Selu": _selu,
-        "LeakyRelu": _leaky,
-        "Sigmoid": _plain(sigmoid),
-        "HardSigmoid": _hard_sigmoid,
-        "Tanh": _plain(np.tanh),
-        "Softplus": _plain(lambda x: np.logaddexp(x, 0)),
-        "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
-        "Erf": _plain(error_function),
-        "Exp": _plain(np.exp),
-        "Log": _plain(np.log),
-        "Sqrt": _plain(np.sqrt),
-        "Reciprocal": _plain(np.reciprocal),
-        "Abs": _plain(np.abs),
-        "Sign": _plain(np.sign),
-        "Floor": _plain(np.floor),
-        "Ceil": _plain(np.ceil),
-        "Round": _plain(np.rint),
-        "Sin": _plain(np.sin),
-        "Cos": _plain(np.cos),
-        "Tan": _plain(np.tan),
-        "Asin": _plain(np.arcsin),
-        "Acos": _plain(np.arccos),
-        "Atan": _plain(np.arctan),
-        "Sinh": _plain(np.sinh),
-        "Cosh": _plain(np.cosh),
-        "Asinh": _plain(np.arcsinh),
-        "Acosh": _plain(np.arccosh),
-        "Atanh": _plain(np.arctanh),
-    }
-)
-"""Standard element-wise operators that become a table."""
-
-FUNCTIONS: Mapping[str, Function] = MappingProxyType(
-    {**STANDARD, **{name: c.function for name, c in COMPOSITES.items() if c.function is not None}}
-)
-"""Every element-wise float operator, standard or collapsed from a pattern, by type."""
 
 
 class LutRule(FloatRule):
@@ -199,16 +129,6 @@ def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
 
 OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType({"Relu": (0.0, 1.0), "LeakyRelu": (0.01, 1.0)})
 """Functions of two straight lines through zero: slope below and above it."""
-
-
-def element_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """The float function that ``node`` applies to every element."""
-    attributes = {name: value.value for name, value in node.attributes.items()}
-    if node.op_type == "Pow":
-        attributes["exponent"] = float(required(constant_of(before_calibration(given(node, 1)))).reshape(-1)[0])
-    if node.op_type == "Clip":
-        attributes = {k: v for k, v in zip(("min", "max"), clip_limits(node), strict=True) if v is not None}
-    return lambda x: FUNCTIONS[node.op_type](x, attributes)
 
 
 def lookup_table(

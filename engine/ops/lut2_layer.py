@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
+from engine.ops.core.element_functions import table_bound
 from engine.ops.core.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
@@ -64,6 +66,9 @@ class Lut2Layer(QuantizedOperator):
         linear = round_shift(x * attributes["scale"][region] + offset, attributes["right_shift"][region])
         outer = (region == OUTER_LEFT) | (region == OUTER_RIGHT)
         return (to_type(np.where(outer, linear, interpolate(linear, region, attributes)), attributes["output_bit"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return table_bound(self, case)
 
 
 def interpolate(address: Array, region: Array, attributes: Attributes) -> Array:

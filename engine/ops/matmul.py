@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import ACCUMULATOR_MAX, FLOAT_ROUNDOFF, Bound, Case, coefficient, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given
@@ -44,6 +45,17 @@ class Matmul(QuantizedOperator):
             return (accumulator.astype(np.int32),)
         shifts = attributes["right_shift"], attributes["scale"], attributes["out_shift"]
         return (rescale(accumulator, *shifts, bits=attributes["output_bit"], rounding=attributes["rounding_method"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        attributes, (x, e) = case.attributes, case.operands
+        terms = shape_of(x.value)[-1]
+        unit, loss = case.scale, np.zeros(1)
+        if not (attributes["output_bit"] == 32 or attributes["high_precision_output"]):
+            stage = stage_of(attributes, "scale", "right_shift", "out_shift")
+            unit, loss = stage.unit * case.scale, stage.loss(case.qmax) * case.scale
+        wanted, largest = x.scale * e.scale, x.largest * e.largest * terms
+        error = coefficient(1.0, unit, wanted, largest) + (terms + 2) * FLOAT_ROUNDOFF * wanted * largest
+        return np.where(largest <= ACCUMULATOR_MAX, error + loss, np.inf)
 
 
 class MatmulRule(FloatRule):

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, stated
 from engine.ops.core.instructions import Instructions
@@ -41,6 +42,9 @@ class MaxPool(QuantizedOperator):
         """Inputs: x int8 or int16 NHWC (reference/arithmetic.md 1, HzQuantizedMaxPool)."""
         x = np.asarray(inputs[0])
         return (reduce(np.maximum, taps(x, attributes, np.iinfo(x.dtype).min)).copy(),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return exact(case)
 
 
 class MaxPoolRule(FloatRule):

@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.march import March
-from engine.ops.add import ELEMENTWISE_OUTPUT, requantize_elementwise
+from engine.ops.add import ELEMENTWISE_OUTPUT, elementwise_stage, requantize_elementwise
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, coefficient
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, saturate, shift_right, to_type
 from engine.ops.core.float_nodes import given, refused_broadcast, required
@@ -43,6 +44,14 @@ class Mul(QuantizedOperator):
         half = np.rint(np.exp2(out_shift + accu_shift) / (2.0 * scale)).astype(np.int64)
         product = saturate(shift_right(x * e + half, accu_shift), 16) * scale
         return (to_type(shift_right(product, out_shift), attributes["output_bit"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        """bernoulli2 adds the rounding constant to the accumulator, itself rounded."""
+        attributes, (x, e) = case.attributes, case.operands
+        stage = elementwise_stage(attributes)
+        unit = stage.unit * case.scale
+        error = coefficient(1.0, unit, x.scale * e.scale, x.largest * e.largest)
+        return np.asarray(error + stage.loss(case.qmax) * case.scale + 0.5 * unit * attributes["add_rounding_bias"])
 
 
 class MulRule(FloatRule):

@@ -12,6 +12,7 @@ from engine.errors import UnsupportedError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
 from engine.ops.core.instructions import Instructions
@@ -49,6 +50,15 @@ class Pad(QuantizedOperator):
                 return (np.pad(x, width, mode="edge"),)
             case other:
                 raise UnsupportedError(f"HzPad: mode is {other!r}; allowed: constant, edge")
+
+    def error_bound(self, case: Case) -> Bound:
+        """What is moved is exact; the border is rounded to an integer."""
+        if case.attributes["mode"] != "constant":
+            return exact(case)
+        scale, qmax = float(case.scale[0]), case.qmax
+        wanted = np.clip(pad_value(case.chain[0]), -(qmax + 1) * scale, qmax * scale)
+        integer = pad_integer([constant_of(value) for value in case.node.inputs], case.attributes)
+        return np.asarray(np.maximum(exact(case), abs(integer * scale - wanted)))
 
 
 def pad_integer(inputs: Sequence[Array | None], attributes: Attributes) -> int:

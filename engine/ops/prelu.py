@@ -7,9 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from engine.ir import before_calibration, constant_of
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, coefficient, float64
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
@@ -33,6 +36,12 @@ class PRelu(QuantizedOperator):
         x = np.asarray(inputs[0])
         product = x.astype(np.int64) * attributes["alpha_scale"]
         return (np.where(x >= 0, x, to_type(round_shift(product, attributes["alpha_shift"]), 8)),)
+
+    def error_bound(self, case: Case) -> Bound:
+        x, attributes = case.operands[0], case.attributes
+        slope = float64(constant_of(before_calibration(given(case.chain[0], 1))))
+        factor = attributes["alpha_scale"] * np.exp2(-attributes["alpha_shift"].astype(np.float64))
+        return np.asarray(coefficient(factor, x.scale, slope * x.scale, x.largest) + 0.5 * x.scale)
 
 
 ALPHA_SHIFT = 7

@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.ops.conv import Conv, convolution_constants, requantized_output
+from engine.ops.conv import Conv, convolution_bound, convolution_constants, requantized_output
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.float_nodes import given, required
@@ -42,6 +43,9 @@ class Preprocess(QuantizedOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 NHWC, w int8 (O, 1, 1, I/g), bias int32, b_scale int8 (reference/arithmetic.md 1)."""
         return Conv().reference(inputs, as_convolution(attributes))
+
+    def error_bound(self, case: Case) -> Bound:
+        return convolution_bound(case)
 
 
 def as_convolution(attributes: Attributes) -> Attributes:

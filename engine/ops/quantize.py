@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.bounds import NO_FLOAT_NODE, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type
 from engine.ops.core.instructions import Instructions
@@ -39,3 +40,6 @@ class Quantize(QuantizedOperator):
             fits = np.abs(ratio) < INT32_LIMIT
         integers = np.where(fits, ratio, -INT32_LIMIT).astype(np.int64)
         return (to_type(integers, attributes["bits"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return NO_FLOAT_NODE

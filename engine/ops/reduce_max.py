@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
 from engine.ops.core.instructions import Instructions
@@ -34,6 +35,9 @@ class ReduceMax(QuantizedOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 or int16 (reference/arithmetic.md 1, HzQuantizedReduceMax)."""
         return (np.asarray(inputs[0]).max(axis=attributes["axis"], keepdims=True),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return exact(case)
 
 
 class ReduceMaxRule(FloatRule):

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, Stage, reduction, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
@@ -45,6 +46,14 @@ class ReduceMean(QuantizedOperator):
             return (wrap_int32(total).astype(np.int32),)
         shifts = attributes["accu_right_shift"][0], attributes["scale"][0], attributes["out_shift"][0]
         return (rescale(total, *shifts, bits=attributes["output_bit"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return reduction(case, reduction_stage(case.attributes), mean=True)
+
+
+def reduction_stage(attributes: Attributes) -> Stage | None:
+    """The output stage; none where the output is the int32 sum."""
+    return None if attributes["output_bit"] == 32 else stage_of(attributes, "scale", "accu_right_shift", "out_shift")
 
 
 class ReduceMeanRule(FloatRule):

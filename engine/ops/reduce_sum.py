@@ -8,14 +8,18 @@ import onnx_ir as ir
 
 from engine.march import March
 from engine.ops.core.base import FloatRule, Lowering
+from engine.ops.core.bounds import Bound, Case, reduction
 from engine.ops.core.float_nodes import refused_reduction
-from engine.ops.reduce_mean import ReduceMean, lower_reduction
+from engine.ops.reduce_mean import ReduceMean, lower_reduction, reduction_stage
 
 
 class ReduceSum(ReduceMean):
     """The same arithmetic as the mean; only the ratio in its parameters differs."""
 
     op_type = "HzSQuantizedReduceSum"
+
+    def error_bound(self, case: Case) -> Bound:
+        return reduction(case, reduction_stage(case.attributes), mean=False)
 
 
 class ReduceSumRule(FloatRule):

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.bounds import NO_FLOAT_NODE, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_shift, to_type
 from engine.ops.core.instructions import Instructions
@@ -38,3 +39,6 @@ class Requantize(QuantizedOperator):
         scale = along_axis(attributes["output_scale"], x.ndim, attributes["axis"])
         shift = along_axis(attributes["output_right_shift"], x.ndim, attributes["axis"])
         return (to_type(round_shift(x * scale, shift), attributes["bits"]),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return NO_FLOAT_NODE

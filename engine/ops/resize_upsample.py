@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
@@ -36,6 +37,9 @@ class ResizeUpsample(QuantizedOperator):
         """Inputs: x int8 or int16 NHWC (reference/arithmetic.md 1, HzQuantizedResizeUpsample)."""
         vertical, horizontal = attributes["scale"]
         return (np.asarray(inputs[0]).repeat(vertical, axis=1).repeat(horizontal, axis=2),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return exact(case)
 
 
 class ResizeRule(FloatRule):

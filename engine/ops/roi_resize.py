@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.ir import attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
@@ -52,6 +53,9 @@ class RoiResize(QuantizedOperator):
         else:
             y = ((256 - fy) * row0 + fy * row1 + (1 << 15)) >> 16
         return (y.astype(x.dtype),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return Unbounded("its positions are rounded, so that other pixels are mixed than in the float node")
 
 
 def sample_positions(size: int, axis: int, attributes: Attributes) -> tuple[NDArray[np.int64], ...]:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
@@ -37,6 +38,9 @@ class SpaceToDepth(QuantizedOperator):
         n, h, w, c = x.shape
         blocks = x.reshape(n, h // bh, bh, w // bw, bw, c).transpose(0, 1, 3, 2, 4, 5)
         return (blocks.reshape(n, h // bh, w // bw, bh * bw * c),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return exact(case)
 
 
 class SpaceToDepthRule(MovementRule):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.ir import Calibration, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import Bound, Case, coefficient, float64, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, round_away, round_shift, to_type
 from engine.ops.core.float_nodes import given, required
@@ -45,6 +46,17 @@ class SPRelu(QuantizedOperator):
         positive = to_type(round_shift(x * attributes["positive_scale"], attributes["positive_right_shift"]), bits)
         shifts = attributes["accu_right_shift"], attributes["negative_scale"], attributes["negative_right_shift"]
         return (np.where(x >= 0, positive, rescale(x * slope, *shifts, bits=bits)),)
+
+    def error_bound(self, case: Case) -> Bound:
+        """The worse of the two sides."""
+        x, attributes = case.operands[0], case.attributes
+        slope = float64(constant_of(before_calibration(given(case.chain[0], 1))))
+        stage = stage_of(attributes, "negative_scale", "accu_right_shift", "negative_right_shift")
+        integers = float64(constant_of(case.node.inputs[1]))
+        negative = coefficient(integers, stage.unit * case.scale, slope * x.scale, x.largest)
+        gain = attributes["positive_scale"] * np.exp2(-attributes["positive_right_shift"].astype(np.float64))
+        positive = coefficient(gain, case.scale, x.scale, x.largest) + 0.5 * case.scale
+        return np.maximum(negative + stage.loss(case.qmax) * case.scale, positive)
 
 
 class PReluRule(FloatRule):

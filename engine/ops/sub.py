@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.march import March
-from engine.ops.add import ELEMENTWISE_OUTPUT, lower_elementwise, requantize_elementwise
+from engine.ops.add import ELEMENTWISE_OUTPUT, elementwise_sum_bound, lower_elementwise, requantize_elementwise
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import shift_left
 from engine.ops.core.float_nodes import refused_broadcast
@@ -37,6 +38,9 @@ class Sub(QuantizedOperator):
         x, e = (np.asarray(value, np.int64) for value in inputs)
         difference = shift_left(x, attributes["x_shift"]) - e * attributes["e_scale"]
         return (requantize_elementwise(difference, attributes),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return elementwise_sum_bound(case)
 
 
 class SubRule(FloatRule):

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
+from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, required
 from engine.ops.core.instructions import Instructions
@@ -46,6 +47,9 @@ class TopK(QuantizedOperator):
         order = x.astype(np.int64) * (-1 if attributes["largest"] else 1)
         positions = np.argsort(order, axis=axis, kind="stable").take(range(attributes["k"]), axis=axis)
         return np.take_along_axis(x, positions, axis=axis), positions.astype(np.int16)
+
+    def error_bound(self, case: Case) -> Bound:
+        return Unbounded("equal integers may stand for different floats, so that other values are chosen")
 
 
 class TopKRule(FloatRule):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.ir import before_calibration, constant_of, shape_of
+from engine.ops.core.bounds import Operand
 from engine.ops.registry import operator, read_attributes
-from engine.quantize.error_bound import NodeBound, Operand, node_error_bounds
+from engine.quantize.error_bound import NodeBound, node_error_bounds
 from engine.simulate import Session
 from tests.properties.stages import MARCHES, Stages, evidence
 from tests.strategies.graphs import GraphCase, graph_cases

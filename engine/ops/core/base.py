@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN, Calibration
 from engine.march import March
+from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import RowAccess
@@ -99,6 +100,14 @@ class QuantizedOperator(BpuOperator):
             inputs: the node's inputs in order; ``None`` for an omitted one. Integer activations are int8, int16 or
                 int32, NHWC for rank 4.
             attributes: the node's attributes, defaults filled in.
+        """
+
+    @abstractmethod
+    def error_bound(self, case: Case) -> Bound:
+        """How far a node may be from the float nodes that it stands for, on the same integers, or that nothing says so.
+
+        For :mod:`engine.quantize.error_bound`; :mod:`engine.ops.core.bounds` has the parts that most bounds are made
+        of.
         """
 
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.ir import attribute, load_model
+from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.foreign.composite import swish
-from engine.ops.lut import FUNCTIONS
 from engine.ops.lut2_layer import interpolation_tables
 from engine.ops.registry import operator, read_attributes
 from tests.engine.simulate.models import node_model

@@ -1,0 +1,111 @@
+"""The float functions that look-up tables are filled with (reference/arithmetic.md 2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.ir import before_calibration, constant_of
+from engine.ops.core.base import QuantizedOperator
+from engine.ops.core.bounds import Bound, Case, tabulated
+from engine.ops.core.float_nodes import clip_limits, given, required
+from engine.ops.core.special import error_function, sigmoid
+from engine.ops.foreign.composite import COMPOSITES
+
+Function = Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
+
+
+def _clip(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    return np.clip(x, attributes.get("min", -np.inf), attributes.get("max", np.inf))
+
+
+def _elu(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    return np.where(x > 0, x, np.float32(attributes.get("alpha", 1.0)) * np.expm1(np.minimum(x, 0)))
+
+
+def _leaky(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    return np.where(x >= 0, x, np.float32(attributes.get("alpha", 0.01)) * x)
+
+
+def _selu(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    alpha = np.float32(attributes.get("alpha", 1.6732632))
+    gamma = np.float32(attributes.get("gamma", 1.050701))
+    return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _hard_sigmoid(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    alpha, beta = np.float32(attributes.get("alpha", 0.2)), np.float32(attributes.get("beta", 0.5))
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def _plain(function: Callable[[NDArray[np.float64]], NDArray[Any]]) -> Function:
+    return lambda x, _: function(x)
+
+
+STANDARD: Mapping[str, Function] = MappingProxyType(
+    {
+        "Relu": _plain(lambda x: np.maximum(x, 0)),
+        "Clip": _clip,
+        "Pow": lambda x, attributes: np.power(x, np.float64(attributes["exponent"])),
+        "Elu": _elu,
+        "Selu": _selu,
+        "LeakyRelu": _leaky,
+        "Sigmoid": _plain(sigmoid),
+        "HardSigmoid": _hard_sigmoid,
+        "Tanh": _plain(np.tanh),
+        "Softplus": _plain(lambda x: np.logaddexp(x, 0)),
+        "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
+        "Erf": _plain(error_function),
+        "Exp": _plain(np.exp),
+        "Log": _plain(np.log),
+        "Sqrt": _plain(np.sqrt),
+        "Reciprocal": _plain(np.reciprocal),
+        "Abs": _plain(np.abs),
+        "Sign": _plain(np.sign),
+        "Floor": _plain(np.floor),
+        "Ceil": _plain(np.ceil),
+        "Round": _plain(np.rint),
+        "Sin": _plain(np.sin),
+        "Cos": _plain(np.cos),
+        "Tan": _plain(np.tan),
+        "Asin": _plain(np.arcsin),
+        "Acos": _plain(np.arccos),
+        "Atan": _plain(np.arctan),
+        "Sinh": _plain(np.sinh),
+        "Cosh": _plain(np.cosh),
+        "Asinh": _plain(np.arcsinh),
+        "Acosh": _plain(np.arccosh),
+        "Atanh": _plain(np.arctanh),
+    }
+)
+"""Standard element-wise operators that become a table."""
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {**STANDARD, **{name: c.function for name, c in COMPOSITES.items() if c.function is not None}}
+)
+"""Every element-wise float operator, standard or collapsed from a pattern, by type."""
+
+
+def element_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """The float function that ``node`` applies to every element."""
+    attributes = {name: value.value for name, value in node.attributes.items()}
+    if node.op_type == "Pow":
+        attributes["exponent"] = float(required(constant_of(before_calibration(given(node, 1)))).reshape(-1)[0])
+    if node.op_type == "Clip":
+        attributes = {k: v for k, v in zip(("min", "max"), clip_limits(node), strict=True) if v is not None}
+    return lambda x: FUNCTIONS[node.op_type](x, attributes)
+
+
+def table_bound(operator: QuantizedOperator, case: Case) -> Bound:
+    """Of an operator that stands for an element-wise float node."""
+    constants = [constant_of(value) for value in case.node.inputs[1:]]
+    return tabulated(
+        case,
+        lambda inputs: operator.reference([*inputs, *constants], case.attributes),
+        element_function(case.chain[0]),
+    )
