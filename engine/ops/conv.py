@@ -135,16 +135,14 @@ def requantize_accumulator(accumulator: NDArray[np.int64], attributes: Attribute
 def convolution_bound(case: Case) -> Bound:
     """Of Conv and HzPreprocess, or of a sum that runs as a convolution of weight 1; with a fused sum or without."""
     head, inputs, attributes = case.chain[0], case.node.inputs, case.attributes
-    bias = shifted_bias(*(constant_of(inputs[index]) for index in bias_and_sum(inputs, attributes)[0]))
+    bias = float64(shifted_bias(*(constant_of(inputs[index]) for index in bias_and_sum(inputs, attributes)[0])))
     wide = attributes["output_bit"] == 32 or attributes["high_precision_output"]
     stage = None if wide else stage_of(attributes, "scale", "right_shift", "out_shift")
     integers = required(constant_of(inputs[1])).transpose(0, 3, 1, 2)
     if head.op_type == "Add":
-        return weighted_sum(
-            case, stage, (by_terms(np.ones(integers.shape)), by_terms(integers)), (np.zeros(1), float64(bias))
-        )
+        return weighted_sum(case, stage, (by_terms(np.ones(integers.shape)), by_terms(integers)), (np.zeros(1), bias))
     weights = required(constant_of(before_calibration(given(head, 1))))
-    return weighted_sum(case, stage, (by_terms(weights), by_terms(integers)), (float_bias(head), float64(bias)))
+    return weighted_sum(case, stage, (by_terms(weights), by_terms(integers)), (float_bias(head), bias))
 
 
 def by_terms(weights: Array) -> NDArray[np.float64]:

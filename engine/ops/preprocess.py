@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -45,7 +46,7 @@ class Preprocess(QuantizedOperator):
         return Conv().reference(inputs, as_convolution(attributes))
 
     def error_bound(self, case: Case) -> Bound:
-        return convolution_bound(case)
+        return convolution_bound(replace(case, attributes=as_convolution(case.attributes)))
 
 
 def as_convolution(attributes: Attributes) -> Attributes:
