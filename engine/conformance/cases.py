@@ -78,7 +78,11 @@ class Case:
     @property
     def march(self) -> str:
         """BPU architecture that the configuration names."""
-        return str(_group(read_yaml(self.config), "model_parameters").get("march", ""))
+        return str(self.parameters_of_model().get("march", ""))
+
+    def parameters_of_model(self) -> Mapping[str, Any]:
+        """Group ``model_parameters`` of the configuration, as it stands there."""
+        return _group(read_yaml(self.config), "model_parameters")
 
     @property
     def calibrated(self) -> Path:

@@ -33,6 +33,7 @@ from engine.convert.pipeline import conversion
 from engine.convert.runner import Hooks, Item
 from engine.convert.stages.calibrate import calibration_options
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
+from engine.convert.unmeasured import mark_unmeasured
 from engine.debug.analysis.data import dump_samples
 from engine.ir import calibration_of, save_model, write_atomically
 from engine.perf import Performance, estimate
@@ -217,13 +218,14 @@ class Workspace(Hooks):
         integer_outputs: tuple[OutputRow, ...] = (),
     ) -> ConversionResult:
         """The result with everything that was made."""
+        original = self.models[ORIGINAL.name]
         return ConversionResult(
             name=self.prefix,
             models=self.models,
             compiled=compiled,
             performance=estimate(compiled),
             placement=placement,
-            nodes=nodes,
+            nodes=mark_unmeasured(nodes, original, compiled.march),
             outputs=outputs,
             integer_outputs=integer_outputs,
             timings=self.timings,

@@ -33,6 +33,8 @@ class NodeRow:
         threshold: largest calibration threshold of its first input; ``None`` on the CPU.
         data_type: type of its first input; ``int16`` for a BPU operator and ``float`` for a CPU one where any input is.
         reason: why it runs on the CPU; empty on the BPU.
+        unmeasured: operator and rank that no measured conversion has, so that the node follows the nearest rule; empty
+            where one has them.
     """
 
     node: str
@@ -43,6 +45,7 @@ class NodeRow:
     threshold: float | None
     data_type: str
     reason: str = ""
+    unmeasured: str = ""
 
 
 @dataclass(frozen=True)

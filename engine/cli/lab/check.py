@@ -34,7 +34,7 @@ def check(
 
 
 def as_dict(result: ConversionResult) -> dict[str, object]:
-    """``{nodes: [{node, on, subgraph, type, dtype, reason}], quantized_graph: [operator types in order]}``."""
+    """``{nodes: [{node, on, subgraph, type, dtype, reason, unmeasured}], quantized_graph: [types in order]}``."""
     rows = [
         {
             "node": row.node,
@@ -43,6 +43,7 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
             "type": row.type,
             "dtype": row.data_type,
             "reason": row.reason,
+            "unmeasured": row.unmeasured,
         }
         for row in result.nodes
     ]
@@ -60,7 +61,8 @@ def _show(result: ConversionResult) -> None:
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
         style = "yellow" if row.on == "CPU" else None
-        cells = (row.node, row.on, subgraph, row.type, row.data_type, row.reason)
+        remarks = "; ".join(filter(None, (row.reason, row.unmeasured)))
+        cells = (row.node, row.on, subgraph, row.type, row.data_type, remarks)
         table.add_row(*map(Text, cells), style=style)  # names are no markup
     console = Console()
     console.print(table)

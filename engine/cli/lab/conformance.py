@@ -125,6 +125,22 @@ def record(
         raise typer.Exit(PtqlabError.exit_code)
 
 
+@app.command()
+def coverage(
+    folder: Annotated[Path, typer.Argument(help="Recorded conversions, in folders of any depth.")],
+    to: Annotated[Path | None, typer.Option("-o", "--output", dir_okay=False, help="Write the YAML file.")] = None,
+) -> None:
+    """List the operators and ranks that recorded conversions cover, by march; all others are marked unmeasured."""
+    from engine.conformance.coverage import as_yaml, measured
+    from engine.ir import write_atomically
+
+    text = as_yaml(measured(folder))
+    if to is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(write_atomically(to, text.encode()))
+
+
 def read_holdout(text: str | None) -> int | None:
     """The N of ``every:N``.
 

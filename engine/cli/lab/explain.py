@@ -34,6 +34,7 @@ class Explained:
         reason: why it runs on the CPU.
         hint: what to change so that it would not.
         reads: names of the nodes whose results it reads.
+        unmeasured: operator and rank that no measured conversion has; empty where one has them.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Explained:
     reason: str
     hint: str
     reads: tuple[str, ...]
+    unmeasured: str
 
 
 def explain(
@@ -57,15 +59,17 @@ def explain(
     node_info: NodeInfoText = None,
 ) -> None:
     """Show where each operator runs, why, what to change and what it costs; needs no calibration data."""
+    from engine.conformance.disagreements import warnings_for
     from engine.convert import Draft, check
     from engine.ir import write_atomically
     from engine.simulate.assemble import assemble
 
     result = check(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
-    _show(result, nodes, interpreted)
+    doubts = warnings_for(result.models["original_float"], result.performance.march)
+    _show(result, nodes, interpreted, doubts)
     if html is not None:
-        typer.echo(write_atomically(html, page(result, nodes, interpreted).encode()))
+        typer.echo(write_atomically(html, page(result, nodes, interpreted, doubts).encode()))
 
 
 def explained(result: ConversionResult) -> tuple[Explained, ...]:
@@ -92,6 +96,7 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
                 reason=row.reason,
                 hint=hint_for(row.type, row.reason) if row.on == "CPU" else "",
                 reads=sources[row.node],
+                unmeasured=row.unmeasured,
             )
         )
     return tuple(rows)
@@ -112,8 +117,13 @@ def _sources(result: ConversionResult) -> dict[str, tuple[str, ...]]:
     return {name: behind[name] for name in listed}
 
 
-def page(result: ConversionResult, nodes: tuple[Explained, ...], interpreted: tuple[Interpreted, ...]) -> str:
-    """The page: totals, the graph as SVG, a table of nodes, what is simulated slowly. It loads nothing."""
+def page(
+    result: ConversionResult,
+    nodes: tuple[Explained, ...],
+    interpreted: tuple[Interpreted, ...] = (),
+    doubts: tuple[str, ...] = (),
+) -> str:
+    """The page: totals, the graph as SVG, a table of nodes, warnings, what is simulated slowly. It loads nothing."""
     from importlib.resources import files
 
     import jinja2
@@ -128,6 +138,7 @@ def page(result: ConversionResult, nodes: tuple[Explained, ...], interpreted: tu
         places=places(nodes),
         slowest=slowest or 1.0,
         interpreted=interpreted,
+        doubts=doubts,
     )
 
 
@@ -144,7 +155,12 @@ def places(nodes: tuple[Explained, ...]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _show(result: ConversionResult, nodes: tuple[Explained, ...], interpreted: tuple[Interpreted, ...]) -> None:
+def _show(
+    result: ConversionResult,
+    nodes: tuple[Explained, ...],
+    interpreted: tuple[Interpreted, ...],
+    doubts: tuple[str, ...],
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -158,7 +174,7 @@ def _show(result: ConversionResult, nodes: tuple[Explained, ...], interpreted: t
         time = "" if node.time_us is None else f"{node.time_us:.1f}"
         traffic = "" if node.bytes is None else str(node.bytes)
         shape = "x".join(map(str, node.shape))
-        why = f"{node.reason}; {node.hint}" if node.reason else ""
+        why = "; ".join(filter(None, (node.reason, node.hint if node.reason else "", node.unmeasured)))
         style = "yellow" if node.on == "CPU" else None
         cells = (node.name, on, node.type, node.data_type, shape, time, traffic, why)
         table.add_row(*map(Text, cells), style=style)  # names are no markup
@@ -175,3 +191,5 @@ def _show(result: ConversionResult, nodes: tuple[Explained, ...], interpreted: t
         console.print("The fast simulator computes these nodes in numpy, which is slow:", highlight=False)
     for entry in interpreted:
         console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)
+    for text in doubts:
+        console.print(f"WARNING: {text}", highlight=False, markup=False)

@@ -254,7 +254,7 @@ def parse_shape(words: str) -> tuple[str, tuple[int, ...]]:
 
 
 def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
-    """The node table; ``compared``: with similarities and thresholds."""
+    """The node table; ``compared``: with similarities and thresholds. Remarks have a column where there are some."""
     headers = ["Node", "ON", "Subgraph", "Type"]
     cells = [[row.node, row.on, "--" if row.subgraph is None else f"id({row.subgraph})", row.type] for row in rows]
     if compared:
@@ -265,6 +265,10 @@ def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
         headers += ["DataType"]
         for line, row in zip(cells, rows, strict=True):
             line += [row.data_type]
+    if any(row.unmeasured for row in rows):
+        headers += ["Remark"]
+        for line, row in zip(cells, rows, strict=True):
+            line += [row.unmeasured]
     return render(headers, cells, frozenset({"Cosine Similarity", "Threshold"}))
 
 

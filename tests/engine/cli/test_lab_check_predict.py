@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
+from engine.conformance import disagreements
+from engine.conformance.departure import Stage
 from engine.errors import ConfigError, ModelError, PtqlabError
 from harness.cli.main import app
 from harness.zoo.cards import load_card
@@ -38,7 +40,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_check_lists_nodes_and_operators(march: str, tmp_path: Path) -> None:
     found = printed("check", model("mnist_lenet"), "--march", march)
     assert set(found) == {"nodes", "quantized_graph"}
-    assert all(set(node) == {"node", "on", "subgraph", "type", "dtype", "reason"} for node in found["nodes"])
+    keys = {"node", "on", "subgraph", "type", "dtype", "reason", "unmeasured"}
+    assert all(set(node) == keys and not node["unmeasured"] for node in found["nodes"])
     for node in found["nodes"]:
         assert (node["on"] == "CPU") == bool(node["reason"]) == (node["subgraph"] is None)
     layouts = {"HzQuantize", "HzDequantize", "Transpose", "Reshape"}
@@ -142,6 +145,38 @@ def test_explain_shows_reasons_hints_and_writes_one_page(tmp_path: Path) -> None
     assert text.count("<rect") == text.count("<tr id=") >= len(names)
     assert "http" not in text.replace("http-equiv", "")
     assert list(tmp_path.iterdir()) == [page]
+
+
+def test_explain_tells_what_is_unmeasured_and_what_is_known_to_depart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = numpy_helper.from_array(np.ones((4, 4, 3, 3), np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "wide", dilations=[2, 2], pads=[2, 2, 2, 2]),
+        helper.make_node("Shrink", ["c"], ["y"], "rare"),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4, 8, 8)) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight])
+    path, page = tmp_path / "m.onnx", tmp_path / "page.html"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7), path)
+    item = disagreements.Disagreement(
+        network="some_net",
+        node="wide",
+        stage=Stage.COMPILATION,
+        cause="unknown",
+        effect="too low",
+        rests_on=disagreements.Construct(operator="Conv", at_least={"dilations": 2}),
+    )
+    monkeypatch.setattr(disagreements, "known", lambda: (item,))
+    result = CliRunner().invoke(app, ["explain", str(path), "--html", str(page)], env={"COLUMNS": "240"})
+    assert result.exit_code == 0, result.output
+    warning = "wide (Conv with dilations of 2 or more): may depart from the original at the stage compilation"
+    for text in (" ".join(result.output.split()), page.read_text("utf-8")):
+        assert warning in text
+        assert "unmeasured: Shrink on rank 4" in text
+    marks = {node["node"]: node["unmeasured"] for node in printed("check", str(path))["nodes"]}
+    assert marks["rare"] == "unmeasured: Shrink on rank 4"
+    assert marks["wide"] == ""
 
 
 def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path: Path) -> None:

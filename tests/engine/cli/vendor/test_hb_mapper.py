@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,9 @@ def test_node_table_shows_what_is_known() -> None:
     assert lines[3].split() == ["conv", "BPU", "id(0)", "HzSQuantizedConv", "0.999877", "54.5338", "int8"]
     assert lines[4].split() == ["softmax", "CPU", "--", "Softmax", "--", "--", "float"]
     assert "Cosine" not in node_table(rows, compared=False)
+    marked = node_table((rows[0], replace(rows[1], unmeasured="unmeasured: Softmax on rank 6"))).splitlines()
+    assert marked[1].split()[-2:] == ["DataType", "Remark"]
+    assert marked[4].endswith("float     unmeasured: Softmax on rank 6")
 
 
 def test_the_command_starts_fast() -> None:

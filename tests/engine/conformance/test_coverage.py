@@ -1,0 +1,58 @@
+"""What recorded conversions cover: operators with ranks, by march; refused networks cover nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.conformance.coverage import as_yaml, measured
+from engine.errors import ConfigError
+from tests.engine.conformance.models import write_network
+
+RANK_4 = {"Conv": [4], "GlobalAveragePool": [4], "Relu": [4]}
+
+
+def write_case(folder: Path, march: str, code: int = 0) -> None:
+    """A recorded case that has a network and a result, and nothing else."""
+    config = write_network(folder, march)
+    config.rename(folder / "config.yaml")
+    (folder / "result.json").write_text(json.dumps({"rc": code, "messages": ["ERROR no"] if code else []}))
+
+
+def test_recorded_networks(tmp_path: Path) -> None:
+    write_case(tmp_path / "a", "bayes-e")
+    write_case(tmp_path / "b", "bayes", code=255)
+    assert measured(tmp_path) == {"bayes-e": RANK_4}
+
+
+def test_operator_tables_and_golden_conversions(tmp_path: Path) -> None:
+    config = write_network(tmp_path / "golden", "bernoulli2")
+    shutil.move(tmp_path / "golden" / "net.onnx", tmp_path / "golden" / "net.float.onnx")
+    assert config.is_file()
+    (tmp_path / "models").mkdir()
+    shutil.copy(tmp_path / "golden" / "net.float.onnx", tmp_path / "models" / "m.onnx")
+    (tmp_path / "operators.csv").write_text("model,march,quantized_graph\nm.onnx,bayes,HzLut\nm.onnx,bayes-e,\n")
+    assert measured(tmp_path) == {"bayes": RANK_4, "bernoulli2": RANK_4}
+
+
+def test_the_file_can_be_read_back(tmp_path: Path) -> None:
+    write_case(tmp_path / "a", "bayes-e")
+    assert yaml.safe_load(as_yaml(measured(tmp_path))) == {"bayes-e": RANK_4}
+
+
+def test_a_folder_without_conversions(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no recorded conversions"):
+        measured(tmp_path)
+
+
+@pytest.mark.reference
+def test_the_bundled_file_is_what_the_reference_covers(reference_dir: Path) -> None:
+    from engine.march.measured import load_measured
+
+    found = measured(reference_dir)
+    bundled = {march: {op: list(ranks) for op, ranks in ops.items()} for march, ops in load_measured().items()}
+    assert bundled == found, "ptqlab conformance coverage REFERENCE -o engine/march/measured.yaml"
