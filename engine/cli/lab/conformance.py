@@ -42,6 +42,7 @@ def conformance() -> None:
 def check(
     folder: Annotated[Path, typer.Argument(help="Recorded cases, in folders of any depth.")],
     json_file: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write all rows and tables.")] = None,
+    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page, complete in itself.")] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Names of cases or networks, as swin_* or vit_sep; repeatable.")
     ] = None,
@@ -61,6 +62,7 @@ def check(
     import json
 
     from engine.conformance.cases import find_cases
+    from engine.conformance.page import page
     from engine.conformance.run import held_out, measure_all
     from engine.ir import write_atomically
     from engine.simulate.fast import available_cpus
@@ -82,6 +84,8 @@ def check(
     _show_tables(console, rows)
     if json_file is not None:
         write_atomically(json_file, json.dumps(as_dict(rows), indent=1).encode())
+    if html is not None:
+        write_atomically(html, page(folder.name, rows).encode())
     missed = below(rows, bars)
     for text in missed:
         typer.echo(text, err=True)
@@ -222,22 +226,15 @@ def _is_in(part: Part, is_held_out: bool) -> bool:
 
 
 def _show_row(console: Console, row: Row) -> None:
-    marks = " ".join(
-        f"{name} {_mark(value)}"
-        for name, value in (
-            ("converts", row.converts),
-            ("outputs", row.outputs),
-            ("operators", row.operators),
-            ("simulator", row.simulator),
-        )
-    )
-    shares = " ".join(
-        f"{name} {share.equal}/{share.total}"
-        for name, share in (("thresholds", row.thresholds), ("devices", row.devices), ("integers", row.integers))
-        if share is not None
-    )
-    latency = "" if row.latency_error is None else f" latency {row.latency_us:.0f} us, ours {row.predicted_us:.0f}"
-    lines = [f"{row.case} ({row.march}): {marks} {shares}{latency} [{row.seconds:.1f} s]"]
+    from engine.conformance.page import mark, share
+
+    marks = ("converts", "outputs", "operators", "simulator")
+    shares = ("thresholds", "devices", "integers")
+    found = [f"{name} {mark(getattr(row, name))}" for name in marks]
+    found += [f"{name} {share(getattr(row, name))}" for name in shares if getattr(row, name) is not None]
+    if row.latency_error is not None:
+        found.append(f"latency {row.latency_us:.0f} us, ours {row.predicted_us:.0f}")
+    lines = [f"{row.case} ({row.march}): {' '.join(found)} [{row.seconds:.1f} s]"]
     if row.departure is not None:
         lines.append(f"    {row.departure}")
     if row.simulator is False:
@@ -245,13 +242,10 @@ def _show_row(console: Console, row: Row) -> None:
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def _mark(value: bool | None) -> str:
-    return "-" if value is None else "yes" if value else "NO"
-
-
 def _show_tables(console: Console, rows: list[Row]) -> None:
     from rich.table import Table
 
+    from engine.conformance.page import percent
     from engine.conformance.table import MEASURES, SHORT, groups, of_family, of_march, parts
 
     columns = parts(rows)
@@ -259,7 +253,7 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
     for column in columns:
         table.add_column(f"{column.name} ({column.cases})", justify="right")
     for name, measure in MEASURES.items():
-        table.add_row(name, measure.title, *(_figure(column.values[name]) for column in columns))
+        table.add_row(name, measure.title, *(percent(column.values[name]) for column in columns))
     console.print(table)
     headings = [name.replace("latency", "us").replace("_", " ") for name in SHORT]
     for title, key in (("march", of_march), ("network", of_family)):
@@ -267,12 +261,8 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
         for heading in headings:
             table.add_column(heading, justify="right")
         for found in groups(rows, key):
-            table.add_row(found.name, str(found.cases), *(_figure(found.values[name], 0) for name in SHORT))
+            table.add_row(found.name, str(found.cases), *(percent(found.values[name], 0) for name in SHORT))
         console.print(table)
-
-
-def _figure(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
 def _console() -> Console:
