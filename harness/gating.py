@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.errors import ConfigError
 from engine.simulate.fast import available_cpus
+from harness import paths
 from harness.execution.coordinator import Plan, executor_factory, run_sweep
 from harness.gates.baseline import (
     Baseline,
@@ -71,11 +72,16 @@ class SuiteGate:
         self.suite: Suite = open_suite(options.suite)
         self.specs: list[TrialSpec] = plan_trials(self.suite)
         workdir = Path(options.workdir or default_workdir()).resolve()
-        self.baseline_path = baseline_path(self.suite.name)
+        self.baseline_path = baseline_path(self.path)
         if options.baseline:
             self.baseline_path = resolve_baseline(options.baseline, self.suite, workdir, options.tracking_uri)
         if options.update and options.baseline and options.baseline.startswith("@"):
             raise ConfigError("--ptqlab-update-baseline writes files; ptqlab nightly --accept moves an alias")
+        if options.update and paths.is_installed(self.baseline_path):
+            raise ConfigError(
+                f"--ptqlab-update-baseline would write into the installation ({self.baseline_path}); name a file of "
+                "your own with --ptqlab-baseline, or copy the suite"
+            )
         workers = available_cpus()
         self._plan = Plan(
             bench=Bench(workdir),
@@ -112,14 +118,16 @@ class SuiteGate:
             return f"suite {self.suite.name}: {len(results)} of {len(self.specs)} trials selected"
         references = References(baseline=None if self._options.update else self.baseline_path)
         sweep = run_suite(self.suite, self._plan, specs=specs, record=False, references=references)
+        written = ""
         if self._options.update:
             self._accept(sweep)
+            written = f"\nbaseline written: {self.baseline_path}"
             sweep = judged_anew(sweep, References(baseline=self.baseline_path), self._plan.bench.workdir)
         summary = sweep.summary
         report = sweep_folder(self._plan.bench.workdir, self.suite.name) / REPORT_FILE
         return (
             f"suite {self.suite.name}: {sweep.verdict.value}, {len(specs)} trials, {len(sweep.failed)} failed, "
-            f"{summary.reused} reused, {summary.seconds:.1f} s\nreport {report.as_uri()}"
+            f"{summary.reused} reused, {summary.seconds:.1f} s\nreport {report.as_uri()}{written}"
         )
 
     def _accept(self, sweep: Sweep) -> None:

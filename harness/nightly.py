@@ -46,9 +46,7 @@ def night_references(name: str, suite: Suite, workdir: Path, tracking_uri: str |
         BaselineError: an alias is set, or may be, and what it stands for cannot be read.
     """
     last_good = _of_alias(LAST_GOOD, suite, workdir, tracking_uri)
-    return References(
-        baseline=last_good or find_baseline(name, suite), anchor=_of_alias(ANCHOR, suite, workdir, tracking_uri)
-    )
+    return References(baseline=last_good or find_baseline(name), anchor=_of_alias(ANCHOR, suite, workdir, tracking_uri))
 
 
 def _of_alias(alias: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> Path | None:

@@ -1,13 +1,14 @@
-"""Where ptqlab's plain files are: bundled ones beside the packages, large or licensed ones outside.
+"""Where ptqlab's plain files are: bundled ones beside the packages, the user's own in folders that variables name.
 
 In a source checkout ``suites``, ``datasets`` and ``reports`` are folders of the project; a wheel installs them under
-``harness/bundled``; ``PTQLAB_SUITES`` and ``PTQLAB_DATASETS`` name folders of the user's own instead. The working
-directory plays no part.
+``harness/bundled``. ``PTQLAB_SUITES`` and ``PTQLAB_DATASETS`` name further folders, separated as in ``PATH``: what they
+hold is found before what is bundled under the same name. The working directory plays no part.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from engine.errors import ConfigError
@@ -16,19 +17,28 @@ _PACKAGE = Path(__file__).resolve().parent
 _PROJECT = _PACKAGE.parent
 
 
-def suites() -> Path:
-    """Folder of the sweep definitions, ``PTQLAB_SUITES``, else the bundled one; ``zoo/`` in it holds model cards."""
-    return _configured("PTQLAB_SUITES") or _bundled("suites")
+def suites() -> tuple[Path, ...]:
+    """Folders of sweep definitions, those of ``PTQLAB_SUITES`` first; ``zoo/`` in one of them holds model cards."""
+    return (*_folders("PTQLAB_SUITES"), bundled("suites"))
 
 
-def datasets() -> Path:
-    """Folder of the dataset cards: ``PTQLAB_DATASETS``, else the bundled one."""
-    return _configured("PTQLAB_DATASETS") or _bundled("datasets")
+def datasets() -> tuple[Path, ...]:
+    """Folders of data set cards, those of ``PTQLAB_DATASETS`` first."""
+    return (*_folders("PTQLAB_DATASETS"), bundled("datasets"))
+
+
+def yaml_files(folders: Iterable[Path]) -> dict[str, Path]:
+    """YAML files by name without suffix, sorted by name; the first folder that has a name counts."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for path in folder.glob("*.yaml"):
+            found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
 
 
 def reports() -> Path:
     """Folder of the report templates and accepted baselines."""
-    return _bundled("reports")
+    return bundled("reports")
 
 
 def external_data(path: str | os.PathLike[str]) -> Path:
@@ -49,9 +59,15 @@ def external_models(path: str | os.PathLike[str]) -> Path:
     return _external("PTQLAB_MODELS", path)
 
 
-def _bundled(name: str) -> Path:
+def bundled(name: str) -> Path:
+    """A folder of ptqlab's own plain files: ``suites``, ``datasets`` or ``reports``."""
     installed = _PACKAGE / "bundled" / name
     return installed if installed.is_dir() else _PROJECT / name
+
+
+def is_installed(path: Path) -> bool:
+    """Whether ``path`` lies in an installation of ptqlab, whose files are not the user's."""
+    return path.resolve().is_relative_to(_PACKAGE)
 
 
 def _external(variable: str, path: str | os.PathLike[str]) -> Path:
@@ -67,3 +83,7 @@ def _configured(variable: str) -> Path | None:
     """The folder that an environment variable names; workers inherit it."""
     value = os.environ.get(variable)
     return Path(value) if value else None
+
+
+def _folders(variable: str) -> tuple[Path, ...]:
+    return tuple(Path(part) for part in os.environ.get(variable, "").split(os.pathsep) if part)

@@ -32,7 +32,7 @@ from harness.report.results import (
     trials_csv,
     trials_parquet,
 )
-from harness.suites.suite import Budget, ModelFacts, Point, Suite, bundled_suites, expand
+from harness.suites.suite import Budget, ModelFacts, Point, Suite, expand, suite_path
 from harness.tracking.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
 from harness.tracking.record import Recorder
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep
@@ -71,10 +71,10 @@ def tags_of(card: ModelCard) -> tuple[str, ...]:
     return tuple(dict.fromkeys((card.task.value, source, *card.tags)))
 
 
-def find_baseline(name: str, suite: Suite) -> Path | None:
-    """The accepted baseline of a bundled suite; None where there is none, or the suite is a user's own file."""
-    path = baseline_path(suite.name)
-    return path if name in bundled_suites() and path.is_file() else None
+def find_baseline(name: str) -> Path | None:
+    """The accepted baseline of the suite ``name``, a name or a file; None where there is none."""
+    path = baseline_path(suite_path(name))
+    return path if path.is_file() else None
 
 
 def resolve_baseline(text: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> Path:

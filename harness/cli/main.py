@@ -116,7 +116,7 @@ def run(
         retry_failed=retry is Retry.FAILED,
         time_limit=time_limit,
     )
-    accepted = find_baseline(suite, definition)
+    accepted = find_baseline(suite)
     if baseline is not None:
         accepted = resolve_baseline(baseline, definition, workdir, tracking_uri)
     references = References(baseline=accepted)

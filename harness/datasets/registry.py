@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -69,7 +70,7 @@ class DatasetCard(StrictModel):
 
 def list_dataset_cards(pattern: str = "*") -> list[DatasetCard]:
     """Cards whose name matches the glob ``pattern``, by name."""
-    return [load_dataset_card(name) for name in _names() if fnmatchcase(name, pattern)]
+    return [load_dataset_card(name) for name in _cards() if fnmatchcase(name, pattern)]
 
 
 def load_dataset_card(name: str) -> DatasetCard:
@@ -78,9 +79,9 @@ def load_dataset_card(name: str) -> DatasetCard:
     Raises:
         ConfigError: there is no such card, or it is wrong.
     """
-    if name not in _names():
-        raise unknown("dataset", name, _names())
-    return load_typed(paths.datasets() / f"{name}.yaml", DatasetCard)
+    if name not in _cards():
+        raise unknown("dataset", name, _cards())
+    return load_typed(_cards()[name], DatasetCard)
 
 
 def open_dataset(name_or_card: str | DatasetCard, options: Mapping[str, Any] | None = None) -> Dataset:
@@ -122,5 +123,5 @@ def _check(dataset: Dataset, card: DatasetCard) -> None:
         )
 
 
-def _names() -> list[str]:
-    return sorted(path.stem for path in paths.datasets().glob("*.yaml"))
+def _cards() -> dict[str, Path]:
+    return paths.yaml_files(paths.datasets())

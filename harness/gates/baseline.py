@@ -139,9 +139,13 @@ class Baseline(StrictModel):
     trials: Mapping[str, BaselineTrial] = Field(default_factory=dict)
 
 
-def baseline_path(suite: str) -> Path:
-    """Where the accepted baseline of a suite is."""
-    return paths.reports() / "baselines" / f"{suite}.json"
+def baseline_path(suite: Path) -> Path:
+    """Where the accepted baseline of the suite in the file ``suite`` is: ``baselines/NAME.json`` beside it.
+
+    That of a bundled suite is among the bundled reports.
+    """
+    folder = paths.reports() if suite.resolve().parent == paths.bundled("suites").resolve() else suite.resolve().parent
+    return folder / "baselines" / f"{suite.stem}.json"
 
 
 def load_baseline(path: Path, suite: Suite) -> Baseline:

@@ -202,7 +202,7 @@ def open_suite(name: str) -> Suite:
     """
     path = suite_path(name)
     suite = parse(_with_included(path, ()), Suite, str(path))
-    if path.parent == paths.suites() and suite.name != path.stem:
+    if path.parent in paths.suites() and suite.name != path.stem:
         raise ConfigError(f"{path}: name: {suite.name!r}: must be the file's name, {path.stem!r}")
     return suite
 
@@ -254,8 +254,8 @@ def suite_path(name: str) -> Path:
 
 
 def bundled_suites() -> dict[str, Path]:
-    """Files of the bundled suites by name."""
-    return {path.stem: path for path in sorted(paths.suites().glob("*.yaml"))}
+    """Files of the suites that have a name: those in folders of ``PTQLAB_SUITES``, and the bundled ones."""
+    return paths.yaml_files(paths.suites())
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ class ModelCard(StrictModel):
             ModelError: it is absent, or is not the file that the card was written for.
         """
         if self.source.bundled is not None:
-            path, remedy = _folder() / self.source.bundled, "the installation is incomplete"
+            path, remedy = _cards()[self.name].parent / self.source.bundled, "the installation is incomplete"
         elif self.source.package is not None:
             path, remedy = package_model(self.source.package), "install the package again"
         elif self.source.torchvision is not None:
@@ -279,9 +279,9 @@ def load_card(name: str) -> ModelCard:
     Raises:
         ConfigError: there is no such card, or it is wrong.
     """
-    if name not in _names():
-        raise unknown("model", name, _names())
-    path = _folder() / f"{name}.yaml"
+    if name not in _cards():
+        raise unknown("model", name, _cards())
+    path = _cards()[name]
     card = load_typed(path, ModelCard)
     if card.name != name:
         raise ConfigError(f"{path}: name: {card.name!r}: expected the file's own name, {name!r}")
@@ -290,7 +290,7 @@ def load_card(name: str) -> ModelCard:
 
 def list_cards(pattern: str = "*") -> list[ModelCard]:
     """Cards whose name matches the glob ``pattern``, by name."""
-    return [load_card(name) for name in _names() if fnmatchcase(name, pattern)]
+    return [load_card(name) for name in _cards() if fnmatchcase(name, pattern)]
 
 
 def held_out_images(card: ModelCard, count: int | None = None) -> tuple[Split, int]:
@@ -311,12 +311,8 @@ _TRAINING_COLOURS: Mapping[InputType, Colour] = {
 """Colour of the data set per ``input_type_train``."""
 
 
-def _folder() -> Path:
-    return paths.suites() / "zoo"
-
-
-def _names() -> list[str]:
-    return sorted(path.stem for path in _folder().glob("*.yaml"))
+def _cards() -> dict[str, Path]:
+    return paths.yaml_files(folder / "zoo" for folder in paths.suites())
 
 
 def _yaml_text(entry: Any) -> str:

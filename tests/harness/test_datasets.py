@@ -40,7 +40,7 @@ def pixels(images: np.ndarray) -> str:
 
 def test_cards_name_their_file_and_a_known_adapter() -> None:
     cards = list_dataset_cards()
-    assert {card.name for card in cards} == {path.stem for path in paths.datasets().glob("*.yaml")}
+    assert {card.name for card in cards} == set(paths.yaml_files(paths.datasets()))
     assert {card.adapter for card in cards} <= set(ADAPTERS)
     assert [card.name for card in list_dataset_cards("mni*")] == ["mnist"]
 

@@ -25,6 +25,13 @@ SUITE = parse({"name": "mine", "version": 1, "models": "net", "sweep": {}}, Suit
 SPEC = fakes.spec("net", evaluation_samples=500)
 
 
+def references(suite: Suite, workdir: Path, uri: str | None) -> References:
+    """What a night of ``suite``, a file without a baseline beside it, is compared with."""
+    file = workdir / "mine.yaml"
+    file.touch()
+    return night_references(str(file), suite, workdir, uri)
+
+
 def night(workdir: Path, correct: int, model: str = "net", baseline: Path | None = None) -> Sweep:
     """A sweep whose only trial got ``correct`` of 500 samples right."""
     spec = SPEC.model_copy(update={"model": model})
@@ -32,7 +39,7 @@ def night(workdir: Path, correct: int, model: str = "net", baseline: Path | None
     if model == "net":
         result = fakes.result(spec, value=correct / 500)
         plan.bench.store.put(Outcome(result, (), {"per_sample": fakes.hits(correct, 500)}))
-    found = References(baseline=baseline) if baseline else night_references("mine.yaml", SUITE, workdir, None)
+    found = References(baseline=baseline) if baseline else references(SUITE, workdir, None)
     return run_suite(SUITE, plan, references=found, specs=[spec])
 
 
@@ -63,11 +70,11 @@ def test_nights_pass_fail_and_promote(tmp_path: Path) -> None:
 def test_a_new_version_of_the_suite_begins_anew(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450))
     second = SUITE.model_copy(update={"version": 2})
-    assert night_references("mine.yaml", second, tmp_path, None).baseline is None
+    assert references(second, tmp_path, None).baseline is None
     plan = Plan(bench=Bench(tmp_path), executor=serial, stages="tests.harness.fakes")
     assert promote_if_good(run_suite(second, plan, specs=[SPEC]))
-    assert night_references("mine.yaml", second, tmp_path, None).baseline is not None
-    assert night_references("mine.yaml", SUITE, tmp_path, None).baseline is None
+    assert references(second, tmp_path, None).baseline is not None
+    assert references(SUITE, tmp_path, None).baseline is None
 
 
 def test_a_failed_trial_is_never_promoted(tmp_path: Path) -> None:
@@ -126,11 +133,11 @@ def test_losses_below_tolerance_add_up_to_one_that_the_anchor_sees(tmp_path: Pat
 
 def test_the_anchor_stays_where_a_person_put_it(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450), anchor=True)
-    anchor = night_references("mine.yaml", SUITE, tmp_path, None).anchor
+    anchor = references(SUITE, tmp_path, None).anchor
     assert anchor is not None
     before = anchor.read_bytes()
     assert promote_if_good(night(tmp_path, 449))
-    after = night_references("mine.yaml", SUITE, tmp_path, None)
+    after = references(SUITE, tmp_path, None)
     assert after.anchor is not None
     assert after.baseline is not None
     assert after.anchor.read_bytes() == before

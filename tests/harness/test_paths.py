@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from engine.errors import ConfigError
 from harness import paths
+from harness.gates.baseline import baseline_path
+from harness.suites.suite import suite_path
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,32 @@ class TestExternal:
         assert callable(look_up)
         with pytest.raises(ConfigError, match=f"{variable} is not set.*net.onnx"):
             look_up("net.onnx")
+
+
+class TestFoldersOfTheUser:
+    """What a user adds is found beside what is bundled, and before it."""
+
+    def test_they_add_to_what_is_bundled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        for folder in (first, second):
+            folder.mkdir()
+            (folder / "mine.yaml").write_text("name: mine")
+        (second / "smoke.yaml").write_text("name: smoke")
+        monkeypatch.setenv("PTQLAB_SUITES", f"{first}{os.pathsep}{second}")
+        found = paths.yaml_files(paths.suites())
+        assert found["mine"] == first / "mine.yaml"
+        assert found["smoke"] == second / "smoke.yaml"
+        assert found["nightly"] == paths.bundled("suites") / "nightly.yaml"
+
+    def test_without_variables_there_is_what_is_bundled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("PTQLAB_SUITES", raising=False)
+        monkeypatch.delenv("PTQLAB_DATASETS", raising=False)
+        assert paths.suites() == (paths.bundled("suites"),)
+        assert paths.datasets() == (paths.bundled("datasets"),)
+
+
+def test_baselines_lie_beside_the_suite(tmp_path: Path) -> None:
+    assert baseline_path(tmp_path / "mine.yaml") == tmp_path.resolve() / "baselines" / "mine.json"
+    assert baseline_path(suite_path("smoke")) == paths.reports() / "baselines" / "smoke.json"
+    assert not paths.is_installed(tmp_path)
+    assert paths.is_installed(Path(paths.__file__).parent / "bundled" / "reports" / "baselines" / "smoke.json")

@@ -19,7 +19,7 @@ def main() -> int:
     for name in parser.parse_args().names:
         started = time.monotonic()
         try:
-            card = make(name, paths.suites() / "zoo", lambda line, name=name: _say(f"{name}: {line}"))  # type: ignore[misc]
+            card = make(name, paths.bundled("suites") / "zoo", lambda line, name=name: _say(f"{name}: {line}"))  # type: ignore[misc]
         except PtqlabError as error:
             _say(f"ERROR {error}")
             return error.exit_code

@@ -23,7 +23,7 @@ BUNDLED = [card for card in list_cards() if card.source.bundled]
 
 def content(name: str = "mnist_lenet", **changes: Any) -> dict[str, Any]:
     """A bundled card as YAML gives it, with other values for single keys (dotted)."""
-    plain: dict[str, Any] = yaml.safe_load((paths.suites() / "zoo" / f"{name}.yaml").read_text())
+    plain: dict[str, Any] = yaml.safe_load((paths.bundled("suites") / "zoo" / f"{name}.yaml").read_text())
     for dotted, value in changes.items():
         *owners, key = dotted.split("__")
         target = plain
@@ -36,7 +36,7 @@ def content(name: str = "mnist_lenet", **changes: Any) -> dict[str, Any]:
 def test_zoo_is_complete_and_small() -> None:
     names = {card.name for card in BUNDLED}
     assert names >= {"mnist_lenet", "mnist_resnet8", "mnist_mobilenet", "scene_yolo", "scene_unet"}
-    files = list((paths.suites() / "zoo").glob("*.onnx"))
+    files = list((paths.bundled("suites") / "zoo").glob("*.onnx"))
     assert {file.stem for file in files} == names
     assert sum(file.stat().st_size for file in files) < 3_000_000
 
