@@ -93,10 +93,12 @@ class March(BaseModel):
         bias_bits: width of a convolution's bias; a 16-bit bias has a left shift per channel.
         negative_e_shift: whether the fused sum may shift right.
         add_as_conv: whether the sum of two maps is a depthwise convolution with a fused sum.
+        requantize_as_conv: whether another scale of a map is a depthwise convolution; else an HzRequantize.
         rounding_bias_in_mul: whether products carry ``add_rounding_bias``.
         interpolate_twice: whether linear resizing rounds after each direction.
         resize_decimal_bits: fraction bits of resizing coordinates.
-        layout_outside: whether layout transposes stand outside quantise and dequantise nodes.
+        layout_outside: whether layout transposes stand outside quantise and dequantise nodes, and image inputs are
+            NHWC.
         leaky_relu_operator: whether LeakyRelu has an operator of its own; else it is a look-up table.
         rank4_only: whether tensors of other ranks are computed on the CPU.
         cpu_operators: float operators that others run on the BPU and this one does not.
@@ -116,6 +118,7 @@ class March(BaseModel):
     bias_bits: int
     negative_e_shift: bool
     add_as_conv: bool
+    requantize_as_conv: bool
     rounding_bias_in_mul: bool
     interpolate_twice: bool
     resize_decimal_bits: int

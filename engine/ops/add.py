@@ -10,16 +10,15 @@ import onnx_ir as ir
 
 from engine.ir import before_calibration, shape_of
 from engine.march import March
-from engine.ops.conv import requantized_output
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Stage, coefficient, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.derive import convolution_integers, fused_sum
 from engine.ops.core.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
 from engine.ops.core.float_nodes import given, is_relu, refused_broadcast, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+from engine.ops.unit_conv import unit_convolution
 
 ELEMENTWISE_OUTPUT = {
     "accu_right_shift": Attribute("ints", (0,), "bits dropped before saturation to 16 bits"),
@@ -156,37 +155,10 @@ def lower_as_convolution(chain: Sequence[ir.Node], lowering: Lowering) -> None:
     node, result = chain[0], chain[-1].outputs[0]
     output = required(lowering.calibration(result))
     x, e = (lowering.integer(given(node, index)) for index in (0, 1))
-    channels = shape_of(result)[1]
-    thresholds = np.ones(channels, np.float32)
-    integers = convolution_integers(
-        np.ones((channels, 1, 1, 1), np.float32),
-        thresholds,
-        None,
-        x.scale,
-        output.scales,
-        output.bits,
-        bias_bits=lowering.march.bias_bits,
-    )
     name = f"UNIT_CONV_FOR_{node.name}"
-    attributes = {
-        "kernel_shape": [1, 1],
-        "pads": [0, 0, 0, 0],
-        "strides": [1, 1],
-        "group": channels,
-        "use_bias": 1,
-        "use_sumin": 1,
-        "weight_thresholds": thresholds.tolist(),
-        **fused_sum(e.scale, integers.accumulator_scale, lowering.march),
-        **({"activation": "relu"} if len(chain) > 1 else {}),
-        **requantized_output(integers, output.bits),
-    }
-    inputs = [
-        x.value,
-        lowering.initializer(f"{name}_weight_quantized", integers.weights.transpose(0, 2, 3, 1)),
-        lowering.initializer(f"{name}_rounding_bias_quantized", integers.bias),
-        lowering.initializer(f"{name}_rounding_bias_b_scale", integers.bias_shift),
-        e.value,
-    ]
+    inputs, attributes = unit_convolution(name, shape_of(result)[1], x, output, lowering, added=e)
+    relu = {"activation": "relu"} if len(chain) > 1 else {}
+    scale = output.scales
     lowering.emit(
-        "HzSQuantizedConv", node, inputs, attributes, result, bits=output.bits, scale=output.scales, name=name
+        "HzSQuantizedConv", node, inputs, {**attributes, **relu}, result, bits=output.bits, scale=scale, name=name
     )

@@ -17,7 +17,7 @@ from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
 from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
-from engine.ops.core.float_nodes import given, is_relu, required
+from engine.ops.core.float_nodes import given, is_relu, required, stated
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import (
@@ -174,6 +174,7 @@ class ConvTransposeRule(FloatRule):
             "kernel_shape": list(shape_of(weight)[2:]),
             "pads": list(attribute(node, "pads", (0, 0, 0, 0))),
             "strides": list(attribute(node, "strides", (1, 1))),
+            **stated(node, "dilations", "output_padding"),
             "group": group,
             "use_bias": 1,
             **({"activation": "relu"} if len(chain) > 1 else {}),

@@ -88,19 +88,20 @@ class PReluRule(FloatRule):
             op_type, attributes = "HzPRelu", slope_attributes(slope, shape_of(result)[1])
         else:
             op_type = "HzSPRelu"
-            integers, attributes = sprelu_integers(slope, x.scale, output)
+            integers, attributes = sprelu_integers(slope, shape_of(result)[1], x.scale, output)
             inputs.append(lowering.initializer(f"{node.name}_quantized_slope", integers))
         lowering.emit(op_type, node, inputs, attributes, result, bits=output.bits, scale=output.scales)
 
 
 def sprelu_integers(
-    slope: Array, input_scale: NDArray[np.float32], output: Calibration
+    slope: Array, channels: int, input_scale: NDArray[np.float32], output: Calibration
 ) -> tuple[NDArray[np.int16], dict[str, object]]:
-    """int16 slopes, shape (1, 1, 1, n), and attributes; the input has the output's scale.
+    """int16 slopes, shape (1, 1, 1, channels), and attributes; the input has the output's scale.
 
     Source: reference/arithmetic.md 2.6, PRelu.
     """
-    scale = np.float64(max(np.abs(slope).max(), np.finfo(np.float32).tiny)) / 32767
+    # In float32: so the multiplier of slope 0.25 becomes 16384, not 16385 (network min_softmax; provisional).
+    scale = np.float64(np.float32(max(np.abs(slope).max(), np.finfo(np.float32).tiny)) / np.float32(32767))
     integers = np.clip(round_away(slope.astype(np.float64) / scale), -32767, 32767).astype(np.int16)
     split = requantization(np.float64(input_scale[0]) * scale / np.float64(output.scales[0]), output.bits)
     attributes = {
@@ -112,4 +113,4 @@ def sprelu_integers(
         **({} if output.bits == 8 else {"output_bit": output.bits}),
         "data_format": "NHWC",
     }
-    return integers.reshape(1, 1, 1, -1), attributes
+    return np.broadcast_to(integers.reshape(1, 1, 1, -1), (1, 1, 1, channels)), attributes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -120,7 +121,9 @@ class AveragePoolToConv(NodePass):
 
     Node and output keep their names; weights are called ``AVERAGE_WEIGHT_FOR_<node>``, all but the last node of a chain
     ``<node>_SPLIT_WITH_DEPTHWISE_CONV_<i>``. Windows whose padding does not count, and those that do not split into
-    windows up to the march's limit, stay as they are (reference/arithmetic.md 2.6).
+    windows up to the march's limit, stay as they are (reference/arithmetic.md 2.6). On bernoulli2 large windows that
+    tile the map are split as far as they can be, and every node is a ``<node>_SPLIT_WITH_SMALL_POOL_<i>`` (provisional:
+    the network bisenet alone, 16 = 2 * 2 * 2 * 2).
     """
 
     op_types = frozenset({"AveragePool", "GlobalAveragePool"})
@@ -132,15 +135,15 @@ class AveragePoolToConv(NodePass):
         source, shape = node.inputs[0], static_shape(node.inputs[0])
         if source is None or shape is None or len(shape) != 4 or node.name is None:
             return False
-        geometry = self._geometry(node, shape)
-        if geometry is None:
+        chain = self._chain(node, shape)
+        if chain is None:
             return False
-        windows, strides, pads = geometry
+        pads = chain.pads
         channels, size = shape[1], shape[2:]
         new_nodes: list[ir.Node] = []
-        for index, (window, stride) in enumerate(zip(windows, strides, strict=True)):
-            last = index == len(windows) - 1
-            name = node.name if last else f"{node.name}_SPLIT_WITH_DEPTHWISE_CONV_{index}"
+        for index, (window, stride) in enumerate(zip(chain.windows, chain.strides, strict=True)):
+            last = index == len(chain.windows) - 1
+            name = node.name if last and not chain.small else f"{node.name}_SPLIT_WITH_{chain.kind}_{index}"
             size = (
                 (size[0] + pads[0] + pads[2] - window[0]) // stride[0] + 1,
                 (size[1] + pads[1] + pads[3] - window[1]) // stride[1] + 1,
@@ -166,16 +169,14 @@ class AveragePoolToConv(NodePass):
         substitute(node, new_nodes)
         return True
 
-    def _geometry(
-        self, node: ir.Node, shape: Sequence[int]
-    ) -> tuple[list[Window], list[Window], tuple[int, ...]] | None:
-        """Windows, strides and the first pads of the chain; ``None`` where the pool stays."""
+    def _chain(self, node: ir.Node, shape: Sequence[int]) -> _Chain | None:
+        """What computes the pool of a map of ``shape``; ``None`` where it stays."""
         limit = self.rules.pooling_window
         height, width = shape[2], shape[3]
         no_pads = (0, 0, 0, 0)
         if node.op_type == "GlobalAveragePool":
-            chain = split_window((height, width), limit) if self.rules.global_pooling_as_conv else None
-            return None if chain is None else (chain, chain, no_pads)
+            windows = split_window((height, width), limit) if self.rules.global_pooling_as_conv else None
+            return None if windows is None else _Chain(windows, windows)
         window = ints(node, "kernel_shape", ())
         stride = ints(node, "strides", (1, 1))
         pads = ints(node, "pads", no_pads)
@@ -187,23 +188,47 @@ class AveragePoolToConv(NodePass):
         if any(pads) and not attribute(node, "count_include_pad", 0):
             return None
         if max(window) <= limit:
-            return [(window[0], window[1])], [(stride[0], stride[1])], pads
+            return _Chain([(window[0], window[1])], [(stride[0], stride[1])], pads)
         covers = window == (height, width) and self.rules.global_pooling_as_conv
         if any(pads) or not (stride == window or covers):
             return None
-        chain = split_window((window[0], window[1]), limit)
-        return None if chain is None else (chain, chain, no_pads)
+        small = stride == window and self.rules.global_pooling_as_conv
+        windows = split_window((window[0], window[1]), limit, smallest=small)
+        return None if windows is None else _Chain(windows, windows, small=small)
 
 
-def split_window(window: Window, limit: int) -> list[Window] | None:
+@dataclass(frozen=True)
+class _Chain:
+    """Depthwise convolutions that average, one after the other.
+
+    Attributes:
+        windows, strides: of each.
+        pads: of the first.
+        small: whether all are named as parts of the pool; else the last one has its name.
+    """
+
+    windows: list[Window]
+    strides: list[Window]
+    pads: tuple[int, ...] = (0, 0, 0, 0)
+    small: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "SMALL_POOL" if self.small else "DEPTHWISE_CONV"
+
+
+def split_window(window: Window, limit: int, *, smallest: bool = False) -> list[Window] | None:
     """Windows that, applied one after the other with their own size as stride, average ``window``.
 
-    Per axis the larger factors come first, as 8 = 4 * 2 and 16 = 4 * 4 (the goldens).
+    Args:
+        window: height and width.
+        limit: largest side of a window.
+        smallest: take the smallest factors that there are, else the largest.
 
     Returns:
         ``None`` where a side has a prime factor above ``limit``.
     """
-    rows, columns = factors(window[0], limit), factors(window[1], limit)
+    rows, columns = (factors(size, limit, smallest=smallest) for size in window)
     if rows is None or columns is None:
         return None
     length = max(len(rows), len(columns))
@@ -211,16 +236,24 @@ def split_window(window: Window, limit: int) -> list[Window] | None:
     return list(zip(rows, columns, strict=True))
 
 
-def factors(size: int, limit: int) -> list[int] | None:
-    """Factors of ``size`` up to ``limit``, as few and as equal as can be, largest first; ``None`` if there are none."""
-    if size <= limit:
+def factors(size: int, limit: int, *, smallest: bool = False) -> list[int] | None:
+    """Factors of ``size`` up to ``limit``, each the largest (or ``smallest``) that divides what is left.
+
+    8 = 4 * 2, 16 = 4 * 4, 24 = 6 * 4, 32 = 4 * 4 * 2, 15 = 5 * 3, 12 = 6 * 2, 48 = 6 * 4 * 2 (17 networks).
+
+    Returns:
+        ``None`` where a prime factor is above ``limit``.
+    """
+    if size <= limit and not smallest:
         return [size]
-    best: list[int] | None = None
-    for first in range(limit, 1, -1):
-        rest = factors(size // first, first) if size % first == 0 else None
-        if rest is not None and (best is None or (len(rest) + 1, first) < (len(best), best[0])):
-            best = [first, *rest]
-    return best
+    found: list[int] = []
+    while size > 1:
+        divisors = [factor for factor in range(2, limit + 1) if size % factor == 0]
+        if not divisors:
+            return None
+        found.append(divisors[0] if smallest else divisors[-1])
+        size //= found[-1]
+    return found or [1]
 
 
 def _overhangs(node: ir.Node, size: Window, window: Sequence[int], stride: Sequence[int], pads: Sequence[int]) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.optimize import optimize
+from engine.optimize.affine import Affine
 from tests.engine.optimize.equivalence import build, census, optimized
 from tests.engine.optimize.networks import MAP, conv_then, node, normal
 
@@ -129,6 +130,12 @@ class TestAffine:
         after = optimized(build(nodes, MAP, ["y"], parameters))
         assert census(after) == {"MaxPool": 1, "Conv": 1, "Sigmoid": 1}
         assert after.graph[1].attributes["group"].value == 4
+
+    def test_bias_behind_a_batch_normalisation_is_rounded_in_every_step(self) -> None:
+        bias, mean, scale, shift = (np.float32(number) for number in (0.1, 0.7, 1.1, 0.3))
+        found = Affine(*(np.asarray([number], np.float64) for number in (scale, shift, mean)))
+        assert found.of(np.asarray([bias], np.float64))[0] == (bias - mean) * scale + shift
+        assert found.offset[0] == (np.float32(0) - mean) * scale + shift
 
     def test_zero_divisors_stay(self) -> None:
         constant = np.array([1, 2, 0, 4, 5, 6], np.float32).reshape(6, 1, 1)

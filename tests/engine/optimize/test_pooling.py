@@ -60,15 +60,18 @@ class TestPooling:
 
     @pytest.mark.parametrize(
         ("size", "expected"),
-        [(7, [7]), (8, [4, 2]), (12, [4, 3]), (16, [4, 4]), (49, [7, 7]), (56, [4, 14 // 2, 2]), (22, None)],
+        [(7, [7]), (8, [4, 2]), (12, [6, 2]), (16, [4, 4]), (49, [7, 7]), (48, [6, 4, 2]), (32, [4, 4, 2]), (22, None)],
     )
     def test_factors(self, size: int, expected: list[int] | None) -> None:
-        found = factors(size, 7)
-        assert (found is None) == (expected is None)
-        if found is not None and expected is not None:
-            assert math.prod(found) == size
-            assert len(found) == len(expected)
-            assert found == sorted(found, reverse=True)
+        assert factors(size, 7) == expected
+        if expected is not None:
+            assert math.prod(expected) == size
+
+    def test_large_windows_that_tile_the_map_are_small_pools_on_bernoulli2(self) -> None:
+        pool = node("AveragePool", "x", name="p", kernel_shape=[16, 16], strides=[16, 16])
+        after = optimized(build([pool], {"x": (1, 3, 16, 16)}, ["y"]), "bernoulli2")
+        assert [item.attributes["kernel_shape"].value for item in after.graph] == [(2, 2)] * 4
+        assert [item.name for item in after.graph] == [f"p_SPLIT_WITH_SMALL_POOL_{index}" for index in range(4)]
 
     def test_rectangular_windows_split(self) -> None:
         assert split_window((8, 3), 7) == [(4, 3), (2, 1)]

@@ -10,11 +10,13 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.calibrate import apply_thresholds
 from engine.errors import ConfigError
 from engine.ir import MARK_FIXED, MARK_ON, MARK_REASON, MARK_TIE, calibration_nodes
 from engine.march import load_march as load_march
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.place.chains import chains
+from engine.quantize import quantize
 
 SHAPE = (1, 4, 8, 8)
 
@@ -67,6 +69,15 @@ def test_convolution_absorbs_sum_and_relu() -> None:
     names = [[node.name for node in chain] for chain in chains(placement.model, load_march("bayes-e"))]
     assert names == [["Conv_0"], ["Conv_1", "Sum", "Middle"], ["Conv_9"]]
     assert set(calibrated(placement)) == {"x", "c0", "m"}
+
+
+def test_convolution_absorbs_sum_with_an_operand_that_is_computed_later() -> None:
+    middle = [helper.make_node("Sigmoid", ["x"], ["s"], name="Later"), one("Add", "c0", "s")]
+    found = place(network(middle), "bayes-e", PlacementOptions()).model
+    names = [[node.name for node in chain] for chain in chains(found, load_march("bayes-e"))]
+    assert names == [["Conv_0", "Middle"], ["Later"], ["Conv_9"]]
+    lowered = [node.name for node in quantize(apply_thresholds(found, None), "bayes-e").graph]
+    assert lowered.index("Later") < lowered.index("Conv_0")
 
 
 def test_tensor_added_to_itself_is_not_absorbed() -> None:

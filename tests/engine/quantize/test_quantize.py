@@ -105,6 +105,40 @@ def test_image_input_is_int8_pixels_in_the_layout_of_its_type(type_rt: str, shap
     assert pixels.shape == shape
 
 
+def test_image_inputs_of_bernoulli2_are_nhwc() -> None:
+    spec = InputSpec(name="x", type_train="rgb", type_rt="bgr")
+    model = quantized(preprocess.insert(image_network(), [spec]), "bernoulli2")
+    assert model.graph.inputs[0].shape == (1, 8, 8, 3)
+    assert types(model)[0] == "HzSQuantizedPreprocess"
+
+
+def test_bernoulli2_rescales_by_a_convolution() -> None:
+    middle = [
+        helper.make_node("Tanh", ["c0"], ["s"], name="S"),
+        helper.make_node("Concat", ["c0", "s"], ["u"], name="U", axis=2),
+        helper.make_node("Concat", ["s", "c0"], ["v"], name="V", axis=2),
+        helper.make_node("Add", ["u", "v"], ["a"], name="A"),
+        one("MaxPool", "a", kernel_shape=[2, 1], strides=[2, 1]),
+    ]
+    placed = place(network(middle), "bernoulli2", PlacementOptions()).model
+    thresholds = {name: np.asarray([1.0]) for name in ("x", "c0", "s", "u", "a", "m")} | {"v": np.asarray([2.54])}
+    found = quantize(apply_thresholds(placed, thresholds), "bernoulli2")
+    rescaling = [node for node in found.graph if "TO_FUSE_SCALE" in str(node.name)]
+    assert "UNIT_CONV_FOR_c0_calibrated_0.02000_TO_FUSE_SCALE" in [node.name for node in rescaling]
+    assert {node.op_type for node in rescaling} == {"HzSQuantizedConv"}
+    assert "HzRequantize" not in types(found)
+
+
+def test_transposed_convolution_keeps_its_output_padding() -> None:
+    constants = {"k": np.ones((4, 4, 3, 3), np.float32)}
+    node = helper.make_node(
+        "ConvTranspose", ["c0", "k"], ["m"], name="Up", strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]
+    )
+    (up,) = (node for node in quantized(network([node], constants=constants)).graph if node.name == "Up")
+    assert up.attributes["output_padding"].as_ints() == (1, 1)
+    assert up.outputs[0].shape == (1, 16, 16, 4)
+
+
 def image_network() -> ir.Model:
     """One convolution of a three-channel image."""
     rng = np.random.default_rng(0)

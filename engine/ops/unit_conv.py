@@ -1,0 +1,63 @@
+"""Depthwise 1x1 convolutions of weight 1: how bernoulli2 adds maps and changes scales (reference/arithmetic.md 2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import Calibration
+from engine.ops.conv import requantized_output
+from engine.ops.core.base import Lowering, Quantized
+from engine.ops.core.derive import convolution_integers, fused_sum
+
+
+def rescaling_name(tensor: str, output: Calibration) -> str:
+    """Name of the convolution that rescales ``tensor`` to ``output``."""
+    return f"UNIT_CONV_FOR_{tensor}_calibrated_{float(output.scales[0]):.5f}_TO_FUSE_SCALE"
+
+
+def unit_convolution(
+    name: str, channels: int, x: Quantized, output: Calibration, lowering: Lowering, added: Quantized | None = None
+) -> tuple[list[ir.Value], Mapping[str, Any]]:
+    """Inputs and attributes of the HzSQuantizedConv that requantises ``x``, or the sum of it and ``added``.
+
+    Args:
+        name: the convolution's.
+        channels: of ``x``.
+        x: NHWC map.
+        output: what the result is requantised to.
+        lowering: holds the constants.
+        added: a map of the same shape.
+    """
+    thresholds = np.ones(channels, np.float32)
+    integers = convolution_integers(
+        np.ones((channels, 1, 1, 1), np.float32),
+        thresholds,
+        None,
+        x.scale,
+        output.scales,
+        output.bits,
+        bias_bits=lowering.march.bias_bits,
+    )
+    inputs = [
+        x.value,
+        lowering.initializer(f"{name}_weight_quantized", integers.weights.transpose(0, 2, 3, 1)),
+        lowering.initializer(f"{name}_rounding_bias_quantized", integers.bias),
+        lowering.initializer(f"{name}_rounding_bias_b_scale", integers.bias_shift),
+    ]
+    attributes = {
+        "kernel_shape": [1, 1],
+        "pads": [0, 0, 0, 0],
+        "strides": [1, 1],
+        "group": channels,
+        "use_bias": 1,
+        "weight_thresholds": thresholds.tolist(),
+        **requantized_output(integers, output.bits),
+    }
+    if added is not None:
+        inputs.append(added.value)
+        attributes |= {"use_sumin": 1, **fused_sum(added.scale, integers.accumulator_scale, lowering.march)}
+    return inputs, attributes
