@@ -18,7 +18,7 @@ from engine.ops.core.float_nodes import given, is_relu, refused_broadcast, requi
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
-from engine.ops.unit_conv import unit_convolution
+from engine.ops.core.unit_conv import unit_convolution
 
 ELEMENTWISE_OUTPUT = {
     "accu_right_shift": Attribute("ints", (0,), "bits dropped before saturation to 16 bits"),

@@ -14,7 +14,13 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
-from engine.ops.core.derive import Integers, convolution_integers, fold_input_scales, fused_sum
+from engine.ops.core.derive import (
+    Integers,
+    convolution_integers,
+    fold_input_scales,
+    fused_sum,
+    requantized_output,
+)
 from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
 from engine.ops.core.instructions import Instructions
@@ -261,18 +267,3 @@ def convolution_constants(node: ir.Node, integers: Integers, lowering: Lowering)
         lowering.initializer(f"{node.name}_{bias_name}_quantized", integers.bias),
         lowering.initializer(f"{node.name}_{bias_name}_b_scale", integers.bias_shift),
     ]
-
-
-def requantized_output(integers: Integers, bits: int) -> dict[str, Any]:
-    """Attributes of the output stage."""
-    if integers.requantization is None:
-        return {"output_bit": 32, "high_precision_output": 1, "data_format": "NHWC"}
-    split = integers.requantization
-    return {
-        "output_bit": bits,
-        "right_shift": split.right_shift.tolist(),
-        "scale": split.scale.tolist(),
-        "out_shift": split.out_shift.tolist(),
-        "high_precision_output": 0,
-        "data_format": "NHWC",
-    }

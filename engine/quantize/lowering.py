@@ -30,8 +30,8 @@ from engine.march import March, load_march
 from engine.ops.core.base import Quantized
 from engine.ops.core.fixed_point import requantization
 from engine.ops.core.float_nodes import TO_NHWC
+from engine.ops.core.unit_conv import rescaling_name, unit_convolution
 from engine.ops.registry import rule_for
-from engine.ops.unit_conv import rescaling_name, unit_convolution
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
 from engine.quantize.layouts import TO_NCHW, simplify_layouts

@@ -155,3 +155,18 @@ def fused_sum(operand_scale: Float32, accumulator_scale: Float32, march: March) 
         shift = np.maximum(shift, 0)
         scale = np.rint(ratio / np.exp2(shift)).astype(np.int64)
     return {"e_shift": shift.tolist(), "e_scale": scale.tolist()}
+
+
+def requantized_output(integers: Integers, bits: int) -> dict[str, Any]:
+    """Attributes of the output stage."""
+    if integers.requantization is None:
+        return {"output_bit": 32, "high_precision_output": 1, "data_format": "NHWC"}
+    split = integers.requantization
+    return {
+        "output_bit": bits,
+        "right_shift": split.right_shift.tolist(),
+        "scale": split.scale.tolist(),
+        "out_shift": split.out_shift.tolist(),
+        "high_precision_output": 0,
+        "data_format": "NHWC",
+    }

@@ -9,9 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import Calibration
-from engine.ops.conv import requantized_output
 from engine.ops.core.base import Lowering, Quantized
-from engine.ops.core.derive import convolution_integers, fused_sum
+from engine.ops.core.derive import convolution_integers, fused_sum, requantized_output
 
 
 def rescaling_name(tensor: str, output: Calibration) -> str:
