@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.ops.conv import Conv, convolution_bound, convolution_constants, requantized_output
+from engine.ops.conv import Conv, convolution_bound, convolution_constants
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.derive import convolution_integers
+from engine.ops.core.derive import convolution_integers, requantized_output
 from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.rows import WHOLE_MAP
