@@ -16,7 +16,7 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.element_functions import FUNCTIONS, element_function, table_bound
+from engine.ops.core.element_functions import FUNCTIONS, element_function, table_bound, table_function
 from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import given, is_saturation, required
 from engine.ops.core.instructions import Instructions
@@ -129,20 +129,6 @@ def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
 
 OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType({"Relu": (0.0, 1.0), "LeakyRelu": (0.01, 1.0)})
 """Functions of two straight lines through zero: slope below and above it."""
-
-
-def table_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """The function that the int8 table of ``node`` holds: its float function, but for HardSigmoid."""
-    return hard_sigmoid_of_tables if node.op_type == "HardSigmoid" else element_function(node)
-
-
-def hard_sigmoid_of_tables(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``clip(x / 6 + 0.5, 0, 1)``: a quirk of the original, whose int8 tables ignore ``alpha``.
-
-    All 23 tables of the four networks that have one hold this function (``db_text``, ``ghostnet``,
-    ``mobilenet_v3``, and ``min_hardsigmoid`` with alpha 0.2). Other offsets than 0.5 were not seen.
-    """
-    return np.clip(x / 6 + 0.5, 0, 1)
 
 
 def lookup_table(
