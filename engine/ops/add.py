@@ -13,9 +13,10 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Stage, coefficient, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import mantissa_and_shift, requantization, rescale, shift_left
+from engine.ops.core.fixed_point import integer_type, mantissa_and_shift, requantization, rescale, shift_left
 from engine.ops.core.float_nodes import given, is_relu, refused_broadcast, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, factor, floors, limits
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 from engine.ops.core.unit_conv import unit_convolution
@@ -54,6 +55,10 @@ class Add(QuantizedOperator):
     def error_bound(self, case: Case) -> Bound:
         return elementwise_sum_bound(case)
 
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        x, e = scaled_operands(call, emit)
+        return (portable_rescaled(emit.op("Add", x, e), call.attributes, emit),)
+
 
 def elementwise_stage(attributes: Attributes) -> Stage:
     """The output stage of Add, Sub and Mul; ``output_scale`` may be negative."""
@@ -69,6 +74,24 @@ def elementwise_sum_bound(case: Case) -> Bound:
     factor = attributes["e_scale"] * np.exp2(np.asarray(attributes.get("e_shift", 0), np.float64))
     error = coefficient(np.exp2(attributes["x_shift"].astype(np.float64)), unit, x.scale, x.largest)
     return np.asarray(error + coefficient(factor, unit, e.scale, e.largest) + stage.loss(case.qmax) * case.scale)
+
+
+def scaled_operands(call: SourceNode, emit: Emitter) -> tuple[ir.Value, ir.Value]:
+    """``x << x_shift`` and ``(e * e_scale) << e_shift``."""
+    attributes = call.attributes
+    e_shift = attributes.get("e_shift", np.zeros(1, np.int64))
+    x = emit.call("ShiftFloor", emit.wide(call.input(0)), factor(-attributes["x_shift"]))
+    e = emit.call("ShiftFloor", emit.wide(call.input(1)), factor(-e_shift, attributes["e_scale"]))
+    return x, e
+
+
+def portable_rescaled(value: ir.Value, attributes: Attributes, emit: Emitter) -> ir.Value:
+    """``sat(rnd(sat16(value >> accu_right_shift) * output_scale, output_right_shift))``."""
+    bits = int(attributes["output_bit"])
+    narrowing = factor(attributes["accu_right_shift"])
+    factors = factor(attributes["output_right_shift"], attributes["output_scale"])
+    function = "RescaleFloor" if floors(attributes) else "RescaleRound"
+    return emit.cast(emit.call(function, value, narrowing, factors, *limits(bits)), integer_type(bits))
 
 
 def requantize_elementwise(value: Array, attributes: Attributes) -> Array:

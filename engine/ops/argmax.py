@@ -15,11 +15,16 @@ from engine.ops.core.bounds import POSITIONS, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 UNSCALED = np.ones(1, np.float32)
 """Scale of positions."""
+
+
+WRAPPED_INDEX = 128
+"""First index that int8 cannot hold."""
 
 
 class ArgMax(QuantizedOperator):
@@ -44,6 +49,16 @@ class ArgMax(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return POSITIONS
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """The index wraps in int8."""
+        x, axis = call.input(0), int(call.attributes["axis"])
+        keepdims = int(bool(call.attributes["keepdims"]))
+        index = emit.op("ArgMax", emit.cast(x.value, np.float32), axis=axis, keepdims=keepdims)
+        if x.shape[axis] > WRAPPED_INDEX:
+            raised = emit.op("Mod", emit.op("Add", index, np.int64(128)), np.int64(256))
+            index = emit.op("Sub", raised, np.int64(128))
+        return (emit.cast(index, np.int8),)
 
 
 class ArgMaxRule(FloatRule):

@@ -16,9 +16,10 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type, wrap_int32
 from engine.ops.core.float_nodes import given, stated
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, factor, in_nhwc, limits
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
-from engine.ops.core.windows import taps
+from engine.ops.core.windows import padded_planes, taps
 
 
 class AveragePool(QuantizedOperator):
@@ -55,6 +56,21 @@ class AveragePool(QuantizedOperator):
         shrinks |= bool(attributes["ceil_mode"])
         error = (1 - gain) if shrinks else (1 - size * gain)
         return np.asarray(x.scale * (error * x.largest + 1 + (size + 2) * FLOAT_ROUNDOFF * x.largest))
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """The window's sum as a depthwise convolution, times a truncated reciprocal."""
+        x, attributes = call.input(0), call.attributes
+        channels, kernel = x.shape[3], [int(size) for size in attributes["kernel_shape"]]
+        padded = padded_planes(x, attributes, 0.0, emit)
+        ones = np.ones((channels, 1, *kernel), np.float32)
+        strides = [int(stride) for stride in attributes["strides"]]
+        total = emit.cast(
+            emit.op("Conv", padded, ones, group=channels, kernel_shape=kernel, strides=strides), np.float64
+        )
+        fraction_bits, multiplier = reciprocal(attributes)
+        product = emit.call("WrapInt32", emit.op("Mul", total, np.float64(multiplier)))
+        average = emit.op("Clip", emit.call("ShiftFloor", product, factor(fraction_bits)), *limits(8))
+        return (in_nhwc(average, np.dtype(np.int8), emit),)
 
 
 def reciprocal(attributes: Attributes) -> tuple[int, int]:

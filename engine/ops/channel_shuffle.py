@@ -14,6 +14,7 @@ from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -36,6 +37,11 @@ class ChannelShuffle(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return exact(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        shape, group = call.input(0).shape, int(call.attributes["group"])
+        grouped = emit.reshape(call.input(0).value, [*shape[:3], group, shape[3] // group])
+        return (emit.reshape(emit.transpose(grouped, 0, 1, 2, 4, 3), shape),)
 
 
 class ChannelShuffleRule(MovementRule):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
@@ -14,6 +15,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -52,6 +54,13 @@ class Comparison(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return Unbounded("floats that differ may be one integer")
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """In float32, for int8 has no kernel."""
+        comparison(call.attributes)
+        name = str(call.attributes["comparison"])
+        operands = [emit.cast(call.input(index).value, np.float32) for index in (0, 1)]
+        return (emit.cast(emit.op(name, *operands), np.int8),)
 
 
 def comparison(attributes: Attributes) -> Callable[[Array, Array], NDArray[Any]]:

@@ -21,9 +21,19 @@ from engine.ops.core.derive import (
     fused_sum,
     requantized_output,
 )
+from engine.ops.core.exact_convolution import (
+    accumulated,
+    bias_summand,
+    convolved,
+    input_channel_sums,
+    one_channel_per_group,
+    requantized,
+    residual_summand,
+)
 from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import TO_NCHW, Emitter, SourceNode
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import (
     ACTIVATION,
@@ -85,6 +95,18 @@ class Conv(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return convolution_bound(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        attributes, weights = call.attributes, call.constant(1)
+        sums = convolved("Conv", call, weights.transpose(TO_NCHW), input_channel_sums(weights), attributes, emit)
+        bias, e = bias_and_sum(call.inputs, attributes)
+        terms = [sums, bias_summand(shifted_bias(*map(call.constant, bias)))]
+        if e is not None:
+            terms.append(residual_summand(call.input(e), attributes, emit))
+        return (requantized(accumulated(terms, emit), attributes, emit),)
+
+    def probe(self, inputs: Sequence[Array | None], attributes: Attributes) -> list[Array | None]:
+        return one_channel_per_group(inputs, attributes["group"])
 
 
 def convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[np.int64]:

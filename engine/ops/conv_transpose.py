@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,9 +17,18 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers
+from engine.ops.core.exact_convolution import (
+    accumulated,
+    bias_summand,
+    convolved,
+    input_channel_sums,
+    one_channel_per_group,
+    requantized,
+)
 from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required, stated
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import TO_NCHW, Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import (
     ACTIVATION,
@@ -80,6 +90,38 @@ class ConvTranspose(QuantizedOperator):
         bias = float64(shifted_bias(*transposed_bias([constant_of(value) for value in inputs], attributes)))
         terms = tuple(by_terms(per_output_channel(array, group)) for array in (weights, integers))
         return weighted_sum(case, stage, (terms[0], terms[1]), (float_bias(head), bias))
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        attributes, weights = call.attributes, call.constant(1)
+        group = int(attributes["group"])
+        grouped = weights.reshape(group, -1, *weights.shape[1:]).swapaxes(1, 4)
+        as_conv = grouped.reshape(-1, *weights.shape[1:3], weights.shape[0] // group)
+        # output_padding appends zeros: less is cut off at the end, or, where nothing is, the cut is a Pad of its own.
+        cut = np.asarray(attributes["pads"]) - np.pad(attributes["output_padding"], (2, 0))
+        fits = bool((cut >= 0).all())
+        geometry = {"kernel_shape": weights.shape[1:3], "pads": cut if fits else 0 * cut}
+        geometry |= {name: attributes[name] for name in ("strides", "dilations")}
+        channel_sums = input_channel_sums(as_conv)
+        sums = convolved(
+            "ConvTranspose", call, weights.transpose(TO_NCHW), channel_sums, {**geometry, "group": group}, emit
+        )
+        if not fits:
+            widths = np.array([0, 0, *-cut[:2], 0, 0, *-cut[2:]], np.int64)
+            sums = replace(sums, value=emit.op("Pad", sums.value, widths))
+        constants = [None, None, *(call.constant(index) for index in range(2, len(call.inputs)))]
+        accumulator = accumulated([sums, bias_summand(shifted_bias(*transposed_bias(constants, attributes)))], emit)
+        requantization = {
+            "activation": attributes["activation"],
+            "right_shift": attributes["accu_right_shift"],
+            "scale": attributes["y_quant_scale"],
+            "out_shift": attributes["y_right_shift"],
+            "output_bit": 8,
+            "high_precision_output": 0,
+        }
+        return (requantized(accumulator, requantization, emit),)
+
+    def probe(self, inputs: Sequence[Array | None], attributes: Attributes) -> list[Array | None]:
+        return one_channel_per_group(inputs, attributes["group"], transposed=True)
 
 
 def transposed_bias(inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

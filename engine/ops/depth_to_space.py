@@ -14,6 +14,7 @@ from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -44,6 +45,15 @@ class DepthToSpace(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return exact(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        n, h, w, c = call.input(0).shape
+        b, x = int(call.attributes["blocksize"]), call.input(0).value
+        if call.attributes["mode"] == "CRD":
+            blocks = emit.transpose(emit.reshape(x, [n, h, w, c // (b * b), b, b]), 0, 1, 4, 2, 5, 3)
+        else:
+            blocks = emit.transpose(emit.reshape(x, [n, h, w, b, b, c // (b * b)]), 0, 1, 3, 2, 4, 5)
+        return (emit.reshape(blocks, [n, h * b, w * b, c // (b * b)]),)
 
 
 class DepthToSpaceRule(MovementRule):

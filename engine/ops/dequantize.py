@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import NO_FLOAT_NODE, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import Schema
 
@@ -34,6 +36,12 @@ class Dequantize(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return NO_FLOAT_NODE
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """A float32 product."""
+        x = call.input(0)
+        scale = along_axis(call.constant(1).astype(np.float32), len(x.shape), call.attributes["axis"])
+        return (emit.op("Mul", emit.cast(x.value, np.float32), scale),)
 
 
 def along_axis(values: Array, rank: int, axis: int) -> Array:

@@ -13,9 +13,10 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, reduction, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import requantization, round_shift, saturate, to_type, wrap_int32
+from engine.ops.core.fixed_point import integer_type, requantization, round_shift, saturate, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, factor, limits
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -49,6 +50,16 @@ class GlobalAveragePool(QuantizedOperator):
         names = ("output_scale", "accu_right_shift", "output_right_shift")
         stage = None if case.attributes["output_bit"] == 32 else stage_of(case.attributes, *names)
         return reduction(case, stage, mean=True)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Both shifts round half up."""
+        attributes, bits = call.attributes, int(call.attributes["output_bit"])
+        total = emit.op("ReduceSum", emit.wide(call.input(0)), np.array([1, 2]), keepdims=1)
+        if bits == 32:
+            return (emit.cast(emit.call("WrapInt32", total), np.int32),)
+        narrowed = emit.call("Saturate16", emit.call("ShiftRound", total, factor(attributes["accu_right_shift"])))
+        factors = factor(attributes["output_right_shift"], attributes["output_scale"])
+        return (emit.cast(emit.call("RequantizeRound", narrowed, factors, *limits(bits)), integer_type(bits)),)
 
 
 class GlobalAveragePoolRule(FloatRule):

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from engine.ops.core.base import Attribute
 from engine.ops.core.bounds import Bound, Case
-from engine.ops.core.element_functions import table_bound
 from engine.ops.core.schema import DATA_FORMAT, Schema
+from engine.ops.core.tables import table_bound
 from engine.ops.prelu import PRelu
 
 

@@ -16,12 +16,14 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.element_functions import FUNCTIONS, element_function, table_bound, table_function
+from engine.ops.core.element_functions import FUNCTIONS, element_function, table_function
 from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import given, is_saturation, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
+from engine.ops.core.tables import looked_up, table_bound
 from engine.ops.lut2_layer import interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
 
@@ -45,6 +47,9 @@ class Lut(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return table_bound(self, case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        return (looked_up(self, call, emit),)
 
 
 SIGMOID_INPUT = 5.498970

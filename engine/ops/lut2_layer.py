@@ -8,16 +8,18 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.element_functions import table_bound
 from engine.ops.core.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+from engine.ops.core.tables import looked_up, table_bound
 
 SEGMENT_ENTRIES = 64
 SEGMENTS = 6
@@ -69,6 +71,9 @@ class Lut2Layer(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return table_bound(self, case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        return (looked_up(self, call, emit),)
 
 
 def interpolate(address: Array, region: Array, attributes: Attributes) -> Array:

@@ -10,12 +10,14 @@ import onnx_ir as ir
 
 from engine.ir import shape_of
 from engine.march import March
+from engine.ops.add import portable_rescaled
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import ACCUMULATOR_MAX, FLOAT_ROUNDOFF, Bound, Case, coefficient, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import FLOAT32_EXACT, INT32_LIMIT, Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -56,6 +58,21 @@ class Matmul(QuantizedOperator):
         wanted, largest = x.scale * e.scale, x.largest * e.largest * terms
         error = coefficient(1.0, unit, wanted, largest) + (terms + 2) * FLOAT_ROUNDOFF * wanted * largest
         return np.where(largest <= ACCUMULATOR_MAX, error + loss, np.inf)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """In float32 where no sum can leave +-2**24, else in float64."""
+        a, b, attributes = call.input(0), call.input(1), call.attributes
+        largest = a.magnitude * b.magnitude * a.shape[-1]
+        carrier = np.float32 if largest <= FLOAT32_EXACT else np.float64
+        product = emit.op("MatMul", emit.cast(a.value, carrier), emit.cast(b.value, carrier))
+        accumulator = emit.cast(product, np.float64)
+        if largest >= INT32_LIMIT:
+            accumulator = emit.call("WrapInt32", accumulator)
+        if attributes["high_precision_output"] or attributes["output_bit"] == 32:
+            return (emit.cast(accumulator, np.int32),)
+        names = {"right_shift": "accu_right_shift", "scale": "output_scale", "out_shift": "output_right_shift"}
+        renamed = {names.get(name, name): value for name, value in attributes.items()}
+        return (portable_rescaled(accumulator, renamed, emit),)
 
 
 class MatmulRule(FloatRule):

@@ -16,9 +16,10 @@ from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, stated
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, in_nhwc
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, DILATIONS, KERNEL, OUTPUT_BIT, PADS, STRIDES, Schema
-from engine.ops.core.windows import taps
+from engine.ops.core.windows import padded_planes, taps
 
 
 class MaxPool(QuantizedOperator):
@@ -45,6 +46,13 @@ class MaxPool(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return exact(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Padded with the type's lowest value, so that a window of padding only gives that."""
+        x, attributes = call.input(0), call.attributes
+        padded = padded_planes(x, attributes, float(np.iinfo(x.dtype).min), emit)
+        window = {name: [int(v) for v in attributes[name]] for name in ("kernel_shape", "strides", "dilations")}
+        return (in_nhwc(emit.op("MaxPool", padded, **window), x.dtype, emit),)
 
 
 class MaxPoolRule(FloatRule):

@@ -9,13 +9,14 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.march import March
-from engine.ops.add import ELEMENTWISE_OUTPUT, elementwise_stage, requantize_elementwise
+from engine.ops.add import ELEMENTWISE_OUTPUT, elementwise_stage, portable_rescaled, requantize_elementwise
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, coefficient
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, saturate, shift_right, to_type
 from engine.ops.core.float_nodes import given, refused_broadcast, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
@@ -52,6 +53,15 @@ class Mul(QuantizedOperator):
         unit = stage.unit * case.scale
         error = coefficient(1.0, unit, x.scale * e.scale, x.largest * e.largest)
         return np.asarray(error + stage.loss(case.qmax) * case.scale + 0.5 * unit * attributes["add_rounding_bias"])
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        attributes = call.attributes
+        product = emit.op("Mul", emit.wide(call.input(0)), emit.wide(call.input(1)))
+        if not attributes["add_rounding_bias"]:
+            return (portable_rescaled(product, attributes, emit),)
+        shifts = attributes["accu_right_shift"] + attributes["output_right_shift"]
+        half = np.rint(np.exp2(shifts) / (2.0 * attributes["output_scale"]))
+        return (portable_rescaled(emit.op("Add", product, half), {**attributes, "rounding_method": "FLOOR"}, emit),)
 
 
 class MulRule(FloatRule):

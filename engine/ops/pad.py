@@ -16,9 +16,12 @@ from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
+
+MODES = ("constant", "edge")
 
 
 class Pad(QuantizedOperator):
@@ -43,13 +46,9 @@ class Pad(QuantizedOperator):
         """
         x = np.asarray(inputs[0])
         width = list(zip(attributes["pads"][: x.ndim], attributes["pads"][x.ndim :], strict=True))
-        match attributes["mode"]:
-            case "constant":
-                return (np.pad(x, width, constant_values=pad_integer(inputs, attributes)),)
-            case "edge":
-                return (np.pad(x, width, mode="edge"),)
-            case other:
-                raise UnsupportedError(f"HzPad: mode is {other!r}; allowed: constant, edge")
+        if check_mode(attributes) == "edge":
+            return (np.pad(x, width, mode="edge"),)
+        return (np.pad(x, width, constant_values=pad_integer(inputs, attributes)),)
 
     def error_bound(self, case: Case) -> Bound:
         """What is moved is exact; the border is rounded to an integer."""
@@ -59,6 +58,30 @@ class Pad(QuantizedOperator):
         wanted = np.clip(pad_value(case.chain[0]), -(qmax + 1) * scale, qmax * scale)
         integer = pad_integer([constant_of(value) for value in case.node.inputs], case.attributes)
         return np.asarray(np.maximum(exact(case), abs(integer * scale - wanted)))
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """In float32, for int16 has no kernel.
+
+        Raises:
+            UnsupportedError: a mode that the BPU does not have.
+        """
+        x, mode = call.input(0), check_mode(call.attributes)
+        given = [None, *(call.constant(index) for index in range(1, len(call.inputs)))]
+        value = np.float32(pad_integer(given, call.attributes)) if mode == "constant" else None
+        inputs = [emit.cast(x.value, np.float32), call.attributes["pads"], *([] if value is None else [value])]
+        return (emit.cast(emit.op("Pad", *inputs, mode=mode), x.dtype),)
+
+
+def check_mode(attributes: Attributes) -> str:
+    """The node's mode.
+
+    Raises:
+        UnsupportedError: the BPU does not have it.
+    """
+    mode = str(attributes["mode"])
+    if mode not in MODES:
+        raise UnsupportedError(f"HzPad: mode is {mode!r}; allowed: {', '.join(MODES)}")
+    return mode
 
 
 def pad_integer(inputs: Sequence[Array | None], attributes: Attributes) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.ir import before_calibration, constant_of
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
@@ -14,6 +15,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import round_shift, to_type
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, by_sign, factor, limits
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -42,6 +44,13 @@ class PRelu(QuantizedOperator):
         slope = float64(constant_of(before_calibration(given(case.chain[0], 1))))
         factor = attributes["alpha_scale"] * np.exp2(-attributes["alpha_shift"].astype(np.float64))
         return np.asarray(coefficient(factor, x.scale, slope * x.scale, x.largest) + 0.5 * x.scale)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Values that are not negative stay as they are."""
+        x = emit.wide(call.input(0))
+        slope = factor(call.attributes["alpha_shift"], call.attributes["alpha_scale"])
+        negative = emit.call("RequantizeRound", x, slope, *limits(8))
+        return (emit.cast(by_sign(x, x, negative, emit), call.input(0).dtype),)
 
 
 ALPHA_SHIFT = 7

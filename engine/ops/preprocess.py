@@ -15,8 +15,10 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.derive import convolution_integers, requantized_output
+from engine.ops.core.exact_convolution import one_channel_per_group
 from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import ACTIVATION, DATA_FORMAT, OUTPUT_BIT, WEIGHT_THRESHOLDS, Schema
 
@@ -47,6 +49,13 @@ class Preprocess(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return convolution_bound(replace(case, attributes=as_convolution(case.attributes)))
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """The 1x1 convolution that it is."""
+        return Conv().portable(replace(call, attributes=as_convolution(call.attributes)), emit)
+
+    def probe(self, inputs: Sequence[Array | None], attributes: Attributes) -> list[Array | None]:
+        return one_channel_per_group(inputs, attributes["channel_group"])
 
 
 def as_convolution(attributes: Attributes) -> Attributes:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import NO_FLOAT_NODE, Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import to_type
+from engine.ops.core.fixed_point import integer_type, to_type
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, limits
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import Schema
 from engine.ops.dequantize import along_axis
@@ -43,3 +45,10 @@ class Quantize(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return NO_FLOAT_NODE
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Not ``QuantizeLinear``, which saturates infinities to their own side."""
+        x, bits = call.input(0), int(call.attributes["bits"])
+        scale = along_axis(call.constant(1).astype(np.float32), len(x.shape), call.attributes["axis"])
+        bounds = (bound.astype(np.float32) for bound in limits(bits))
+        return (emit.cast(emit.call("QuantizeFloat", x.value, scale, *bounds), integer_type(bits)),)

@@ -15,6 +15,7 @@ from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, maximum
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -38,6 +39,9 @@ class ReduceMax(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return exact(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        return (maximum(call.input(0), [int(call.attributes["axis"])], emit),)
 
 
 class ReduceMaxRule(FloatRule):

@@ -13,9 +13,10 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Stage, reduction, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
+from engine.ops.core.fixed_point import integer_type, requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, factor, limits
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -49,6 +50,16 @@ class ReduceMean(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return reduction(case, reduction_stage(case.attributes), mean=True)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Element [0] of the lists is used for everything."""
+        attributes, bits = call.attributes, int(call.attributes["output_bit"])
+        total = emit.op("ReduceSum", emit.wide(call.input(0)), np.array([attributes["axis"]]), keepdims=1)
+        if bits == 32:
+            return (emit.cast(emit.call("WrapInt32", total), np.int32),)
+        narrowing = factor(attributes["accu_right_shift"][0])
+        factors = factor(attributes["out_shift"][0], attributes["scale"][0])
+        return (emit.cast(emit.call("RescaleRound", total, narrowing, factors, *limits(bits)), integer_type(bits)),)
 
 
 def reduction_stage(attributes: Attributes) -> Stage | None:

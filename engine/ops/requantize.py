@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import NO_FLOAT_NODE, Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.fixed_point import integer_type, round_shift, to_type
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, factor, limits
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.dequantize import along_axis
@@ -42,3 +44,9 @@ class Requantize(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return NO_FLOAT_NODE
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        x, bits = call.input(0), int(call.attributes["bits"])
+        factors = factor(call.attributes["output_right_shift"], call.attributes["output_scale"])
+        aligned = along_axis(factors, len(x.shape), call.attributes["axis"])
+        return (emit.cast(emit.call("RequantizeRound", emit.wide(x), aligned, *limits(bits)), integer_type(bits)),)

@@ -15,6 +15,7 @@ from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, pick
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
@@ -40,6 +41,13 @@ class ResizeUpsample(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return exact(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Rows and columns gathered several times."""
+        x = call.input(0)
+        vertical, horizontal = (int(scale) for scale in call.attributes["scale"])
+        rows, columns = np.arange(x.shape[1]).repeat(vertical), np.arange(x.shape[2]).repeat(horizontal)
+        return (pick(pick(x.value, rows, 1, emit), columns, 2, emit),)
 
 
 class ResizeRule(FloatRule):

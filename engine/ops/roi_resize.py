@@ -17,6 +17,7 @@ from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, factor, pick
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -57,6 +58,23 @@ class RoiResize(QuantizedOperator):
     def error_bound(self, case: Case) -> Bound:
         return Unbounded("its positions are rounded, so that other pixels are mixed than in the float node")
 
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Four neighbours gathered and mixed with 8-bit fractions."""
+        x, attributes = call.input(0), call.attributes
+        top, bottom, fy = sample_positions(x.shape[1], 0, attributes)
+        left, right, fx = sample_positions(x.shape[2], 1, attributes)
+        wide = emit.wide(x)
+        upper, lower = (
+            mixed(pick(row, left, 2, emit), pick(row, right, 2, emit), fx[:, None], emit)
+            for row in (pick(wide, top, 1, emit), pick(wide, bottom, 1, emit))
+        )
+        if attributes["is_interpolate_twice"]:
+            upper, lower = (emit.call("ShiftFloor", row, factor(8)) for row in (upper, lower))
+            y = emit.call("ShiftFloor", mixed(upper, lower, fy[:, None, None], emit), factor(8))
+        else:
+            y = emit.call("ShiftRound", mixed(upper, lower, fy[:, None, None], emit), factor(16))
+        return (emit.cast(y, x.dtype),)
+
 
 def sample_positions(size: int, axis: int, attributes: Attributes) -> tuple[NDArray[np.int64], ...]:
     """Along one axis (0: height, 1: width): lower index, upper index, 8-bit weight of the upper one."""
@@ -66,6 +84,12 @@ def sample_positions(size: int, axis: int, attributes: Attributes) -> tuple[NDAr
     position = (step * (2 * i + 1) - (1 << bits)) >> 1 if attributes["align_mode"] == "center" else step * i
     lower, fraction = position >> bits, (position & ((1 << bits) - 1)) >> (bits - 8)
     return np.clip(lower, 0, size - 1), np.clip(lower + 1, 0, size - 1), fraction
+
+
+def mixed(low: ir.Value, high: ir.Value, fraction: NDArray[np.int64], emit: Emitter) -> ir.Value:
+    """``(256 - fraction) * low + fraction * high``."""
+    weights = fraction.astype(np.float64)
+    return emit.op("Add", emit.op("Mul", low, 256.0 - weights), emit.op("Mul", high, weights))
 
 
 ALIGN_MODES: Mapping[str, str] = MappingProxyType(

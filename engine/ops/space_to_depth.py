@@ -14,6 +14,7 @@ from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -41,6 +42,12 @@ class SpaceToDepth(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return exact(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        n, h, w, c = call.input(0).shape
+        bh, bw = int(call.attributes["block_height"]), int(call.attributes["block_width"])
+        blocks = emit.transpose(emit.reshape(call.input(0).value, [n, h // bh, bh, w // bw, bw, c]), 0, 1, 3, 2, 4, 5)
+        return (emit.reshape(blocks, [n, h // bh, w // bw, bh * bw * c]),)
 
 
 class SpaceToDepthRule(MovementRule):

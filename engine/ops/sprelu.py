@@ -14,9 +14,10 @@ from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, coefficient, float64, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import requantization, rescale, round_away, round_shift, to_type
+from engine.ops.core.fixed_point import integer_type, requantization, rescale, round_away, round_shift, to_type
 from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode, by_sign, factor, limits
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 from engine.ops.prelu import slope_attributes
@@ -57,6 +58,17 @@ class SPRelu(QuantizedOperator):
         gain = attributes["positive_scale"] * np.exp2(-attributes["positive_right_shift"].astype(np.float64))
         positive = coefficient(gain, case.scale, x.scale, x.largest) + 0.5 * case.scale
         return np.maximum(negative + stage.loss(case.qmax) * case.scale, positive)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Both sides are requantised, the negative one after multiplication by its slope."""
+        attributes, bits = call.attributes, int(call.attributes["output_bit"])
+        x = emit.wide(call.input(0))
+        above = factor(attributes["positive_right_shift"], attributes["positive_scale"])
+        positive = emit.call("RequantizeRound", x, above, *limits(bits))
+        product = emit.op("Mul", x, emit.wide(call.input(1)))
+        below = factor(attributes["negative_right_shift"], attributes["negative_scale"])
+        negative = emit.call("RescaleRound", product, factor(attributes["accu_right_shift"]), below, *limits(bits))
+        return (emit.cast(by_sign(x, positive, negative, emit), integer_type(bits)),)
 
 
 class PReluRule(FloatRule):

@@ -9,13 +9,21 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.march import March
-from engine.ops.add import ELEMENTWISE_OUTPUT, elementwise_sum_bound, lower_elementwise, requantize_elementwise
+from engine.ops.add import (
+    ELEMENTWISE_OUTPUT,
+    elementwise_sum_bound,
+    lower_elementwise,
+    portable_rescaled,
+    requantize_elementwise,
+    scaled_operands,
+)
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import shift_left
 from engine.ops.core.float_nodes import refused_broadcast
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
@@ -41,6 +49,11 @@ class Sub(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return elementwise_sum_bound(case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """It has no ``e_shift``."""
+        x, e = scaled_operands(call, emit)
+        return (portable_rescaled(emit.op("Sub", x, e), call.attributes, emit),)
 
 
 class SubRule(FloatRule):

@@ -15,6 +15,7 @@ from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, required
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -50,6 +51,14 @@ class TopK(QuantizedOperator):
 
     def error_bound(self, case: Case) -> Bound:
         return Unbounded("equal integers may stand for different floats, so that other values are chosen")
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Values in the type of the input, positions int16."""
+        x, attributes = call.input(0), call.attributes
+        axis, largest = int(attributes["axis"]), int(attributes["largest"])
+        count = np.array([attributes["k"]], np.int64)
+        values, positions = emit.ops("TopK", 2, emit.cast(x.value, np.float32), count, axis=axis, largest=largest)
+        return emit.cast(values, x.dtype), emit.cast(positions, np.int16)
 
 
 class TopKRule(FloatRule):

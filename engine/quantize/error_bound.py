@@ -22,7 +22,7 @@ from engine.ir import (
     read_calibration,
 )
 from engine.march import load_march
-from engine.ops.core.bounds import BITS, Case, Float64, Operand, Unbounded, float64
+from engine.ops.core.bounds import BITS, Case, Float64, IntegerOperand, Unbounded, float64
 from engine.ops.core.float_nodes import given
 from engine.ops.registry import operator, read_attributes
 from engine.place import mark_placement
@@ -43,7 +43,7 @@ class NodeBound:
 
     node: ir.Node
     chain: Sequence[ir.Node]
-    operands: Sequence[Operand]
+    operands: Sequence[IntegerOperand]
     scale: Float64
     bound: Float64
 
@@ -92,14 +92,14 @@ class _Scales:
             _untransposed(given(node, 0)): node for node in quantized.graph if node.op_type == "HzDequantize"
         }
 
-    def operand(self, value: ir.Value) -> Operand:
+    def operand(self, value: ir.Value) -> IntegerOperand:
         """``value`` as an operand; layout transposes in front of it are looked through."""
         source = _untransposed(value)
         bits = BITS[ir.DataType(value.dtype)] if value.dtype is not None else 8
         node = source.producer()
         named = _untransposed(given(node, 0)) if node is not None and node.op_type == "HzRequantize" else source
         name = str(named.name).removesuffix("_quantized").removesuffix("_calibrated")
-        return Operand(value, name, float(self.of(source)[0]), float(1 << (bits - 1)))
+        return IntegerOperand(value, name, float(self.of(source)[0]), float(1 << (bits - 1)))
 
     def of(self, value: ir.Value) -> Float64:
         """Scale of an integer tensor."""

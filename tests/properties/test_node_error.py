@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.ir import before_calibration, constant_of, shape_of
-from engine.ops.core.bounds import Operand
+from engine.ops.core.bounds import IntegerOperand
 from engine.ops.registry import operator, read_attributes
 from engine.quantize.error_bound import NodeBound, node_error_bounds
 from engine.simulate import Session
@@ -92,7 +92,7 @@ def copy(node: ir.Node, copies: dict[str, ir.Value]) -> ir.Node:
     return ir.Node(node.domain, node.op_type, inputs, attributes, outputs=outputs, name=node.name)
 
 
-def draw(rng: np.random.Generator, operand: Operand, shape: Sequence[int], amplitude: float) -> NDArray:
+def draw(rng: np.random.Generator, operand: IntegerOperand, shape: Sequence[int], amplitude: float) -> NDArray:
     """Integers of the float tensor's layout; with amplitude 1 of the whole range."""
     limit = max(1, int(operand.largest * amplitude))
     return rng.integers(-limit, limit, shape).astype(np.int8 if operand.largest <= 128 else np.int16)

@@ -31,6 +31,7 @@ from engine.march import March
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import RowAccess
 
 Array = NDArray[Any]
@@ -109,6 +110,20 @@ class QuantizedOperator(BpuOperator):
         For :mod:`engine.quantize.error_bound`; :mod:`engine.ops.core.bounds` has the parts that most bounds are made
         of.
         """
+
+    @abstractmethod
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """Write the standard ONNX nodes that compute the same bits; what stands for the node's outputs.
+
+        For :mod:`engine.simulate.portable`.
+
+        Raises:
+            UnsupportedError: the node has no such form, e.g. weights that are not constant.
+        """
+
+    def probe(self, inputs: Sequence[Array | None], attributes: Attributes) -> list[Array | None]:
+        """Inputs, smaller ones where the definition is slow, for which the outputs have the same shapes and types."""
+        return list(inputs)
 
 
 class Tie(Enum):

@@ -46,7 +46,7 @@ BITS: Mapping[ir.DataType, int] = MappingProxyType({ir.DataType.INT8: 8, ir.Data
 
 
 @dataclass(frozen=True)
-class Operand:
+class IntegerOperand:
     """An integer tensor that a quantised node reads.
 
     Attributes:
@@ -77,7 +77,7 @@ class Case:
     node: ir.Node
     attributes: Attributes
     chain: Sequence[ir.Node]
-    operands: Sequence[Operand]
+    operands: Sequence[IntegerOperand]
     scale: Float64
 
     @property

@@ -11,8 +11,6 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import before_calibration, constant_of
-from engine.ops.core.base import QuantizedOperator
-from engine.ops.core.bounds import Bound, Case, tabulated
 from engine.ops.core.float_nodes import clip_limits, given, required
 from engine.ops.core.special import error_function, sigmoid
 from engine.ops.foreign.composite import COMPOSITES
@@ -113,13 +111,3 @@ def hard_sigmoid_of_tables(x: NDArray[np.float64]) -> NDArray[np.float64]:
     ``mobilenet_v3``, and ``min_hardsigmoid`` with alpha 0.2). Other offsets than 0.5 were not seen.
     """
     return np.clip(x / 6 + 0.5, 0, 1)
-
-
-def table_bound(operator: QuantizedOperator, case: Case) -> Bound:
-    """Of an operator that stands for an element-wise float node."""
-    constants = [constant_of(value) for value in case.node.inputs[1:]]
-    return tabulated(
-        case,
-        lambda inputs: operator.reference([*inputs, *constants], case.attributes),
-        element_function(case.chain[0]),
-    )

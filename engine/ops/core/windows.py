@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ops.core.base import Array, Attributes
+from engine.ops.core.portable import TO_NCHW, Array, Attributes, Emitter, SourceTensor
 from engine.ops.core.schema import pad_spatial
 
 
@@ -59,3 +60,14 @@ def taps(x: Array, attributes: Attributes, pad_value: int) -> Iterator[Array]:
     for top, left in tap_corners(attributes):
         rows = slice(top, top + (windows.out[0] - 1) * strides[0] + 1, strides[0])
         yield x[:, rows, left : left + (windows.out[1] - 1) * strides[1] + 1 : strides[1]]
+
+
+def padded_planes(x: SourceTensor, attributes: Attributes, value: float, emit: Emitter) -> ir.Value:
+    """``x`` in float32 NCHW, padded, or cut at its end, to just what the windows see."""
+    planes = emit.cast(emit.transpose(x.value, *TO_NCHW), np.float32)
+    windows, size = geometry(x.shape[1:3], attributes), np.array(x.shape[1:3])
+    before = windows.pads[:2]
+    after = (windows.out - 1) * attributes["strides"] + windows.extent - size - before
+    if not before.any() and not after.any():
+        return planes
+    return emit.op("Pad", planes, np.array([0, 0, *before, 0, 0, *after], np.int64), np.float32(value))

@@ -1,5 +1,5 @@
 """Quantised models rewritten with standard ONNX operators."""
 
-from engine.simulate.portable.export import TRANSLATIONS, to_standard
+from engine.simulate.portable.export import to_standard
 
-__all__ = ["TRANSLATIONS", "to_standard"]
+__all__ = ["to_standard"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -13,26 +12,11 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPa
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN
+from engine.ops.core.portable import FUNCTION_DOMAIN, Array, Emitter, SourceNode, SourceTensor
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
-from engine.simulate.portable.arithmetic import add, compare, matmul, mul, sub
-from engine.simulate.portable.conversions import dequantize, quantize, requantize
-from engine.simulate.portable.convolution import PROBES, conv, conv_transpose, preprocess
-from engine.simulate.portable.emitter import Array, Call, Emitter, Operand, Translation
-from engine.simulate.portable.functions import FUNCTION_DOMAIN, FUNCTION_VERSION, integer_functions
-from engine.simulate.portable.movement import channel_shuffle, depth_to_space, pad, roi_resize, space_to_depth, upsample
+from engine.simulate.portable.functions import FUNCTION_VERSION, integer_functions
 from engine.simulate.portable.onnx_nodes import in_float32, needs_carrier
-from engine.simulate.portable.pooling import (
-    arg_max,
-    average_pool,
-    global_average_pool,
-    global_max_pool,
-    max_pool,
-    reduce_max,
-    reduce_sum,
-    top_k,
-)
-from engine.simulate.portable.tables import leaky, sprelu, table
 from engine.simulate.reference import name_of, node_function, sorted_copy, split_constants
 from engine.simulate.tensors import describe, graph_inputs
 
@@ -40,43 +24,6 @@ OPSET = 18
 """Oldest standard operator set that is written; older models are converted to it."""
 IR_VERSION = 8
 """Oldest file format with model-local functions."""
-
-TRANSLATIONS: Mapping[str, Translation] = MappingProxyType(
-    {
-        "HzSQuantizedPreprocess": preprocess,
-        "HzQuantize": quantize,
-        "HzDequantize": dequantize,
-        "HzRequantize": requantize,
-        "HzSQuantizedConv": conv,
-        "HzSQuantizedConvTranspose": conv_transpose,
-        "HzSQuantizedMatmul": matmul,
-        "HzSElementwiseAdd": add,
-        "HzSElementwiseSub": sub,
-        "HzSElementwiseMul": mul,
-        "HzSQuantizedGlobalAveragePool": global_average_pool,
-        "HzQuantizedAveragePool": average_pool,
-        "HzQuantizedMaxPool": max_pool,
-        "HzQuantizedGlobalMaxPool": global_max_pool,
-        "HzSQuantizedReduceMean": reduce_sum,
-        "HzSQuantizedReduceSum": reduce_sum,
-        "HzQuantizedReduceMax": reduce_max,
-        "HzQuantizedArgMax": arg_max,
-        "HzQuantizedTopK": top_k,
-        "HzLut": table,
-        "HzLut2Layer": table,
-        "HzSPRelu": sprelu,
-        "HzPRelu": leaky,
-        "HzLeakyRelu": leaky,
-        "HzQuantizedRoiResize": roi_resize,
-        "HzQuantizedResizeUpsample": upsample,
-        "HzDepthToSpace": depth_to_space,
-        "HzSpaceToDepth": space_to_depth,
-        "HzChannelShuffle": channel_shuffle,
-        "HzPad": pad,
-        "HzQuantizedComparison": compare,
-    }
-)
-"""How every quantised operator is written with standard ones."""
 
 
 def to_standard(model: ir.Model) -> ir.Model:
@@ -138,8 +85,8 @@ class _Exporter:
     def _probe(self, node: ir.Node) -> list[Array]:
         """What the reference gives for zeros."""
         inputs = self._inputs(node)
-        if node.domain == HORIZON_DOMAIN and node.op_type in PROBES:
-            inputs = PROBES[node.op_type](inputs, read_attributes(node))
+        if node.domain == HORIZON_DOMAIN:
+            inputs = operator(node.op_type).probe(inputs, read_attributes(node))
         return [np.asarray(result) for result in node_function(node, self._model)(inputs)]
 
     def _translate(self, node: ir.Node, results: Sequence[Array], emit: Emitter) -> Sequence[ir.Value]:
@@ -149,8 +96,8 @@ class _Exporter:
         if name_of(node.outputs[0]) in self._known or not any(result.size for result in results):
             return [emit.op("Identity", result) for result in results]
         if node.domain == HORIZON_DOMAIN:
-            call = Call(operator(node.op_type), node, read_attributes(node), tuple(map(self._operand, node.inputs)))
-            return TRANSLATIONS[node.op_type](call, emit)
+            call = SourceNode(node, read_attributes(node), tuple(map(self._operand, node.inputs)))
+            return operator(node.op_type).portable(call, emit)
         inputs = self._inputs(node)
         if needs_carrier(node, inputs):
             return in_float32(node, inputs, results, emit)
@@ -159,11 +106,11 @@ class _Exporter:
     def _inputs(self, node: ir.Node) -> list[Array | None]:
         return [None if value is None else self._arrays[name_of(value)] for value in node.inputs]
 
-    def _operand(self, value: ir.Value | None) -> Operand | None:
+    def _operand(self, value: ir.Value | None) -> SourceTensor | None:
         if value is None:
             return None
         array = self._arrays[name_of(value)]
-        return Operand(value, array.shape, array.dtype, self._known.get(name_of(value)))
+        return SourceTensor(value, array.shape, array.dtype, self._known.get(name_of(value)))
 
 
 def _with_newer_opset(model: ir.Model) -> ir.Model:

@@ -13,7 +13,8 @@ from functools import cache
 import onnx.parser
 import onnx_ir as ir
 
-FUNCTION_DOMAIN = "ptqlab.integer"
+from engine.ops.core.portable import FUNCTION_DOMAIN
+
 FUNCTION_VERSION = 1
 
 _SOURCES = (

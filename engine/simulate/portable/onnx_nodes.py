@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from engine.simulate.portable.emitter import Array, Emitter
+from engine.ops.core.portable import Array, Emitter
 
 SMALL_INTEGERS = (np.dtype(np.int8), np.dtype(np.int16))
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN, load_model, to_bytes
+from engine.ops.core.portable import FUNCTION_DOMAIN
 from engine.ops.registry import OPERATORS
 from engine.simulate import Session
-from engine.simulate.portable import TRANSLATIONS, to_standard
-from engine.simulate.portable.functions import FUNCTION_DOMAIN
+from engine.simulate.portable import to_standard
 from tests.engine.simulate import strategies as cases
 from tests.engine.simulate.models import node_model
 from tests.engine.simulate.strategies import NodeCase
@@ -97,10 +97,6 @@ def check_node(case: NodeCase) -> None:
 def efficientnet_samples(reference_dir: Path) -> tuple[Array, Array]:
     with np.load(reference_dir / "golden" / "efficientnet_lite0_logits.npz") as data:
         return data["images"], data["logits"]
-
-
-def test_every_operator_has_a_translation() -> None:
-    assert set(TRANSLATIONS) == set(OPERATORS)
 
 
 @pytest.mark.parametrize("level", [OPTIMISED, AS_WRITTEN], ids=["optimised", "as_written"])

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from engine.errors import ModelError
-from engine.ops.core.bounds import Case, Operand, Stage, Unbounded, exact, stage_of
+from engine.ops.core.bounds import Case, IntegerOperand, Stage, Unbounded, exact, stage_of
 from engine.ops.registry import OPERATORS
 
 WITHOUT = {
@@ -29,7 +29,7 @@ def tensor(name: str, dtype: ir.DataType = ir.DataType.INT8) -> ir.Value:
 def case(op_type: str, head: ir.Node, **attributes: object) -> Case:
     x, y = tensor("x"), tensor("y")
     node = ir.node(op_type, [x], domain="horizon", outputs=[y], name="n")
-    return Case(node, attributes, [head], [Operand(x, "x", 0.1, 128.0)], np.array([0.1]))
+    return Case(node, attributes, [head], [IntegerOperand(x, "x", 0.1, 128.0)], np.array([0.1]))
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))

@@ -1,8 +1,12 @@
-"""What a translation sees of the node it replaces, and how it writes standard nodes."""
+"""How an operator is written with standard ONNX nodes: what it sees of the node that it replaces, and how it writes.
+
+Integers are carried in float64, or in float32 where no value leaves +-2**24; functions of the model do their shifts
+and saturations (:mod:`engine.simulate.portable.functions`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +16,25 @@ from numpy.typing import ArrayLike, NDArray
 from onnx_ir.tape import Tape
 
 from engine.errors import UnsupportedError
-from engine.ops.core.base import Attributes, QuantizedOperator
 from engine.ops.core.fixed_point import integer_type
-from engine.simulate.portable.functions import FUNCTION_DOMAIN
 
 Array = NDArray[Any]
+Attributes = Mapping[str, Any]
+
+FUNCTION_DOMAIN = "ptqlab.integer"
+"""Domain of the model's own functions."""
+FLOAT32_EXACT = 2**24
+"""Magnitude up to which all integers, and sums of products that stay below, are exact in float32."""
+FLOAT64_SAFE = 2**50
+"""Magnitude up to which sums of a few terms stay exact in float64."""
+INT32_LIMIT = 2**31
+TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 Term = ir.Value | Array | np.generic | None
 """Input of a node: a value of the graph, a constant to add to it, or None where it is omitted."""
 
 
 @dataclass(frozen=True)
-class Operand:
+class SourceTensor:
     """An input of the node.
 
     Attributes:
@@ -46,22 +58,20 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Call:
+class SourceNode:
     """The node to translate.
 
     Attributes:
-        operator: what it computes.
         node: the node itself.
         attributes: its attributes, defaults filled in.
         inputs: its inputs in order; None for an omitted one.
     """
 
-    operator: QuantizedOperator
     node: ir.Node
     attributes: Attributes
-    inputs: tuple[Operand | None, ...]
+    inputs: tuple[SourceTensor | None, ...]
 
-    def input(self, index: int) -> Operand:
+    def input(self, index: int) -> SourceTensor:
         """The input at ``index``, which must be there.
 
         Raises:
@@ -117,7 +127,7 @@ class Emitter:
         """``value`` as another type."""
         return self.op("Cast", value, to=int(ir.DataType.from_numpy(np.dtype(dtype))))
 
-    def wide(self, operand: Operand) -> ir.Value:
+    def wide(self, operand: SourceTensor) -> ir.Value:
         """An integer tensor in float64, where arithmetic on it is exact."""
         return self.cast(operand.value, np.float64)
 
@@ -150,10 +160,6 @@ class Emitter:
         return value
 
 
-Translation = Callable[[Call, Emitter], tuple[ir.Value, ...]]
-"""Writes the standard nodes of one node; returns what stands for its outputs."""
-
-
 def factor(shift: ArrayLike, scale: ArrayLike = 1) -> NDArray[np.float64]:
     """``scale * 2**-shift`` per channel, exact; a scalar where there is one value."""
     values = np.ldexp(np.asarray(scale, np.float64), -np.asarray(shift, np.int64))
@@ -169,3 +175,24 @@ def limits(bits: int, low: int | None = None) -> tuple[NDArray[np.float64], NDAr
 def floors(attributes: Attributes) -> bool:
     """Whether the last shift floors; any other ``rounding_method`` rounds half up."""
     return str(attributes.get("rounding_method", "ROUND")) == "FLOOR"
+
+
+def maximum(x: SourceTensor, axes: Sequence[int], emit: Emitter) -> ir.Value:
+    """Largest value along ``axes``, which stay; in float32, for int16 has no kernel."""
+    largest = emit.op("ReduceMax", emit.cast(x.value, np.float32), np.array(axes), keepdims=1)
+    return emit.cast(largest, x.dtype)
+
+
+def pick(x: ir.Value, indices: NDArray[np.int64], axis: int, emit: Emitter) -> ir.Value:
+    """``x`` at ``indices`` along ``axis``."""
+    return emit.op("Gather", x, indices.astype(np.int64), axis=axis)
+
+
+def in_nhwc(planes: Term, dtype: np.dtype[np.generic], emit: Emitter) -> ir.Value:
+    """NCHW ``planes`` as ``dtype`` in NHWC."""
+    return emit.transpose(emit.cast(planes, dtype), *TO_NHWC)
+
+
+def by_sign(x: ir.Value, positive: ir.Value, negative: ir.Value, emit: Emitter) -> ir.Value:
+    """``negative`` where ``x`` is below 0, else ``positive``."""
+    return emit.op("Where", emit.op("Less", x, np.float64(0)), negative, positive)

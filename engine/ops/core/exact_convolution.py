@@ -1,4 +1,4 @@
-"""Convolutions: exact sums of products in float32, requantised in float64.
+"""Convolutions in standard ONNX: exact sums of products in float32, requantised in float64.
 
 A float32 convolution of integers is exact, in any order of summation, while no partial sum leaves +-2**24. Where a
 layer's weights are too large for that, its input channels are split over several convolutions; int16 activations are
@@ -7,79 +7,35 @@ split into bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
-from engine.ops.conv import bias_and_sum, shifted_bias
-from engine.ops.conv_transpose import transposed_bias
-from engine.ops.core.base import Array, Attributes
 from engine.ops.core.fixed_point import integer_type, wrap_int32
-from engine.ops.preprocess import as_convolution
-from engine.simulate.portable.emitter import Call, Emitter, Operand, factor, limits
+from engine.ops.core.portable import (
+    FLOAT32_EXACT,
+    FLOAT64_SAFE,
+    INT32_LIMIT,
+    TO_NCHW,
+    Emitter,
+    SourceNode,
+    SourceTensor,
+    factor,
+    in_nhwc,
+    limits,
+)
 
-FLOAT32_EXACT = 2**24
-FLOAT64_SAFE = 2**50
-"""Magnitude up to which sums of a few terms stay exact in float64."""
-INT32_LIMIT = 2**31
-Probe = Callable[[Sequence[Array | None], Attributes], list[Array | None]]
-TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
-
-
-def conv(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
-    """``HzSQuantizedConv``."""
-    attributes, weights = call.attributes, call.constant(1)
-    sums = _convolved("Conv", call, weights.transpose(TO_NCHW), _input_channel_sums(weights), attributes, emit)
-    bias, e = bias_and_sum(call.inputs, attributes)
-    terms = [sums, _bias(shifted_bias(*map(call.constant, bias)))]
-    if e is not None:
-        terms.append(_summed_operand(call.input(e), attributes, emit))
-    return (_requantized(_accumulated(terms, emit), attributes, emit),)
-
-
-def preprocess(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
-    """``HzSQuantizedPreprocess``: the 1x1 convolution that it is."""
-    return conv(Call(call.operator, call.node, as_convolution(call.attributes), call.inputs), emit)
-
-
-def conv_transpose(call: Call, emit: Emitter) -> tuple[ir.Value, ...]:
-    """``HzSQuantizedConvTranspose``."""
-    attributes, weights = call.attributes, call.constant(1)
-    group = int(attributes["group"])
-    grouped = weights.reshape(group, -1, *weights.shape[1:]).swapaxes(1, 4)
-    as_conv = grouped.reshape(-1, *weights.shape[1:3], weights.shape[0] // group)
-    # output_padding appends zeros: less is cut off at the end, or, where nothing is, the cut is a Pad of its own.
-    cut = np.asarray(attributes["pads"]) - np.pad(attributes["output_padding"], (2, 0))
-    fits = bool((cut >= 0).all())
-    geometry = {"kernel_shape": weights.shape[1:3], "pads": cut if fits else 0 * cut}
-    geometry |= {name: attributes[name] for name in ("strides", "dilations")}
-    channel_sums = _input_channel_sums(as_conv)
-    sums = _convolved(
-        "ConvTranspose", call, weights.transpose(TO_NCHW), channel_sums, {**geometry, "group": group}, emit
-    )
-    if not fits:
-        widths = np.array([0, 0, *-cut[:2], 0, 0, *-cut[2:]], np.int64)
-        sums = replace(sums, value=emit.op("Pad", sums.value, widths))
-    constants = [None, None, *(call.constant(index) for index in range(2, len(call.inputs)))]
-    accumulator = _accumulated([sums, _bias(shifted_bias(*transposed_bias(constants, attributes)))], emit)
-    requantization = {
-        "activation": attributes["activation"],
-        "right_shift": attributes["accu_right_shift"],
-        "scale": attributes["y_quant_scale"],
-        "out_shift": attributes["y_right_shift"],
-        "output_bit": 8,
-        "high_precision_output": 0,
-    }
-    return (_requantized(accumulator, requantization, emit),)
+Array = NDArray[Any]
+Attributes = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Term:
+class Summand:
     """One summand of the accumulator, float64 NCHW, and the largest magnitude it can have."""
 
     value: ir.Value | Array
@@ -101,9 +57,14 @@ class Part:
     weight: int = 1
 
 
-def _convolved(
-    op_type: str, call: Call, weights: Array, channel_sums: NDArray[np.int64], attributes: Attributes, emit: Emitter
-) -> Term:
+def convolved(
+    op_type: str,
+    call: SourceNode,
+    weights: Array,
+    channel_sums: NDArray[np.int64],
+    attributes: Attributes,
+    emit: Emitter,
+) -> Summand:
     """The sum of products; ``channel_sums`` (O, I/g): of ``|w|`` that one input channel adds to one output channel."""
     x, group = call.input(0), int(attributes["group"])
     geometry = {
@@ -123,10 +84,10 @@ def _convolved(
             total = result if total is None else emit.op("Add", total, result)
     if total is None:
         raise UnsupportedError(f"node {call.node.name} ({call.node.op_type}): a convolution without input channels")
-    return Term(total, float(x.magnitude * channel_sums.sum(axis=1).max(initial=0)))
+    return Summand(total, float(x.magnitude * channel_sums.sum(axis=1).max(initial=0)))
 
 
-def _parts(x: Operand, emit: Emitter) -> list[Part]:
+def _parts(x: SourceTensor, emit: Emitter) -> list[Part]:
     """``x`` in float32 NCHW: as it is, or split into signed upper and unsigned lower bytes."""
     value = emit.cast(emit.transpose(x.value, *TO_NCHW), np.float32)
     if x.dtype == np.int8:
@@ -136,7 +97,7 @@ def _parts(x: Operand, emit: Emitter) -> list[Part]:
     return [Part(upper, 128, weight=256), Part(lower, 255)]
 
 
-def _exact_chunks(channel_sums: NDArray[np.int64], magnitude: int, call: Call) -> Iterator[range]:
+def _exact_chunks(channel_sums: NDArray[np.int64], magnitude: int, call: SourceNode) -> Iterator[range]:
     """Ranges of input channels, each as long as its sums of products stay exact in float32.
 
     Raises:
@@ -171,29 +132,29 @@ def _select_channels(
     return emit.op("Gather", x, everywhere, axis=1), kept
 
 
-def _input_channel_sums(weights: Array) -> NDArray[np.int64]:
+def input_channel_sums(weights: Array) -> NDArray[np.int64]:
     """Sum of ``|w|`` over the taps of ``weights`` (O, kh, kw, I/g): (O, I/g)."""
     return np.asarray(np.abs(weights.astype(np.int64)).sum(axis=(1, 2)))
 
 
-def _bias(bias: NDArray[np.int64]) -> Term:
+def bias_summand(bias: NDArray[np.int64]) -> Summand:
     """The bias modulo 2**32, which is all that an int32 accumulator sees of it."""
     wrapped = wrap_int32(bias)
-    return Term(_per_channel(wrapped.astype(np.float64)), float(np.abs(wrapped).max(initial=0)))
+    return Summand(_per_channel(wrapped.astype(np.float64)), float(np.abs(wrapped).max(initial=0)))
 
 
-def _summed_operand(e: Operand, attributes: Attributes, emit: Emitter) -> Term:
+def residual_summand(e: SourceTensor, attributes: Attributes, emit: Emitter) -> Summand:
     """The fused residual: ``(e * e_scale) << e_shift``, a negative shift floors."""
     factors = factor(-attributes["e_shift"], attributes["e_scale"])
     value = emit.cast(emit.transpose(e.value, *TO_NCHW), np.float64)
     term = emit.call("ShiftFloor", value, _per_channel(factors))
     magnitude = float(e.magnitude * np.abs(factors).max(initial=0) + 1)
     if magnitude < FLOAT64_SAFE:
-        return Term(term, magnitude)
-    return Term(emit.call("WrapInt32", term), float(INT32_LIMIT))
+        return Summand(term, magnitude)
+    return Summand(emit.call("WrapInt32", term), float(INT32_LIMIT))
 
 
-def _accumulated(terms: list[Term], emit: Emitter) -> ir.Value:
+def accumulated(terms: list[Summand], emit: Emitter) -> ir.Value:
     """The int32 accumulator in float64: the sum, wrapped where it could leave its range."""
     total = terms[0].value
     for term in terms[1:]:
@@ -203,7 +164,7 @@ def _accumulated(terms: list[Term], emit: Emitter) -> ir.Value:
     return total
 
 
-def _requantized(accumulator: ir.Value, attributes: Attributes, emit: Emitter) -> ir.Value:
+def requantized(accumulator: ir.Value, attributes: Attributes, emit: Emitter) -> ir.Value:
     """The output, NHWC: both shifts floor, the rounding constant is part of the bias."""
     low = 0 if attributes["activation"] == "relu" else None
     bits = int(attributes["output_bit"])
@@ -214,7 +175,7 @@ def _requantized(accumulator: ir.Value, attributes: Attributes, emit: Emitter) -
         narrowing = _per_channel(factor(attributes["right_shift"]))
         factors = _per_channel(factor(attributes["out_shift"], attributes["scale"]))
         result = emit.call("RescaleFloor", accumulator, narrowing, factors, *limits(bits, low))
-    return emit.transpose(emit.cast(result, integer_type(bits)), *TO_NHWC)
+    return in_nhwc(result, integer_type(bits), emit)
 
 
 def _per_channel(values: Array) -> Array:
@@ -222,25 +183,11 @@ def _per_channel(values: Array) -> Array:
     return values.reshape(()) if values.size == 1 else values.reshape(-1, 1, 1)
 
 
-def _one_channel_per_group(group: str, axis: int) -> Probe:
-    """Inputs of the same output shape that take far less time; ``axis`` is the weights' input channel axis."""
-
-    def reduced(inputs: Sequence[Array | None], attributes: Attributes) -> list[Array | None]:
-        x, weights, *rest = inputs
-        channels = attributes[group]
-        if x is None or weights is None:
-            return list(inputs)
-        kept = weights[:channels] if axis == 0 else weights[..., :1]
-        return [x[..., :channels], kept, *rest]
-
-    return reduced
-
-
-PROBES: Mapping[str, Probe] = MappingProxyType(
-    {
-        "HzSQuantizedConv": _one_channel_per_group("group", -1),
-        "HzSQuantizedPreprocess": _one_channel_per_group("channel_group", -1),
-        "HzSQuantizedConvTranspose": _one_channel_per_group("group", 0),
-    }
-)
-"""Smaller inputs that tell the shape of an output as well, by operator."""
+def one_channel_per_group(
+    inputs: Sequence[Array | None], channels: int, *, transposed: bool = False
+) -> list[Array | None]:
+    """Inputs of a convolution of ``channels`` groups whose output has the same shape and takes far less time."""
+    x, weights, *rest = inputs
+    if x is None or weights is None:
+        return list(inputs)
+    return [x[..., :channels], weights[:channels] if transposed else weights[..., :1], *rest]
