@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.perf.nodes import NodeCost, node_costs
 from engine.perf.performance import LayerPerformance, Performance, SubgraphPerformance, estimate
 
-__all__ = ["LayerPerformance", "Performance", "SubgraphPerformance", "estimate"]
+__all__ = ["LayerPerformance", "NodeCost", "Performance", "SubgraphPerformance", "estimate", "node_costs"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from engine.compile import CompiledModel
-from engine.compile.cost import Cost, Traffic, aligned_shape, layer_costs, load_us, store_us, subgraph_us
+from engine.compile.cost import Cost, Traffic, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.schedule import Schedule
 from engine.march.latency import Latency, load_latency
 from engine.perf.cpu import CpuCost, cpu_costs
@@ -16,7 +17,7 @@ from engine.perf.cpu import CpuCost, cpu_costs
 
 @dataclass(frozen=True)
 class LayerPerformance:
-    """One layer; times in microseconds if the layer ran alone.
+    """One layer; times in microseconds if the layer ran alone, but for ``latency_us``.
 
     Attributes:
         name: the layer's name.
@@ -29,6 +30,8 @@ class LayerPerformance:
         store_us: time to store its output there.
         loaded_bytes: bytes loaded from DDR.
         stored_bytes: bytes stored to DDR.
+        overhead_us: time that it takes besides computing and traffic.
+        latency_us: its part of the latency of the subgraph.
     """
 
     name: str
@@ -41,6 +44,8 @@ class LayerPerformance:
     store_us: float
     loaded_bytes: int
     stored_bytes: int
+    overhead_us: float = 0.0
+    latency_us: float = 0.0
 
     @property
     def transfer_us(self) -> float:
@@ -167,11 +172,24 @@ def estimate_subgraph(schedule: Schedule, latency: Latency, longest_call_us: int
         function_calls=calls,
         loaded_bytes=total.loaded,
         stored_bytes=total.stored,
-        layers=tuple(_layer(schedule, index, cost, latency) for index, cost in enumerate(costs)),
+        layers=_layers(schedule, costs, whole + (calls - 1) * latency.fitted.fixed_us, latency),
     )
 
 
-def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency) -> LayerPerformance:
+def _layers(
+    schedule: Schedule, costs: Sequence[Cost], whole_us: float, latency: Latency
+) -> tuple[LayerPerformance, ...]:
+    """The layers; each takes what nothing hides, and of the rest in proportion to its computing and traffic."""
+    fitted = latency.fitted
+    own = [fitted.layer_us + cost.overhead_us for cost in costs]
+    alone = [cost.working_us + cost.arrange_us + transfer_us(cost.traffic, fitted) for cost in costs]
+    rest = (whole_us - sum(own)) / (sum(alone) or 1.0)
+    return tuple(
+        _layer(schedule, index, cost, latency, own[index] + rest * alone[index]) for index, cost in enumerate(costs)
+    )
+
+
+def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency, latency_us: float) -> LayerPerformance:
     layer = schedule.layers[index]
     return LayerPerformance(
         name=layer.name,
@@ -184,4 +202,6 @@ def _layer(schedule: Schedule, index: int, cost: Cost, latency: Latency) -> Laye
         store_us=store_us(cost.traffic, latency.fitted),
         loaded_bytes=cost.traffic.loaded,
         stored_bytes=cost.traffic.stored,
+        overhead_us=cost.overhead_us,
+        latency_us=latency_us,
     )

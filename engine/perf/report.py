@@ -136,6 +136,8 @@ def _layer_details(entry: LayerTimes) -> dict[str, Any]:
         "aligned output shape": list(layer.aligned_shape),
         "computing cost (us)": round(layer.compute_us, 3),
         "load/store cost (us)": round(layer.transfer_us, 3),
+        "overhead (us)": round(layer.overhead_us, 3),
+        "part of the latency (us)": round(layer.latency_us, 3),
         "active period of time (us)": [round(entry.active.start, 1), round(entry.active.end, 1)],
     }
 

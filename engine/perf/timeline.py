@@ -1,9 +1,9 @@
 """When each engine works for each layer of a subgraph, and how much every interval of a frame moves and computes.
 
 The cost model gives a subgraph's latency as a whole; the timeline is an event simulation of its layers on the three
-engines (load, compute, store) in running order: a layer computes when its data are there and the layer before it is
-done, it stores when it has computed, and the next layer's data are loaded ahead. Its end is stretched or shrunk to the
-latency.
+engines (load, compute, store) in running order: a layer computes when its data are there, the layer before it is
+done and its overhead has passed, it stores when it has computed, and the next layer's data are loaded ahead. Its end is
+stretched or shrunk to the latency.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def timeline(subgraph: SubgraphPerformance) -> tuple[LayerTimes, ...]:
     times = []
     for layer in subgraph.layers:
         load = Span(loaded, loaded + layer.load_us)
-        compute_start = max(computed, load.end)
+        compute_start = max(computed, load.end) + layer.overhead_us
         compute = Span(compute_start, compute_start + layer.compute_us)
         store_start = max(stored, compute.end)
         store = Span(store_start, store_start + layer.store_us)

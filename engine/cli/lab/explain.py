@@ -91,7 +91,7 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
                 type=row.type,
                 data_type=row.data_type,
                 shape=shape_of(nodes[row.node].outputs[0]),
-                time_us=None if layer is None else max(layer.compute_us, layer.transfer_us),
+                time_us=None if layer is None else layer.latency_us,
                 bytes=None if layer is None else layer.loaded_bytes + layer.stored_bytes,
                 reason=row.reason,
                 hint=hint_for(row.type, row.reason) if row.on == "CPU" else "",

@@ -11,8 +11,12 @@ from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read
 from engine.terms import EXTRAPOLATED, CompileMode, InputType, OptimizeLevel
 
 if TYPE_CHECKING:
-    from engine.convert import ConversionResult
+    from rich.table import Table
 
+    from engine.convert import ConversionResult
+    from engine.perf import NodeCost
+
+DEAREST_NODES = 10
 PIPED_WIDTH = 120
 """Columns of the table where it goes to no terminal."""
 
@@ -26,7 +30,8 @@ def predict(
     input_type: Annotated[InputType, typer.Option(help="Run-time format of image inputs.")] = InputType.FEATUREMAP,
     input_shape: InputShapes = None,
     node_info: NodeInfoText = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march.")] = False,
+    nodes: Annotated[int, typer.Option(min=0, help="Show so many of the dearest nodes per march.")] = DEAREST_NODES,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march, of all nodes.")] = False,
 ) -> None:
     """Predict latency and DDR traffic of a run; needs no calibration data; only O3 writes, its plans, to a cache."""
     import json
@@ -44,15 +49,19 @@ def predict(
     if as_json:
         typer.echo(json.dumps({name: as_dict(name, result) for name, result in results.items()}, indent=2))
     else:
-        _show(results)
+        _show(results, nodes)
 
 
 def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
     """``latency_us``, ``ddr_bytes``, ``loaded_bytes``, ``stored_bytes``, ``subgraphs``, ``cpu_nodes`` of a run.
 
+    ``subgraphs_us_ddr`` has latency and traffic of each BPU subgraph; ``nodes`` what each node of the float network
+    costs there, the dearest first: together they are the latency and the traffic.
+
     A run computes ``frames`` samples, the batch of the model's inputs; ``fps`` counts them. ``cpu_us`` is a rough
     estimate for what the CPU does, quantisation and layout changes too; it is not in ``latency_us``.
-    ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten measured compilations stay in;
+    ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten networks stay in which the
+    model was not fitted to;
     ``extrapolated_from`` names the march whose figures these are, where ``march`` has none of its own.
     """
     from engine.march.latency import load_latency
@@ -67,6 +76,22 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
         "frames": found.frames,
         "uncertainty": load_latency(found.march).accuracy.model_dump(),
         "subgraphs": len(found.subgraphs),
+        "subgraphs_us_ddr": [
+            {"name": part.name, "latency": part.latency_us, "ddr": part.loaded_bytes + part.stored_bytes}
+            for part in found.subgraphs
+        ],
+        "nodes": [
+            {
+                "node": cost.node,
+                "type": cost.op_type,
+                "subgraph": cost.subgraph,
+                "latency_us": cost.latency_us,
+                "loaded_bytes": cost.loaded_bytes,
+                "stored_bytes": cost.stored_bytes,
+                "layers": list(cost.layers),
+            }
+            for cost in _costs(result)
+        ],
         "cpu_nodes": [list(node) for node in found.cpu_nodes],
         "cpu_us": found.cpu_us,
         "extrapolated_from": EXTRAPOLATED.get(march),
@@ -74,7 +99,14 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
     }
 
 
-def _show(results: dict[str, ConversionResult]) -> None:
+def _costs(result: ConversionResult) -> tuple[NodeCost, ...]:
+    from engine.perf import node_costs
+
+    models = result.models
+    return node_costs(result.performance, result.compiled.schedules, models["original_float"], models["calibrated"])
+
+
+def _show(results: dict[str, ConversionResult], nodes: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -95,6 +127,9 @@ def _show(results: dict[str, ConversionResult]) -> None:
         console.width = PIPED_WIDTH
     console.print(table)
     for name, result in results.items():
+        if nodes:
+            console.print(_dearest(name, result, nodes))
+    for name, result in results.items():
         for node, kind in result.performance.cpu_nodes:
             console.print(
                 f"{name}: {node} ({kind}) runs on the CPU and is not in the latency",
@@ -109,3 +144,27 @@ def _show(results: dict[str, ConversionResult]) -> None:
                 markup=False,
                 soft_wrap=True,
             )
+
+
+def _dearest(march: str, result: ConversionResult, count: int) -> Table:
+    """The nodes that take most of the latency, and how many take the rest."""
+    from rich.table import Table
+    from rich.text import Text
+
+    costs, total = _costs(result), result.performance.latency_us
+    table = Table(f"{march}: dearest nodes", "type", box=None, header_style="bold", pad_edge=False)
+    for heading in ("subgraph", "us", "share", "DDR bytes", "layers"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for cost in costs[:count]:
+        share = f"{100 * cost.latency_us / total:.1f}%"
+        figures = (str(cost.subgraph), f"{cost.latency_us:.1f}", share, str(cost.ddr_bytes), str(len(cost.layers)))
+        table.add_row(Text(cost.node), cost.op_type, *figures)
+    rest = costs[count:]
+    if rest:
+        left = sum(cost.latency_us for cost in rest)
+        layers = sum(len(cost.layers) for cost in rest)
+        traffic = sum(cost.ddr_bytes for cost in rest)
+        table.add_row(
+            f"{len(rest)} others", "", "", f"{left:.1f}", f"{100 * left / total:.1f}%", str(traffic), str(layers)
+        )
+    return table

@@ -96,6 +96,18 @@ def test_predict_gives_figures_by_march(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_predict_says_which_node_costs() -> None:
+    figures = printed("predict", model("mnist_resnet8"))["bayes-e"]
+    assert sum(cost["latency_us"] for cost in figures["nodes"]) == pytest.approx(figures["latency_us"])
+    assert sum(part["latency"] for part in figures["subgraphs_us_ddr"]) == pytest.approx(figures["latency_us"])
+    assert sum(part["ddr"] for part in figures["subgraphs_us_ddr"]) == figures["ddr_bytes"]
+    dearest = figures["nodes"][0]["node"]
+    table = CliRunner().invoke(app, ["predict", model("mnist_resnet8"), "--nodes", "1"]).stdout
+    assert dearest in table
+    assert f"{len(figures['nodes']) - 1} others" in table
+    assert dearest not in CliRunner().invoke(app, ["predict", model("mnist_resnet8"), "--nodes", "0"]).stdout
+
+
 def test_what_if() -> None:
     base = printed("predict", model())["bayes-e"]
     node = next(node["node"] for node in printed("check", model())["nodes"] if node["type"] == "HzSQuantizedConv")
