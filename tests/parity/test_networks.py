@@ -1,0 +1,89 @@
+"""Whole networks as the original makes them, by ``ptqlab conformance``: bars that may only rise.
+
+The networks of a few nodes are kept with the project. Of the others every network is measured in one of its forms, or
+at night in all of them; every fifth is held out: nobody looked at it while rules were looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from engine.conformance.cases import Case, find_cases
+from engine.conformance.conversion import Outcome
+from engine.conformance.measures import Row, measure
+from engine.conformance.run import held_out, measure_all
+from engine.conformance.table import MEASURES, Group, parts
+from engine.simulate.fast import available_cpus
+from tests.conftest import PROFILE
+
+BUNDLED = Path(__file__).parents[1] / "golden" / "cases"
+EVERY_FIFTH = 5
+FORMS = 3
+"""Configurations per network, of which one is measured by day."""
+SECONDS = 300.0
+"""What a case may take on a busy machine."""
+
+AGREE = frozenset({"min_c2f_bayes-e_max_rgb"})
+"""Networks of a few nodes of which nothing departs from the original."""
+
+DEPART_IN_KIND = frozenset({"min_deconv_bayes-e_max_rgb", "min_shuffle_bernoulli2_max_rgb"})
+"""Those that ours converts where the original refuses, or the other way round."""
+
+BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "converts": (0.9, 0.85),
+        "outputs": (0.25, 0.2),
+        "operators": (0.3, 0.3),
+        "thresholds": (0.3, 0.5),
+        "devices": (0.75, 0.65),
+        "integers": (0.4, 0.6),
+        "simulator": (0.95, 0.85),
+        "latency_median": (0.35, 0.35),
+        "latency_p90": (0.95, 0.95),
+    }
+)
+"""What was reached, of the networks that were seen and of those that were held out."""
+
+
+@pytest.mark.parametrize("case", find_cases(BUNDLED), ids=lambda case: case.name)
+def test_networks_of_a_few_nodes(case: Case, tmp_path: Path) -> None:
+    row = measure(case, tmp_path)
+    assert row.outcome is not Outcome.CRASHED, row.message
+    assert row.converts or case.name in DEPART_IN_KIND
+    assert row.simulator is not False
+    assert case.name not in AGREE or row.departure is None
+
+
+@pytest.fixture(scope="module")
+def columns(reference_dir: Path) -> tuple[Group, ...]:
+    """Measures of the seen and of the held-out networks."""
+    folder = reference_dir / "networks" / "cases"
+    if not folder.is_dir():
+        pytest.skip(f"no recorded networks ({folder})")
+    cases = find_cases(folder)
+    away = held_out(cases, EVERY_FIFTH)
+    families = sorted({case.family for case in cases})
+    chosen = [case for case in cases if PROFILE == "nightly" or _is_of_the_day(case, cases, families)]
+    rows: list[Row] = list(measure_all(chosen, available_cpus(), SECONDS, lambda row: None))
+    return parts([row.model_copy(update={"held_out": row.family in away}) for row in rows])
+
+
+@pytest.mark.reference
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", BARS)
+def test_networks(columns: tuple[Group, ...], name: str) -> None:
+    assert [column.name for column in columns] == ["seen", "held out"]
+    for column, bar in zip(columns, BARS[name], strict=True):
+        value = column.values[name]
+        assert value is not None
+        assert MEASURES[name].reaches(value, bar), f"{name}, {column.name}: {value:.4f}, the bar is {bar}"
+
+
+def _is_of_the_day(case: Case, cases: tuple[Case, ...], families: list[str]) -> bool:
+    """Whether ``case`` is the one of its network's: the first of the first network, the second of the second …"""
+    forms = [other.name for other in cases if other.family == case.family]
+    return forms.index(case.name) == families.index(case.family) % min(FORMS, len(forms))
