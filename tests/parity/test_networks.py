@@ -39,7 +39,7 @@ BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "outputs": (0.25, 0.2),
         "operators": (0.3, 0.3),
         "thresholds": (0.3, 0.5),
-        "devices": (0.75, 0.65),
+        "devices": (0.75, 0.6),
         "integers": (0.4, 0.6),
         "simulator": (0.95, 0.85),
         "latency_median": (0.35, 0.35),
