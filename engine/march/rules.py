@@ -64,8 +64,7 @@ class GraphRules(BaseModel):
         pooling_window: largest side of an averaging window that one depthwise convolution computes.
         global_pooling_as_conv: whether ``GlobalAveragePool`` (and a window that covers the map) becomes convolutions.
         argmax_keeps_axis: whether an ``ArgMax`` that drops the channels keeps them and reshapes, to run on the BPU.
-        dense_output_prefix: prefix of the convolution's output that replaces a ``Gemm``'s.
-        dense_reshape_suffix: suffix of the ``Reshape`` behind it.
+        dense_transposes: whether the rows of a ``Gemm`` become the pixels of a line; else they become the batch.
         conv_1x1_part: input channels that one 1x1 convolution takes; one with more, within the march's limits, is
             computed in parts. ``None``: every one is computed whole.
     """
@@ -75,8 +74,7 @@ class GraphRules(BaseModel):
     pooling_window: int
     global_pooling_as_conv: bool
     argmax_keeps_axis: bool
-    dense_output_prefix: str
-    dense_reshape_suffix: str
+    dense_transposes: bool
     conv_1x1_part: int | None
 
 

@@ -24,14 +24,20 @@ from engine.optimize.arithmetic import DivToReciprocal, SumToAdd, WhereToProduct
 from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
 from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants
 from engine.optimize.defaults import CompleteAttributes
-from engine.optimize.dense import DenseToConv
-from engine.optimize.movement import KeepReducedAxis, SinkReshape
+from engine.optimize.dense import FoldAffineIntoProduct, GemmOfMapToConv, GemmToConv, MatMulToConv
+from engine.optimize.movement import KeepReducedAxis
 from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
-from engine.optimize.transposes import DropEnclosingTransposes
+from engine.optimize.sink import SinkReshape, SinkTranspose
+from engine.optimize.transposes import (
+    AbsorbReshapeIntoTranspose,
+    CancelAroundReshape,
+    ShareMovements,
+    TransposeToReshape,
+)
 from engine.optimize.wide import SplitWideConv
 
 MAX_ROUNDS = 100
@@ -106,7 +112,6 @@ def pipeline(march: March) -> Pipeline:
             CollapseShuffle(),
             MergeReshapes(),
             MergeTransposes(),
-            DropEnclosingTransposes(),
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(),
             FoldAffineIntoNext(),
@@ -120,11 +125,18 @@ def pipeline(march: March) -> Pipeline:
             KeepReducedAxis(march.graph),
             AveragePool1d(),
             AveragePoolToConv(march.graph),
-            DenseToConv(march.graph),
+            GemmOfMapToConv(march.graph),
+            MatMulToConv(),
+            FoldAffineIntoProduct(),
+            TransposeToReshape(),
             SinkReshape(),
+            ShareMovements(),
+            CancelAroundReshape(),
+            AbsorbReshapeIntoTranspose(),
+            SinkTranspose(),
             RemoveUnusedNodesPass(),
         ),
-        settled=(AffineToDepthwise(),),
+        settled=(GemmToConv(march.graph), AffineToDepthwise()),
         closing=(SplitWideConv(march), ConstantOutputs(), RemoveUnusedNodesPass()),
     )
 

@@ -158,7 +158,7 @@ _PATTERNS: tuple[tuple[str, _Pattern, Mapping[str, float]], ...] = (
 
 
 class CollapseRsqrt(NodePass):
-    """``Reciprocal(Sqrt(x + epsilon))`` becomes ``HzRsqrt`` with attribute ``epsilon``, named as the ``Sqrt``."""
+    """``Reciprocal(Sqrt(x + epsilon))`` becomes ``HzRsqrt`` with attribute ``epsilon``, named as the ``Reciprocal``."""
 
     op_types = frozenset({"Reciprocal"})
 
@@ -176,8 +176,8 @@ class CollapseRsqrt(NodePass):
         collapsed = make_node(
             "HzRsqrt",
             [source],
-            name=str(root.name),
-            output=f"{root.name}_collapsed",
+            name=str(node.name),
+            output=f"{node.name}_collapsed",
             like=node.outputs[0],
             attributes={"epsilon": epsilon},
             domain=HORIZON_DOMAIN,

@@ -163,8 +163,8 @@ class FoldAffineIntoNext(NodePass):
 class AffineToDepthwise(NodePass):
     """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution.
 
-    Not the sum of a map of one pixel with a constant of its shape: that is one of two tensors
-    (reference/operators.md, the first step of LSTM).
+    Not a factor of several samples (windows of attention: ``mobilevit``), and not the sum of a map of one pixel with a
+    constant of its shape: that is one of two tensors (reference/operators.md, the first step of LSTM).
     """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
@@ -177,18 +177,18 @@ class AffineToDepthwise(NodePass):
             return False
         value, affine = found
         shape = static_shape(value)
-        if shape is None or len(shape) != 4 or (node.op_type == "Add" and _is_of_two_maps(node)):
+        if shape is None or len(shape) != _MAP_RANK or (node.op_type == "Add" and _is_of_two_maps(node)):
+            return False
+        if node.op_type in ("Mul", "Div") and shape[0] != 1:
             return False
         graph, channels = graph_of(node), len(affine.scale)
         weight = add_initializer(
-            graph, f"{node.name}_hz_weight", affine.scale.astype(np.float32).reshape(channels, 1, 1, 1)
+            graph, f"UNIT_WEIGHT_FOR_{node.name}", affine.scale.astype(np.float32).reshape(channels, 1, 1, 1)
         )
-        inputs: list[ir.Value | None] = [value, weight]
-        if np.any(affine.offset != 0.0):
-            inputs.append(add_initializer(graph, f"{node.name}_hz_bias", affine.offset.astype(np.float32)))
+        bias = add_initializer(graph, f"UNIT_BIAS_FOR_{node.name}", affine.offset.astype(np.float32))
         conv = make_node(
             "Conv",
-            inputs,
+            [value, weight, bias],
             # 5 of 5 in densenet, 2 of 2 in repvgg_unfused; products keep their names (12 in 5 networks).
             name=f"UNIT_CONV_FOR_{node.name}" if node.op_type == "BatchNormalization" else node.name,
             output=f"{node.name}_depthwise",
@@ -203,6 +203,16 @@ class AffineToDepthwise(NodePass):
         )
         substitute(node, [conv])
         return True
+
+
+def becomes_depthwise(node: ir.Node) -> bool:
+    """Whether ``node`` multiplies a map per channel, as a depthwise convolution will."""
+    found = affine_of(node) if node.op_type in ("Mul", "Div") else None
+    shape = None if found is None else static_shape(found[0])
+    return shape is not None and len(shape) == _MAP_RANK and shape[0] == 1
+
+
+_MAP_RANK = 4
 
 
 def _is_of_two_maps(node: ir.Node) -> bool:
@@ -265,10 +275,15 @@ def _affine_of_batch_norm(node: ir.Node) -> tuple[ir.Value, Affine] | None:
 
 
 def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """``array``, broadcast to ``shape``, as one value per channel (axis 1); ``None`` where it varies otherwise."""
+    """``array``, broadcast to ``shape``, as one value per channel (axis 1); ``None`` where it varies otherwise.
+
+    A vector of another axis is none, even if its numbers are equal (the scales of a LayerNorm in ``swin``).
+    """
     if len(shape) < 2 or array.ndim > len(shape):
         return None
     wide = np.asarray(array, np.float64).reshape((1,) * (len(shape) - array.ndim) + array.shape)
+    if wide.size > 1 and wide.shape[1] == 1 != shape[1]:
+        return None
     for axis, size in enumerate(wide.shape):
         if axis != 1 and size > 1:
             first = wide.take([0], axis=axis)

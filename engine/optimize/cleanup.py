@@ -10,6 +10,7 @@ import onnx_ir as ir
 from engine.ir import attribute
 from engine.optimize.base import (
     NodePass,
+    absorb_next,
     add_initializer,
     bypass,
     constant,
@@ -18,6 +19,7 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     padding_of,
+    sole_consumer,
     static_shape,
     substitute,
 )
@@ -145,22 +147,23 @@ class ReshapingToReshape(NodePass):
 
 
 class MergeReshapes(NodePass):
-    """Of two ``Reshape`` in a row the first is dropped; the second takes its name, as in the original's graphs."""
+    """Two ``Reshape`` in a row become one, with the first one's name and place, as in the original's graphs."""
 
     op_types = frozenset({"Reshape"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        value = node.inputs[0]
-        first = value.producer() if value is not None else None
+        first = node.inputs[0].producer() if node.inputs[0] is not None else None
         shape = static_shape(node.outputs[0])
         target = constant(node.inputs[1])
         if not is_standard(first, "Reshape") or first is None or first.inputs[0] is None or shape is None:
             return False
         if target is None or bool(np.any(target == 0)):
             return False
-        node.replace_input_with(0, first.inputs[0])
-        if value is not None and not value.uses() and not value.is_graph_output():
-            first.name, node.name = node.name, first.name
+        if sole_consumer(first.outputs[0]) is node:
+            first.replace_input_with(1, node.inputs[1])
+            absorb_next(first, node)
+        else:
+            node.replace_input_with(0, first.inputs[0])
         return True
 
 

@@ -1,30 +1,36 @@
-"""``Gemm`` and ``MatMul`` with constant weights become convolutions."""
+"""``Gemm`` and ``MatMul`` by a constant matrix become convolutions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute
+from engine.ir import attribute, mark
 from engine.march import GraphRules
 from engine.optimize.base import (
     Array,
     NodePass,
-    absorb_next,
     add_initializer,
     constant,
     graph_of,
+    ints,
     is_standard,
     make_node,
+    set_constant,
     sole_consumer,
     static_shape,
     substitute,
 )
+from engine.optimize.transposes import keeps_order
 
 _LAST_AXIS_FIRST, _LAST_AXIS_BACK = (0, 3, 1, 2), (0, 2, 3, 1)
 """Permutations that make the last axis the channels of a map, and back."""
+
+
+MARK_PRODUCT = "hz.product"
+"""Mark of convolutions that compute a ``MatMul``."""
 
 
 @dataclass(frozen=True)
@@ -44,110 +50,266 @@ class Dense:
     bias_name: str = ""
 
 
-class DenseToConv(NodePass):
-    """``Gemm`` and ``MatMul`` by a constant matrix become a convolution and a ``Reshape``.
+class GemmOfMapToConv(NodePass):
+    """``Gemm`` behind a flattened map becomes a convolution whose kernel covers the map, and a ``Reshape``.
 
-    Behind a flattened map the kernel covers the whole map. Otherwise the convolution is 1x1: over a tensor of rank 4
-    whose last axis becomes its channels (measured on ``op_matmul_w``), else over the rows as its batch. Names as in the
-    original's files: weight ``<node><weight>_conv_weight``, bias ``<node><bias>_conv_bias``, output ``replaced_<y>``.
+    Also a map of one pixel that an activation made of an earlier ``Gemm`` (``senet_fc``, ``min_heads``). Names as in
+    the original's files: weight ``<node><weight>_conv_weight``, bias ``<node><bias>_conv_bias``, output
+    ``replaced_<y>``.
     """
 
-    op_types = frozenset({"Gemm", "MatMul"})
+    op_types = frozenset({"Gemm"})
 
     def __init__(self, rules: GraphRules) -> None:
         self.rules = rules
 
     def rewrite(self, node: ir.Node) -> bool:
-        source, shape = node.inputs[0], static_shape(node.inputs[0])
-        if source is None or shape is None or len(shape) < 2 or source.dtype != ir.DataType.FLOAT or node.name is None:
-            return False
-        if node.op_type == "MatMul":
-            _absorb_bias(node)
-        dense = dense_of(node)
-        if dense is None:
+        source, dense = node.inputs[0], dense_of(node)
+        if source is None or dense is None or source.dtype != ir.DataType.FLOAT:
             return False
         whole_map = flattened_map(source, dense.weight.shape[1])
-        if whole_map is not None:
-            conv = self._convolution(node, whole_map, dense, (static_shape(whole_map) or ())[2:])
-            parts = [conv, self._restore_shape(node, conv.outputs[0])]
-        elif len(shape) == 4:
-            first = _transpose(node, "input", source, _LAST_AXIS_FIRST)
-            conv = self._convolution(node, first.outputs[0], dense)
-            parts = [first, conv, _transpose(node, "output", conv.outputs[0], _LAST_AXIS_BACK)]
+        if whole_map is None:
+            return False
+        shape = static_shape(whole_map) or ()
+        conv = _convolution(node, whole_map, dense, self._output(node), shape[2:])
+        substitute(node, [conv, *_gemm_result(node, conv, self.rules)])
+        return True
+
+    def _output(self, node: ir.Node) -> str:
+        return f"{'transposed_' if self.rules.dense_transposes else ''}replaced_{node.outputs[0].name}"
+
+
+class GemmToConv(GemmOfMapToConv):
+    """Any other ``Gemm`` becomes a 1x1 convolution of its rows: as the batch, or as the pixels of one line."""
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, shape, dense = node.inputs[0], static_shape(node.inputs[0]), dense_of(node)
+        if source is None or shape is None or dense is None or source.dtype != ir.DataType.FLOAT:
+            return False
+        rows, features = shape
+        inner = (1, 1, rows, features) if self.rules.dense_transposes else (rows, features, 1, 1)
+        name = f"{node.name}_pre_reshape"
+        parts = [_reshape(node, source, inner, name, f"{name}_output", f"{name}_4dim")]
+        if self.rules.dense_transposes:
+            parts.append(_transpose(node, parts[-1].outputs[0], "transpose_in", _LAST_AXIS_FIRST))
+        conv = _convolution(node, parts[-1].outputs[0], dense, self._output(node))
+        substitute(node, [*parts, conv, *_gemm_result(node, conv, self.rules)])
+        return True
+
+
+class MatMulToConv(NodePass):
+    """``MatMul`` by a constant matrix becomes a 1x1 convolution of a map whose channels are its last axis.
+
+    Names as in the original's files, with ``_converted_weight`` and one more ``replaced_`` where the rank is not 4.
+    """
+
+    op_types = frozenset({"MatMul"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, shape, dense = node.inputs[0], static_shape(node.inputs[0]), dense_of(node)
+        if source is None or shape is None or len(shape) < 2 or dense is None or source.dtype != ir.DataType.FLOAT:
+            return False
+        parts, name, result = [], f"{node.name}{dense.weight_name}", str(node.outputs[0].name)
+        if len(shape) != _MAP_RANK:
+            inner = _as_map(shape)
+            names = (f"{node.name}_reshape_input", f"{node.name}_{source.name}_reshape_in")
+            parts.append(_reshape(node, source, inner, *names, f"{node.name}_reshape_input_shape"))
+            name, result = f"{node.name}_{node.name}_{dense.weight_name}_converted_weight", f"replaced_{result}"
         else:
-            first = _rows_as_batch(node, source, dense.weight.shape[1])
-            conv = self._convolution(node, first.outputs[0], dense)
-            parts = [first, conv, self._restore_shape(node, conv.outputs[0])]
+            name = f"{node.name}_{dense.weight_name}"
+        parts.append(_transpose(node, parts[-1].outputs[0] if parts else source, "transpose_in", _LAST_AXIS_FIRST))
+        dense = replace(dense, weight_name=name, bias_name=f"{node.name}_bias")
+        conv = _convolution(node, parts[-1].outputs[0], dense, f"replaced_{result}", prefix="")
+        mark(conv, MARK_PRODUCT, "matmul")
+        if len(shape) == _MAP_RANK:
+            _one_transpose_per_reader(node, conv)
+        back = _transpose(node, conv.outputs[0], "transpose_0", _LAST_AXIS_BACK, result)
+        parts += [conv, back]
+        if len(shape) != _MAP_RANK:
+            target = static_shape(node.outputs[0]) or ()
+            names = (f"{node.name}_reshape_output", f"{node.name}_reshaped_output")
+            parts.append(_reshape(node, back.outputs[0], target, *names, f"{node.name}_reshape_output_shape"))
         substitute(node, parts)
         return True
 
-    def _convolution(
-        self, node: ir.Node, features: ir.Value, dense: Dense, kernel: tuple[int, ...] = (1, 1)
-    ) -> ir.Node:
-        """The convolution of ``features`` (N, C, H, W): 1x1, or with a kernel that covers the whole map."""
-        graph, shape = graph_of(node), static_shape(features) or ()
-        weight = dense.weight.reshape(len(dense.weight), -1, *kernel).astype(np.float32)
-        inputs: list[ir.Value | None] = [
-            features,
-            add_initializer(graph, f"{node.name}{dense.weight_name}_conv_weight", weight),
-        ]
-        if dense.bias is not None:
-            name = f"{node.name}{dense.bias_name}_conv_bias"
-            inputs.append(add_initializer(graph, name, dense.bias.astype(np.float32)))
-        return make_node(
-            "Conv",
-            inputs,
-            name=str(node.name),
-            output=f"{self.rules.dense_output_prefix}{node.outputs[0].name}",
-            like=node.outputs[0],
-            shape=(shape[0], len(weight), *(size - window + 1 for size, window in zip(shape[2:], kernel, strict=True))),
-            attributes={
-                "kernel_shape": list(kernel),
-                "pads": [0, 0, 0, 0],
-                "strides": [1, 1],
-                "dilations": [1, 1],
-                "group": 1,
-            },
-        )
 
-    def _restore_shape(self, node: ir.Node, value: ir.Value) -> ir.Node:
-        """The ``Reshape`` from (N, out, 1, 1) to the shape of the product."""
-        result = node.outputs[0]
-        target = np.asarray((-1, *(static_shape(result) or ())[1:]), np.int64)
-        return make_node(
-            "Reshape",
-            [value, add_initializer(graph_of(node), f"{node.name}_reshape_output_shape_dim4", target)],
-            name=f"{node.name}{self.rules.dense_reshape_suffix}",
-            output=f"{node.name}_reshaped",
-            like=result,
-        )
+_MAP_RANK = 4
 
 
-def _transpose(node: ir.Node, side: str, value: ir.Value, perm: tuple[int, ...]) -> ir.Node:
-    """The ``Transpose`` before or behind the convolution that ``node`` becomes."""
+def _one_transpose_per_reader(node: ir.Node, conv: ir.Node) -> None:
+    """Every reader of the product ``node`` but the first gets a ``Transpose`` of ``conv`` of its own (``swin``)."""
+    result = node.outputs[0]
+    order = {reader: index for index, reader in enumerate(graph_of(node))}
+    readers = sorted({usage.node for usage in result.uses()}, key=order.__getitem__)
+    for number, reader in enumerate(readers if result.is_graph_output() else readers[1:], start=1):
+        own = _transpose(node, conv.outputs[0], f"transpose_{number}", _LAST_AXIS_BACK)
+        graph_of(node).insert_before(reader, own)
+        for index, value in enumerate(reader.inputs):
+            if value is result:
+                reader.replace_input_with(index, own.outputs[0])
+
+
+def _as_map(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """``shape`` in four dimensions: leading ones, or the leading axes of more than four as one."""
+    lead = shape[:-2]
+    return (1, int(np.prod(lead, dtype=np.int64)), *shape[-2:])
+
+
+class FoldAffineIntoProduct(ir.passes.InPlacePass):
+    """Factors and sums along the last axis become part of the matrix that multiplies this axis.
+
+    The scale and shift of a LayerNorm, where one product alone reads them (``min_ln``, ViT, Swin, MobileViT; several
+    products read them in ``detr`` and ``vit_sep``: they stay). Through reshapes that keep the axis.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        modified = False
+        for node in reversed(tuple(model.graph)):
+            if is_standard(node, "Add", "Sub", "Mul"):
+                modified |= self.rewrite(node)
+        return ir.passes.PassResult(model, modified)
+
+    def rewrite(self, node: ir.Node) -> bool:
+        """Fold ``node`` into the product that reads it."""
+        found, conv = _along_last_axis(node), _product_of(node)
+        if found is None or conv is None:
+            return False
+        before, scale, shift = found
+        weight = constant(conv.inputs[1])
+        bias = constant(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
+        if weight is None or bias is None:
+            return False
+        wide = weight.astype(np.float64)
+        moved, scaled = bias + wide[:, :, 0, 0] @ shift, wide * scale.reshape(1, -1, 1, 1)
+        if not np.all(np.isfinite(np.float32(scaled))) or not np.all(np.isfinite(np.float32(moved))):
+            return False
+        set_constant(conv, 1, scaled.astype(np.float32))
+        if len(conv.inputs) > 2:
+            set_constant(conv, 2, moved.astype(np.float32))
+        elif shift.any():
+            conv.resize_inputs(3)
+            added = add_initializer(graph_of(conv), f"{conv.name}_bias", moved.astype(np.float32))
+            conv.replace_input_with(2, added)
+        node.outputs[0].replace_all_uses_with(before)
+        graph_of(node).remove(node, safe=True)
+        return True
+
+
+def _along_last_axis(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
+    """Operand, factor and summand, each of shape (features,), of ``node``; ``None`` where it is something else."""
+    shape = static_shape(node.outputs[0])
+    operands = [constant(item) for item in node.inputs]
+    index = next((i for i, array in enumerate(operands) if array is not None), None)
+    if shape is None or index is None or operands[1 - index] is not None or (node.op_type == "Sub" and index == 0):
+        return None
+    other, array = node.inputs[1 - index], operands[index]
+    if other is None or array is None or static_shape(other) != shape or array.size not in (1, shape[-1]):
+        return None
+    if array.size > 1 and array.shape[-1] != shape[-1]:
+        return None
+    vector = np.broadcast_to(array.reshape(-1).astype(np.float64), shape[-1:])
+    if node.op_type == "Mul":
+        return other, vector, np.zeros_like(vector)
+    return other, np.ones_like(vector), vector if node.op_type == "Add" else -vector
+
+
+def _product_of(node: ir.Node) -> ir.Node | None:
+    """The convolution that multiplies the last axis of what ``node`` computes, where nothing else reads it."""
+    features = (static_shape(node.outputs[0]) or (0,))[-1]
+    reader = sole_consumer(node.outputs[0])
+    while reader is not None and (
+        is_standard(reader, "Reshape") or (is_standard(reader, "Transpose") and keeps_order(reader))
+    ):
+        if _is_input_of_product(reader):
+            break
+        if (static_shape(reader.outputs[0]) or (0,))[-1] != features:
+            return None
+        reader = sole_consumer(reader.outputs[0])
+    return sole_consumer(reader.outputs[0]) if reader is not None and _is_input_of_product(reader) else None
+
+
+def _is_input_of_product(node: ir.Node) -> bool:
+    """Whether ``node`` makes the last axis the channels for the convolution of a product, its only reader."""
+    conv = sole_consumer(node.outputs[0]) if ints(node, "perm", ()) == _LAST_AXIS_FIRST else None
+    return conv is not None and MARK_PRODUCT in conv.metadata_props
+
+
+def _convolution(
+    node: ir.Node,
+    features: ir.Value,
+    dense: Dense,
+    output: str,
+    kernel: tuple[int, ...] = (1, 1),
+    prefix: str | None = None,
+) -> ir.Node:
+    """The convolution of ``features`` (N, C, H, W): 1x1, or with a kernel that covers the whole map."""
+    graph, shape = graph_of(node), static_shape(features) or ()
+    weight = dense.weight.reshape(len(dense.weight), -1, *kernel).astype(np.float32)
+    start = str(node.name) if prefix is None else prefix
+    inputs: list[ir.Value | None] = [
+        features,
+        add_initializer(graph, f"{start}{dense.weight_name}_conv_weight", weight),
+    ]
+    if dense.bias is not None:
+        name = f"{start}{dense.bias_name}_conv_bias" if prefix is None else dense.bias_name
+        inputs.append(add_initializer(graph, name, dense.bias.astype(np.float32)))
+    return make_node(
+        "Conv",
+        inputs,
+        name=str(node.name),
+        output=output,
+        like=node.outputs[0],
+        shape=(shape[0], len(weight), *(size - window + 1 for size, window in zip(shape[2:], kernel, strict=True))),
+        attributes={
+            "kernel_shape": list(kernel),
+            "pads": [0, 0, 0, 0],
+            "strides": [1, 1],
+            "dilations": [1, 1],
+            "group": 1,
+        },
+    )
+
+
+def _gemm_result(node: ir.Node, conv: ir.Node, rules: GraphRules) -> list[ir.Node]:
+    """What restores the shape of ``node`` behind its convolution."""
+    parts = []
+    if rules.dense_transposes:
+        output = f"replaced_{node.outputs[0].name}"
+        parts.append(_transpose(node, conv.outputs[0], "transpose_output", _LAST_AXIS_BACK, output))
+    source = parts[-1].outputs[0] if parts else conv.outputs[0]
+    names = (f"{node.name}_reshape_output", f"{node.name}_reshaped_output", f"{node.name}_reshape_output_shape_dim4")
+    shape = static_shape(node.outputs[0]) or ()
+    return [*parts, _reshape(node, source, shape, *names, written=(-1, *shape[1:]))]
+
+
+def _transpose(
+    node: ir.Node, value: ir.Value, suffix: str, perm: tuple[int, ...], output: str | None = None
+) -> ir.Node:
+    """The ``Transpose`` ``<node>_<suffix>`` before or behind the convolution that ``node`` becomes."""
     shape = static_shape(value) or ()
     return make_node(
         "Transpose",
         [value],
-        name=f"{node.name}_transpose_{side}",
-        output=f"{node.name}_transpose_{side}_output",
+        name=f"{node.name}_{suffix}",
+        output=output or f"{node.name}_{value.name}_{suffix}",
         like=value,
         shape=tuple(shape[axis] for axis in perm),
         attributes={"perm": list(perm)},
     )
 
 
-def _rows_as_batch(node: ir.Node, source: ir.Value, features: int) -> ir.Node:
-    """The ``Reshape`` of ``source`` (…, features) to (rows, features, 1, 1)."""
-    target = np.asarray((-1, features, 1, 1), np.int64)
-    return make_node(
-        "Reshape",
-        [source, add_initializer(graph_of(node), f"{node.name}_reshape_input_shape_dim4", target)],
-        name=f"{node.name}_reshape_input",
-        output=f"{node.name}_reshape_input_output",
-        like=source,
-        shape=(int(np.prod((static_shape(source) or ())[:-1])), features, 1, 1),
-    )
+def _reshape(
+    node: ir.Node,
+    value: ir.Value,
+    shape: tuple[int, ...],
+    name: str,
+    output: str,
+    target: str,
+    written: tuple[int, ...] | None = None,
+) -> ir.Node:
+    """The ``Reshape`` ``name`` of ``value`` to ``shape``, kept in the constant ``target`` as ``written``."""
+    wanted = add_initializer(graph_of(node), target, np.asarray(written or shape, np.int64))
+    return make_node("Reshape", [value, wanted], name=name, output=output, like=value, shape=shape)
 
 
 def dense_of(node: ir.Node) -> Dense | None:
@@ -184,24 +346,6 @@ def flattened_map(value: ir.Value, features: int) -> ir.Value | None:
     if source is None or shape is None or len(shape) != 4 or int(np.prod(shape[1:])) != features:
         return None
     return source
-
-
-def _absorb_bias(node: ir.Node) -> None:
-    """Let a ``MatMul`` take the vector that a following ``Add`` adds to every row as its third input."""
-    following = sole_consumer(node.outputs[0])
-    weight = constant(node.inputs[1])
-    if following is None or not is_standard(following, "Add") or weight is None or weight.ndim != 2:
-        return
-    other = following.inputs[1] if following.inputs[0] is node.outputs[0] else following.inputs[0]
-    bias = constant(other)
-    shape = static_shape(node.outputs[0])
-    if bias is None or shape is None or static_shape(following.outputs[0]) != shape:
-        return
-    if _per_output(bias, weight.shape[1]) is None:
-        return
-    node.resize_inputs(3)
-    node.replace_input_with(2, other)
-    absorb_next(node, following)
 
 
 def _per_output(bias: Array, outputs: int) -> Array | None:

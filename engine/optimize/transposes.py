@@ -1,154 +1,151 @@
-"""Transposes that enclose arithmetic vanish: the arithmetic runs in the order of axes in front of them."""
+"""Transposes that only move axes of length 1 are reshapes, and the other way round; equal movements are shared."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.optimize.base import (
-    Array,
+    NodePass,
+    absorb_next,
     add_initializer,
-    axes_of,
-    bypass,
     constant,
     graph_of,
     is_standard,
+    make_node,
     set_constant,
+    sole_consumer,
     static_shape,
+    substitute,
 )
 
-ELEMENTWISE = frozenset(
-    {"Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "LeakyRelu", "Log", "Max", "Min", "Mul", "Pow"}
-    | {"PRelu", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Sum", "Tanh"}
-    | {"HzGelu", "HzHardSwish", "HzMish", "HzRsqrt", "HzSwish"}
-)
-"""Operators that compute each element from those at its place, operands broadcast."""
-REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceMax"})
+
+class TransposeToReshape(NodePass):
+    """A ``Transpose`` that keeps the order of the elements becomes the ``Reshape`` ``<node>_reshape``, beside another one.
+
+    Alone it stays (reference/operators.md, the case of LSTM).
+    """
+
+    op_types = frozenset({"Transpose"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        shape, perm = static_shape(node.inputs[0]), attribute(node, "perm")
+        if shape is None or perm is None or not keeps_order(node) or not _beside_reshape(node):
+            return False
+        target = np.asarray([shape[axis] for axis in perm], np.int64)
+        reshape = make_node(
+            "Reshape",
+            [node.inputs[0], add_initializer(graph_of(node), f"{node.name}_reshape_target_shape", target)],
+            name=f"{node.name}_reshape",
+            output=f"{node.name}_reshaped",
+            like=node.outputs[0],
+        )
+        substitute(node, [reshape])
+        return True
 
 
-class DropEnclosingTransposes(ir.passes.InPlacePass):
-    """Between a ``Transpose`` and the ones that undo it, constants and axes are permuted in place of the tensors.
+def _beside_reshape(node: ir.Node) -> bool:
+    before = None if node.inputs[0] is None else node.inputs[0].producer()
+    return is_standard(before, "Reshape") or is_standard(sole_consumer(node.outputs[0]), "Reshape")
 
-    As exporters write a normalisation or a dense layer over the channels of a map (``op_ln_c``: the original has
-    neither transpose, and folds scale and shift into the next convolution).
+
+def keeps_order(transpose: ir.Node) -> bool:
+    """Whether ``transpose`` only moves axes of length 1."""
+    shape, perm = static_shape(transpose.inputs[0]), attribute(transpose, "perm")
+    moved = None if shape is None or perm is None else [axis for axis in perm if shape[axis] != 1]
+    return moved is not None and moved == sorted(moved)
+
+
+class AbsorbReshapeIntoTranspose(NodePass):
+    """A ``Reshape`` that only moves axes of length 1, read by a ``Transpose`` alone, becomes part of that.
+
+    Measured on attention with one head per window (``swin``; 1 network, provisional).
+    """
+
+    op_types = frozenset({"Transpose"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        perm, reshape = attribute(node, "perm"), _sole_producer(node, "Reshape")
+        if reshape is None or perm is None or constant(reshape.inputs[1]) is None:
+            return False
+        before, after = static_shape(reshape.inputs[0]), static_shape(reshape.outputs[0])
+        if before is None or after is None:
+            return False
+        inner = _as_permutation(before, after)
+        if inner is None:
+            return False
+        node.attributes["perm"] = ir.AttrInt64s("perm", [inner[axis] for axis in perm])
+        node.replace_input_with(0, reshape.inputs[0])
+        graph_of(node).remove(reshape, safe=True)
+        return True
+
+
+def _as_permutation(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
+    """The permutation of axes that a reshape between shapes of one rank is; ``None`` where it is none."""
+    wide = [axis for axis, size in enumerate(before) if size != 1]
+    if len(before) != len(after) or [before[axis] for axis in wide] != [size for size in after if size != 1]:
+        return None
+    single = iter(axis for axis, size in enumerate(before) if size == 1)
+    ordered = iter(wide)
+    return [next(single) if size == 1 else next(ordered) for size in after]
+
+
+class CancelAroundReshape(NodePass):
+    """Transpose, Reshape that only moves axes of length 1, Transpose: one ``Reshape`` where the order stays.
+
+    The rows of attention in front of a product with a matrix (``min_ln``, ``vit_sep``, ``detr``).
+    """
+
+    op_types = frozenset({"Transpose"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        reshape = _sole_producer(node, "Reshape")
+        first = None if reshape is None else _sole_producer(reshape, "Transpose")
+        if reshape is None or first is None or constant(reshape.inputs[1]) is None:
+            return False
+        shapes = [static_shape(value) for value in (first.inputs[0], first.outputs[0], reshape.outputs[0])]
+        result = static_shape(node.outputs[0])
+        if result is None or any(shape is None for shape in shapes):
+            return False
+        source, inner, outer = (shape for shape in shapes if shape is not None)
+        if [size for size in inner if size != 1] != [size for size in outer if size != 1]:
+            return False
+        elements = np.arange(int(np.prod(source))).reshape(source).transpose(attribute(first, "perm", ()))
+        if np.any(np.diff(elements.reshape(outer).transpose(attribute(node, "perm", ())).reshape(-1)) != 1):
+            return False
+        reshape.replace_input_with(0, first.inputs[0])
+        set_constant(reshape, 1, np.asarray(result, np.int64))
+        absorb_next(reshape, node)
+        return True
+
+
+def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:
+    """The node of ``op_type`` whose output ``node`` alone reads, as its first input."""
+    value = node.inputs[0]
+    producer = None if value is None else value.producer()
+    return producer if value is not None and is_standard(producer, op_type) and sole_consumer(value) is node else None
+
+
+class ShareMovements(ir.passes.InPlacePass):
+    """Of several ``Reshape`` or ``Transpose`` of one tensor that do the same, only the first stays.
+
+    Not those behind a convolution: a matrix product has one for every reader (``swin``).
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
+        first: dict[tuple[ir.Value, str, tuple[int, ...]], ir.Node] = {}
         modified = False
         for node in tuple(model.graph):
-            if node.graph is not None and is_standard(node, "Transpose"):
-                modified |= self.rewrite(node)
+            source = node.inputs[0] if is_standard(node, "Reshape", "Transpose") else None
+            if source is None or is_standard(source.producer(), "Conv"):
+                continue
+            shape = static_shape(node.outputs[0]) if node.op_type == "Reshape" else attribute(node, "perm")
+            if shape is None:
+                continue
+            other = first.setdefault((source, node.op_type, tuple(shape)), node)
+            if other is not node and not node.outputs[0].is_graph_output():
+                node.outputs[0].replace_all_uses_with(other.outputs[0])
+                model.graph.remove(node, safe=True)
+                modified = True
         return ir.passes.PassResult(model, modified)
-
-    def rewrite(self, transpose: ir.Node) -> bool:
-        """Remove the transposes of the arithmetic behind ``transpose``, if it is undone everywhere."""
-        region = _region_behind(transpose)
-        if region is None:
-            return False
-        for node in region.nodes:
-            _permute_node(node, region)
-        for last in region.last:
-            bypass(last)
-        return True
-
-
-@dataclass
-class _Region:
-    """Arithmetic on tensors whose axes ``perm`` ordered.
-
-    Attributes:
-        perm: of the transposes in front.
-        nodes: the arithmetic, in the order of the graph.
-        values: what it computes, and the results of the transposes in front.
-        last: the transposes that undo ``perm``.
-    """
-
-    perm: tuple[int, ...]
-    nodes: list[ir.Node] = field(default_factory=list)
-    values: set[ir.Value] = field(default_factory=set)
-    last: list[ir.Node] = field(default_factory=list)
-
-    @property
-    def inverse(self) -> tuple[int, ...]:
-        return tuple(int(axis) for axis in np.argsort(self.perm))
-
-
-def _perm(node: ir.Node | None) -> tuple[int, ...] | None:
-    return tuple(attribute(node, "perm", ())) or None if node is not None and is_standard(node, "Transpose") else None
-
-
-def _region_behind(transpose: ir.Node) -> _Region | None:
-    """The arithmetic behind ``transpose``; ``None`` where there is none or something else reads a tensor of it."""
-    perm = _perm(transpose)
-    if perm is None:
-        return None
-    region, found = _Region(perm), set()
-    region.values.add(transpose.outputs[0])
-    waiting = [transpose.outputs[0]]
-    while waiting:
-        value = waiting.pop()
-        if value.is_graph_output():
-            return None
-        for reader in {usage.node for usage in value.uses()}:
-            if _perm(reader) == region.inverse:
-                region.last.append(reader)
-            elif reader not in found:
-                if not _can_be_permuted(reader, len(perm)):
-                    return None
-                found.add(reader)
-                region.values.update(reader.outputs)
-                waiting += reader.outputs
-    region.nodes = [node for node in graph_of(transpose) if node in found]
-    is_closed = all(_is_known(value, region) for node in region.nodes for value in node.inputs)
-    ends = [last for last in region.last if last.outputs[0].is_graph_output()]
-    apart = len({last.inputs[0] for last in ends}) == len(ends)
-    return region if region.nodes and region.last and is_closed and apart else None
-
-
-def _can_be_permuted(node: ir.Node, rank: int) -> bool:
-    shape = static_shape(node.outputs[0])
-    if shape is None or len(shape) != rank or len(node.outputs) != 1:
-        return False
-    if node.op_type in REDUCTIONS:
-        return bool(attribute(node, "keepdims", 1)) and bool(axes_of(node, rank))
-    return node.op_type in ELEMENTWISE
-
-
-def _is_known(value: ir.Value | None, region: _Region) -> bool:
-    """Whether ``value`` is one of the region's, a constant, or comes from a transpose like that in front."""
-    if value is None or value in region.values:
-        return True
-    array = constant(value)
-    if array is not None:
-        return array.ndim <= len(region.perm)
-    return _perm(value.producer()) == region.perm
-
-
-def _permute_node(node: ir.Node, region: _Region) -> None:
-    """Let ``node`` compute in the order of axes in front of the transposes."""
-    rank = len(region.perm)
-    if node.op_type in REDUCTIONS:
-        _set_axes(node, sorted(region.perm[axis] for axis in axes_of(node, rank) or ()))
-    for index, value in enumerate(node.inputs):
-        array, producer = constant(value), None if value is None else value.producer()
-        if producer is not None and _perm(producer) == region.perm:
-            node.replace_input_with(index, producer.inputs[0])
-        elif array is not None and array.size > 1 and node.op_type in ELEMENTWISE:
-            set_constant(node, index, _permuted(array, region.inverse))
-    shape = static_shape(node.outputs[0]) or ()
-    node.outputs[0].shape = ir.Shape([shape[axis] for axis in region.inverse])
-
-
-def _permuted(array: Array, inverse: tuple[int, ...]) -> Array:
-    return array.reshape((1,) * (len(inverse) - array.ndim) + array.shape).transpose(inverse)
-
-
-def _set_axes(node: ir.Node, axes: list[int]) -> None:
-    if "axes" in node.attributes:
-        node.attributes["axes"] = ir.AttrInt64s("axes", axes)
-    else:
-        named = add_initializer(graph_of(node), f"{node.name}_axes", np.asarray(axes, np.int64))
-        node.replace_input_with(1, named)

@@ -48,7 +48,9 @@ def test_every_step_on_a_bundled_network_is_equivalent(path: Path, march: str) -
     model = load_onnx(path)
     apply_each(steps.opening, model)
     for _ in range(MAX_ROUNDS):
-        if not apply_each((*steps.round, *steps.settled), model):
+        while apply_each(steps.round, model):
+            pass
+        if not apply_each(steps.settled, model):
             break
     apply_each(steps.closing, model)
     assert [node.name for node in model.graph] == [node.name for node in optimize(load_onnx(path), march).graph]

@@ -12,12 +12,23 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from engine.optimize import activations, affine, arithmetic, cleanup, constants, defaults, dense, movement, pooling
+from engine.optimize import (
+    activations,
+    affine,
+    arithmetic,
+    cleanup,
+    constants,
+    defaults,
+    dense,
+    movement,
+    pooling,
+    sink,
+    transposes,
+)
 from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
-from engine.optimize.transposes import DropEnclosingTransposes
 from engine.optimize.wide import SplitWideConv
 from tests.strategies.patterns import Draw, Network, Pattern
 
@@ -203,25 +214,57 @@ def transposed_twice(draw: Draw, net: Network) -> str:
     return net.op("Transpose", net.op("Transpose", x, perm=draw(orders)), perm=draw(orders))
 
 
-def enclosed(draw: Draw, net: Network) -> str:
-    """Arithmetic between a transpose and its inverse, with constants that broadcast, a second map, or a mean."""
+def transposed_operands(draw: Draw, net: Network) -> str:
+    """Arithmetic on a transposed map, with constants that broadcast, a second map, or a mean."""
     x, shape = feature_map(draw, net)
     order = draw(st.permutations(range(4)))
     sizes = [shape[axis] for axis in order]
     inside = net.op("Transpose", x, perm=order)
-    op_type = draw(st.sampled_from(("Add", "Sub", "Mul", "Max")))
+    op_type = draw(st.sampled_from(("Add", "Sub", "Max")))
     match draw(st.sampled_from(("alone", "constant", "map", "mean"))):
         case "alone":
-            result = net.op(draw(st.sampled_from(("Relu", "Sigmoid", "Tanh"))), inside)
+            return net.op(draw(st.sampled_from(("Relu", "Sigmoid", "Tanh"))), inside)
         case "constant":
             kept = [draw(st.sampled_from((1, size))) for size in sizes][draw(st.integers(0, 4)) :]
-            result = commuted(draw, net, op_type, inside, net.normal(*kept))
+            return commuted(draw, net, op_type, inside, net.normal(*kept))
         case "map":
-            result = commuted(draw, net, op_type, inside, net.op("Transpose", net.input(*shape), perm=order))
+            return commuted(draw, net, "Mul", inside, net.op("Transpose", net.input(*shape), perm=order))
         case _:
             axes = draw(st.lists(st.integers(-4, 3), min_size=1, max_size=2, unique_by=lambda axis: axis % 4))
-            result = net.op("Sub", inside, net.mean(inside, *axes))
-    return net.op("Transpose", result, perm=[order.index(axis) for axis in range(4)])
+            return net.op("Sub", inside, net.mean(inside, *axes))
+
+
+def moved_single_axes(draw: Draw, net: Network) -> str:
+    """A transpose of a map of one row or one channel, and a reshape."""
+    batch, width = draw(st.integers(1, 2)), draw(st.integers(2, 5))
+    x = activated(draw, net, net.input(batch, 1, 1, width))
+    turned = net.op("Transpose", x, perm=draw(st.sampled_from(([0, 3, 1, 2], [0, 2, 1, 3], [0, 3, 2, 1]))))
+    return net.op("Reshape", turned, net.ints(batch, width))
+
+
+def reshaped_single_axes(draw: Draw, net: Network) -> str:
+    windows, rows, features = (draw(st.integers(2, 5)) for _ in range(3))
+    x = activated(draw, net, net.input(windows, 1, rows, features))
+    moved = net.op("Reshape", x, net.ints(1, windows, rows, features))
+    return net.op("Transpose", moved, perm=[0, *draw(st.permutations((1, 2, 3)))])
+
+
+def rows_there_and_back(draw: Draw, net: Network) -> str:
+    batch, channels, rows = (draw(st.integers(1, 4)) for _ in range(3))
+    x = activated(draw, net, net.input(batch, channels, rows))
+    turned = net.op("Reshape", net.op("Transpose", x, perm=[0, 2, 1]), net.ints(batch, 1, rows, channels))
+    return net.op("Transpose", turned, perm=[0, 3, 1, 2])
+
+
+def moved_twice_alike(draw: Draw, net: Network) -> str:
+    """Two equal movements of an activation, each read by itself."""
+    x, (batch, channels, height, width) = feature_map(draw, net)
+    x = net.op("Sigmoid", x)
+    order = draw(st.permutations(range(4)))
+    flat = draw(st.booleans())
+    shape = net.ints(batch, channels * height, width)
+    moved = [net.op("Reshape", x, shape) if flat else net.op("Transpose", x, perm=order) for _ in range(2)]
+    return net.op("Add", net.op("Softmax", moved[0], axis=1), net.op("Softmax", moved[1], axis=1))
 
 
 def padded_convolution(draw: Draw, net: Network) -> str:
@@ -257,7 +300,8 @@ def affine_then_convolution(draw: Draw, net: Network) -> str:
 
 
 def lone_affine(draw: Draw, net: Network) -> str:
-    x, (_, channels, _, _) = feature_map(draw, net)
+    channels = draw(st.integers(1, 5))
+    x = activated(draw, net, net.input(1, channels, draw(st.integers(1, 8)), draw(st.integers(1, 8))))
     return net.op("Sigmoid", affine_operator(draw, net, x, channels))
 
 
@@ -345,33 +389,62 @@ def pooled_map(draw: Draw, net: Network) -> str:
             return net.op("GlobalAveragePool", x)
 
 
-def dense_layer(draw: Draw, net: Network) -> str:
-    """``Gemm`` or ``MatMul`` with a constant, of rows or of a flattened map."""
-    outputs = draw(st.integers(1, 5))
-    if draw(st.booleans()):
-        source, (_, channels, height, width) = feature_map(draw, net)
-        features = channels * height * width
-        x = net.op("Reshape", source, net.ints(-1, features))
-    else:
-        features = draw(st.integers(1, 8))
-        x = activated(draw, net, net.input(draw(st.integers(1, 3)), features))
-    if draw(st.booleans()):
-        product = net.op("MatMul", x, net.normal(features, outputs))
-        return net.op("Add", product, net.normal(outputs)) if draw(st.booleans()) else product
-    transposed = draw(st.integers(0, 1))
+def gemm(draw: Draw, net: Network, x: str, features: int) -> str:
+    outputs, transposed = draw(st.integers(1, 5)), draw(st.integers(0, 1))
     weight = net.normal(outputs, features) if transposed else net.normal(features, outputs)
     scales = {"alpha": draw(st.sampled_from((1.0, 0.5))), "beta": draw(st.sampled_from((1.0, 2.0)))}
     return net.op("Gemm", x, weight, net.normal(outputs), transB=transposed, **scales)
 
 
-def sinking(draw: Draw, net: Network) -> str:
+def gemm_of_map(draw: Draw, net: Network) -> str:
+    source, (_, channels, height, width) = feature_map(draw, net)
+    features = channels * height * width
+    return gemm(draw, net, net.op("Reshape", source, net.ints(-1, features)), features)
+
+
+def gemm_of_rows(draw: Draw, net: Network) -> str:
+    features = draw(st.integers(1, 8))
+    return gemm(draw, net, activated(draw, net, net.input(draw(st.integers(1, 3)), features)), features)
+
+
+def matmul_by_matrix(draw: Draw, net: Network) -> str:
+    """A product of rank 2 to 5 with a matrix, sometimes with a bias."""
+    shape = [draw(st.integers(1, 4)) for _ in range(draw(st.integers(2, 5)))]
+    outputs = draw(st.integers(1, 5))
+    product = net.op("MatMul", activated(draw, net, net.input(*shape)), net.normal(shape[-1], outputs))
+    return net.op("Add", product, net.normal(outputs)) if draw(st.booleans()) else product
+
+
+def scaled_rows_of_product(draw: Draw, net: Network) -> str:
+    """Scale and shift in front of the convolution that a product became."""
+    batch, rows, features = (draw(st.integers(1, 4)) for _ in range(3))
+    x = activated(draw, net, net.input(batch, rows, features))
+    for op_type in draw(st.lists(st.sampled_from(("Mul", "Add", "Sub")), min_size=1, max_size=3)):
+        x = net.op(op_type, x, net.normal(*draw(st.sampled_from(((), (1,), (features,), (1, 1, features))))))
+    line = net.op("Reshape", x, net.ints(1, batch, rows, features))
+    turned = net.op("Transpose", line, perm=[0, 3, 1, 2])
+    result = net.conv(turned, features, draw(st.integers(1, 4)), kernel=1)
+    net.nodes[-1].metadata_props.add(key=dense.MARK_PRODUCT, value="matmul")
+    return result
+
+
+def reshaped_operands(draw: Draw, net: Network) -> str:
+    """Arithmetic on a map without its rows, with another one, a constant or a mean over the channels."""
     x, (batch, channels, height, width) = feature_map(draw, net)
     shape = net.ints(batch, channels, height * width)
     rows = net.op("Reshape", x, shape)
-    if draw(st.booleans()):
-        return net.op(draw(st.sampled_from(("Sigmoid", "Reciprocal"))), net.op("Reshape", net.op("Exp", x), shape))
-    other = net.op("Reshape", net.input(batch, channels, height, width), shape)
-    return commuted(draw, net, draw(st.sampled_from(("Add", "Sub", "Mul"))), rows, other)
+    op_type = draw(st.sampled_from(("Add", "Sub", "Mul")))
+    match draw(st.sampled_from(("alone", "constant", "map", "mean"))):
+        case "alone":
+            return net.op(draw(st.sampled_from(("Sigmoid", "Reciprocal"))), net.op("Reshape", net.op("Exp", x), shape))
+        case "constant":
+            sizes = ((), (1,), (channels, 1), (batch, channels, height * width))
+            return commuted(draw, net, op_type, rows, net.normal(*draw(st.sampled_from(sizes))))
+        case "mean":
+            return net.op("Sub", rows, net.mean(rows, 1))
+        case _:
+            other = net.op("Reshape", net.input(batch, channels, height, width), shape)
+            return commuted(draw, net, op_type, rows, other)
 
 
 def wide_convolution(draw: Draw, net: Network) -> str:
@@ -410,7 +483,6 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         CollapseShuffle: Pattern(shuffled),
         cleanup.MergeReshapes: Pattern(reshaped_twice),
         cleanup.MergeTransposes: Pattern(transposed_twice),
-        DropEnclosingTransposes: Pattern(enclosed),
         affine.FoldPadIntoConv: Pattern(padded_convolution),
         affine.FoldAffineIntoPrevious: Pattern(convolution_then_affine),
         affine.FoldAffineIntoNext: Pattern(affine_then_convolution),
@@ -425,8 +497,16 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         movement.KeepReducedAxis: Pattern(dropped_axis),
         pooling.AveragePool1d: Pattern(pooled_row),
         pooling.AveragePoolToConv: Pattern(pooled_map),
-        dense.DenseToConv: Pattern(dense_layer),
-        movement.SinkReshape: Pattern(sinking),
+        dense.GemmOfMapToConv: Pattern(gemm_of_map),
+        dense.MatMulToConv: Pattern(matmul_by_matrix),
+        dense.FoldAffineIntoProduct: Pattern(scaled_rows_of_product),
+        dense.GemmToConv: Pattern(gemm_of_rows),
+        sink.SinkReshape: Pattern(reshaped_operands),
+        sink.SinkTranspose: Pattern(transposed_operands),
+        transposes.TransposeToReshape: Pattern(moved_single_axes),
+        transposes.AbsorbReshapeIntoTranspose: Pattern(reshaped_single_axes),
+        transposes.CancelAroundReshape: Pattern(rows_there_and_back),
+        transposes.ShareMovements: Pattern(moved_twice_alike),
         SplitWideConv: Pattern(wide_convolution),
     }
 )

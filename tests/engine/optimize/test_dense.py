@@ -63,7 +63,7 @@ class TestDense:
     def test_gemm_biases(self, bias: tuple[int, ...]) -> None:
         nodes = [node("Gemm", "x w b")]
         after = optimized(build(nodes, {"x": (3, 5)}, ["y"], {"w": normal(5, 10), "b": normal(*bias)}))
-        assert census(after) == {"Reshape": 2, "Conv": 1}
+        assert census(after) == {"Reshape": 2, "Transpose": 2, "Conv": 1}
 
     def test_gemm_that_is_no_convolution_stays(self) -> None:
         transposed = build([node("Gemm", "x w", transA=1)], {"x": (5, 3)}, ["y"], {"w": normal(5, 10)})
@@ -76,13 +76,47 @@ class TestDense:
     def test_matmul_takes_its_bias(self) -> None:
         nodes = [node("MatMul", "x w", "m", name="fc"), node("Add", "b m")]
         after = optimized(build(nodes, {"x": (2, 3, 5)}, ["y"], {"w": normal(5, 7), "b": normal(7)}))
-        assert census(after) == {"Reshape": 2, "Conv": 1}
+        assert census(after) == {"Reshape": 2, "Transpose": 2, "Conv": 1}
 
-    @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 1, 1, 5)])
-    def test_matmul_of_rank_4_is_a_convolution_over_its_last_axis(self, shape: tuple[int, ...]) -> None:
-        after = optimized(build([node("MatMul", "x w", name="fc")], {"x": shape}, ["y"], {"w": normal(5, 7)}))
+    def test_matmul_of_rank_4_is_a_convolution_over_its_last_axis(self) -> None:
+        after = optimized(build([node("MatMul", "x w", name="fc")], {"x": (2, 3, 4, 5)}, ["y"], {"w": normal(5, 7)}))
         assert [item.op_type for item in after.graph] == ["Transpose", "Conv", "Transpose"]
-        assert [item.name for item in after.graph] == ["fc_transpose_input", "fc", "fc_transpose_output"]
+        assert [item.name for item in after.graph] == ["fc_transpose_in", "fc", "fc_transpose_0"]
+
+    def test_matmul_of_one_row_moves_only_axes_of_length_1(self) -> None:
+        after = optimized(build([node("MatMul", "x w", name="fc")], {"x": (1, 1, 5)}, ["y"], {"w": normal(5, 7)}))
+        assert [item.op_type for item in after.graph] == ["Reshape", "Conv", "Reshape"]
+
+    @pytest.mark.parametrize("rank", [2, 3, 4])
+    def test_scale_and_shift_along_the_last_axis_become_part_of_the_matrix(self, rank: int) -> None:
+        nodes = [node("Mul", "x g", "m"), node("Add", "m h", "a"), node("MatMul", "a w", "p"), node("Add", "p b")]
+        shape = (1, 2, 3, 5)[-rank:]
+        constants = {"g": normal(5), "h": normal(5), "w": normal(5, 7), "b": normal(7)}
+        assert set(census(optimized(build(nodes, {"x": shape}, ["y"], constants)))) <= {"Reshape", "Transpose", "Conv"}
+
+    def test_a_shift_that_two_products_read_stays(self) -> None:
+        nodes = [node("Add", "x h", "a"), node("MatMul", "a w"), node("MatMul", "a v", "z")]
+        constants = {"h": normal(5), "w": normal(5, 7), "v": normal(5, 7)}
+        after = optimized(build(nodes, {"x": (1, 3, 5)}, ["y", "z"], constants))
+        assert census(after) == {"Add": 1, "Reshape": 3, "Transpose": 3, "Conv": 2}
+
+    def test_bias_of_one_row_stays_an_addition(self) -> None:
+        nodes = [node("MatMul", "x w", "m"), node("Add", "m b")]
+        after = optimized(build(nodes, {"x": (1, 5)}, ["y"], {"w": normal(5, 7), "b": normal(7)}))
+        assert [item.op_type for item in after.graph] == ["Reshape", "Conv", "Reshape", "Add", "Reshape"]
+
+    @pytest.mark.parametrize(("march", "kernel"), [("bayes-e", (1, 7)), ("bernoulli2", (1, 1))])
+    def test_second_gemm_reads_the_map_of_the_first(self, march: str, kernel: tuple[int, int]) -> None:
+        nodes = [
+            node("GlobalAveragePool", "x", "g"),
+            node("Flatten", "g", "f"),
+            node("Gemm", "f w", "a"),
+            node("Relu", "a", "r"),
+            node("Gemm", "r v"),
+        ]
+        after = optimized(build(nodes, {"x": (1, 5, 4, 4)}, ["y"], {"w": normal(5, 7), "v": normal(7, 3)}), march)
+        convolutions = [item for item in after.graph if item.op_type == "Conv"]
+        assert convolutions[-1].attributes["kernel_shape"].value == kernel
 
     def test_matmul_of_activations_stays(self) -> None:
         after = optimized(build([node("MatMul", "x z")], {"x": (2, 3, 5), "z": (2, 5, 4)}, ["y"]))

@@ -1,4 +1,4 @@
-"""Transposes around arithmetic vanish, and only where they are undone everywhere."""
+"""Transposes move behind arithmetic, where they meet those that undo them."""
 
 from __future__ import annotations
 
@@ -55,16 +55,65 @@ def test_two_transposed_operands_and_two_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "outputs"),
+    ("nodes", "outputs", "left"),
     [
-        (enclosed(node("Relu", "t", "m")), ("y", "m")),
-        ([node("Reshape", "z shape", "z2"), *enclosed(node("Add", "t z2", "m"))], ("y",)),
-        (enclosed(node("Softmax", "t", "m", axis=3)), ("y",)),
-        (enclosed(node("ReduceMean", "t", "m", keepdims=1)), ("y",)),
+        (enclosed(node("Relu", "t", "m")), ("y", "m"), 1),
+        ([node("Reshape", "z shape", "z2"), *enclosed(node("Add", "t z2", "m"))], ("y",), 2),
+        (enclosed(node("Softmax", "t", "m", axis=3)), ("y",), 2),
+        (enclosed(node("LeakyRelu", "t", "m")), ("y",), 2),
+        (enclosed(node("ReduceMean", "t", "m", keepdims=1)), ("y",), 2),
     ],
 )
-def test_what_is_read_or_computed_otherwise_stays(nodes: list[onnx.NodeProto], outputs: tuple[str, ...]) -> None:
-    assert transposes(nodes, outputs, shape=np.array([1, 4, 5, 6])) == 2
+def test_what_is_read_or_computed_otherwise(nodes: list[onnx.NodeProto], outputs: tuple[str, ...], left: int) -> None:
+    assert transposes(nodes, outputs, shape=np.array([1, 4, 5, 6])) == left
+
+
+def test_a_factor_per_channel_lets_nothing_pass() -> None:
+    after = optimized(build(enclosed(node("Mul", "t k", "m")), {"x": SHAPE}, ["y"], {"k": normal(4, 1, 1)}))
+    assert [item.op_type for item in after.graph] == ["Transpose", "Conv", "Transpose"]
+
+
+def test_names_are_those_of_the_original() -> None:
+    nodes = [node("Transpose", "x", "t", perm=TO_LAST), node("Add", "t c", "s", name="A"), node("Softmax", "s", axis=3)]
+    after = optimized(build(nodes, {"x": SHAPE}, ["y"], {"c": normal(4, 5, 6)}))
+    add, transpose, _ = after.graph
+    assert (add.outputs[0].name, transpose.name, transpose.outputs[0].name) == ("s_transpose", "A_s_Transpose", "s")
+
+
+def test_transposes_that_only_move_single_axes_become_part_of_a_reshape() -> None:
+    turned = [node("Softmax", "x", "s", axis=1), node("Transpose", "s", "t", perm=TO_LAST)]
+    after = optimized(build([*turned, node("Reshape", "t k")], {"x": (1, 6, 1, 1)}, ["y"], {"k": np.array([6, 1])}))
+    assert [item.op_type for item in after.graph] == ["Softmax", "Reshape"]
+    alone = optimized(build([*turned, node("Softmax", "t", axis=3)], {"x": (1, 6, 1, 1)}, ["y"]))
+    assert [item.op_type for item in alone.graph] == ["Softmax", "Transpose", "Softmax"]
+
+
+def test_a_reshape_that_moves_single_axes_becomes_part_of_the_transpose_behind_it() -> None:
+    nodes = [node("Softmax", "x", "s", axis=1), node("Reshape", "s k", "r"), node("Transpose", "r", perm=TO_SECOND)]
+    after = optimized(build(nodes, {"x": (4, 1, 5, 6)}, ["y"], {"k": np.array([1, 4, 5, 6])}))
+    assert [item.op_type for item in after.graph] == ["Softmax", "Transpose"]
+
+
+def test_rows_between_two_transposes_are_reshaped_once() -> None:
+    nodes = [
+        node("Softmax", "x", "s", axis=1),
+        node("Transpose", "s", "t", perm=[0, 2, 1]),
+        node("Reshape", "t k", "r"),
+        node("Transpose", "r", perm=TO_SECOND),
+    ]
+    after = optimized(build(nodes, {"x": (1, 6, 8)}, ["y"], {"k": np.array([1, 1, 8, 6])}))
+    assert [item.op_type for item in after.graph] == ["Softmax", "Reshape"]
+
+
+def test_equal_movements_of_a_tensor_are_shared() -> None:
+    nodes = [
+        node("Softmax", "x", "s", axis=1),
+        node("Transpose", "s", "t", perm=TO_LAST),
+        node("Transpose", "s", "u", perm=TO_LAST),
+        node("Softmax", "t", axis=1),
+        node("Softmax", "u", "y2", axis=2),
+    ]
+    assert transposes(nodes, ("y", "y2")) == 1
 
 
 def test_dense_layers_of_a_channels_last_block_become_convolutions() -> None:

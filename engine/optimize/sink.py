@@ -1,0 +1,329 @@
+"""Reshapes and transposes move behind the arithmetic on what they rearrange.
+
+There they meet others that undo them, and the arithmetic runs on the tensor that a convolution made. The original does
+this everywhere, whether anything is undone in the end or not: tensors named ``<y>_transpose``, ``<y>_reshape`` and
+``<y>_transpose_reshape`` in all 15 networks with arithmetic behind a movement. What becomes a depthwise convolution
+lets nothing pass (``detr``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute
+from engine.optimize.affine import becomes_depthwise
+from engine.optimize.base import (
+    Array,
+    add_initializer,
+    axes_of,
+    constant,
+    graph_of,
+    is_standard,
+    make_node,
+    static_shape,
+    substitute,
+)
+from engine.optimize.dense import MARK_PRODUCT
+
+ELEMENTWISE = frozenset(
+    {"Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "Log", "Max", "Min", "Mul", "Pow"}
+    | {"PRelu", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Sum", "Tanh"}
+    | {"HzGelu", "HzHardSwish", "HzMish", "HzRsqrt", "HzSwish"}
+)
+"""Operators that compute each element from those at its place, operands broadcast.
+
+Not LeakyRelu (reference/operators.md, the case on three dimensions).
+"""
+REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceMax"})
+
+Shape = tuple[int, ...]
+
+
+class _Sink(ir.passes.InPlacePass):
+    """Visits the arithmetic in order, so that a movement passes a whole chain of it at once."""
+
+    moves: str
+    """Operator type of the movement."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        modified = False
+        for node in tuple(model.graph):
+            if node.graph is not None and len(node.outputs) == 1 and self.passes(node):
+                modified |= self.rewrite(node)
+        return ir.passes.PassResult(model, modified)
+
+    def passes(self, node: ir.Node) -> bool:
+        """Whether the movement passes operators of the kind of ``node``."""
+        return node.op_type in ELEMENTWISE | REDUCTIONS
+
+    def rewrite(self, node: ir.Node) -> bool:
+        """Move what produces all computed inputs of ``node`` behind it; whether that is possible."""
+        movements = [_producer(value, self.moves) for value in node.inputs if value is not None and not _fixed(value)]
+        found = [movement for movement in movements if movement is not None]
+        if not found or len(found) != len(movements) or static_shape(node.outputs[0]) is None:
+            return False
+        if becomes_depthwise(node):
+            return False
+        return self.sink(node, found)
+
+    @abstractmethod
+    def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        """Move ``movements``, one for each computed input of ``node``; whether they can pass it."""
+
+
+class SinkTranspose(_Sink):
+    """A ``Transpose`` moves behind arithmetic all of whose computed operands it orders alike.
+
+    The arithmetic's result is called ``<y>_transpose``, a constant ``<node><constant>_transposed_input``, the moved
+    node ``<node>_<y>_Transpose``.
+    """
+
+    moves = "Transpose"
+
+    def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
+        shape = static_shape(node.outputs[0]) or ()
+        perm = perms.pop()
+        if perms or len(perm) != len(shape) or _changes_rank(node, len(shape)):
+            return False
+        inverse = tuple(int(axis) for axis in np.argsort(perm))
+        arrays = {index: _aligned(array, len(shape)).transpose(inverse) for index, array in _operands(node).items()}
+        axes = _axes(node, len(shape))
+        result = node.outputs[0]
+        moved = _rebuilt(
+            node,
+            arrays,
+            suffix="transposed_input",
+            output=f"{result.name}_transpose",
+            shape=tuple(shape[axis] for axis in inverse),
+            axes=None if axes is None else sorted(perm[axis] for axis in axes),
+        )
+        transpose = make_node(
+            "Transpose",
+            [moved.outputs[0]],
+            name=f"{node.name}_{result.name}_Transpose",
+            output=f"{node.name}_{result.name}_transposed",
+            like=result,
+            attributes={"perm": list(perm)},
+        )
+        _replace(node, [moved, transpose], movements)
+        return True
+
+
+class SinkReshape(_Sink):
+    """A ``Reshape`` moves behind arithmetic all of whose computed operands it reshapes alike.
+
+    Operands may broadcast, and reductions may run, along axes that it keeps whole. The arithmetic's result is called
+    ``<y>_reshape``, a constant ``<node>_<constant>_reshape``, the moved node ``<node><y>_Reshape_0``.
+    """
+
+    moves = "Reshape"
+
+    def passes(self, node: ir.Node) -> bool:
+        """Also the product with a matrix, if batch and channels stay apart (``min_ln``, ``vit_sep``, ``detr``).
+
+        Not any 1x1 convolution (reference/operators.md, ``Reshape`` 3d->4d).
+        """
+        if MARK_PRODUCT not in node.metadata_props:
+            return super().passes(node)
+        reshape = node.inputs[0].producer() if node.inputs[0] is not None else None
+        if not is_standard(reshape, "Reshape") or reshape is None:
+            return False
+        before, after = static_shape(reshape.inputs[0]), static_shape(reshape.outputs[0])
+        return before is not None and after is not None and len(before) == len(after) and before[:2] == after[:2]
+
+    def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        after = static_shape(node.outputs[0]) or ()
+        pairs = [(static_shape(m.inputs[0]), static_shape(m.outputs[0])) for m in movements]
+        known = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if len(known) != len(pairs) or len({len(a) for a, _ in known}) != 1 or _changes_rank(node, len(after)):
+            return False
+        if any(len(b) != len(after) for _, b in known):
+            return False
+        before, whole = max(known, key=lambda pair: int(np.prod(pair[1])))
+        kept = _Correspondence.between(before, whole)
+        if kept is None or any(not kept.holds(a, b) for a, b in known):
+            return False
+        arrays: dict[int, Array] = {}
+        for index, array in _operands(node).items():
+            shape = kept.source_of(_aligned(array, len(after)).shape)
+            if shape is None:
+                return False
+            arrays[index] = array.reshape(shape)
+        axes = _axes(node, len(after))
+        inner = None if axes is None else kept.axes(axes)
+        if axes is not None and inner is None:
+            return False
+        result = node.outputs[0]
+        shape = tuple(1 if inner is not None and axis in inner else size for axis, size in enumerate(before))
+        shape = (*shape[:1], after[1], *shape[2:]) if node.op_type == "Conv" else shape
+        moved = _rebuilt(node, arrays, suffix="reshape", output=f"{result.name}_reshape", shape=shape, axes=inner)
+        target = add_initializer(
+            graph_of(node), f"{node.name}{result.name}_Reshape_0_shape", np.asarray(after, np.int64)
+        )
+        reshape = make_node(
+            "Reshape",
+            [moved.outputs[0], target],
+            name=f"{node.name}{result.name}_Reshape_0",
+            output=f"{node.name}{result.name}_reshaped",
+            like=result,
+        )
+        _replace(node, [moved, reshape], movements)
+        return True
+
+
+@dataclass(frozen=True)
+class _Correspondence:
+    """Which axes of a tensor become which axes of its reshaped form.
+
+    Attributes:
+        before, after: the two shapes.
+        groups: runs of axes of either that hold the same elements, in order.
+    """
+
+    before: Shape
+    after: Shape
+    groups: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+    @classmethod
+    def between(cls, before: Shape, after: Shape) -> _Correspondence | None:
+        """The finest groups; ``None`` where the numbers of elements differ or are zero."""
+        if int(np.prod(before)) != int(np.prod(after)) or not int(np.prod(before)):
+            return None
+        groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        left = right = 0
+        while left < len(before) or right < len(after):
+            single = left < len(before) and before[left] == 1, right < len(after) and after[right] == 1
+            ends = (
+                (left + int(single[0]), right + int(single[1])) if any(single) else cls._run(before, after, left, right)
+            )
+            groups.append((tuple(range(left, ends[0])), tuple(range(right, ends[1]))))
+            left, right = ends
+        return cls(before, after, tuple(groups))
+
+    @staticmethod
+    def _run(before: Shape, after: Shape, left: int, right: int) -> tuple[int, int]:
+        """Where the shortest runs of axes from ``left`` and ``right`` on end that hold as many elements."""
+        first, last = left + 1, right + 1
+        while (inner := int(np.prod(before[left:first]))) != (outer := int(np.prod(after[right:last]))):
+            first, last = first + int(inner < outer), last + int(outer < inner)
+        return first, last
+
+    def holds(self, before: Shape, after: Shape) -> bool:
+        """Whether a tensor that broadcasts to the whole one is reshaped in the same way."""
+        for sources, targets in self.groups:
+            inner, outer = [before[axis] for axis in sources], [after[axis] for axis in targets]
+            full = inner == [self.before[axis] for axis in sources] and outer == [self.after[axis] for axis in targets]
+            if not full and set(inner) | set(outer) != {1}:
+                return False
+        return True
+
+    def source_of(self, constant_shape: Shape) -> Shape | None:
+        """The shape before the reshape of a constant operand, given aligned; ``None`` where it cannot have one.
+
+        It broadcasts as it is, or batch and channels stay apart. The original moves neither the bias of one row to the
+        channels (``min_fc``) nor the queries of ``detr`` from the batch to the rows (2 networks, provisional).
+        """
+        shape = [1] * len(self.before)
+        stays = True
+        for sources, targets in self.groups:
+            outer = [constant_shape[axis] for axis in targets]
+            if set(outer) <= {1}:
+                continue
+            if outer != [self.after[axis] for axis in targets]:
+                return None
+            for axis in sources:
+                shape[axis] = self.before[axis]
+            stays &= [a - len(self.before) for a in sources] == [b - len(self.after) for b in targets]
+        return tuple(shape) if stays or self.before[:2] == self.after[:2] else None
+
+    def axes(self, after: Sequence[int]) -> list[int] | None:
+        """The axes before the reshape that are ``after`` behind it; ``None`` where it does not keep them whole."""
+        found = []
+        for axis in after:
+            group = next((sources for sources, targets in self.groups if targets == (axis,)), ())
+            if len(group) != 1:
+                return None
+            found.append(group[0])
+        return sorted(found)
+
+
+def _producer(value: ir.Value, op_type: str) -> ir.Node | None:
+    """The movement that computes ``value``, with a constant shape or a written permutation."""
+    producer = value.producer()
+    if producer is None or not is_standard(producer, op_type) or static_shape(producer.inputs[0]) is None:
+        return None
+    if op_type == "Reshape":
+        return producer if constant(producer.inputs[1]) is not None else None
+    return producer if attribute(producer, "perm") is not None else None
+
+
+def _fixed(value: ir.Value) -> bool:
+    return constant(value) is not None
+
+
+def _operands(node: ir.Node) -> dict[int, Array]:
+    """Constant operands of element-wise arithmetic that hold more than one number."""
+    if node.op_type in REDUCTIONS or node.op_type == "Conv":
+        return {}
+    arrays = {index: constant(value) for index, value in enumerate(node.inputs)}
+    return {index: array for index, array in arrays.items() if array is not None and (array.size > 1 or array.ndim > 1)}
+
+
+def _aligned(array: Array, rank: int) -> Array:
+    return array.reshape((1,) * (rank - array.ndim) + array.shape)
+
+
+def _axes(node: ir.Node, rank: int) -> list[int] | None:
+    """Axes that ``node`` reduces; ``None`` for element-wise arithmetic."""
+    return list(axes_of(node, rank) or ()) if node.op_type in REDUCTIONS else None
+
+
+def _changes_rank(node: ir.Node, rank: int) -> bool:
+    """Whether ``node`` drops axes, names none, or reads a constant of more dimensions than ``rank``."""
+    if node.op_type in REDUCTIONS:
+        return not attribute(node, "keepdims", 1) or not axes_of(node, rank)
+    return any(array.ndim > rank for array in _operands(node).values())
+
+
+def _rebuilt(
+    node: ir.Node, arrays: dict[int, Array], *, suffix: str, output: str, shape: Shape, axes: list[int] | None
+) -> ir.Node:
+    """``node`` on what its movements read, with rearranged constants and axes."""
+    graph = graph_of(node)
+    inputs: list[ir.Value | None] = []
+    for index, value in enumerate(node.inputs):
+        if index in arrays and value is not None:
+            joint = "" if suffix == "transposed_input" else "_"
+            inputs.append(add_initializer(graph, f"{node.name}{joint}{value.name}_{suffix}", arrays[index]))
+        elif value is None or _fixed(value):
+            inputs.append(value)
+        else:
+            producer = value.producer()
+            inputs.append(None if producer is None else producer.inputs[0])
+    source = next(value for value in inputs if value is not None and not _fixed(value))
+    moved = make_node(
+        node.op_type, inputs, name=str(node.name), output=output, like=source, shape=shape, domain=node.domain
+    )
+    moved.metadata_props.update(node.metadata_props)
+    for name, attr in node.attributes.items():
+        moved.attributes[name] = attr
+    if axes is not None and "axes" in moved.attributes:
+        moved.attributes["axes"] = ir.AttrInt64s("axes", axes)
+    elif axes is not None:
+        moved.replace_input_with(1, add_initializer(graph, f"{node.name}_axes", np.asarray(axes, np.int64)))
+    return moved
+
+
+def _replace(node: ir.Node, parts: Sequence[ir.Node], movements: Sequence[ir.Node]) -> None:
+    """Put ``parts`` in the place of ``node`` and drop movements that nothing reads any more."""
+    graph = graph_of(node)
+    substitute(node, parts)
+    for movement in dict.fromkeys(movements):
+        if not movement.outputs[0].uses() and not movement.outputs[0].is_graph_output():
+            graph.remove(movement, safe=True)

@@ -1,0 +1,93 @@
+"""Reshapes move behind the arithmetic on what they reshape."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.engine.optimize.equivalence import build, census, optimized
+from tests.engine.optimize.networks import MAP, node, normal
+
+ROWS = {"x": (1, 6, 4, 4)}
+
+
+def operators(nodes: list[onnx.NodeProto], **constants: np.ndarray) -> list[str]:
+    before = build([node("Softmax", "x", "s", axis=1), node("Reshape", "s shape", "r"), *nodes], ROWS, ["y"], constants)
+    return [item.op_type for item in optimized(before).graph][1:]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "last"),
+    [
+        ([node("Sigmoid", "r")], "Sigmoid"),
+        ([node("Sigmoid", "r", "s"), node("Mul", "r s")], "HzSwish"),
+        ([node("Sigmoid", "r", "s"), node("Sub", "r s")], "Sub"),
+        ([node("Exp", "x", "e"), node("Reshape", "e shape", "q"), node("Div", "r q")], "Mul"),
+    ],
+)
+def test_reshapes_of_all_operands_sink(nodes: list[onnx.NodeProto], last: str) -> None:
+    before = build([node("Reshape", "x shape", "r"), *nodes], MAP, ["y"], {"shape": np.array([1, 4, -1])})
+    after = optimized(before)
+    assert [item.op_type for item in after.graph][-2:] == [last, "Reshape"]
+    assert census(after)["Reshape"] == 1
+
+
+def test_reshapes_do_not_sink_where_one_operand_is_not_reshaped() -> None:
+    before = build(
+        [node("Reshape", "x shape", "r"), node("Add", "r z")],
+        {**MAP, "z": (64,)},
+        ["y"],
+        {"shape": np.array([1, 4, 64])},
+    )
+    assert [item.op_type for item in optimized(before).graph] == ["Reshape", "Add"]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (6, 1), (1, 6, 16)])
+def test_constants_are_reshaped_with_the_tensor(shape: tuple[int, ...]) -> None:
+    add = [node("Add", "r k", "a"), node("Softmax", "a", axis=1)]
+    assert operators(add, shape=np.array([1, 6, 16]), k=normal(*shape))[:2] != ["Reshape", "Add"]
+
+
+@pytest.mark.parametrize(
+    ("target", "constant"),
+    [((6, 1, 16), (6, 1, 16)), ((2, 3, 16), (3, 1)), ((1, 1, 1, 96), (96,))],
+)
+def test_constants_that_would_change_their_axis_keep_the_reshape_in_front(
+    target: tuple[int, ...], constant: tuple[int, ...]
+) -> None:
+    nodes = [node("Add", "r k", "a"), node("Softmax", "a", axis=1)]
+    assert operators(nodes, shape=np.array(target), k=normal(*constant))[:2] == ["Reshape", "Add"]
+
+
+def test_a_normalisation_over_an_axis_that_stays_is_computed_on_the_map() -> None:
+    nodes = [node("ReduceMean", "r", "m", axes=[1], keepdims=1), node("Sub", "r m", "d"), node("Softmax", "d", axis=1)]
+    assert operators(nodes, shape=np.array([1, 6, 16])) == ["ReduceMean", "Sub", "Reshape", "Softmax"]
+
+
+def test_a_reduction_over_a_joined_axis_is_not() -> None:
+    nodes = [node("ReduceMean", "r", axes=[2], keepdims=1)]
+    assert operators(nodes, shape=np.array([1, 6, 16])) == ["Reshape", "ReduceMean"]
+
+
+def test_a_product_with_a_matrix_is_computed_on_the_map() -> None:
+    nodes = [
+        node("Transpose", "r", "t", perm=[0, 2, 1]),
+        node("MatMul", "t w", "p"),
+        node("Transpose", "p", "u", perm=[0, 2, 1]),
+        node("Softmax", "u", axis=1),
+    ]
+    assert operators(nodes, shape=np.array([1, 6, 16]), w=normal(6, 3)) == ["Conv", "Reshape", "Softmax"]
+
+
+def test_names_are_those_of_the_original() -> None:
+    nodes = [
+        node("Softmax", "x", "s", axis=1),
+        node("Reshape", "s k", "r"),
+        node("Relu", "r", "a", name="R"),
+        node("Softmax", "a", axis=1),
+    ]
+    after = optimized(build(nodes, ROWS, ["y"], {"k": np.array([1, 6, 16])}))
+    _, relu, reshape, _ = after.graph
+    assert (relu.outputs[0].name, reshape.name, reshape.outputs[0].name) == ("a_reshape", "Ra_Reshape_0", "a")
+    assert reshape.inputs[1].name == "Ra_Reshape_0_shape"
