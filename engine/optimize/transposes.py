@@ -22,7 +22,7 @@ from engine.optimize.base import (
 
 
 class TransposeToReshape(NodePass):
-    """A ``Transpose`` that keeps the order of the elements becomes the ``Reshape`` ``<node>_reshape``, beside another one.
+    """A ``Transpose`` that keeps the order of elements becomes the ``Reshape`` ``<node>_reshape`` beside another one.
 
     Alone it stays (reference/operators.md, the case of LSTM).
     """
