@@ -16,8 +16,16 @@ from engine.ir import write_atomically
 from engine.terms import SUPPORTED_CONVERSIONS
 from harness.cache import save_json
 from harness.execution.coordinator import Observer, Plan, run_sweep
-from harness.gates.baseline import Baseline, baseline_path, load_baseline, save_baseline, updated_baseline
+from harness.gates.baseline import (
+    Baseline,
+    baseline_path,
+    load_baseline,
+    read_baseline,
+    save_baseline,
+    updated_baseline,
+)
 from harness.gates.judgement import References
+from harness.gates.nights import WATCHED, Night, append_night, trial_night
 from harness.report.results import (
     PARETO_FILE,
     PARQUET_FILE,
@@ -98,6 +106,7 @@ def run_suite(
     record: bool = True,
     tracking_uri: str | None = None,
     observers: Iterable[Observer] = (),
+    night: bool = False,
 ) -> Sweep:
     """Run all trials of a suite; leave results, table, report and MLflow record.
 
@@ -109,6 +118,7 @@ def run_suite(
         record: whether MLflow gets a record.
         tracking_uri: of MLflow; None for a SQLite store in the working directory.
         observers: told of everything that happens.
+        night: whether the sweep is one of a series whose drift is followed.
 
     Raises:
         PtqlabError: suite, cards, data or baseline are wrong. A trial that fails does not raise.
@@ -146,9 +156,40 @@ def run_suite(
         judgement=references.judge(suite, results, store, specs),
     )
     sweep = Sweep(summary, tuple(results))
+    if night:
+        append_night(as_night(sweep, references.anchor, store), sweep_folder(workdir, suite.name))
     files = [*write_sweep(sweep, workdir), *_write_baseline(sweep, accepted, store, workdir)]
     problem = _close(recorder, sweep, files, workdir, tally.reused) if recorder else None
     return replace(sweep, record_problem=problem)
+
+
+def as_night(sweep: Sweep, anchor: Path | None, store: TrialStore) -> Night:
+    """What is kept of ``sweep`` to follow drift since the baseline in the file ``anchor``."""
+    summary, accepted = sweep.summary, read_baseline(anchor) if anchor else None
+    trials = {
+        result.spec.id: kept
+        for result in sweep.results
+        if (kept := trial_night(result, store.predictions(result.spec.key) if result.ok else {}, accepted)) is not None
+    }
+    known = (
+        {}
+        if accepted is None
+        else {trial: accepted.trials[trial].figures for trial in trials if trial in accepted.trials}
+    )
+    before = {
+        figure: {trial: figures[figure].value for trial, figures in known.items() if figure in figures}
+        for figure in (WATCHED if known else ())
+    }
+    return Night(
+        sweep=summary.id,
+        started_at=summary.started_at,
+        version=summary.suite.version,
+        verdict=sweep.verdict,
+        engine=summary.engine,
+        commit=summary.commit,
+        anchor=before,
+        trials=trials,
+    )
 
 
 def within(budget: Budget, plan: Plan) -> Plan:

@@ -156,22 +156,37 @@ def nightly(
     definition = open_suite(suite)
     plan = Plan(bench=Bench(workdir.resolve()), executor=executor_factory(executor), workers=available_cpus())
     references = night_references(suite, definition, workdir, tracking_uri)
-    sweep = _run(definition, plan, references=references, record=True, tracking_uri=tracking_uri)
+    sweep = _run(definition, plan, references=references, record=True, tracking_uri=tracking_uri, night=True)
     _show_sweep(sweep, workdir)
+    _show_drift(sweep, workdir)
     if promote_if_good(sweep, accept=accept, anchor=anchor):
         aliases = "@last-good and @anchor" if anchor else "@last-good"
         typer.echo(f"promoted: this sweep is {aliases} of {definition.name} now")
     sys.exit(exit_code(sweep, accept=accept))
 
 
-def _run(suite: Suite, plan: Plan, *, references: References, record: bool, tracking_uri: str | None) -> Sweep:
+def _run(
+    suite: Suite,
+    plan: Plan,
+    *,
+    references: References,
+    record: bool,
+    tracking_uri: str | None,
+    night: bool = False,
+) -> Sweep:
     """Run ``suite`` under a progress bar; ends the program where the user interrupts it."""
     from harness.sweep import run_suite
 
     with _progress() as progress:
         try:
             return run_suite(
-                suite, plan, references=references, record=record, tracking_uri=tracking_uri, observers=[progress]
+                suite,
+                plan,
+                references=references,
+                record=record,
+                tracking_uri=tracking_uri,
+                observers=[progress],
+                night=night,
             )
         except KeyboardInterrupt:
             typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command goes on from there.")
@@ -384,6 +399,19 @@ def _show_sweep(sweep: Sweep, workdir: Path) -> None:
         )
     elif summary.tracking_uri:
         console.print(f"MLflow  mlflow ui --backend-store-uri {summary.tracking_uri}", soft_wrap=True, highlight=False)
+
+
+def _show_drift(sweep: Sweep, workdir: Path) -> None:
+    """What is worse than at the anchor, how sure that is, and since when."""
+    from harness.gates.drift import drifts
+    from harness.gates.nights import read_nights
+    from harness.report.results import sweep_folder
+    from harness.report.tables import drift_table
+
+    nights = read_nights(sweep_folder(workdir, sweep.summary.suite.name))
+    found = [drift for drift in drifts(nights) if drift.is_loss]
+    if found:
+        _console().print(drift_table(found, nights))
 
 
 def _show_trial(result: TrialResult, workdir: Path) -> None:

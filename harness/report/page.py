@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from harness import paths
 from harness.gates.baseline import read_baseline
+from harness.gates.drift import Drift, drifts
+from harness.gates.nights import Night, read_nights
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep, pareto, sweep_folder
 from harness.trials.fragments import as_yaml
@@ -86,6 +89,12 @@ def render(sweep: Sweep, workdir: Path) -> str:
     best = pareto(sweep.results)
     links = {result.spec.key: _link(sweep, result, workdir) for result in sweep.results}
     profiles = _profiles(sweep.results, workdir)
+    nights = [
+        night
+        for night in read_nights(sweep_folder(workdir, sweep.summary.suite.name))
+        if night.version == sweep.summary.suite.version
+    ]
+    drifting = drifts(nights)
     return environment.get_template(TEMPLATE).render(
         sweep=sweep,
         summary=sweep.summary,
@@ -97,9 +106,60 @@ def render(sweep: Sweep, workdir: Path) -> str:
         profiles=_script_json(json.dumps(profiles)),
         notes=[verdict for verdict in sweep.verdicts if not verdict.verdict.is_good],
         plotly=get_plotlyjs(),
+        drifting=[drift for drift in drifting if drift.is_loss],
+        nights=nights,
+        drift=_json(drift_figure(drifting, nights)) if any(night.anchor for night in nights) else "",
         scatter=_json(pareto_figure(sweep.results, best, links)),
         heat=_json(heat_figure(sweep.results)),
     )
+
+
+def drift_figure(found: Sequence[Drift], nights: Sequence[Night]) -> go.Figure:
+    """Watched figures since the anchor over the nights, one line per trial; a diamond where a loss began."""
+    figure = go.Figure()
+    names = list(dict.fromkeys(drift.figure for drift in found))
+    when = [night.started_at for night in nights]
+    for drift in found:
+        if drift.anchor is None:
+            continue
+        first = drift.figure == names[0]
+        figure.add_trace(
+            go.Scatter(
+                x=when,
+                y=[None if np.isnan(value) else float(value - drift.anchor) for value in drift.values],
+                name=drift.trial,
+                meta=drift.figure,
+                mode="lines+markers",
+                marker={
+                    "size": [11 if index == drift.began else 4 for index in range(len(when))],
+                    "symbol": ["diamond" if index == drift.began else "circle" for index in range(len(when))],
+                },
+                visible=first,
+                hovertemplate="%{y:+.5g}<br>%{x}<extra>%{fullData.name}</extra>",
+            )
+        )
+    shown = [drift for drift in found if drift.anchor is not None]
+    buttons = [
+        {
+            "label": name,
+            "method": "update",
+            "args": [
+                {"visible": [drift.figure == name for drift in shown]},
+                {"yaxis.title.text": f"{name} since anchor"},
+            ],
+        }
+        for name in names
+    ]
+    figure.update_layout(
+        **_LAYOUT,
+        height=420,
+        updatemenus=[
+            {"type": "buttons", "direction": "right", "x": 0, "y": 1.14, "xanchor": "left", "buttons": buttons}
+        ],
+        yaxis={"title": {"text": f"{names[0]} since anchor" if names else ""}},
+        legend={"orientation": "h", "y": -0.2},
+    )
+    return figure
 
 
 def pareto_figure(results: Sequence[TrialResult], best: set[str], links: Mapping[str, str]) -> go.Figure:

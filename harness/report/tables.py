@@ -9,6 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from harness.gates.drift import Drift
+from harness.gates.nights import Night
 from harness.gates.paired import paired_p_value
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep, pareto
@@ -146,3 +148,25 @@ def comparison_table(first: TrialResult, second: TrialResult, store: TrialStore)
 
 def _pairable(first: TrialSpec, second: TrialSpec) -> bool:
     return (first.data, first.evaluation_samples) == (second.data, second.evaluation_samples)
+
+
+def drift_table(found: Sequence[Drift], nights: Sequence[Night]) -> Table:
+    """Figures that are worse than at the anchor, with their significance and the night in which that began."""
+    table = Table(title="Worse than @anchor", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("trial", overflow="fold")
+    table.add_column("figure", no_wrap=True)
+    for name in ("anchor", "now", "p"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("began", no_wrap=True)
+    of_version = [night for night in nights if night.version == nights[-1].version]
+    for drift in found:
+        began = "" if drift.began is None else of_version[drift.began].started_at[:16].replace("T", " ")
+        table.add_row(
+            drift.trial,
+            drift.figure,
+            f"{drift.anchor:.6g}",
+            f"{drift.values[-1]:.6g}",
+            "" if drift.p is None else f"{drift.p:.2g}",
+            began,
+        )
+    return table

@@ -9,10 +9,12 @@ import pytest
 
 from engine.errors import ConfigError
 from harness.execution.coordinator import Plan, serial
+from harness.gates.drift import drifts
 from harness.gates.judgement import References
+from harness.gates.nights import read_nights
 from harness.gates.verdicts import Verdict
 from harness.nightly import EXIT_BASELINE, BaselineError, exit_code, night_references, promote_if_good
-from harness.report.results import Sweep
+from harness.report.results import Sweep, sweep_folder
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.sweep import resolve_baseline, run_suite
@@ -40,7 +42,7 @@ def night(workdir: Path, correct: int, model: str = "net", baseline: Path | None
         result = fakes.result(spec, value=correct / 500)
         plan.bench.store.put(Outcome(result, (), {"per_sample": fakes.hits(correct, 500)}))
     found = References(baseline=baseline) if baseline else references(SUITE, workdir, None)
-    return run_suite(SUITE, plan, references=found, specs=[spec])
+    return run_suite(SUITE, plan, references=found, specs=[spec], night=True)
 
 
 def test_nights_pass_fail_and_promote(tmp_path: Path) -> None:
@@ -129,6 +131,13 @@ def test_losses_below_tolerance_add_up_to_one_that_the_anchor_sees(tmp_path: Pat
     assert len(verdicts) < 9
     (named,) = [verdict for verdict in sweep.verdicts if verdict.verdict is Verdict.REGRESSION]
     assert [check.name for check in named.checks if not check.verdict.is_good] == ["accuracy.quantized since @anchor"]
+    nights = read_nights(sweep_folder(tmp_path, "mine"))
+    assert len(nights) == 1 + len(verdicts)
+    (drift,) = [drift for drift in drifts(nights) if drift.figure == "accuracy.quantized"]
+    assert drift.began == 1, "the first night that lost an image"
+    page = (sweep_folder(tmp_path, "mine") / "report.html").read_text()
+    assert "Drift since the anchor" in page
+    assert nights[1].started_at[:16].replace("T", " ") in page
 
 
 def test_the_anchor_stays_where_a_person_put_it(tmp_path: Path) -> None:
