@@ -24,6 +24,8 @@ _PENALTY = 3.0
 """Variances of the noise, times log(nights), that one more step must save."""
 _NORMAL_MAD = 0.6745
 """Median of the absolute values of a standard normal variable."""
+_USUAL = 3.0
+"""Standard deviations between neighbouring nights beyond which a difference is a jump rather than noise."""
 _RELATIVE_NOISE = 1e-9
 """Least noise, as a share of the largest figure: figures are kept with nine digits."""
 
@@ -149,7 +151,9 @@ def steps(values: NDArray[np.float64]) -> tuple[Step, ...]:
         return ()
     import ruptures  # slow to import
 
-    noise = np.median(np.abs(np.diff(series))) / _NORMAL_MAD / np.sqrt(2)
+    between = np.diff(series)
+    usual = _USUAL * np.median(np.abs(between)) / _NORMAL_MAD
+    noise = np.sqrt((np.clip(between, -usual, usual) ** 2).mean() / 2)  # jumps count as no more than usual noise
     floor = _RELATIVE_NOISE * np.abs(series).max()
     penalty = _PENALTY * np.log(len(series)) * max(noise, floor) ** 2
     search = ruptures.Pelt(model="l2", min_size=1, jump=1).fit(series.reshape(-1, 1))
