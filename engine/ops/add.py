@@ -36,6 +36,7 @@ class Add(QuantizedOperator):
     """``(x << x_shift) + ((e * e_scale) << e_shift)``, requantised; operands broadcast."""
 
     op_type = "HzSElementwiseAdd"
+    float_types: ClassVar[tuple[str, ...]] = ("Add", "ArgMin")
     cost = CostKind.ADD
     rows = SAME_ROWS
     instructions = Instructions.WEIGHTED_SUM

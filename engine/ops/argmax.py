@@ -31,6 +31,7 @@ class ArgMax(QuantizedOperator):
     """Index of the first maximum, stored as int8: an index above 127 wraps (199 becomes -57), as in the original."""
 
     op_type = "HzQuantizedArgMax"
+    float_types: ClassVar[tuple[str, ...]] = ("ArgMax", "ArgMin")
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
     instructions = Instructions.NONE

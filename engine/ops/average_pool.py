@@ -26,6 +26,7 @@ class AveragePool(QuantizedOperator):
     """Multiplies the window's sum by a truncated reciprocal; the gain error is the original's (-1.6 % for 3x3)."""
 
     op_type = "HzQuantizedAveragePool"
+    float_types: ClassVar[tuple[str, ...]] = ("AveragePool",)
     cost = CostKind.POOL
     rows = ROW_WINDOWS
     instructions = Instructions.AVERAGE_POOL

@@ -24,6 +24,7 @@ class ChannelShuffle(QuantizedOperator):
     """Channels as (group, C / group), transposed; plain data movement."""
 
     op_type = "HzChannelShuffle"
+    float_types: ClassVar[tuple[str, ...]] = ("HzChannelShuffle",)
     cost = CostKind.MOVE
     rows = SAME_ROWS
     instructions = Instructions.CHANNEL_SHUFFLE

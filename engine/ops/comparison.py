@@ -35,6 +35,7 @@ class Comparison(QuantizedOperator):
     """1 where the comparison holds, else 0, as int8."""
 
     op_type = "HzQuantizedComparison"
+    float_types: ClassVar[tuple[str, ...]] = ()
     cost = CostKind.ADD
     rows = SAME_ROWS
     instructions = Instructions.COMPARISON

@@ -56,6 +56,7 @@ class Conv(QuantizedOperator):
     """Dense, grouped, depthwise and dilated convolutions; output int8, int16, or the int32 accumulator."""
 
     op_type = "HzSQuantizedConv"
+    float_types: ClassVar[tuple[str, ...]] = ("Conv", "Add")
     cost = CostKind.CONV
     rows = ROW_WINDOWS
     instructions = Instructions.CONVOLUTION

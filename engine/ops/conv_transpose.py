@@ -48,6 +48,7 @@ class ConvTranspose(QuantizedOperator):
     """Transposed convolution; the weights are not flipped; output int8."""
 
     op_type = "HzSQuantizedConvTranspose"
+    float_types: ClassVar[tuple[str, ...]] = ("ConvTranspose",)
     cost = CostKind.TRANSPOSED
     rows = WHOLE_MAP
     instructions = Instructions.TRANSPOSED_CONVOLUTION

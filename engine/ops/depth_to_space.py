@@ -24,6 +24,7 @@ class DepthToSpace(QuantizedOperator):
     """ONNX DepthToSpace in NHWC; plain data movement."""
 
     op_type = "HzDepthToSpace"
+    float_types: ClassVar[tuple[str, ...]] = ("DepthToSpace",)
     cost = CostKind.MOVE
     rows = WHOLE_MAP
     instructions = Instructions.DEPTH_TO_SPACE

@@ -21,6 +21,7 @@ class Dequantize(QuantizedOperator):
     """``y = float32(x) * scale``, a float32 product."""
 
     op_type = "HzDequantize"
+    float_types: ClassVar[tuple[str, ...]] = ()
     cost = CostKind.MOVE
     rows = WHOLE_MAP
     instructions = Instructions.DEQUANTIZE

@@ -25,6 +25,7 @@ class GlobalAveragePool(QuantizedOperator):
     """The sum over a map, requantised by 1 / (H * W); unlike elsewhere both shifts round half up."""
 
     op_type = "HzSQuantizedGlobalAveragePool"
+    float_types: ClassVar[tuple[str, ...]] = ("GlobalAveragePool",)
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
     instructions = Instructions.GLOBAL_AVERAGE_POOL

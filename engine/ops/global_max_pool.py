@@ -24,6 +24,7 @@ class GlobalMaxPool(QuantizedOperator):
     """Maximum over a map; the scale and width are the input's."""
 
     op_type = "HzQuantizedGlobalMaxPool"
+    float_types: ClassVar[tuple[str, ...]] = ("GlobalMaxPool",)
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
     instructions = Instructions.GLOBAL_MAX_POOL

@@ -15,6 +15,7 @@ class LeakyRelu(PRelu):
     """The arithmetic of :class:`~engine.ops.prelu.PRelu` with one slope for all channels."""
 
     op_type = "HzLeakyRelu"
+    float_types: ClassVar[tuple[str, ...]] = ("LeakyRelu",)
     attributes: ClassVar[Schema] = {
         "alpha_scale": Attribute("int", doc="multiplier of negative values"),
         "alpha_shift": Attribute("int", doc="rounding shift of the product"),

@@ -32,6 +32,7 @@ class Lut(QuantizedOperator):
     """``y = table[x + 128]``."""
 
     op_type = "HzLut"
+    float_types: ClassVar[tuple[str, ...]] = tuple(FUNCTIONS)
     cost = CostKind.LUT
     rows = SAME_ROWS
     instructions = Instructions.TABLE

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
+from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
@@ -43,6 +44,7 @@ class Lut2Layer(QuantizedOperator):
     """Six segments of 64 entries between seven bounds, linear on both outer sides."""
 
     op_type = "HzLut2Layer"
+    float_types: ClassVar[tuple[str, ...]] = tuple(FUNCTIONS)
     cost = CostKind.LUT
     rows = SAME_ROWS
     instructions = Instructions.TABLE

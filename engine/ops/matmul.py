@@ -26,6 +26,7 @@ class Matmul(QuantizedOperator):
     """``numpy.matmul`` over the last two axes, in ONNX's own layout."""
 
     op_type = "HzSQuantizedMatmul"
+    float_types: ClassVar[tuple[str, ...]] = ("MatMul",)
     cost = CostKind.MATMUL
     rows = WHOLE_MAP
     instructions = Instructions.MATRIX_PRODUCT

@@ -26,6 +26,7 @@ class MaxPool(QuantizedOperator):
     """Maximum over a window; padding never wins; the scale and width are the input's."""
 
     op_type = "HzQuantizedMaxPool"
+    float_types: ClassVar[tuple[str, ...]] = ("MaxPool",)
     cost = CostKind.POOL
     rows = ROW_WINDOWS
     instructions = Instructions.MAX_POOL

@@ -29,6 +29,7 @@ class Concat(Movement):
     """Rows stay rows where channels are joined."""
 
     op_type = "Concat"
+    float_types: ClassVar[tuple[str, ...]] = ("Concat",)
     instructions = Instructions.CONCAT
     cost = CostKind.JOIN
     rows = SAME_ROWS
@@ -38,6 +39,7 @@ class Reshape(Movement):
     """In ONNX's own layout."""
 
     op_type = "Reshape"
+    float_types: ClassVar[tuple[str, ...]] = ("Reshape",)
     instructions = Instructions.RESHAPE
     cost = CostKind.RESHAPE
 
@@ -46,6 +48,7 @@ class Transpose(Movement):
     """In ONNX's own layout, or between the two."""
 
     op_type = "Transpose"
+    float_types: ClassVar[tuple[str, ...]] = ("Transpose",)
     instructions = Instructions.TRANSPOSE
     cost = CostKind.TRANSPOSE
 
@@ -54,6 +57,7 @@ class Slice(Movement):
     """NHWC."""
 
     op_type = "Slice"
+    float_types: ClassVar[tuple[str, ...]] = ("Slice",)
     instructions = Instructions.SLICE
 
 
@@ -61,6 +65,7 @@ class Split(Movement):
     """NHWC."""
 
     op_type = "Split"
+    float_types: ClassVar[tuple[str, ...]] = ("Split",)
     instructions = Instructions.SPLIT
 
 
@@ -68,30 +73,35 @@ class Gather(Movement):
     """NHWC."""
 
     op_type = "Gather"
+    float_types: ClassVar[tuple[str, ...]] = ("Gather",)
 
 
 class GatherElements(Movement):
     """NHWC."""
 
     op_type = "GatherElements"
+    float_types: ClassVar[tuple[str, ...]] = ("GatherElements",)
 
 
 class Tile(Movement):
     """In ONNX's own layout."""
 
     op_type = "Tile"
+    float_types: ClassVar[tuple[str, ...]] = ("Tile",)
 
 
 class Expand(Movement):
     """In ONNX's own layout."""
 
     op_type = "Expand"
+    float_types: ClassVar[tuple[str, ...]] = ("Expand",)
 
 
 class Flatten(Movement):
     """No rule makes it; models of others may hold it."""
 
     op_type = "Flatten"
+    float_types: ClassVar[tuple[str, ...]] = ()
     instructions = Instructions.FLATTEN
 
 
@@ -99,6 +109,7 @@ class Identity(Movement):
     """No rule makes it; models of others may hold it."""
 
     op_type = "Identity"
+    float_types: ClassVar[tuple[str, ...]] = ()
     instructions = Instructions.IDENTITY
 
 
@@ -106,6 +117,7 @@ class Max(StandardOperator):
     """The larger of integers of one scale, in ONNX's own layout."""
 
     op_type = "Max"
+    float_types: ClassVar[tuple[str, ...]] = ("Max",)
     cost = CostKind.ADD
     rows = WHOLE_MAP
     instructions = Instructions.NONE

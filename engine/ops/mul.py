@@ -25,6 +25,7 @@ class Mul(QuantizedOperator):
     """``x * e``, requantised; operands broadcast (a squeeze-and-excite gate is 1x1)."""
 
     op_type = "HzSElementwiseMul"
+    float_types: ClassVar[tuple[str, ...]] = ("Mul",)
     cost = CostKind.MUL
     rows = SAME_ROWS
     instructions = Instructions.PRODUCT

@@ -28,6 +28,7 @@ class Pad(QuantizedOperator):
     """ONNX Pad on integers; plain data movement, the scale and width are the input's."""
 
     op_type = "HzPad"
+    float_types: ClassVar[tuple[str, ...]] = ("Pad",)
     cost = CostKind.MOVE
     rows = WHOLE_MAP
     instructions = Instructions.PAD

@@ -24,6 +24,7 @@ class PRelu(QuantizedOperator):
     """``x`` where it is not negative, else ``sat8(rnd(x * alpha_scale, alpha_shift))``; alpha >= 0."""
 
     op_type = "HzPRelu"
+    float_types: ClassVar[tuple[str, ...]] = ("PRelu",)
     cost = CostKind.SLOPE
     rows = SAME_ROWS
     instructions = Instructions.TABLE

@@ -27,6 +27,7 @@ class Preprocess(QuantizedOperator):
     """A 1x1 :class:`~engine.ops.conv.Conv` with ``channel_group`` groups on ``pixel - 128``."""
 
     op_type = "HzSQuantizedPreprocess"
+    float_types: ClassVar[tuple[str, ...]] = ("HzPreprocess",)
     cost = CostKind.CONV
     rows = WHOLE_MAP
     instructions = Instructions.PREPROCESS

@@ -25,6 +25,7 @@ class Quantize(QuantizedOperator):
     """``y = sat(rint(x / scale))``: float32 division, half to even."""
 
     op_type = "HzQuantize"
+    float_types: ClassVar[tuple[str, ...]] = ()
     cost = CostKind.MOVE
     rows = WHOLE_MAP
     instructions = Instructions.QUANTIZE

@@ -24,6 +24,7 @@ class ReduceMax(QuantizedOperator):
     """Maximum over one axis, which stays with length 1; the scale and width are the input's."""
 
     op_type = "HzQuantizedReduceMax"
+    float_types: ClassVar[tuple[str, ...]] = ("ReduceMax",)
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
     instructions = Instructions.NONE

@@ -35,6 +35,7 @@ class ReduceMean(QuantizedOperator):
     """The sum over one axis, requantised by 1 / n."""
 
     op_type = "HzSQuantizedReduceMean"
+    float_types: ClassVar[tuple[str, ...]] = ("ReduceMean",)
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
     instructions = Instructions.NONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -17,6 +18,7 @@ class ReduceSum(ReduceMean):
     """The same arithmetic as the mean; only the ratio in its parameters differs."""
 
     op_type = "HzSQuantizedReduceSum"
+    float_types: ClassVar[tuple[str, ...]] = ("ReduceSum",)
 
     def error_bound(self, case: Case) -> Bound:
         return reduction(case, reduction_stage(case.attributes), mean=False)

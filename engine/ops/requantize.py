@@ -23,6 +23,7 @@ class Requantize(QuantizedOperator):
     """``y = sat(rnd(x * output_scale, output_right_shift))``, half up."""
 
     op_type = "HzRequantize"
+    float_types: ClassVar[tuple[str, ...]] = ()
     cost = CostKind.ADD
     rows = SAME_ROWS
     instructions = Instructions.REQUANTIZE

@@ -25,6 +25,7 @@ class ResizeUpsample(QuantizedOperator):
     """Repeats every pixel ``scale`` times; the scale and width are the input's."""
 
     op_type = "HzQuantizedResizeUpsample"
+    float_types: ClassVar[tuple[str, ...]] = ("Resize", "Upsample")
     cost = CostKind.RESIZE
     rows = WHOLE_MAP
     instructions = Instructions.REPEAT

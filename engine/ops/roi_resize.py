@@ -26,6 +26,7 @@ class RoiResize(QuantizedOperator):
     """Bilinear interpolation with 8-bit fractions; indices are clamped to the image."""
 
     op_type = "HzQuantizedRoiResize"
+    float_types: ClassVar[tuple[str, ...]] = ("Resize", "Upsample")
     cost = CostKind.RESIZE
     rows = WHOLE_MAP
     instructions = Instructions.BILINEAR

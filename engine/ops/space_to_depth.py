@@ -24,6 +24,7 @@ class SpaceToDepth(QuantizedOperator):
     """Output channel ``(dy * block_width + dx) * C + c``; plain data movement."""
 
     op_type = "HzSpaceToDepth"
+    float_types: ClassVar[tuple[str, ...]] = ("SpaceToDepth",)
     cost = CostKind.MOVE
     rows = WHOLE_MAP
     instructions = Instructions.SPACE_TO_DEPTH

@@ -27,6 +27,7 @@ class SPRelu(QuantizedOperator):
     """Both sides are requantised, the negative one after multiplication by its slope."""
 
     op_type = "HzSPRelu"
+    float_types: ClassVar[tuple[str, ...]] = ("PRelu",)
     cost = CostKind.SLOPE
     rows = SAME_ROWS
     instructions = Instructions.TABLE

@@ -32,6 +32,7 @@ class Sub(QuantizedOperator):
     """``(x << x_shift) - e * e_scale``, requantised; ``output_scale`` is negative where the operands were swapped."""
 
     op_type = "HzSElementwiseSub"
+    float_types: ClassVar[tuple[str, ...]] = ("Sub",)
     cost = CostKind.ADD
     rows = SAME_ROWS
     instructions = Instructions.WEIGHTED_DIFFERENCE

@@ -31,6 +31,7 @@ class TopK(QuantizedOperator):
     """
 
     op_type = "HzQuantizedTopK"
+    float_types: ClassVar[tuple[str, ...]] = ("TopK",)
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
     instructions = Instructions.NONE

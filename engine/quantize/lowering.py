@@ -31,7 +31,7 @@ from engine.ops.core.base import Quantized
 from engine.ops.core.fixed_point import requantization
 from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.core.unit_conv import rescaling_name, unit_convolution
-from engine.ops.registry import rule_for
+from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
 from engine.quantize.layouts import TO_NCHW, simplify_layouts
@@ -155,7 +155,12 @@ class IntegerGraph:
         domain: str = HORIZON_DOMAIN,
         name: str | None = None,
     ) -> None:
-        """Append a quantised node; its outputs are the integer forms of ``results``."""
+        """Append a quantised node; its outputs are the integer forms of ``results``.
+
+        Raises:
+            TypeError: the operator does not declare that it is made of nodes like the chain's first.
+        """
+        self._check_declared(op_type, domain)
         widths = [bits] * len(results) if isinstance(bits, int) else bits
         values = [self._integer_value(result, width, layout) for result, width in zip(results, widths, strict=True)]
         self._add_node(op_type, str(name or node.name), inputs, attributes, values, domain)
@@ -163,6 +168,12 @@ class IntegerGraph:
             form = Quantized(value, np.asarray(scale, np.float32), width)
             self._integers[str(result.name)] = {layout if len(shape_of(result)) == 4 else "flat": form}
             self._scale_names[value] = self._scale_name(node, inputs[0], result, width)
+
+    def _check_declared(self, op_type: str, domain: str) -> None:
+        head = self._chain[0].op_type
+        known = OPERATORS if domain == HORIZON_DOMAIN else STANDARD_OPERATORS
+        if op_type not in known or head not in known[op_type].float_types:
+            raise TypeError(f"a rule makes {op_type} of {head}, which the operator does not declare (float_types)")
 
     def _integer_value(self, result: ir.Value, bits: int, layout: str) -> ir.Value:
         shape = shape_of(result)

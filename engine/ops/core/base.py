@@ -67,6 +67,14 @@ class BpuOperator(ABC):
 
     @property
     @abstractmethod
+    def float_types(self) -> tuple[str, ...]:
+        """Float operators that it is made of; none where the conversion puts it in, or only models of others hold it.
+
+        :mod:`engine.quantize.lowering` holds rules to it.
+        """
+
+    @property
+    @abstractmethod
     def cost(self) -> CostKind:
         """How the BPU executes it, as far as its cost goes; for :mod:`engine.compile.layers`."""
 

@@ -16,17 +16,20 @@ INSERTED = {
     "HzQuantize": "float tensor that a BPU node reads",
     "HzDequantize": "integer tensor that a CPU node or an output reads",
     "HzRequantize": "tensor that is read in another scale or width",
-    "HzLut2Layer": "as HzLut, in int16",
-    "HzQuantizedRoiResize": "linear Resize",
-    "HzPRelu": "PRelu on bernoulli2",
-    "HzLeakyRelu": "LeakyRelu on bernoulli2",
     "HzQuantizedComparison": "only in files of the original",
 }
-"""Operators that the lowering puts in, or another module's rule."""
+"""Operators that no float operator becomes."""
 
 
 def module_of(entry: object) -> str:
     return type(entry).__module__.removeprefix("engine.ops.")
+
+
+def as_listed(name: str) -> str:
+    """Float types of an operator; those of another one, listed before, by its name."""
+    types = OPERATORS[name].float_types
+    same = next(other for other, entry in OPERATORS.items() if entry.float_types == types)
+    return f"as `{same}`" if same != name and len(types) > 5 else ", ".join(types)
 
 
 def widths(rule: FloatRule) -> str:
@@ -40,8 +43,8 @@ def table() -> str:
     lines = ["| operator | module | from float | int16 | fast |", "|---|---|---|---|---|"]
     of_operators = {module_of(entry) for entry in OPERATORS.values()}
     for name, entry in OPERATORS.items():
-        rules = [] if name in INSERTED else [rule for rule in RULES if module_of(rule) == module_of(entry)]
-        sources = INSERTED.get(name) or ", ".join(op_type for rule in rules for op_type in rule.op_types)
+        rules = [rule for rule in RULES if set(rule.op_types) & set(entry.float_types)]
+        sources = INSERTED[name] if not entry.float_types else as_listed(name)
         int16 = " / ".join(sorted({widths(rule) for rule in rules})) or "—"
         fast = "numpy" if entry.instructions is Instructions.NONE else "instructions"
         lines.append(f"| `{name}` | `{module_of(entry)}` | {sources} | {int16} | {fast} |")

@@ -12,12 +12,13 @@ import pytest
 
 import engine.ops
 from engine.errors import ModelError, UnsupportedError
-from engine.ops.core.base import Array, Attributes, BpuOperator, QuantizedOperator
+from engine.ops.core.base import Array, Attributes, BpuOperator, FloatRule, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.schema import Schema
 from engine.ops.registry import (
     MODULES,
     OPERATORS,
+    RULE_BY_TYPE,
     STANDARD_OPERATORS,
     bpu_operator,
     has_bpu_operator,
@@ -94,6 +95,14 @@ def test_no_operator_lacks_an_entry_for_a_backend() -> None:
         if type(entry).__abstractmethods__
     }
     assert lacking == {}
+
+
+def test_float_types_have_a_rule_and_rules_an_operator() -> None:
+    """Only what a rule decomposes becomes no operator of its own."""
+    made = {name for entry in (*OPERATORS.values(), *STANDARD_OPERATORS.values()) for name in entry.float_types}
+    assert made <= RULE_BY_TYPE.keys()
+    left = {name: rule for name, rule in RULE_BY_TYPE.items() if name not in made}
+    assert all(type(rule).decompose is not FloatRule.decompose for rule in left.values()), sorted(left)
 
 
 def test_kinds_that_follow_from_weights_are_declared_by_nobody() -> None:

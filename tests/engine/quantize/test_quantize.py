@@ -12,6 +12,7 @@ from engine.config import InputSpec
 from engine.errors import ConfigError, ModelError
 from engine.frontend import preprocess
 from engine.ir import constant_of, to_bytes
+from engine.ops.lut import Lut
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.quantize import quantize
 from engine.quantize.error_bound import node_error_bounds
@@ -189,3 +190,10 @@ def test_bound_of_a_convolution_grows_with_a_wrong_weight() -> None:
     (after,) = [b.bound for b in node_error_bounds(source, model, "bayes-e") if b.node.name == "Conv_9"]
     assert after[2] > 2 * before[2]
     np.testing.assert_array_equal(np.delete(after, 2), np.delete(before, 2))
+
+
+def test_a_rule_makes_only_what_declares_its_float_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    monkeypatch.setattr(Lut, "float_types", ("Tanh",))
+    with pytest.raises(TypeError, match="a rule makes HzLut of Sigmoid, which the operator does not declare"):
+        quantize(source, "bayes-e")
