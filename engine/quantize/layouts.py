@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from engine.ir import HORIZON_DOMAIN, attribute, shape_of
+from engine.ir import HORIZON_DOMAIN, attribute, constant_of, shape_of
 from engine.ops.core.float_nodes import TO_NHWC
 
 TO_NCHW = (0, 3, 1, 2)
@@ -93,6 +93,9 @@ def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
         return
     if _keeps_order(producer):
         node.name = f"{producer.name}_reshape"
+        target = constant_of(node.inputs[1])
+        if target is None or not target.all():  # a 0 would mean another axis now
+            _set_shape(graph, node, shape_of(node.outputs[0]), f"{node.name}_shape")
         node.replace_input_with(0, _input(producer))
         graph.remove(producer, safe=True)
 
@@ -117,13 +120,17 @@ def _reshape_further(graph: ir.Graph, reshape: ir.Node, node: ir.Node) -> None:
     """A Reshape goes straight to the shape that the transpose ``node`` behind it makes."""
     target = _input(node)
     shape = shape_of(node.outputs[0])
-    name = f"{reshape.name}_{node.name}_shape"
+    _set_shape(graph, reshape, shape, f"{reshape.name}_{node.name}_shape")
+    target.shape = node.outputs[0].shape
+    _bypass(graph, node)
+
+
+def _set_shape(graph: ir.Graph, reshape: ir.Node, shape: Sequence[int], name: str) -> None:
+    """Give ``reshape`` a constant target of its own."""
     tensor = ir.tensor(shape, dtype=ir.DataType.INT64, name=name)
     value = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([len(shape)]), const_value=tensor)
     graph.register_initializer(value)
     reshape.replace_input_with(1, value)
-    target.shape = node.outputs[0].shape
-    _bypass(graph, node)
 
 
 def _perm(transpose: ir.Node) -> tuple[int, ...]:

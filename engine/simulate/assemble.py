@@ -72,6 +72,7 @@ def assemble(model: ir.Model) -> AssembledGraph:
     interpreted = []
     for node in nodes:
         given = [None if value is None else values[name_of(value)] for value in node.inputs]
+        program.owner = node.op_type
         try:
             results = _lower(node, model, given, program)
         except NotLowered as reason:

@@ -12,6 +12,7 @@ from typing import Any
 import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.errors import ConfigError, ModelError
@@ -20,7 +21,7 @@ from engine.simulate.fast import FastSimulator, available_cpus
 from engine.simulate.floats import standard_model
 from engine.simulate.reference import ReferenceSimulator
 from engine.simulate.session import is_quantized
-from engine.simulate.tensors import describe, graph_inputs, random_feed
+from engine.simulate.tensors import TensorInfo, describe, graph_inputs, random_feed
 
 Array = NDArray[Any]
 Contender = Callable[[], object]
@@ -123,12 +124,13 @@ class _FloatContender:
         standard = standard_model(model)
         self.inputs = describe(graph_inputs(standard))
         symbolic = with_symbolic_batch(standard)
-        self._whole_batch = symbolic is not None
         options = ort.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = threads
-        data = to_bytes(standard if symbolic is None else symbolic)
-        self._session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        self._session = _session(standard if symbolic is None else symbolic, options)
+        self._whole_batch = symbolic is not None and _takes_batches(self._session, self.inputs)
+        if symbolic is not None and not self._whole_batch:
+            self._session = _session(standard, options)
 
     def run(self, feed: Mapping[str, Array], batch: int) -> None:
         """One call for the whole batch, or one per sample where the graph fixes the batch."""
@@ -138,6 +140,19 @@ class _FloatContender:
         for sample in range(batch):
             rows = {info.name: info.shape[0] if info.shape else 1 for info in self.inputs}
             self._session.run(None, {k: x[sample * rows[k] : (sample + 1) * rows[k]] for k, x in feed.items()})
+
+
+def _session(model: ir.Model, options: ort.SessionOptions) -> ort.InferenceSession:
+    return ort.InferenceSession(to_bytes(model), options, providers=["CPUExecutionProvider"])
+
+
+def _takes_batches(session: ort.InferenceSession, inputs: Sequence[TensorInfo]) -> bool:
+    """Whether a graph with a symbolic batch runs on two samples: a constant in it may have a batch of its own."""
+    try:
+        session.run(None, random_feed(inputs, 2))
+    except (Fail, InvalidArgument, RuntimeException):
+        return False
+    return True
 
 
 def _row(

@@ -7,6 +7,7 @@ spread over threads; a single one is shared by them.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.program import PythonStep, aligned_zeros
+from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
@@ -75,6 +76,24 @@ class FastSimulator:
                 self._sample(place, stacked, results, index, self._threads)
         return {name: _unstack(array) for name, array in results.items()}
 
+    @property
+    def program(self) -> Program:
+        """What is run for every sample."""
+        return self._graph.program
+
+    def time_steps(self, feed: Mapping[str, Array]) -> list[float]:
+        """Seconds of every step of the program for the first sample of ``feed``, on one thread."""
+        seconds = []
+        with self._workplace() as place:
+            for name, tensor in self._graph.inputs.items():
+                tensor.view(place.arena)[...] = feed[name].ravel()[: tensor.size].reshape(tensor.shape)
+            for part in self.program.parts:
+                for step in [part] if isinstance(part, PythonStep) else [part[k : k + 1] for k in range(len(part))]:
+                    start = time.perf_counter()
+                    self._step(step, place, 1)
+                    seconds.append(time.perf_counter() - start)
+        return seconds
+
     def _spread(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> None:
         """The first ``count`` samples, every thread its own."""
         if self._pool is None:
@@ -95,13 +114,16 @@ class FastSimulator:
         for name, tensor in self._graph.inputs.items():
             tensor.view(place.arena)[...] = feed[name][index]
         for part in self._graph.program.parts:
-            if isinstance(part, PythonStep):
-                part.run(place.arena)
-            else:
-                self._run_part(part, place, threads)
+            self._step(part, place, threads)
         for name, result in results.items():
             if name in self._graph.outputs:
                 result[index] = self._graph.outputs[name].view(place.arena)
+
+    def _step(self, part: Array | PythonStep, place: Workplace, threads: int) -> None:
+        if isinstance(part, PythonStep):
+            part.run(place.arena)
+        else:
+            self._run_part(part, place, threads)
 
     def _run_part(self, part: Array, place: Workplace, threads: int) -> None:
         place.barrier[0] = 0

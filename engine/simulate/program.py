@@ -69,6 +69,12 @@ class Instruction:
     kind: Kind
     operands: dict[str, Tensor]
     fields: dict[str, int]
+    owner: str
+
+    @property
+    def bytes(self) -> int:
+        """Size of its operands and results."""
+        return sum(tensor.size * tensor.dtype.itemsize for tensor in self.operands.values())
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,13 @@ class PythonStep:
     function: SampleFunction
     inputs: tuple[Operand, ...]
     outputs: tuple[Tensor, ...]
+    owner: str
+
+    @property
+    def bytes(self) -> int:
+        """Size of its operands and results."""
+        tensors = [x for x in (*self.inputs, *self.outputs) if isinstance(x, Tensor)]
+        return sum(tensor.size * tensor.dtype.itemsize for tensor in tensors)
 
     def run(self, arena: NDArray[np.uint8]) -> None:
         """Compute the node on an arena."""
@@ -92,6 +105,7 @@ class Program:
 
     Attributes:
         parts: tables of instructions and Python steps, in order.
+        steps: what the parts were made from, one for each instruction and Python step.
         arena_bytes: size of the arena that it runs on.
         scratch_bytes: working memory that every thread needs.
         initial: constant operands and where they lie in the arena.
@@ -99,6 +113,7 @@ class Program:
     """
 
     parts: tuple[NDArray[Any] | PythonStep, ...]
+    steps: tuple[Instruction | PythonStep, ...]
     arena_bytes: int
     scratch_bytes: int
     initial: tuple[tuple[Tensor, Array], ...]
@@ -131,8 +146,13 @@ class State:
 
 @dataclass
 class Assembler:
-    """Collects buffers and steps in execution order; :meth:`finish` lays the buffers out."""
+    """Collects buffers and steps in execution order; :meth:`finish` lays the buffers out.
 
+    Attributes:
+        owner: type of the node whose steps are being appended.
+    """
+
+    owner: str = ""
     _steps: list[Instruction | PythonStep] = field(default_factory=list)
     _buffers: list[Buffer] = field(default_factory=list)
     _constants: list[Array] = field(default_factory=list)
@@ -187,7 +207,7 @@ class Assembler:
         self._use(operands.values())
         self._scratch = max(self._scratch, MIN_SCRATCH + scratch)
         self._overrun = max(self._overrun, overrun + ALIGNMENT)
-        self._steps.append(Instruction(kind, operands, {**fields, "units": units}))
+        self._steps.append(Instruction(kind, operands, {**fields, "units": units}, self.owner))
 
     def call(
         self, function: SampleFunction, inputs: Sequence[Tensor | Array | None], outputs: Sequence[Tensor]
@@ -195,7 +215,7 @@ class Assembler:
         """Append a Python step."""
         self._use([x for x in inputs if isinstance(x, Tensor)])
         self._use(outputs)
-        self._steps.append(PythonStep(function, tuple(inputs), tuple(outputs)))
+        self._steps.append(PythonStep(function, tuple(inputs), tuple(outputs), self.owner))
 
     def state(self) -> State:
         """How far the program has come, for :meth:`restore`."""
@@ -225,7 +245,14 @@ class Assembler:
                 run = []
             if step is not None:
                 parts.append(step)
-        return Program(tuple(parts), end + self._overrun, self._scratch, tuple(self._initial), tuple(self._constants))
+        return Program(
+            tuple(parts),
+            tuple(self._steps),
+            end + self._overrun,
+            self._scratch,
+            tuple(self._initial),
+            tuple(self._constants),
+        )
 
     def _use(self, tensors: Any) -> None:
         for tensor in tensors:

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.config import parse_config
-from engine.convert import ConversionResult, convert
+from engine.convert import ConversionResult, Draft, check, convert
 from engine.ir import load_model, save_model
 from engine.simulate.bench import BenchOptions, BenchRow, bench
 from engine.simulate.fast import available_cpus
 from engine.simulate.floats import standard_model
+from engine.simulate.profile import Profile, profile
+from engine.terms import InputType
 from harness.bench.peak_memory import Contender, peak_memory
+from harness.bench.structures import build
 from harness.zoo.cards import ModelCard
 
 CALIBRATION_IMAGES = 50
@@ -99,12 +103,13 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Report:
-    """Figures of one model; ``conversion`` is ``None`` for a given pair of files."""
+    """Figures of one model; ``conversion`` is ``None`` for a given pair of files, ``profile`` where none was wanted."""
 
     model: str
     simulator: tuple[BenchRow, ...]
     memory: tuple[MemoryRow, ...]
     conversion: Conversion | None = None
+    profile: Profile | None = None
 
 
 def bench_pair(pair: Pair, options: BenchOptions) -> Report:
@@ -115,7 +120,28 @@ def bench_pair(pair: Pair, options: BenchOptions) -> Report:
         ModelError: a file is no model, or ``quantized`` holds no quantised operators.
     """
     rows = bench(pair.quantized, pair.float_model, options)
-    return Report(pair.name, rows, _memory(pair, options))
+    return Report(pair.name, rows, _memory(pair, options), profile=profile(load_model(pair.quantized)))
+
+
+def bench_structure(name: str, march: str, options: BenchOptions) -> Report:
+    """Speed of a network of :mod:`harness.bench.structures`, converted with fixed thresholds, and its profile.
+
+    Raises:
+        ConfigError: there is no structure of that name, or an option is out of range.
+    """
+    with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
+        path = Path(folder) / f"{name}.onnx"
+        onnx.save(build(name), path)
+        quantized = check(path, Draft(march, input_type=InputType.RGB)).models["quantized"]
+        rows = bench(quantized, path, replace(options, reference=False))
+    return Report(name, rows, (), profile=profile(quantized))
+
+
+def geometric_mean(reports: Sequence[Report], batch: int) -> float | None:
+    """Of the ratios to float ONNX Runtime at that batch size; ``None`` where there are none."""
+    rows = [row for report in reports for row in report.simulator if row.batch == batch]
+    ratios = [row.ratio_to_float for row in rows if row.ratio_to_float is not None]
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else None
 
 
 def bench_card(card: ModelCard, march: str, options: BenchOptions) -> Report:
@@ -133,15 +159,16 @@ def bench_card(card: ModelCard, march: str, options: BenchOptions) -> Report:
             float_pass_seconds=_float_pass(card),
         )
         report = bench_pair(pair, options)
-    return Report(report.model, report.simulator, report.memory, conversion)
+    return replace(report, conversion=conversion)
 
 
 def as_json(reports: Sequence[Report]) -> dict[str, Any]:
-    """``{simulator: [...], memory: [...], conversion: [...]}``, every row with its model."""
+    """``{simulator: [...], memory: [...], conversion: [...], profile: [...]}``, every row with its model."""
     return {
         "simulator": [{"model": r.model, **row.as_dict()} for r in reports for row in r.simulator],
         "memory": [{"model": r.model, **row.as_dict()} for r in reports for row in r.memory],
         "conversion": [{"model": r.model, **r.conversion.as_dict()} for r in reports if r.conversion],
+        "profile": [{"model": r.model, **asdict(cost)} for r in reports if r.profile for cost in r.profile.costs],
     }
 
 

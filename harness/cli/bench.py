@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from harness.zoo.cards import ModelCard
 
 
+SUITE = "zoo"
+"""Name that stands for all structures."""
+
+
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Models of the zoo; default: all that are installed."),
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Models of the zoo; default: all that are installed. zoo: structures at real size, seeded weights.",
+        ),
     ] = None,
     model: Annotated[
         Path | None, typer.Option("--model", exists=True, dir_okay=False, help="A quantised model instead.")
@@ -35,13 +42,17 @@ def bench(
     reference: Annotated[
         bool, typer.Option("--reference/--no-reference", help="Whether to time the numpy reference as well.")
     ] = True,
+    profiled: Annotated[
+        bool, typer.Option("--profile", help="Also list time, bytes and calls per operator of the simulator.")
+    ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure the simulator against float32 ONNX Runtime and the numpy reference, taking turns in one run."""
     import json
 
     from engine.simulate.bench import BenchOptions
-    from harness.bench.measure import Pair, as_json, bench_card, bench_pair
+    from harness.bench.measure import Pair, as_json, bench_card, bench_pair, bench_structure
+    from harness.bench.structures import STRUCTURES
 
     options = BenchOptions(_batches(batches), threads, rounds, reference=reference)
     if model is not None:
@@ -51,11 +62,14 @@ def bench(
     elif float_model is not None:
         raise typer.BadParameter("goes with --model only", param_hint="--float-model")
     else:
-        reports = [bench_card(card, march, options) for card in _cards(names or ())]
+        known = [name for name in names or () if name != SUITE and name not in STRUCTURES]
+        structures = [name for name in STRUCTURES if name in (names or ()) or SUITE in (names or ())]
+        reports = [bench_card(card, march, options) for card in (_cards(known) if known or not structures else ())]
+        reports += [bench_structure(name, march, options) for name in structures]
     if json_output:
         typer.echo(json.dumps(as_json(reports), indent=2))
     else:
-        _show(reports)
+        _show(reports, profiled)
 
 
 def _batches(text: str) -> tuple[int, ...]:
@@ -83,18 +97,51 @@ def _cards(names: Sequence[str]) -> list[ModelCard]:
     return found
 
 
-def _show(reports: Sequence[Report]) -> None:
+def _show(reports: Sequence[Report], profiled: bool) -> None:
     from rich.console import Console
 
     console = Console()
-    for table in (_speed(reports), _memory(reports), _conversion(reports)):
+    profiles = [_profile(report) for report in reports] if profiled else []
+    for table in (_speed(reports), _slower(reports), _memory(reports), _conversion(reports), *profiles):
         if table.row_count:
             console.print(table)
             console.print()
 
 
+def _slower(reports: Sequence[Report]) -> Table:
+    """Networks that are slower than float, with what takes most of their time."""
+    from rich.table import Table
+
+    table = Table("model", "batch", "ratio", "slowest operators", title="slower than float", box=None)
+    for report in reports:
+        for row in report.simulator:
+            if report.profile is not None and row.ratio_to_float is not None and row.ratio_to_float < 1:
+                slowest = [f"{c.op_type} ({c.instruction}) {c.seconds * 1e3:.2f} ms" for c in report.profile.costs[:3]]
+                table.add_row(report.model, str(row.batch), f"{row.ratio_to_float:.2f}", ", ".join(slowest))
+    return table
+
+
+def _profile(report: Report) -> Table:
+    from rich.table import Table
+
+    profile = report.profile
+    outside = (
+        "" if profile is None else f", {profile.seconds * 1e3:.2f} ms, {profile.outside_kernels:.1%} outside kernels"
+    )
+    table = Table("operator", "instruction", title=f"{report.model}{outside}", title_justify="left", box=None)
+    for heading in ("calls", "ms", "MB", "GB/s"):
+        table.add_column(heading, justify="right")
+    for cost in profile.costs if profile is not None else ():
+        rate = cost.bytes / cost.seconds / 1e9
+        row = (str(cost.calls), f"{cost.seconds * 1e3:.3f}", f"{cost.bytes / 1e6:.2f}", f"{rate:.2f}")
+        table.add_row(cost.op_type, cost.instruction, *row)
+    return table
+
+
 def _speed(reports: Sequence[Report]) -> Table:
     from rich.table import Table
+
+    from harness.bench.measure import geometric_mean
 
     table = Table("model", title="simulator, images per second", title_justify="left", box=None, header_style="bold")
     for heading in ("batch", "threads", "simulator", "float ORT", "ratio", "numpy", "ratio"):
@@ -111,6 +158,9 @@ def _speed(reports: Sequence[Report]) -> Table:
                 _number(row.reference_images_per_s, ".2f"),
                 _number(row.ratio_to_reference, ".0f"),
             )
+    for batch in dict.fromkeys(row.batch for report in reports for row in report.simulator):
+        if len(reports) > 1:
+            table.add_row("geometric mean", str(batch), "", "", "", _number(geometric_mean(reports, batch), ".2f"))
     return table
 
 

@@ -45,6 +45,19 @@ def test_two_transposes_become_one_under_the_second_name() -> None:
     assert (left.name, left.inputs[0], list(left.attributes["perm"].as_ints())) == ("second", x, [0, 2, 3, 1])
 
 
+def test_a_zero_in_the_shape_means_the_axis_that_it_meant_before() -> None:
+    """Behind a transpose of axes of length 1, as in stacked LSTM layers; the 0 once took the axis before it."""
+    x, target = value("x", (80, 2, 1, 96)), ir.Value(name="shape", const_value=ir.tensor([0, 0, -1]))
+    swap = transpose(x, [0, 2, 1, 3], "swap")
+    merge = ir.node("Reshape", [swap.outputs[0], target], outputs=[value("y", (80, 1, 192))], name="merge")
+    result = graph(x, swap, merge, initializers=(target,))
+    simplify_layouts(result)
+    (left,) = result
+    assert left.inputs[0] is x
+    assert left.inputs[1] is not None and left.inputs[1].const_value is not None
+    assert left.inputs[1].const_value.numpy().tolist() == [80, 1, 192]
+
+
 def test_transposes_around_a_dequantiser_cancel() -> None:
     x, scale = value("x", (1, 4, 5, 6), INT32), value("scale", (6,))
     before = transpose(x, [0, 3, 1, 2], "before")

@@ -28,7 +28,7 @@ def test_json_of_a_pair(pair: tuple[str, str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
-    assert set(report) == {"simulator", "memory", "conversion"}
+    assert set(report) == {"simulator", "memory", "conversion", "profile"}
     assert [row["batch"] for row in report["simulator"]] == [1, 2]
     for row in report["simulator"]:
         assert row["model"] == IMAGE_MODEL.stem

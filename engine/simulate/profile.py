@@ -1,0 +1,81 @@
+"""Where the fast simulator spends its time: seconds, bytes and calls per operator, and what lies outside kernels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.simulate.fast import FastSimulator
+from engine.simulate.program import Instruction, Program
+from engine.simulate.tensors import random_feed
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the nodes of one operator cost for one sample, on one thread.
+
+    Attributes:
+        op_type: the operator.
+        instruction: kind of instruction, ``numpy`` for a call of the definition.
+        calls: instructions.
+        seconds: in all of them, the least of all repetitions.
+        bytes: size of their operands and results.
+    """
+
+    op_type: str
+    instruction: str
+    calls: int
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The costs of one model.
+
+    Attributes:
+        costs: per operator and instruction, the most expensive first.
+        seconds: of a whole run of one sample on one thread, the least of all repetitions.
+    """
+
+    costs: tuple[Cost, ...]
+    seconds: float
+
+    @property
+    def outside_kernels(self) -> float:
+        """Share of a run that is not spent in instructions or calls of definitions."""
+        return max(0.0, 1.0 - sum(cost.seconds for cost in self.costs) / self.seconds)
+
+
+def profile(model: ir.Model, repetitions: int = 20) -> Profile:
+    """Run every instruction of a quantised model by itself, in order, on noise.
+
+    Args:
+        model: a quantised graph.
+        repetitions: runs; of every time the least counts.
+    """
+    simulator = FastSimulator(model, threads=1)
+    feed = random_feed(simulator.inputs, 1)
+    simulator.run(feed)
+    whole, single = [], []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        simulator.run(feed)
+        whole.append(time.perf_counter() - start)
+        single.append(simulator.time_steps(feed))
+    return Profile(_summed(simulator.program, np.min(single, axis=0).tolist()), min(whole))
+
+
+def _summed(program: Program, seconds: Sequence[float]) -> tuple[Cost, ...]:
+    found: dict[tuple[str, str], Cost] = {}
+    for step, spent in zip(program.steps, seconds, strict=True):
+        kind = step.kind.name.lower() if isinstance(step, Instruction) else "numpy"
+        before = found.get((step.owner, kind), Cost(step.owner, kind, 0, 0.0, 0))
+        found[step.owner, kind] = Cost(
+            step.owner, kind, before.calls + 1, before.seconds + spent, before.bytes + step.bytes
+        )
+    return tuple(sorted(found.values(), key=lambda cost: -cost.seconds))
