@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.simulate.kernels.jit import compiled
-from engine.simulate.kernels.memory import copy_bytes, int16_at, int64_at
+from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.vector import (
     I8,
     I16,
@@ -14,6 +14,7 @@ from engine.simulate.kernels.vector import (
     PIXELS,
     REGISTERS,
     RUN,
+    flip_run,
     make_add_residual,
     make_dot_tile,
     make_requantize,
@@ -36,6 +37,12 @@ tile_1, tile_2, tile_3, tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
 )
 row_1, row_2, row_3, row_4 = (make_dot_tile(1, min(k, MAX_VECTORS)) for k in (1, 2, 3, 4))
+quad_tile_1, quad_tile_2, quad_tile_3, quad_tile_4 = (
+    make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), REGISTERS.quads) for k in (1, 2, 3, 4)
+)
+quad_row_1, quad_row_2, quad_row_3, quad_row_4 = (
+    make_dot_tile(1, min(k, MAX_VECTORS), REGISTERS.quads) for k in (1, 2, 3, 4)
+)
 taps_tile_int8, taps_tile_int16 = make_taps_tile(I8), make_taps_tile(I16)
 rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2)
 rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
@@ -59,7 +66,7 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     accumulators = scratch + STAGING_BYTES
     operands = accumulators + ACCUMULATOR_BYTES
     panel_table = int64_at(f.panel_table, 3 * f.panels)
-    pitch = f.pairs * 4
+    pitch = f.steps * 4
     pixels = f.out_h * f.out_w
     group_channels = f.out_c // f.groups
     for unit in range(begin, end):
@@ -73,9 +80,11 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
                 row = 0
                 while row < rows:
-                    count = dot_products(
-                        rows - row, vectors, operands + row * pitch, pitch, weights, f.pairs, accumulators
-                    )
+                    source = operands + row * pitch
+                    if f.quads:
+                        count = dots_of_quads(rows - row, vectors, source, pitch, weights, f.steps, accumulators)
+                    else:
+                        count = dots_of_pairs(rows - row, vectors, source, pitch, weights, f.steps, accumulators)
                     channel = group * group_channels + column
                     finish(
                         f, arena, scratch, accumulators, vectors, first + row, count, channel, group_channels - column
@@ -84,43 +93,75 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
 
 
 @compiled
-def dot_products(rows: int, vectors: int, a: int, pitch: int, weights: int, pairs: int, out: int) -> int:
-    """Dot products of up to ``rows`` rows with a panel of ``vectors`` vectors of channels; the rows that it computed.
+def dots_of_pairs(rows: int, vectors: int, a: int, pitch: int, weights: int, steps: int, out: int) -> int:
+    """Dot products of up to ``rows`` rows of int16 with a panel of ``vectors`` vectors of channels; how many rows.
 
     A last tile may compute rows that do not exist; a single row has a kernel of its own.
     """
     if vectors == 1:
         if rows == 1:
-            row_1(a, pitch, weights, pairs, out)
+            row_1(a, pitch, weights, steps, out)
         else:
-            tile_1(a, pitch, weights, pairs, out)
+            tile_1(a, pitch, weights, steps, out)
         return min(rows, ROWS_1)
     if vectors == 2:
         if rows == 1:
-            row_2(a, pitch, weights, pairs, out)
+            row_2(a, pitch, weights, steps, out)
         else:
-            tile_2(a, pitch, weights, pairs, out)
+            tile_2(a, pitch, weights, steps, out)
         return min(rows, ROWS_2)
     if vectors == 3:
         if rows == 1:
-            row_3(a, pitch, weights, pairs, out)
+            row_3(a, pitch, weights, steps, out)
         else:
-            tile_3(a, pitch, weights, pairs, out)
+            tile_3(a, pitch, weights, steps, out)
         return min(rows, ROWS_3)
     if rows == 1:
-        row_4(a, pitch, weights, pairs, out)
+        row_4(a, pitch, weights, steps, out)
     else:
-        tile_4(a, pitch, weights, pairs, out)
+        tile_4(a, pitch, weights, steps, out)
+    return min(rows, ROWS_4)
+
+
+@compiled
+def dots_of_quads(rows: int, vectors: int, a: int, pitch: int, weights: int, steps: int, out: int) -> int:
+    """The same of rows of uint8.
+
+    A last tile may compute rows that do not exist; a single row has a kernel of its own.
+    """
+    if vectors == 1:
+        if rows == 1:
+            quad_row_1(a, pitch, weights, steps, out)
+        else:
+            quad_tile_1(a, pitch, weights, steps, out)
+        return min(rows, ROWS_1)
+    if vectors == 2:
+        if rows == 1:
+            quad_row_2(a, pitch, weights, steps, out)
+        else:
+            quad_tile_2(a, pitch, weights, steps, out)
+        return min(rows, ROWS_2)
+    if vectors == 3:
+        if rows == 1:
+            quad_row_3(a, pitch, weights, steps, out)
+        else:
+            quad_tile_3(a, pitch, weights, steps, out)
+        return min(rows, ROWS_3)
+    if rows == 1:
+        quad_row_4(a, pitch, weights, steps, out)
+    else:
+        quad_tile_4(a, pitch, weights, steps, out)
     return min(rows, ROWS_4)
 
 
 @compiled
 def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> None:
-    """Copy what the dot products of ``rows`` pixels read to int16 rows of ``2 * pairs`` elements."""
-    width, used = 2 * f.pairs, f.taps * f.tap_length
+    """Copy what the dot products of ``rows`` pixels read to rows of ``f.steps`` steps, uint8 or int16."""
+    item = 1 if f.quads else 2
+    width, used = f.steps * 4 // item, f.taps * f.tap_length
     if f.taps == 1 and used == width == f.in_c and f.stride_h == 1 and f.stride_w == 1 and f.x_bytes == 1:
         # Pointwise: the rows lie one behind the other.
-        widen_run(x + first * width, operands, rows * width)
+        copy_run(f, x + first * width, operands, rows * width)
         return
     offsets = int64_at(f.tap_offsets, f.taps)
     group_start = group * (f.in_c // f.groups) * f.x_bytes
@@ -128,18 +169,24 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
     for row in range(rows):
         corner = out_y * f.stride_h * f.in_w + out_x * f.stride_w
         source = x + corner * f.in_c * f.x_bytes + group_start
-        target = operands + row * width * 2
+        target = operands + row * width * item
         for tap in range(f.taps):
-            if f.x_bytes == 1:
-                widen_run(source + offsets[tap], target, f.tap_length)
-            else:
-                copy_bytes(source + offsets[tap], target, f.tap_length * 2)
-            target += f.tap_length * 2
-        if used < width:
-            int16_at(target, 1)[0] = 0
+            copy_run(f, source + offsets[tap], target, f.tap_length)
+            target += f.tap_length * item
         out_x += 1
         if out_x == f.out_w:
             out_y, out_x = out_y + 1, 0
+
+
+@compiled
+def copy_run(f: Any, source: int, target: int, size: int) -> None:
+    """Neighbouring elements of the image in the form of the dot products' operands."""
+    if f.quads:
+        flip_run(source, target, size)
+    elif f.x_bytes == 1:
+        widen_run(source, target, size)
+    else:
+        copy_bytes(source, target, size * 2)
 
 
 @compiled

@@ -53,7 +53,8 @@ FIELDS = (
     "tap_offsets",  # address of their byte offsets in x, int64
     "tap_length",  # elements per piece
     "rows",  # DEPTHWISE: rows of the window where its width and stride have a kernel of their own, else 0
-    "pairs",  # CONVOLUTION: int16 pairs per dot product
+    "steps",  # CONVOLUTION: 32-bit lanes per dot product: pairs of int16, or four uint8
+    "quads",  # CONVOLUTION: 1 for uint8
     "groups",
     "group_weights",  # bytes of weights per group
     "tile_rows",  # output pixels that a unit computes

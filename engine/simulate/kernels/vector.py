@@ -21,7 +21,9 @@ from engine.simulate.kernels.jit import intrinsic
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 PAIR = 2
-"""Products that one 32-bit lane sums at a time: activations and weights are int16 pairs."""
+"""Products that one 32-bit lane sums at a time where activations and weights are int16."""
+QUAD = 4
+"""Products that one 32-bit lane sums at a time where activations are uint8 and weights int8."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +32,20 @@ class Registers:
 
     Attributes:
         lanes: int32 lanes of a vector register.
+        quads: whether an instruction sums four products of uint8 and int8 per lane, exactly (AVX512-VNNI).
         rows: for 1, 2, … vectors of output channels, the rows (pixels) of a tile, so that accumulators, one weight
             vector per column and one broadcast activation fit the register file.
     """
 
     lanes: int
     rows: tuple[int, ...]
+    quads: bool = False
 
 
 def _host_registers() -> Registers:
     features = binding.get_host_cpu_features()
     if features.get("avx512bw"):
-        return Registers(lanes=16, rows=(12, 12, 8, 6))
+        return Registers(lanes=16, rows=(12, 12, 8, 6), quads=bool(features.get("avx512vnni")))
     if features.get("avx2"):
         return Registers(lanes=8, rows=(8, 6))
     return Registers(lanes=4, rows=(8, 6))
@@ -60,30 +64,32 @@ BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
 """Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
 
 
-def make_dot_tile(rows: int, vectors: int) -> Callable[..., None]:
-    """Intrinsic ``(a, pitch, w, pairs, out)``: a tile of dot products.
+def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[..., None]:
+    """Intrinsic ``(a, pitch, w, steps, out)``: a tile of dot products.
 
-    ``out[r, c] = sum_k a[r, k] * w[k, c]`` for ``rows`` rows and ``vectors * LANES`` columns; ``a`` int16 rows
-    ``pitch`` bytes apart, ``w`` int16 (pairs, columns, 2), ``out`` int32, dense.
+    ``out[r, c] = sum_k a[r, k] * w[k, c]`` for ``rows`` rows and ``vectors * LANES`` columns, modulo 2**32; ``a`` rows
+    ``pitch`` bytes apart, ``out`` int32, dense. A step is a pair of int16, ``w`` int16 (steps, columns, 2), or with
+    ``quads`` four uint8, ``w`` int8 (steps, columns, 4).
     """
+    add_dots = _add_dot_of_quads if quads else _add_dot_of_pairs
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        a, pitch, w, pairs, out = args
+        a, pitch, w, steps, out = args
         tile = [_zeroed(builder) for _ in range(rows * vectors)]
         starts = [builder.add(a, builder.mul(pitch, _int(row))) for row in range(rows)]
-        with cgutils.for_range(builder, pairs) as loop:
+        with cgutils.for_range(builder, steps) as loop:
             columns = builder.add(w, builder.mul(loop.index, _int(vectors * LANES * 4)))
             weights = [_load(builder, builder.add(columns, _int(v * LANES * 4)), VECTOR) for v in range(vectors)]
             offset = builder.mul(loop.index, _int(4))
             for row in range(rows):
-                pair = _splat(builder, _load(builder, builder.add(starts[row], offset), I32))
+                step = _splat(builder, _load(builder, builder.add(starts[row], offset), I32))
                 for v in range(vectors):
                     total = tile[row * vectors + v]
-                    builder.store(_add_dot_of_pairs(builder, builder.load(total), pair, weights[v]), total)
+                    builder.store(add_dots(builder, builder.load(total), step, weights[v]), total)
         return _write(context, builder, tile, out)
 
     @intrinsic
-    def dot_tile(typing_context: Any, a: Any, pitch: Any, w: Any, pairs: Any, out: Any) -> Any:
+    def dot_tile(typing_context: Any, a: Any, pitch: Any, w: Any, steps: Any, out: Any) -> Any:
         return _addresses(5), codegen
 
     return dot_tile
@@ -101,6 +107,23 @@ def widen_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
             narrow = _load(builder, builder.add(source, start), ir.VectorType(I8, RUN))
             wide = builder.sext(narrow, ir.VectorType(I16, RUN))
             _store(builder, wide, builder.add(target, builder.mul(start, _int(2))))
+        return context.get_dummy_value()
+
+    return _addresses(3), codegen
+
+
+@intrinsic
+def flip_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
+    """Copy ``size`` int8 as uint8, 128 added; up to ``2 * RUN - 1`` more are read and written behind them."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        source, target, size = args
+        kind = ir.VectorType(I8, 2 * RUN)
+        runs = builder.udiv(builder.add(size, _int(2 * RUN - 1)), _int(2 * RUN))
+        with cgutils.for_range(builder, runs) as loop:
+            start = builder.mul(loop.index, _int(2 * RUN))
+            value = _load(builder, builder.add(source, start), kind)
+            _store(builder, builder.xor(value, ir.Constant(kind, [-128] * (2 * RUN))), builder.add(target, start))
         return context.get_dummy_value()
 
     return _addresses(3), codegen
@@ -318,6 +341,13 @@ def _clip(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value)
 
 def _add_dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:
     return builder.add(total, _dot_of_pairs(builder, a, w))
+
+
+def _add_dot_of_quads(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:
+    """``total`` plus four products of uint8 ``a`` and int8 ``w`` per lane; sums wrap, nothing saturates (vpdpbusd)."""
+    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpdpbusd.512")
+    return builder.call(function, [total, a, w])
 
 
 def _dot_of_pairs(builder: ir.IRBuilder, a: ir.Value, w: ir.Value) -> ir.Value:

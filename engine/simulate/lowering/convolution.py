@@ -18,7 +18,7 @@ from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import vector
 from engine.simulate.kernels.instructions import Kind
-from engine.simulate.kernels.vector import LANES, PIXELS
+from engine.simulate.kernels.vector import LANES, PAIR, PIXELS, QUAD, REGISTERS
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -59,7 +59,11 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         raise NotLowered(f"an operand of {e.dtype} and shape {e.shape} is added to results of shape {shape}")
     if min(shape) < 1:
         raise NotLowered(f"results of shape {shape}")
-    params = convolution_parameters(shifted_bias(*bias), attributes, channels)
+    depthwise = attributes["group"] == channels == x.shape[3]
+    quads = REGISTERS.quads and x.dtype == np.int8 and not depthwise
+    # Dot products of uint8 read x + 128; what that adds to an accumulator depends on the weights alone.
+    surplus = 128 * weights.astype(np.int64).sum(axis=(1, 2, 3)) if quads else 0
+    params = convolution_parameters(shifted_bias(*bias) - surplus, attributes, channels)
     if e is None and _is_small_affine(x, weights, attributes):
         return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
     x = pad(x, windows, 0, program)
@@ -67,10 +71,10 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     operands = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
     common = {**window_fields(x, y, attributes), **limits}
     common |= {"params": program.address(params), "params_pitch": params.strides[0]}
-    if attributes["group"] == channels == x.shape[3] and weights.shape[3] == 1:
+    if depthwise:
         _emit_depthwise(program, operands, common, weights, attributes)
     else:
-        _emit_matrix_product(program, operands, common, weights, attributes)
+        _emit_matrix_product(program, operands, {**common, "quads": int(quads)}, weights, attributes)
     return y
 
 
@@ -216,8 +220,8 @@ def _emit_matrix_product(
 ) -> None:
     x, groups = operands["x"], int(attributes["group"])
     kernel = weights.shape[1] * weights.shape[2] * weights.shape[3]
-    pairs = -(-kernel // 2)
-    panels, packed = pack_weights(weights.reshape(groups, len(weights) // groups, kernel))
+    panels, packed = pack_weights(weights.reshape(groups, len(weights) // groups, kernel), bool(common["quads"]))
+    steps = -(-kernel // (QUAD if common["quads"] else PAIR))
     pieces = _piece_fields(x, weights, attributes, program)
     pixels = common["out_h"] * common["out_w"]
     tile_rows = pixels if pixels <= conv.LARGEST_TILE_ROWS else conv.TILE_ROWS
@@ -227,8 +231,8 @@ def _emit_matrix_product(
         Kind.CONVOLUTION,
         operands,
         units=tiles * splits,
-        scratch=(tile_rows + max(conv.ROWS)) * pairs * 4 + conv.GATHER_OVERRUN,
-        pairs=pairs,
+        scratch=(tile_rows + max(conv.ROWS)) * steps * 4 + conv.GATHER_OVERRUN,
+        steps=steps,
         groups=groups,
         group_weights=packed.strides[0],
         tile_rows=tile_rows,
@@ -252,28 +256,30 @@ def _piece_fields(x: Tensor, weights: Array, attributes: Attributes, program: As
     return {**tap_fields(x, attributes, program), "tap_length": channels}
 
 
-def pack_weights(weights: Array) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+def pack_weights(weights: Array, quads: bool) -> tuple[NDArray[np.int64], Array]:
     """Weights (groups, channels, kernel) as the tile kernels read them.
 
     Returns:
         The panels of a group as rows (vectors, first channel, byte offset), int64, and the packed weights
-        (groups, int16 elements): per panel (pairs, columns, 2), zeros where nothing is.
+        (groups, elements): per panel (steps, columns, values per step), zeros where nothing is; int8 with ``quads``,
+        else int16.
     """
     groups, channels, kernel = weights.shape
     vectors = -(-channels // LANES)
     panel_count = -(-vectors // conv.MAX_VECTORS)
     widths = [vectors // panel_count + (k < vectors % panel_count) for k in range(panel_count)]
-    pairs = -(-kernel // 2)
-    padded = np.zeros((groups, vectors * LANES, pairs * 2), np.int16)
+    values = QUAD if quads else PAIR
+    steps = -(-kernel // values)
+    padded = np.zeros((groups, vectors * LANES, steps * values), np.int8 if quads else np.int16)
     padded[:, :channels, :kernel] = weights
     table, pieces, first, offset = [], [], 0, 0
     for width in widths:
         columns = width * LANES
-        block = padded[:, first : first + columns].reshape(groups, columns, pairs, 2).transpose(0, 2, 1, 3)
+        block = padded[:, first : first + columns].reshape(groups, columns, steps, values).transpose(0, 2, 1, 3)
         pieces.append(block.reshape(groups, -1))
         table.append((width, first, offset))
         first += columns
-        offset += pairs * columns * 4
+        offset += steps * columns * 4
     return np.array(table, np.int64), np.ascontiguousarray(np.concatenate(pieces, axis=1))
 
 

@@ -54,8 +54,10 @@ def test_a_zero_in_the_shape_means_the_axis_that_it_meant_before() -> None:
     simplify_layouts(result)
     (left,) = result
     assert left.inputs[0] is x
-    assert left.inputs[1] is not None and left.inputs[1].const_value is not None
-    assert left.inputs[1].const_value.numpy().tolist() == [80, 1, 192]
+    (_, shape) = left.inputs
+    assert shape is not None
+    assert shape.const_value is not None
+    assert shape.const_value.numpy().tolist() == [80, 1, 192]
 
 
 def test_transposes_around_a_dequantiser_cancel() -> None:

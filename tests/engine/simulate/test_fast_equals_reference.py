@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from engine.ir import load_model
 from engine.simulate import Session
 from engine.simulate.fast import FastSimulator
 from engine.simulate.kernels.machine import run as run_machine
+from engine.simulate.kernels.vector import REGISTERS
+from engine.simulate.lowering import convolution
 from tests.engine.simulate import strategies as cases
 from tests.engine.simulate.equality import check
 from tests.engine.simulate.models import node_model
@@ -27,6 +30,14 @@ from tests.golden_cases import BUNDLED, conversion_cases
 @given(case=cases.standard_nodes())
 def test_standard_operator(case: NodeCase) -> None:
     check(case)
+
+
+@given(case=cases.convolutions())
+def test_convolution_without_dot_products_of_quads(case: NodeCase) -> None:
+    """The kernels of machines that have none, on those that do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolution, "REGISTERS", replace(REGISTERS, quads=False))
+        check(case)
 
 
 @given(split=st.integers(0, 7), threads=st.integers(1, 4), seed=st.integers(0, 99))
