@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,32 +57,27 @@ class Case:
         folder: where its files are.
         name: of the case, unique in its folder.
         family: the network, whatever the march and options.
+        march: BPU architecture.
         config: its configuration file.
         reduced: whether it is of the reduced form; such cases are never held out.
         has_weights: whether its models hold the network's weights; else only their structure and thresholds are real.
         refusal: why the original refused it; empty where it did not.
         devices: ``BPU`` or ``CPU`` by node of the original's node table.
         latencies_us: of its BPU subgraphs; empty where it was not compiled.
+        damage: why the case cannot be read; empty where it can.
     """
 
     folder: Path
     name: str
     family: str
+    march: str
     config: Path
     reduced: bool
     has_weights: bool
     refusal: str
     devices: Mapping[str, str]
     latencies_us: tuple[float, ...]
-
-    @property
-    def march(self) -> str:
-        """BPU architecture that the configuration names."""
-        return str(self.parameters_of_model().get("march", ""))
-
-    def parameters_of_model(self) -> Mapping[str, Any]:
-        """Group ``model_parameters`` of the configuration, as it stands there."""
-        return _group(read_yaml(self.config), "model_parameters")
+    damage: str = ""
 
     @property
     def calibrated(self) -> Path:
@@ -141,26 +136,50 @@ def find_cases(folder: Path) -> tuple[Case, ...]:
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder of recorded cases")
-    found = [
-        *(_recorded(path) for path in folder.rglob(RECORDED)),
-        *(_reduced(path) for path in folder.rglob(REDUCED)),
-    ]
+    found = [_read(path) for name in (RECORDED, REDUCED) for path in folder.rglob(name)]
     if not found:
         raise ConfigError(f"{folder}: holds no recorded case, expected folders with {RECORDED} or {REDUCED}")
     return tuple(sorted(found, key=lambda case: (case.reduced, case.name)))
 
 
-def _recorded(path: Path) -> Case:
-    content = _read_json(path)
+def float_model(case: Case) -> Path | None:
+    """The ONNX file of the float network that the configuration of ``case`` names."""
+    model = _group(read_yaml(case.config), "model_parameters").get("onnx_model")
+    return None if model is None else (case.config.parent / str(model)).resolve()
+
+
+def _read(path: Path) -> Case:
+    """The case whose form the file ``path`` tells; one that cannot be read says why."""
+    reduced = path.name == REDUCED
+    name, config = path.parent.name, path.parent / ("c.yaml" if reduced else "config.yaml")
+    family = re.sub(r"_(bayes-e|bayes|bernoulli2)_.*$", "", name) if reduced else name
+    unread = Case(path.parent, name, family, "", config, reduced, True, "", {}, ())
+    try:
+        content = _read_json(path)
+        model = _group(read_yaml(config), "model_parameters")
+        known = replace(unread, march=str(model.get("march", "")), damage=_missing(config, model))
+        return _reduced(known, content) if reduced else _recorded(known, content)
+    except ConfigError as error:
+        return replace(unread, damage=str(error))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return replace(unread, damage=f"{path}: is no result of a conversion: {type(error).__name__}: {error}")
+
+
+def _missing(config: Path, model: Mapping[str, Any]) -> str:
+    """What is said of a network that is not where ``config`` has it; empty where it is."""
+    missing = [
+        str(model[key]) for key in MODEL_KEYS if key in model and not (config.parent / str(model[key])).is_file()
+    ]
+    return f"{config}: the network {', '.join(missing)} is not there" if missing else ""
+
+
+def _recorded(case: Case, content: Mapping[str, Any]) -> Case:
     code, messages = content.get("rc", 0), list(content.get("messages", ()))
     reasons = [text for text in messages if str(text).startswith("ERROR") and not _EMPTY_ERROR.search(str(text))]
     refused = code not in (0, CUT_OFF)
-    return Case(
-        folder=path.parent,
-        name=path.parent.name,
-        family=str(content.get("net") or path.parent.name),
-        config=path.parent / "config.yaml",
-        reduced=False,
+    return replace(
+        case,
+        family=str(content.get("net") or case.name),
         has_weights=bool(content.get("weights", True)),
         refusal=(str(reasons[-1]) if reasons else f"exit code {code}") if refused else "",
         devices={str(row["Node"]): str(row["ON"]) for row in content.get("nodes", ())},
@@ -168,19 +187,12 @@ def _recorded(path: Path) -> Case:
     )
 
 
-def _reduced(path: Path) -> Case:
-    content = _read_json(path)
+def _reduced(case: Case, content: Mapping[str, Any]) -> Case:
     errors = [str(text) for text in content.get("messages", ()) if str(text).startswith("ERROR")]
     performance = content.get("performance") or {}
     compiled = bool(performance.get("n"))
-    name = path.parent.name
-    return Case(
-        folder=path.parent,
-        name=name,
-        family=re.sub(r"_(bayes-e|bayes|bernoulli2)_.*$", "", name),
-        config=path.parent / "c.yaml",
-        reduced=True,
-        has_weights=True,
+    return replace(
+        case,
         refusal=errors[-1] if errors and not compiled else "",
         devices={str(row["Node"]): str(row["ON"]) for row in dict(content.get("nodes") or {}).values()},
         latencies_us=(float(performance["us"]),) if compiled else (),
@@ -197,7 +209,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as data:
             return {key: data[key] for key in data.files}
     except (OSError, ValueError, EOFError, KeyError) as error:
-        raise ConfigError(f"{path}: cannot be read as an archive of arrays: {error}") from error
+        raise ConfigError(f"{path}: is no archive of plain arrays ({type(error).__name__})") from error
 
 
 def _recorded_samples(path: Path) -> tuple[Sample, ...]:

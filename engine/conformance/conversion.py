@@ -25,11 +25,12 @@ _STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 
 
 class Outcome(StrEnum):
-    """How our conversion of a case ended."""
+    """How our conversion of a case ended; ``unread``: the case itself cannot be read."""
 
     CONVERTED = "converted"
     REFUSED = "refused"
     CRASHED = "crashed"
+    UNREAD = "unread"
 
 
 @dataclass(frozen=True)

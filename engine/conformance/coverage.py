@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from engine.config import read_yaml
-from engine.conformance.cases import find_cases
+from engine.conformance.cases import find_cases, float_model
 from engine.convert.unmeasured import activation_rank
 from engine.errors import ConfigError, PtqlabError
 from engine.frontend import load_network
@@ -79,6 +79,8 @@ def _cases(folder: Path) -> Iterator[Network]:
     except ConfigError:
         return
     for case in cases:
-        model = case.parameters_of_model().get("onnx_model")
-        if model is not None and not case.refusal:
-            yield (case.config.parent / str(model)).resolve(), case.march
+        if case.damage or case.refusal:
+            continue
+        model = float_model(case)
+        if model is not None:
+            yield model, case.march

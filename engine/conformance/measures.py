@@ -16,6 +16,7 @@ from engine.conformance.stages import activation_thresholds, integers, same_thre
 from engine.errors import InferenceError
 from engine.ir import load_model
 from engine.simulate import Session
+from engine.simulate.session import Mode
 
 OUTPUT_TOLERANCE = 1e-6
 """Largest difference of equal outputs, relative to the tensor's largest magnitude."""
@@ -72,7 +73,7 @@ class Row(BaseModel):
     outcome: Outcome
     refusal: str = ""
     message: str = ""
-    converts: bool
+    converts: bool | None
     outputs: bool | None = None
     output_error: float | None = None
     operators: bool | None = None
@@ -95,8 +96,32 @@ class Row(BaseModel):
         return abs(self.predicted_us / self.latency_us - 1)
 
 
-def measure(case: Case, folder: Path) -> Row:
-    """Convert ``case`` below ``folder`` and compare with what the original made of it."""
+def unread(case: Case, reason: str) -> Row:
+    """The row of a case that cannot be read, which says nothing about us."""
+    return Row(
+        case=case.name,
+        family=case.family,
+        march=case.march,
+        reduced=case.reduced,
+        outcome=Outcome.UNREAD,
+        message=reason,
+        converts=None,
+    )
+
+
+def measure(case: Case, folder: Path, modes: Sequence[Mode] = (Mode.FAST,)) -> Row:
+    """Convert ``case`` and compare with what the original made of it.
+
+    Args:
+        case: what to measure.
+        folder: where files appear.
+        modes: simulators that run the original's quantised model.
+
+    Raises:
+        PtqlabError: a file of the case is damaged.
+    """
+    if case.damage:
+        return unread(case, case.damage)
     ours = convert_case(case, folder)
     row = Row(
         case=case.name,
@@ -109,7 +134,7 @@ def measure(case: Case, folder: Path) -> Row:
         converts=ours.outcome is (Outcome.REFUSED if case.refusal else Outcome.CONVERTED),
     )
     if case.has_weights:
-        row = row.model_copy(update=_run_original(case))
+        row = row.model_copy(update=_run_original(case, modes))
     if case.refusal:
         return row.model_copy(update={"departure": departure(case, ours, None, None, "")})
     calibrated = load_model(case.calibrated) if case.calibrated.is_file() else None
@@ -158,10 +183,12 @@ class _Run(BaseModel):
         return {"outputs": self.equal(OUTPUT_TOLERANCE), "output_error": self.error}
 
 
-def _run_original(case: Case) -> dict[str, object]:
+def _run_original(case: Case, modes: Sequence[Mode]) -> dict[str, object]:
+    """The worst of the simulators."""
     if not case.quantized.is_file():
         return {}
-    found = _run(case.quantized, case.samples())
+    runs = [_run(case.quantized, case.samples(), mode) for mode in modes]
+    found = max(runs, key=lambda run: (bool(run.message), run.error or 0.0))
     types = {node.op_type for node in load_model(case.quantized).graph}
     tolerance = FLOAT_TOLERANCE if types & ROUNDED_OPERATORS else 0.0
     return {
@@ -180,15 +207,15 @@ def _run_ours(case: Case, ours: Conversion) -> _Run:
     return _run(ours.quantized, samples)
 
 
-def _run(model: Path | ir.Model, samples: Sequence[Sample]) -> _Run:
+def _run(model: Path | ir.Model, samples: Sequence[Sample], mode: Mode = Mode.FAST) -> _Run:
     if not samples:
         return _Run()
-    done = attempt(lambda: _largest_error(model, samples))
+    done = attempt(lambda: _largest_error(model, samples, mode))
     return _Run(error=done.value, message=done.message)
 
 
-def _largest_error(model: Path | ir.Model, samples: Sequence[Sample]) -> float:
-    session = Session(model, threads=1)
+def _largest_error(model: Path | ir.Model, samples: Sequence[Sample], mode: Mode) -> float:
+    session = Session(model, mode, threads=1)
     error = 0.0
     for sample in samples:
         feed = {name or session.inputs[0].name: array for name, array in sample.inputs.items()}

@@ -9,36 +9,53 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 from engine.conformance.cases import Case
 from engine.conformance.conversion import Outcome
 from engine.conformance.departure import Departure, Stage
 from engine.conformance.measures import Row
+from engine.conformance.worker import Task
+from engine.simulate.session import Mode
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """What keeps libraries of a child to one thread: as many children run as there are processors."""
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How cases are measured.
+
+    Attributes:
+        workers: child processes at a time.
+        time_limit: seconds that a case may take.
+        modes: simulators that run the original's quantised models.
+    """
+
+    workers: int
+    time_limit: float = 600.0
+    modes: tuple[Mode, ...] = (Mode.FAST,)
+
+
 def measure_all(
-    cases: Sequence[Case], workers: int, time_limit: float, progress: Callable[[Row], None]
+    cases: Sequence[Case], plan: Plan, progress: Callable[[Row], None] = lambda row: None
 ) -> tuple[Row, ...]:
     """Rows of ``cases`` in their order.
 
     Args:
         cases: what to measure.
-        workers: child processes at a time.
-        time_limit: seconds that a case may take.
+        plan: how.
         progress: called with each row as it is ready, from any thread.
     """
     children: SimpleQueue[_Child] = SimpleQueue()
-    started = [_Child() for _ in range(min(workers, len(cases)))]
+    started = [_Child() for _ in range(min(plan.workers, len(cases)))]
     for child in started:
         children.put(child)
 
     def one(case: Case) -> Row:
         with _borrowed(children) as child:
-            row = child.measure(case, time_limit)
+            row = child.measure(case, plan)
         progress(row)
         return row
 
@@ -73,8 +90,9 @@ class _Child:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def measure(self, case: Case, time_limit: float) -> Row:
+    def measure(self, case: Case, plan: Plan) -> Row:
         """The row of ``case``."""
+        time_limit = plan.time_limit
         process = self._process = self._process or _start()
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a child without pipes")
@@ -89,7 +107,7 @@ class _Child:
         timer.start()
         line = ""
         with suppress(BrokenPipeError):
-            process.stdin.write(f"{case.folder.resolve()}\n")
+            process.stdin.write(Task(folder=str(case.folder.resolve()), modes=plan.modes).model_dump_json() + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         timer.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -153,3 +154,9 @@ def parts(rows: Sequence[Row]) -> tuple[Group, ...]:
     if not away:
         return (group("all", rows),)
     return (group("seen", [row for row in rows if not row.held_out]), group("held out", away))
+
+
+def departures(rows: Sequence[Row]) -> Mapping[str, int]:
+    """How many cases depart first at each stage, of those that are not held out; the most frequent stage first."""
+    found = Counter(row.departure.stage.value for row in rows if row.departure is not None and not row.held_out)
+    return dict(found.most_common())

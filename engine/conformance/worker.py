@@ -1,4 +1,4 @@
-"""Child process that measures cases: the folder of one a line in, its row as JSON a line out."""
+"""Child process that measures cases: a task as JSON a line in, the row of its case as JSON a line out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,24 @@ import time
 import warnings
 from pathlib import Path
 
-from engine.conformance.cases import find_cases
-from engine.conformance.measures import measure
+from pydantic import BaseModel
+
+from engine.conformance.cases import Case, find_cases
+from engine.conformance.conversion import attempt
+from engine.conformance.measures import Row, measure, unread
+from engine.simulate.session import Mode
+
+
+class Task(BaseModel):
+    """One case to measure.
+
+    Attributes:
+        folder: of the case.
+        modes: simulators that run the original's quantised model.
+    """
+
+    folder: str
+    modes: tuple[Mode, ...]
 
 
 def main() -> None:
@@ -21,12 +37,18 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     for line in sys.stdin:
-        (case,) = find_cases(Path(line.rstrip("\n")))
+        task = Task.model_validate_json(line)
+        (case,) = find_cases(Path(task.folder))
         start = time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-            row = measure(case, Path(folder))
+        row = _measured(case, task.modes)
         row = row.model_copy(update={"seconds": round(time.perf_counter() - start, 2)})
         replies.write(row.model_dump_json() + "\n")
+
+
+def _measured(case: Case, modes: tuple[Mode, ...]) -> Row:
+    with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+        done = attempt(lambda: measure(case, Path(folder), modes))
+    return unread(case, done.message) if done.value is None else done.value
 
 
 if __name__ == "__main__":

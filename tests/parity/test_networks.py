@@ -15,7 +15,7 @@ import pytest
 from engine.conformance.cases import Case, find_cases
 from engine.conformance.conversion import Outcome
 from engine.conformance.measures import Row, measure
-from engine.conformance.run import held_out, measure_all
+from engine.conformance.run import Plan, held_out, measure_all
 from engine.conformance.table import MEASURES, Group, parts
 from engine.simulate.fast import available_cpus
 from tests.conftest import PROFILE
@@ -68,7 +68,7 @@ def columns(reference_dir: Path) -> tuple[Group, ...]:
     away = held_out(cases, EVERY_FIFTH)
     families = sorted({case.family for case in cases})
     chosen = [case for case in cases if PROFILE == "nightly" or _is_of_the_day(case, cases, families)]
-    rows: list[Row] = list(measure_all(chosen, available_cpus(), SECONDS, lambda row: None))
+    rows: list[Row] = list(measure_all(chosen, Plan(available_cpus(), SECONDS)))
     return parts([row.model_copy(update={"held_out": row.family in away}) for row in rows])
 
 

@@ -56,6 +56,9 @@ def check(
         list[str] | None,
         typer.Option(help="MEASURE=VALUE or MEASURE=SEEN,HELD: exit 1 where a figure is worse; repeatable."),
     ] = None,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Run the original's files in the slow reference simulator too.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables, not the cases.")] = False,
 ) -> None:
     """Convert recorded cases and print what agrees, with the first departing stage and node of each."""
@@ -63,9 +66,10 @@ def check(
 
     from engine.conformance.cases import find_cases
     from engine.conformance.page import page
-    from engine.conformance.run import held_out, measure_all
+    from engine.conformance.run import Plan, held_out, measure_all
     from engine.ir import write_atomically
     from engine.simulate.fast import available_cpus
+    from engine.simulate.session import Mode
 
     bars = read_bars(bar or ())
     found = find_cases(folder)
@@ -79,7 +83,8 @@ def check(
         if not quiet and row.family not in away:
             _show_row(console, row)
 
-    measured = measure_all(chosen, workers or available_cpus(), time_limit, show)
+    modes = (Mode.FAST, Mode.REFERENCE) if reference else (Mode.FAST,)
+    measured = measure_all(chosen, Plan(workers or available_cpus(), time_limit, modes), show)
     rows = [row.model_copy(update={"held_out": row.family in away}) for row in measured]
     _show_tables(console, rows)
     if json_file is not None:
@@ -226,6 +231,7 @@ def _is_in(part: Part, is_held_out: bool) -> bool:
 
 
 def _show_row(console: Console, row: Row) -> None:
+    from engine.conformance.conversion import Outcome
     from engine.conformance.page import mark, share
 
     marks = ("converts", "outputs", "operators", "simulator")
@@ -235,6 +241,8 @@ def _show_row(console: Console, row: Row) -> None:
     if row.latency_error is not None:
         found.append(f"latency {row.latency_us:.0f} us, ours {row.predicted_us:.0f}")
     lines = [f"{row.case} ({row.march}): {' '.join(found)} [{row.seconds:.1f} s]"]
+    if row.outcome is Outcome.UNREAD:
+        lines = [f"{row.case}: {row.message}"]
     if row.departure is not None:
         lines.append(f"    {row.departure}")
     if row.simulator is False:
@@ -246,7 +254,7 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
     from rich.table import Table
 
     from engine.conformance.page import percent
-    from engine.conformance.table import MEASURES, SHORT, groups, of_family, of_march, parts
+    from engine.conformance.table import MEASURES, SHORT, departures, groups, of_family, of_march, parts
 
     columns = parts(rows)
     table = Table("measure", "", box=None, header_style="bold", pad_edge=False)
@@ -255,6 +263,8 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
     for name, measure in MEASURES.items():
         table.add_row(name, measure.title, *(percent(column.values[name]) for column in columns))
     console.print(table)
+    stages = ", ".join(f"{stage} {count}" for stage, count in departures(rows).items())
+    console.print(f"First departures of what is not held out: {stages or 'none'}", highlight=False)
     headings = [name.replace("latency", "us").replace("_", " ") for name in SHORT]
     for title, key in (("march", of_march), ("network", of_family)):
         table = Table(title, "cases", box=None, header_style="bold", pad_edge=False)

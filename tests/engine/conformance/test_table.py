@@ -19,7 +19,7 @@ def row(name: str, **fields: object) -> Row:
 
 
 def case(name: str, *, reduced: bool = False) -> Case:
-    return Case(Path(name), name, name, Path("config.yaml"), reduced, True, "", {}, ())
+    return Case(Path(name), name, name, "bayes-e", Path("config.yaml"), reduced, True, "", {}, ())
 
 
 def test_shares_of_cases_leave_out_what_cannot_be_said() -> None:

@@ -1,0 +1,109 @@
+"""Both forms of recorded cases, and damaged ones: each is a row with its reason, never the end of the run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from engine.conformance.cases import CUT_OFF, find_cases
+from engine.conformance.conversion import Outcome
+from engine.conformance.run import Plan, measure_all
+from engine.errors import ConfigError
+
+BUNDLED = Path(__file__).parents[2] / "golden" / "cases" / "min_fc_bayes-e_max_rgb"
+
+
+@pytest.fixture
+def reduced(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(BUNDLED, tmp_path / BUNDLED.name))
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """The bundled case in the recorded form, with calibration data in one archive and the network elsewhere."""
+    folder = tmp_path / "cases" / "fc_a"
+    folder.mkdir(parents=True)
+    shutil.copy(BUNDLED / "net.onnx", tmp_path / "fc.onnx")
+    for name in ("calibrated", "quantized"):
+        shutil.copy(BUNDLED / f"expected_{name}.onnx", folder / f"{name}.onnx")
+    content = yaml.safe_load((BUNDLED / "c.yaml").read_text())
+    content["model_parameters"]["onnx_model"] = "../../fc.onnx"
+    content["calibration_parameters"]["cal_data_dir"] = "./cal"
+    (folder / "config.yaml").write_text(yaml.safe_dump(content))
+    samples = [np.fromfile(path, np.float32).astype(np.uint8) for path in sorted((BUNDLED / "cal_0").iterdir())]
+    np.savez(folder / "calibration.npz", data=np.stack(samples))
+    with np.load(BUNDLED / "inputs.npz") as given, np.load(BUNDLED / "expected_outputs.npz") as outputs:
+        fed = (given["0__image"].astype(np.int16) - 128).astype(np.int8)
+        np.savez(folder / "io.npz", names=np.asarray(["y"]), in0=fed, out0_0=outputs["0__y"])
+    nodes = json.loads((BUNDLED / "expected.json").read_text())["nodes"].values()
+    result = {"net": "fc", "rc": 0, "nodes": list(nodes), "messages": [], "subgraphs_us_ddr": [{"latency": 3.5}]}
+    (folder / "result.json").write_text(json.dumps(result))
+    return folder
+
+
+def test_both_forms_say_the_same(recorded: Path) -> None:
+    (case,) = find_cases(recorded)
+    (other,) = find_cases(BUNDLED)
+    assert (case.family, case.march, case.reduced, case.refusal) == ("fc", "bayes-e", False, "")
+    assert (other.family, other.march, other.reduced) == ("min_fc", "bayes-e", True)
+    assert case.devices == other.devices
+    assert case.latencies_us == (3.5,)
+    ((first, *_), (second, *_)) = case.samples(), other.samples()
+    np.testing.assert_array_equal(first.inputs[""], second.inputs["image"])
+    np.testing.assert_array_equal(first.outputs["y"], second.outputs["y"])
+    rows = [measure_all([each], Plan(1))[0] for each in (case, other)]
+    same = {"outputs", "operators", "thresholds", "integers", "simulator", "departure"}
+    assert rows[0].model_dump(include=same) == rows[1].model_dump(include=same)
+    assert rows[0].simulator is True
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("expected.json", "{", "JSON"),
+        ("expected.json", "[1]", "an object"),
+        ("expected.json", '{"nodes": {"a": 1}}', "no result of a conversion"),
+        ("c.yaml", None, "cannot be read"),
+        ("c.yaml", "a: 1", "model_parameters"),
+        ("net.onnx", None, "is not there"),
+        ("expected_quantized.onnx", "no model", "expected_quantized.onnx"),
+        ("inputs.npz", "no archive", "no archive"),
+    ],
+)
+def test_damaged_cases_are_rows(reduced: Path, file: str, content: str | None, message: str) -> None:
+    if content is None:
+        (reduced / file).unlink()
+    else:
+        (reduced / file).write_text(content, encoding="utf-8")
+    whole = Path(shutil.copytree(BUNDLED, reduced.parent / "whole"))
+    rows = {row.case: row for row in measure_all(find_cases(reduced.parent), Plan(1))}
+    assert rows[reduced.name].outcome is Outcome.UNREAD
+    assert message in rows[reduced.name].message
+    assert rows[reduced.name].converts is None
+    assert rows[whole.name].outcome is Outcome.CONVERTED
+
+
+def test_a_case_that_takes_too_long_is_a_row(reduced: Path) -> None:
+    (row,) = measure_all(find_cases(reduced), Plan(1, time_limit=0.05))
+    assert row.outcome is Outcome.CRASHED
+    assert "longer than 0.05 s" in row.message
+
+
+def test_cut_off_conversions_are_no_refusals(recorded: Path) -> None:
+    path = recorded / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rc": CUT_OFF, "messages": ["ERROR something"]}))
+    assert find_cases(recorded)[0].refusal == ""
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_no_cases(tmp_path: Path, make: bool) -> None:
+    folder = tmp_path / "none"
+    if make:
+        folder.mkdir()
+    with pytest.raises(ConfigError, match="none"):
+        find_cases(folder)
