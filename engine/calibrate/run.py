@@ -91,7 +91,7 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
         logger.warning("bias_correction %s.", _about_bias_correction(options))
     if options.corrects_biases_in_turn:
         calibrated = correct_in_turn(subject.optimized, calibrated, data, threads=threads)
-    if options.mean_bias_correction:
+    if options.takes_mean_errors:
         samples = min(BIAS_SAMPLES, len(data))
         logger.info("Take mean errors on %d samples out of biases: mean_bias_correction.", samples)
         calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
@@ -101,6 +101,8 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
 def _about_bias_correction(options: CalibrationOptions) -> str:
     if options.mean_bias_correction:
         return "has no effect beside mean_bias_correction, which takes its place"
+    if options.takes_mean_errors:
+        return "is done as mean_bias_correction is: compatibility clean"
     if options.idle_bias_correction is not None:
         return (
             f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "

@@ -36,6 +36,7 @@ from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output
 from engine.convert.unmeasured import mark_unmeasured
 from engine.debug.analysis.data import dump_samples
 from engine.ir import calibration_of, save_model, write_atomically
+from engine.parity import decided
 from engine.perf import Performance, estimate
 from engine.place import Placement, Refusal
 from engine.place.chains import on_bpu
@@ -47,6 +48,10 @@ CALIBRATION_DATA_FOLDER = "calibration_data"
 """Folder below ``working_dir`` that ``debug_mode: dump_calibration_data`` writes."""
 MODELS: tuple[Item[ir.Model], ...] = (ORIGINAL, OPTIMIZED, CALIBRATED, QUANTIZED)
 """The models of a conversion that users see."""
+
+
+_MOST_NODES = 3
+"""How many nodes a message names."""
 
 
 class Phase(StrEnum):
@@ -118,6 +123,7 @@ def convert(config: Config) -> ConversionResult:
         calibrated = run[CALIBRATED]
     with work.phase(Phase.QUANTIZE, "quantize the model"):
         _ = run[QUANTIZED]
+        log_quirks(calibrated)
     with work.phase(Phase.COMPILE, f"compile the model with march {config.march.value}"):
         compiled = replace(run[COMPILED], parameters=parameters_as_text(config))
     if data is not None:
@@ -138,6 +144,15 @@ def log_placement(placement: Placement) -> None:
             logger.info("The input of node %s are set to : int16", node.name)
     for refusal in placement.refusals:
         logger.warning("Node %s: %s could not be honoured: %s", refusal.node, refusal.request, refusal.reason)
+
+
+def log_quirks(calibrated: ir.Model) -> None:
+    """Log what of the original that costs accuracy, or rests on one network, decided something in this model."""
+    for found, nodes in decided(calibrated).items():
+        if found.remark:
+            shown = f"{', '.join(nodes[:_MOST_NODES])}{' …' if len(nodes) > _MOST_NODES else ''}"
+            remedy = f" With compatibility clean {found.instead}." if found.instead else ""
+            logger.warning("%s on %d nodes (%s): %s%s", found.remark, len(nodes), shown, found.rule, remedy)
 
 
 def parameters_as_text(config: Config) -> dict[str, dict[str, str]]:

@@ -54,6 +54,7 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
         run_on_cpu=frozenset(config.calibration_parameters.run_on_cpu),
         run_on_bpu=frozenset(config.calibration_parameters.run_on_bpu) | _run_fast(config, optimized),
         output_type=output_types[0] if output_types else None,
+        compatibility=config.model_parameters.compatibility,
     )
 
 

@@ -13,6 +13,7 @@ from engine.compile import CompiledModel
 from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.errors import ModelError
 from engine.ir import MARK_REASON, before_calibration, calibration_nodes, read_calibration
+from engine.parity import quirks_of
 from engine.terms import Device
 
 ADDED_NODE = "added by the conversion where a float tensor changes its layout or rank"
@@ -35,6 +36,7 @@ class NodeRow:
         reason: why it runs on the CPU; empty on the BPU.
         unmeasured: operator and rank that no measured conversion has, so that the node follows the nearest rule; empty
             where one has them.
+        quirks: quirks of the original that decided what the node computes and that a user should know of.
     """
 
     node: str
@@ -46,6 +48,12 @@ class NodeRow:
     data_type: str
     reason: str = ""
     unmeasured: str = ""
+    quirks: str = ""
+
+    @property
+    def remarks(self) -> str:
+        """What a table says beside the reason."""
+        return "; ".join(filter(None, (self.unmeasured, self.quirks)))
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,10 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
         for node in calibration_nodes(calibrated)
     }
     reasons = {str(node.name): node.metadata_props.get(MARK_REASON, "") for node in calibrated.graph}
+    quirks = {
+        str(node.name): ", ".join(found.remark for found in quirks_of(node) if found.remark)
+        for node in calibrated.graph
+    }
     rows = []
     subgraph = -1
     for segment in compiled.segments:
@@ -87,6 +99,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
                     data_type=_data_type(node, on_bpu),
                     reason="" if on_bpu else reasons.get(str(node.name)) or ADDED_NODE,
+                    quirks=quirks.get(str(node.name), ""),
                 )
             )
     return tuple(rows)

@@ -1,6 +1,18 @@
 """The original's quirks: what it does that no document says, each with its evidence, and which of them decided what."""
 
-from engine.parity.decisions import decided, quirks_of, record
-from engine.parity.quirks import QUIRKS, Quirk, quirk
+from engine.parity.decisions import decided, decline, is_declined, quirks_of, record
+from engine.parity.quirks import BIAS_CORRECTION_RACE, HARD_SIGMOID, KL_STEPS, QUIRKS, Quirk, quirk
 
-__all__ = ["QUIRKS", "Quirk", "decided", "quirk", "quirks_of", "record"]
+__all__ = [
+    "BIAS_CORRECTION_RACE",
+    "HARD_SIGMOID",
+    "KL_STEPS",
+    "QUIRKS",
+    "Quirk",
+    "decided",
+    "decline",
+    "is_declined",
+    "quirk",
+    "quirks_of",
+    "record",
+]

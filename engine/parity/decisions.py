@@ -11,6 +11,9 @@ from engine.parity.quirks import QUIRKS, Quirk, quirk
 MARK_QUIRKS = "hz.quirks"
 """Codes of the quirks that decided what a node is or computes, separated by commas."""
 
+MARK_DECLINED = "hz.declined"
+"""Codes of the quirks that a node does not imitate, separated by commas."""
+
 
 def record(node: ir.Node, code: str) -> None:
     """Note on ``node`` that the quirk ``code`` decided what it is or computes.
@@ -20,6 +23,24 @@ def record(node: ir.Node, code: str) -> None:
     """
     codes = dict.fromkeys((*_codes(node), quirk(code).code))
     node.metadata_props[MARK_QUIRKS] = ",".join(codes)
+
+
+def decline(node: ir.Node, code: str) -> None:
+    """Note on ``node`` that the quirk ``code`` is not imitated there: ``compatibility: clean``.
+
+    Raises:
+        ConfigError: there is no such quirk.
+    """
+    codes = dict.fromkeys((*_codes(node, MARK_DECLINED), quirk(code).code))
+    node.metadata_props[MARK_DECLINED] = ",".join(codes)
+
+
+def is_declined(node: ir.Node, code: str) -> bool:
+    """Whether ``node`` does the right thing where the original has the quirk ``code``.
+
+    Models without marks, such as files of the original, imitate all.
+    """
+    return code in _codes(node, MARK_DECLINED)
 
 
 def quirks_of(node: ir.Node) -> tuple[Quirk, ...]:
@@ -37,5 +58,5 @@ def decided(*models: ir.Model) -> Mapping[Quirk, tuple[str, ...]]:
     return {item: tuple(nodes[item.code]) for item in QUIRKS.values() if item.code in nodes}
 
 
-def _codes(node: ir.Node) -> tuple[str, ...]:
-    return tuple(filter(None, node.metadata_props.get(MARK_QUIRKS, "").split(",")))
+def _codes(node: ir.Node, key: str = MARK_QUIRKS) -> tuple[str, ...]:
+    return tuple(filter(None, node.metadata_props.get(key, "").split(",")))

@@ -36,6 +36,13 @@ class Quirk:
     instead: str = ""
 
     @property
+    def remark(self) -> str:
+        """What a table says of a node that it decided; empty where users need not know."""
+        if not self.provisional and not self.instead:
+            return ""
+        return f"quirk {self.code}{' (provisional)' if self.provisional else ''}"
+
+    @property
     def provisional(self) -> bool:
         """Whether the rule rests on one network and nothing that was kept apart confirmed it."""
         return self.networks <= 1 and not self.confirmed
@@ -57,16 +64,20 @@ def quirk(code: str) -> Quirk:
         raise ConfigError(f"no quirk {code!r}; known: {', '.join(QUIRKS)}") from error
 
 
+HARD_SIGMOID = "hard-sigmoid-slope"
+BIAS_CORRECTION_RACE = "bias-correction-race"
+KL_STEPS = "kl-steps"
+
 _ALL = (
     Quirk(
-        code="hard-sigmoid-slope",
+        code=HARD_SIGMOID,
         rule="HardSigmoid has the slope 1/6 and the offset 1/2 in its int8 table whatever the model gives.",
         evidence="all 256 entries of the first HardSigmoid of six networks; at alpha 0.2 a right table differs in 241.",
         networks=6,
         instead="the table is that of the model's own alpha and beta",
     ),
     Quirk(
-        code="bias-correction-race",
+        code=BIAS_CORRECTION_RACE,
         rule="bias_correction takes errors out of biases in two processes that do not see each other's corrections.",
         evidence="the node table of one configuration of EfficientNet-Lite0; MnasNet departs from it (cosine 0.84).",
         networks=1,
@@ -74,7 +85,7 @@ _ALL = (
         instead="every bias is corrected once, as mean_bias_correction does",
     ),
     Quirk(
-        code="kl-steps",
+        code=KL_STEPS,
         rule="kl takes the first of the cuts whose divergences differ by less than about 2^-20.",
         evidence="two thresholds per tensor and one per channel of EfficientNet-Lite0.",
         networks=1,

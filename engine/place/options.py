@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from engine.terms import Compatibility
+
 INT8, INT16 = "int8", "int16"
 
 
@@ -36,12 +38,14 @@ class PlacementOptions:
         run_on_cpu: names of nodes to compute in float.
         run_on_bpu: names of nodes to compute in integers where that is possible.
         output_type: ``int8`` or ``int16`` for all graph outputs; ``None`` for int32 tails.
+        compatibility: whether the original's quirks that cost accuracy are imitated.
     """
 
     node_info: Mapping[str, NodeTypes] = field(default_factory=dict)
     run_on_cpu: frozenset[str] = frozenset()
     run_on_bpu: frozenset[str] = frozenset()
     output_type: str | None = None
+    compatibility: Compatibility = Compatibility.ORIGINAL
 
 
 @dataclass(frozen=True)

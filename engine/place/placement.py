@@ -11,16 +11,18 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from engine.config.values import hint
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, mark
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, calibration_of, mark
 from engine.march import load_march
 from engine.ops.foreign.composite import COMPOSITES, expand
 from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
+from engine.parity import HARD_SIGMOID, decline, quirk, record
 from engine.place.calibration import insert_calibration
 from engine.place.chains import on_bpu
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
-from engine.place.options import INT16, NodeTypes, Placement, PlacementOptions, Refusal
+from engine.place.options import INT8, INT16, NodeTypes, Placement, PlacementOptions, Refusal
 from engine.place.widths import check_types, tensor_types
+from engine.terms import Compatibility
 
 
 def place(optimized: ir.Model, march: str, options: PlacementOptions | None = None) -> Placement:
@@ -45,9 +47,18 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     _expand_on_cpu(model)
     types, more = tensor_types(model, rules, options)
     insert_calibration(model, rules, types, options.output_type)
+    _mark_quirks(model, options.compatibility)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.metadata_props[MARK_MARCH] = march
     return Placement(model, (*unknown, *refusals, *more))
+
+
+def _mark_quirks(model: ir.Model, compatibility: Compatibility) -> None:
+    """Note on the nodes of ``model`` which quirk of the original decides what they compute, or is not imitated."""
+    for node in model.graph:
+        tables = on_bpu(node) and node.op_type == "HardSigmoid"
+        if tables and any(found is not None and found.qtype == INT8 for found in map(calibration_of, node.inputs)):
+            (record if quirk(HARD_SIGMOID).imitated(compatibility) else decline)(node, HARD_SIGMOID)
 
 
 def decomposed(optimized: ir.Model, march: str, options: PlacementOptions) -> ir.Model:

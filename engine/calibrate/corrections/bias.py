@@ -25,6 +25,7 @@ from engine.calibrate.methods.asymmetric import set_constant
 from engine.calibrate.methods.sensitivity import alone, calibrations_by_node, double
 from engine.calibrate.methods.thresholds import names_before_calibration
 from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, shape_of
+from engine.parity import BIAS_CORRECTION_RACE, record
 
 Vector = NDArray[np.float64]
 Biases = dict[str, NDArray[np.float32]]
@@ -70,6 +71,9 @@ def correct_in_turn(
         known[_bias_input(name)] = np.asarray(known[_bias_input(name)] - errors[name], np.float32)
     corrected = calibrated.clone()
     _take_from_bias(corrected, errors)
+    for node in corrected.graph:
+        if str(node.name) in errors:
+            record(node, BIAS_CORRECTION_RACE)
     return corrected
 
 

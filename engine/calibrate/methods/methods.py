@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from engine.calibrate.methods.mse import mse_threshold
 from engine.calibrate.statistics.distribution import Distribution, clamp_percentile
 from engine.errors import ConfigError, UnsupportedError
-from engine.terms import CalibrationType
+from engine.parity import BIAS_CORRECTION_RACE, quirk
+from engine.terms import CalibrationType, Compatibility
 
 FIXED_THRESHOLD = 1.0
 """Threshold where the data say nothing: all values are zero, or the method does not look at data.
@@ -43,6 +44,7 @@ class CalibrationOptions(BaseModel):
             :attr:`idle_bias_correction` says why not.
         mean_bias_correction: of ours: take mean errors out of biases
             (:func:`engine.calibrate.corrections.bias.correct_biases`).
+        compatibility: whether the original's quirks that cost accuracy are imitated (:mod:`engine.parity`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +59,7 @@ class CalibrationOptions(BaseModel):
     adaptive_rounding: bool = False
     bias_correction: bool = False
     mean_bias_correction: bool = False
+    compatibility: Compatibility = Compatibility.ORIGINAL
 
     @field_validator("max_percentile")
     @classmethod
@@ -88,9 +91,15 @@ class CalibrationOptions(BaseModel):
 
     @property
     def corrects_biases_in_turn(self) -> bool:
-        """Whether biases are corrected as in the original; ``mean_bias_correction`` takes the place of that."""
+        """Whether biases are corrected as in the original; :attr:`takes_mean_errors` takes the place of that."""
         works = self.idle_bias_correction is None and self.calibration_type.needs_data
-        return self.bias_correction and works and not self.mean_bias_correction
+        return self.bias_correction and works and not self.takes_mean_errors
+
+    @property
+    def takes_mean_errors(self) -> bool:
+        """Whether mean errors are taken out of biases, each once: asked for, or in place of the original's way."""
+        right = not quirk(BIAS_CORRECTION_RACE).imitated(self.compatibility)
+        return self.mean_bias_correction or (self.bias_correction and right and self.calibration_type.needs_data)
 
     @property
     def log_name(self) -> str:

@@ -34,7 +34,7 @@ def check(
 
 
 def as_dict(result: ConversionResult) -> dict[str, object]:
-    """``{nodes: [{node, on, subgraph, type, dtype, reason, unmeasured}], quantized_graph: [types in order]}``."""
+    """``{nodes: [{node, on, subgraph, type, dtype, reason, unmeasured, quirks}], quantized_graph: [types]}``."""
     rows = [
         {
             "node": row.node,
@@ -44,6 +44,7 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
             "dtype": row.data_type,
             "reason": row.reason,
             "unmeasured": row.unmeasured,
+            "quirks": row.quirks,
         }
         for row in result.nodes
     ]
@@ -61,7 +62,7 @@ def _show(result: ConversionResult) -> None:
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
         style = "yellow" if row.on == "CPU" else None
-        remarks = "; ".join(filter(None, (row.reason, row.unmeasured)))
+        remarks = "; ".join(filter(None, (row.reason, row.remarks)))
         cells = (row.node, row.on, subgraph, row.type, row.data_type, remarks)
         table.add_row(*map(Text, cells), style=style)  # names are no markup
     console = Console()

@@ -34,7 +34,7 @@ class Explained:
         reason: why it runs on the CPU.
         hint: what to change so that it would not.
         reads: names of the nodes whose results it reads.
-        unmeasured: operator and rank that no measured conversion has; empty where one has them.
+        unmeasured: operator and rank that no measured conversion has, and quirks of the original that decided it.
     """
 
     name: str
@@ -96,7 +96,7 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
                 reason=row.reason,
                 hint=hint_for(row.type, row.reason) if row.on == "CPU" else "",
                 reads=sources[row.node],
-                unmeasured=row.unmeasured,
+                unmeasured=row.remarks,
             )
         )
     return tuple(rows)

@@ -265,10 +265,10 @@ def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
         headers += ["DataType"]
         for line, row in zip(cells, rows, strict=True):
             line += [row.data_type]
-    if any(row.unmeasured for row in rows):
+    if any(row.remarks for row in rows):
         headers += ["Remark"]
         for line, row in zip(cells, rows, strict=True):
-            line += [row.unmeasured]
+            line += [row.remarks]
     return render(headers, cells, frozenset({"Cosine Similarity", "Threshold"}))
 
 

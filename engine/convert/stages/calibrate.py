@@ -24,6 +24,7 @@ def calibration_options(config: Config) -> CalibrationOptions:
             calibration_type=given.calibration_type,
             max_percentile=given.max_percentile,
             per_channel=given.per_channel,
+            compatibility=config.model_parameters.compatibility,
             **{name: True for name in given.optimization if name in CalibrationOptions.model_fields},
         )
     except ValidationError as error:
@@ -54,6 +55,7 @@ CALIBRATE = Stage(
         "calibration_parameters.calibration_type",
         "calibration_parameters.max_percentile",
         "calibration_parameters.per_channel",
+        "model_parameters.compatibility",
         *(f"calibration_parameters.optimization:{name}" for name in CalibrationOptions.model_fields),
     ),
 )

@@ -76,6 +76,7 @@ REQUEST = Stage(
         _MARCH,
         "model_parameters.node_info",
         "model_parameters.set_node_data_type",
+        "model_parameters.compatibility",
         "calibration_parameters.run_on_cpu",
         "calibration_parameters.run_on_bpu",
         "calibration_parameters.optimization:set_*",

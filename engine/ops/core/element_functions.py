@@ -14,6 +14,7 @@ from engine.ir import before_calibration, constant_of
 from engine.ops.core.float_nodes import clip_limits, given, required
 from engine.ops.core.special import error_function, sigmoid
 from engine.ops.foreign.composite import COMPOSITES
+from engine.parity import HARD_SIGMOID, is_declined
 
 Function = Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
 
@@ -101,7 +102,9 @@ def element_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
 
 def table_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """The function that the int8 table of ``node`` holds: its float function, but for HardSigmoid."""
-    return hard_sigmoid_of_tables if node.op_type == "HardSigmoid" else element_function(node)
+    if node.op_type == "HardSigmoid" and not is_declined(node, HARD_SIGMOID):
+        return hard_sigmoid_of_tables
+    return element_function(node)
 
 
 def hard_sigmoid_of_tables(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,110 @@
+"""``compatibility``: the original's quirks that cost accuracy are imitated, or not."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from engine.config import parse_config
+from engine.convert import ConversionResult, convert
+from engine.simulate import Session
+
+X = np.random.default_rng(3).normal(size=(4, 4, 8, 8)).astype(np.float32)
+ALPHA = 0.2
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """Convolution, HardSigmoid of another slope than 1/6, convolution."""
+    weights = np.random.default_rng(0).normal(size=(2, 4, 4, 1, 1)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], "first"),
+            helper.make_node("HardSigmoid", ["c"], ["h"], "gate", alpha=ALPHA, beta=0.5),
+            helper.make_node("Conv", ["h", "v"], ["y"], "last"),
+        ],
+        "network",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4, 8, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 8, 8])],
+        [onnx.numpy_helper.from_array(weight, name) for weight, name in zip(weights, "wv", strict=True)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
+    onnx.save(model, tmp_path / "net.onnx")
+    (tmp_path / "cal").mkdir()
+    for index, sample in enumerate(X):
+        sample.tofile(tmp_path / "cal" / f"{index}.bin")
+    return tmp_path
+
+
+def converted(folder: Path, compatibility: str, **calibration: Any) -> ConversionResult:
+    return convert(
+        parse_config(
+            {
+                "model_parameters": {
+                    "onnx_model": str(folder / "net.onnx"),
+                    "march": "bayes-e",
+                    "output_model_file_prefix": "net",
+                    "working_dir": str(folder / compatibility),
+                    "compatibility": compatibility,
+                },
+                "input_parameters": {
+                    "input_type_train": "featuremap",
+                    "input_layout_train": "NCHW",
+                    "input_type_rt": "featuremap",
+                },
+                "calibration_parameters": {
+                    "cal_data_dir": str(folder / "cal"),
+                    "cal_data_type": "float32",
+                    "calibration_type": "max",
+                    **calibration,
+                },
+            }
+        )
+    )
+
+
+def errors(folder: Path, result: ConversionResult) -> float:
+    """Mean square error of the integer model's outputs."""
+    found = [Session(path).run({"x": X})["y"] for path in (folder / "net.onnx", result.files["quantized"])]
+    return float(((found[0] - found[1]) ** 2).mean())
+
+
+def test_hard_sigmoid_has_its_own_slope_with_clean_only(network: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        original = converted(network, "original")
+    assert "quirk hard-sigmoid-slope on 1 nodes (gate): HardSigmoid has the slope 1/6" in caplog.text
+    caplog.clear()
+    clean = converted(network, "clean")
+    assert "quirk" not in caplog.text
+    assert errors(network, clean) < errors(network, original) / 4
+    remarks = {result.nodes[1].remarks: result.nodes[1].node for result in (original, clean)}
+    assert remarks == {"quirk hard-sigmoid-slope": "gate", "": "gate"}
+
+
+def test_what_is_read_back_from_files_is_the_same(network: Path) -> None:
+    for compatibility in ("original", "clean"):
+        result = converted(network, compatibility)
+        (expected,) = Session(result.files["quantized"]).run({"x": X}).values()
+        (from_bin,) = Session(result.files["bin"]).run({"x": X}).values()
+        np.testing.assert_array_equal(from_bin, expected)
+
+
+def test_biases_are_corrected_once_with_clean(network: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        original = converted(network, "original", optimization="bias_correction")
+    assert "quirk bias-correction-race (provisional) on 2 nodes (first, last)" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        clean = converted(network, "clean", optimization="bias_correction")
+    assert "bias_correction is done as mean_bias_correction is: compatibility clean" in caplog.text
+    mean = converted(network, "clean", optimization="mean_bias_correction")
+    (ours,), (expected,) = (Session(r.files["quantized"]).run({"x": X}).values() for r in (clean, mean))
+    np.testing.assert_array_equal(ours, expected)
+    (others,) = Session(original.files["quantized"]).run({"x": X}).values()
+    assert (others != ours).any()
