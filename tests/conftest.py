@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,3 +40,26 @@ def reference_dir() -> Path:
     if not configured or not Path(configured).is_dir():
         pytest.skip(f"no reference data: PTQLAB_REFERENCE is unset or not a folder ({configured})")
     return Path(configured)
+
+
+def unexpected_skips(reasons: list[str], lists: str) -> list[str]:
+    """``reasons`` that no line of the files in ``lists``, one path a line, allows."""
+    text = "\n".join(Path(name).read_text(encoding="utf-8") for name in lists.splitlines() if name)
+    allowed = [re.compile(line) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return sorted({reason for reason in reasons if not any(pattern.match(reason) for pattern in allowed)})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where ``PTQLAB_EXPECTED_SKIPS`` names lists of reasons, a test that is skipped for another one fails the run."""
+    lists = os.environ.get("PTQLAB_EXPECTED_SKIPS")
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not lists or reporter is None or hasattr(session.config, "workerinput"):
+        return
+    skipped = [report.longrepr[2].removeprefix("Skipped: ") for report in reporter.stats.get("skipped", [])]
+    found = unexpected_skips(skipped, lists)
+    if found:
+        reporter.write_line("")
+        for reason in found:
+            reporter.write_line(f"ERROR: skipped, and not expected to be: {reason}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
