@@ -1,4 +1,4 @@
-"""The page of a conformance run: all tables and, of the cases that are not held out, where each departs."""
+"""A conformance run for people: a page with all tables and where each case departs, and the tables for documents."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ def page(title: str, rows: Sequence[Row]) -> str:
         marches=groups(rows, of_march),
         families=groups(rows, of_family),
     )
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The tables for a document: all measures, per march, per network."""
+    columns = parts(rows)
+    lines = [
+        f"| measure | | {' | '.join(f'{column.name} ({column.cases})' for column in columns)} |",
+        f"|---|---|{'---:|' * len(columns)}",
+        *(
+            f"| `{name}` | {measure.title} | {' | '.join(percent(column.values[name]) for column in columns)} |"
+            for name, measure in MEASURES.items()
+        ),
+    ]
+    for heading, found in (("march", groups(rows, of_march)), ("network", groups(rows, of_family))):
+        lines += ["", f"| {heading} | cases | {' | '.join(SHORT)} |", f"|---|---:|{'---:|' * len(SHORT)}"]
+        lines += [
+            f"| {each.name} | {each.cases} | {' | '.join(percent(each.values[name], 0) for name in SHORT)} |"
+            for each in found
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -43,6 +43,9 @@ def check(
     folder: Annotated[Path, typer.Argument(help="Recorded cases, in folders of any depth.")],
     json_file: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write all rows and tables.")] = None,
     html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page, complete in itself.")] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", dir_okay=False, help="Write the tables for a document.")
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Names of cases or networks, as swin_* or vit_sep; repeatable.")
     ] = None,
@@ -62,12 +65,8 @@ def check(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables, not the cases.")] = False,
 ) -> None:
     """Convert recorded cases and print what agrees, with the first departing stage and node of each."""
-    import json
-
     from engine.conformance.cases import find_cases
-    from engine.conformance.page import page
     from engine.conformance.run import Plan, held_out, measure_all
-    from engine.ir import write_atomically
     from engine.simulate.fast import available_cpus
     from engine.simulate.session import Mode
 
@@ -87,10 +86,7 @@ def check(
     measured = measure_all(chosen, Plan(workers or available_cpus(), time_limit, modes), show)
     rows = [row.model_copy(update={"held_out": row.family in away}) for row in measured]
     _show_tables(console, rows)
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(as_dict(rows), indent=1).encode())
-    if html is not None:
-        write_atomically(html, page(folder.name, rows).encode())
+    _write_files(folder.name, rows, json_file, markdown_file, html)
     missed = below(rows, bars)
     for text in missed:
         typer.echo(text, err=True)
@@ -148,6 +144,20 @@ def coverage(
         typer.echo(text, nl=False)
     else:
         typer.echo(write_atomically(to, text.encode()))
+
+
+def _write_files(title: str, rows: list[Row], json_file: Path | None, tables: Path | None, html: Path | None) -> None:
+    import json
+
+    from engine.conformance.page import markdown, page
+    from engine.ir import write_atomically
+
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(as_dict(rows), indent=1).encode())
+    if tables is not None:
+        write_atomically(tables, markdown(rows).encode())
+    if html is not None:
+        write_atomically(html, page(title, rows).encode())
 
 
 def read_holdout(text: str | None) -> int | None:

@@ -58,13 +58,18 @@ def test_tables_files_and_bars(networks: Path, tmp_path: Path) -> None:
 
 def test_networks_that_are_held_out_are_scored_and_not_shown(networks: Path, tmp_path: Path) -> None:
     page, report = tmp_path / "page.html", tmp_path / "report.json"
+    tables = tmp_path / "tables.md"
     arguments = ["check", str(networks), "--workers", "1", "--holdout", "every:2", "--bar", "devices=1,0.9"]
-    done = CliRunner().invoke(app, [*arguments, "--html", str(page), "--json", str(report)])
+    done = CliRunner().invoke(app, [*arguments, "--html", str(page), "--json", str(report), "--markdown", str(tables)])
     assert done.exit_code == 0, done.output
     for text in (done.output, page.read_text("utf-8"), report.read_text()):
         assert "CPU | BPU" not in text
     assert "one_a (bayes-e)" in done.output
     assert "two_a (bayes-e)" not in done.output
+    lines = tables.read_text("utf-8").splitlines()
+    assert lines[0] == "| measure | | seen (1) | held out (1) |"
+    assert "| `devices` | nodes on the same device, by name | 100.0 % | 96.8 % |" in lines
+    assert any(line.startswith("| two (held out) | 1 | 100 % | - | 100 % | 100 % | 97 % |") for line in lines)
     seen, away = json.loads(report.read_text())["table"]
     assert (seen["values"]["devices"], seen["cases"], away["cases"]) == (1.0, 1, 1)
     assert away["values"]["devices"] < 1
