@@ -12,12 +12,10 @@ from engine.calibrate.forward.compare import Comparison, Distance
 from engine.compile import CompiledModel
 from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.errors import ModelError
-from engine.ir import MARK_REASON, before_calibration, calibration_nodes, read_calibration
+from engine.ir import before_calibration, calibration_nodes, read_calibration
+from engine.ops.core.reasons import Code, Reason, because, reason_of
 from engine.parity import quirks_of
 from engine.terms import Device
-
-ADDED_NODE = "added by the conversion where a float tensor changes its layout or rank"
-"""Reason of CPU nodes that the float network does not have."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class NodeRow:
             ``None`` where there are no data or no such tensor.
         threshold: largest calibration threshold of its first input; ``None`` on the CPU.
         data_type: type of its first input; ``int16`` for a BPU operator and ``float`` for a CPU one where any input is.
-        reason: why it runs on the CPU; empty on the BPU.
+        reason: why it runs on the CPU; ``None`` on the BPU.
         unmeasured: operator and rank that no measured conversion has, so that the node follows the nearest rule; empty
             where one has them.
         quirks: quirks of the original that decided what the node computes and that a user should know of.
@@ -46,7 +44,7 @@ class NodeRow:
     cosine: float | None
     threshold: float | None
     data_type: str
-    reason: str = ""
+    reason: Reason | None = None
     unmeasured: str = ""
     quirks: str = ""
 
@@ -76,7 +74,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
         before_calibration(node.outputs[0]).name: float(read_calibration(node).thresholds.max(initial=0))
         for node in calibration_nodes(calibrated)
     }
-    reasons = {str(node.name): node.metadata_props.get(MARK_REASON, "") for node in calibrated.graph}
+    reasons = {str(node.name): reason_of(node) for node in calibrated.graph}
     quirks = {
         str(node.name): ", ".join(found.remark for found in quirks_of(node) if found.remark)
         for node in calibrated.graph
@@ -98,7 +96,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
                     threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
                     data_type=_data_type(node, on_bpu),
-                    reason="" if on_bpu else reasons.get(str(node.name)) or ADDED_NODE,
+                    reason=None if on_bpu else reasons.get(str(node.name)) or because(Code.ADDED_NODE),
                     quirks=quirks.get(str(node.name), ""),
                 )
             )

@@ -17,6 +17,7 @@ from engine.ops.core.fixed_point import integer_type, mantissa_and_shift, requan
 from engine.ops.core.float_nodes import given, is_relu, refused_broadcast, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, floors, limits
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 from engine.ops.core.unit_conv import unit_convolution
@@ -115,12 +116,12 @@ class AddRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return (0, 1)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if _runs_as_convolution(node, march):
             return None
         reason = refused_broadcast(node, march)
         if reason is None and march.add_as_conv and _adds_one_map_to_all_channels(node):
-            return "a map of one channel is added to several"
+            return because(Code.ONE_CHANNEL_ADDED)
         return reason
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:

@@ -16,6 +16,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -69,14 +70,14 @@ class ArgMaxRule(FloatRule):
     int16_outputs = False
     index_outputs = (0,)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         shape = shape_of(given(node, 0))
         if len(shape) != 4 or attribute(node, "axis", 0) % len(shape) != 1 or not attribute(node, "keepdims", 1):
-            return f"the BPU computes {node.op_type} only over the channels of a rank-4 tensor that keeps them"
+            return because(Code.RANK_4_SEARCH, op_type=node.op_type)
         if attribute(node, "select_last_index", 0):
-            return f"the BPU finds the first index of {node.op_type}, not the last"
+            return because(Code.LAST_INDEX, op_type=node.op_type)
         if shape[1] > march.limits.argmax_channels:
-            return f"{shape[1]} channels are searched, {march.limits.argmax_channels} may be"
+            return because(Code.SEARCHED_CHANNELS, length=shape[1], limit=march.limits.argmax_channels)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

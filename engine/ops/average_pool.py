@@ -17,6 +17,7 @@ from engine.ops.core.fixed_point import to_type, wrap_int32
 from engine.ops.core.float_nodes import given, stated
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, in_nhwc, limits
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
 from engine.ops.core.windows import padded_planes, taps
@@ -96,11 +97,11 @@ class AveragePoolRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
-            return "only 2-D pooling runs on the BPU"
+            return because(Code.POOLING_2D)
         if max(attribute(node, "kernel_shape")) > march.limits.average_pool_kernel:
-            return f"window above {march.limits.average_pool_kernel}"
+            return because(Code.WINDOW, limit=march.limits.average_pool_kernel)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -34,6 +34,7 @@ from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_ty
 from engine.ops.core.float_nodes import given, is_relu, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import TO_NCHW, Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import (
     ACTIVATION,
@@ -193,22 +194,22 @@ class ConvRule(FloatRule):
     def weights(self, node: ir.Node) -> Mapping[int, int]:
         return {1: 0}
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         weight = node.inputs[1]
         if len(shape_of(given(node, 0))) != 4:
-            return "only 2-D convolutions run on the BPU"
+            return because(Code.CONVOLUTION_2D)
         if weight is None or before_calibration(weight).const_value is None:
-            return "its weight is not a constant"
+            return because(Code.NOT_CONSTANT, input="weight")
         in_channels, *kernel = shape_of(weight)[1:]
         limits = march.limits
         if max(attribute(node, "dilations", (1, 1))) > limits.conv_dilation:
-            return f"dilation above {limits.conv_dilation}"
+            return because(Code.DILATION, limit=limits.conv_dilation)
         if limits.conv_kernel is not None and max(kernel) > limits.conv_kernel:
-            return f"kernel {kernel[0]}x{kernel[1]} above {limits.conv_kernel}x{limits.conv_kernel}"
+            return because(Code.KERNEL_SIDES, height=kernel[0], width=kernel[1], limit=limits.conv_kernel)
         if kernel == [1, 1] and in_channels > limits.conv_1x1_channels:
-            return f"{in_channels} input channels, a 1x1 convolution may have {limits.conv_1x1_channels}"
+            return because(Code.INPUT_CHANNELS, channels=in_channels, limit=limits.conv_1x1_channels)
         if kernel[0] * kernel[1] * in_channels > limits.conv_kernel_volume:
-            return f"kernel volume above {limits.conv_kernel_volume}"
+            return because(Code.KERNEL_VOLUME, limit=limits.conv_kernel_volume)
         return None
 
     def stays_int32(self, node: ir.Node) -> bool:

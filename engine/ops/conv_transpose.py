@@ -29,6 +29,7 @@ from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int
 from engine.ops.core.float_nodes import given, is_relu, required, stated
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import TO_NCHW, Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import (
     ACTIVATION,
@@ -171,22 +172,22 @@ class ConvTransposeRule(FloatRule):
     def weights(self, node: ir.Node) -> Mapping[int, int]:
         return {1: 1}
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         weight = given(node, 1)
         if len(shape_of(given(node, 0))) != 4:
-            return "only 2-D transposed convolutions run on the BPU"
+            return because(Code.DECONVOLUTION_2D)
         if before_calibration(weight).const_value is None:
-            return "its weight is not a constant"
+            return because(Code.NOT_CONSTANT, input="weight")
         if max(attribute(node, "dilations", (1, 1))) > 1:
-            return "dilation above 1"
+            return because(Code.DILATION, limit=1)
         if max(shape_of(weight)[2:]) > march.limits.deconv_kernel:
-            return f"kernel above {march.limits.deconv_kernel}"
+            return because(Code.KERNEL, limit=march.limits.deconv_kernel)
         if max(attribute(node, "strides", (1, 1))) > march.limits.deconv_stride:
-            return f"stride above {march.limits.deconv_stride}"
+            return because(Code.STRIDE, limit=march.limits.deconv_stride)
         if max(attribute(node, "pads", (0,))) > march.limits.deconv_padding:
-            return f"padding above {march.limits.deconv_padding}"
+            return because(Code.PADDING, limit=march.limits.deconv_padding)
         if max(attribute(node, "output_padding", (0,))) > march.limits.deconv_output_padding:
-            return f"output padding above {march.limits.deconv_output_padding}"
+            return because(Code.OUTPUT_PADDING, limit=march.limits.deconv_output_padding)
         return None
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:

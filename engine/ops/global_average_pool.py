@@ -17,6 +17,7 @@ from engine.ops.core.fixed_point import integer_type, requantization, round_shif
 from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, limits
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -69,8 +70,8 @@ class GlobalAveragePoolRule(FloatRule):
     op_types = ("GlobalAveragePool",)
     int16_inputs = False
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
-        return None if len(shape_of(given(node, 0))) == 4 else "only 2-D pooling runs on the BPU"
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+        return None if len(shape_of(given(node, 0))) == 4 else because(Code.POOLING_2D)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

@@ -16,6 +16,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, maximum
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -51,8 +52,8 @@ class GlobalMaxPoolRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
-        return None if len(shape_of(given(node, 0))) == 4 else "only 2-D pooling runs on the BPU"
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+        return None if len(shape_of(given(node, 0))) == 4 else because(Code.POOLING_2D)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

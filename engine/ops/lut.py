@@ -21,6 +21,7 @@ from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import given, is_saturation, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.tables import looked_up, table_bound
@@ -72,11 +73,11 @@ class LutRule(FloatRule):
         """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (reference/arithmetic.md 2.1)."""
         return Tie.INPUT_TAKES_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if node.op_type != "Pow":
             return None
         exponent = constant_of(before_calibration(given(node, 1)))
-        return None if exponent is not None and exponent.size == 1 else "its exponent is not a constant scalar"
+        return None if exponent is not None and exponent.size == 1 else because(Code.EXPONENT_NOT_SCALAR)
 
     def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
         """int8 gates have fixed ranges; int16 ones those that the original writes (reference/arithmetic.md 4.6)."""

@@ -18,6 +18,7 @@ from engine.ops.core.fixed_point import requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import FLOAT32_EXACT, INT32_LIMIT, Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
@@ -86,9 +87,9 @@ class MatmulRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return (0, 1)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if not 2 <= len(shape_of(node.outputs[0])) <= 4:
-            return "only matrices and stacks of matrices of rank 2 to 4 are multiplied on the BPU"
+            return because(Code.RANK_OF_MATRICES)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

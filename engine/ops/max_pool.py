@@ -17,6 +17,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, stated
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, in_nhwc
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, DILATIONS, KERNEL, OUTPUT_BIT, PADS, STRIDES, Schema
 from engine.ops.core.windows import padded_planes, taps
@@ -65,15 +66,15 @@ class MaxPoolRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
-            return "only 2-D pooling runs on the BPU"
+            return because(Code.POOLING_2D)
         if len(node.outputs) > 1:
-            return "indices are computed on the CPU only"
+            return because(Code.INDICES)
         if max(attribute(node, "dilations", (1, 1))) > 1:
-            return "dilation above 1"
+            return because(Code.DILATION, limit=1)
         if max(attribute(node, "kernel_shape")) > march.limits.pool_kernel:
-            return f"window above {march.limits.pool_kernel}"
+            return because(Code.WINDOW, limit=march.limits.pool_kernel)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -14,6 +14,7 @@ from engine.ops.core.base import Array, FloatRule, Lowering, Quantized, Standard
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
 from engine.ops.core.instructions import Instructions
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS, WHOLE_MAP, RowAccess
 
 
@@ -144,11 +145,11 @@ class ConcatRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return tuple(range(len(node.inputs)))
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(node.outputs[0])) != 4:
-            return "only rank-4 tensors are concatenated on the BPU"
+            return because(Code.RANK_4, done="concatenated")
         if any(constant_of(value) is not None for value in node.inputs):
-            return "an operand is a constant"
+            return because(Code.CONSTANT_OPERAND)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -167,9 +168,9 @@ class ReshapeRule(MovementRule):
 
     op_types = ("Reshape",)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if not all(2 <= len(shape_of(value)) <= 4 for value in (given(node, 0), node.outputs[0])):
-            return "only tensors of rank 2 to 4 are reshaped on the BPU"
+            return because(Code.RANK_2_TO_4, done="reshaped")
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -189,9 +190,9 @@ class TransposeRule(MovementRule):
 
     op_types = ("Transpose",)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         rank = len(shape_of(given(node, 0)))
-        return None if rank in (3, 4) else f"rank {rank}, tensors of rank 3 and 4 are transposed on the BPU"
+        return None if rank in (3, 4) else because(Code.RANK_3_TO_4, rank=rank, done="transposed")
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
@@ -207,14 +208,14 @@ class SliceRule(MovementRule):
 
     op_types = ("Slice",)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
-            return "only rank-4 tensors are sliced on the BPU"
+            return because(Code.RANK_4, done="sliced")
         bounds = [constant_of(before_calibration(value)) for value in node.inputs[1:] if value is not None]
         if len(node.inputs) < 3 or any(array is None for array in bounds):
-            return "its bounds are not constants"
+            return because(Code.BOUNDS_NOT_CONSTANT)
         if len(node.inputs) > 4 and required(constant_of(node.inputs[4])).min() < 0:
-            return "a negative step"
+            return because(Code.NEGATIVE_STEP)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -240,12 +241,12 @@ class GatherRule(MovementRule):
     passive = False
     """Behind the last convolution too it stays on the BPU (operators.csv, Gather axis1)."""
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         indices = constant_of(before_calibration(given(node, 1)))
         if indices is None:
-            return "BPU does not support int64 featuremap indices"
+            return because(Code.INDICES_NOT_CONSTANT)
         if len(shape_of(given(node, 0))) != 4 or indices.ndim != 1:
-            return "only a vector of positions of a rank-4 tensor is gathered on the BPU"
+            return because(Code.RANK_4_POSITIONS)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -262,11 +263,11 @@ class GatherElementsRule(MovementRule):
     op_types = ("GatherElements",)
     passive = False
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if not is_constant(given(node, 1)):
-            return "BPU does not support int64 featuremap indices"
+            return because(Code.INDICES_NOT_CONSTANT)
         rank = len(shape_of(given(node, 0)))
-        return None if rank == 4 else "only elements of a rank-4 tensor are gathered on the BPU"
+        return None if rank == 4 else because(Code.RANK_4_ELEMENTS)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
@@ -282,12 +283,12 @@ class TileRule(MovementRule):
 
     op_types = ("Tile", "Expand")
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
         if constant_of(before_calibration(given(node, 1))) is None:
-            return "its second input is not a constant"
+            return because(Code.NOT_CONSTANT, input="second input")
         if len(before) != 4 or before[0] != after[0] or before[2:] != after[2:]:
-            return "only channels of a rank-4 tensor are repeated on the BPU"
+            return because(Code.RANK_4_CHANNELS)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -309,10 +310,10 @@ class MaxRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return tuple(range(len(node.inputs)))
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         maps = [value for value in node.inputs if value is not None and not is_constant(value)]
         if any(len(shape_of(value)) != 4 for value in (*maps, node.outputs[0])):
-            return "only rank-4 tensors are compared on the BPU"
+            return because(Code.RANK_4, done="compared")
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -329,8 +330,8 @@ class SplitRule(MovementRule):
     passive = False
     """Behind the last convolution too it stays on the BPU (reference/operators.md, Partition)."""
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
-        return None if len(shape_of(given(node, 0))) == 4 else "only rank-4 tensors are split on the BPU"
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+        return None if len(shape_of(given(node, 0))) == 4 else because(Code.RANK_4, done="split")
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

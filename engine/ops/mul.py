@@ -17,6 +17,7 @@ from engine.ops.core.fixed_point import requantization, saturate, shift_right, t
 from engine.ops.core.float_nodes import given, refused_broadcast, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.reasons import Reason
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
@@ -73,7 +74,7 @@ class MulRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return (0, 1)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         return refused_broadcast(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

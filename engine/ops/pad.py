@@ -17,6 +17,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
@@ -96,13 +97,13 @@ class PadRule(MovementRule):
 
     op_types = ("Pad",)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
-            return "only rank-4 tensors are padded on the BPU"
+            return because(Code.RANK_4, done="padded")
         if str(attribute(node, "mode", "constant")) not in ("constant", "edge"):
-            return f"mode {attribute(node, 'mode')}"
+            return because(Code.PAD_MODE, mode=str(attribute(node, "mode")))
         widths = pad_widths(node)
-        return "its pads are not constant, or negative" if widths is None or min(widths) < 0 else None
+        return because(Code.PADS) if widths is None or min(widths) < 0 else None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

@@ -16,6 +16,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, maximum
+from engine.ops.core.reasons import Reason
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -53,7 +54,7 @@ class ReduceMaxRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         return refused_reduction(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

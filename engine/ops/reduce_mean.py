@@ -17,6 +17,7 @@ from engine.ops.core.fixed_point import integer_type, requantization, rescale, w
 from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, limits
+from engine.ops.core.reasons import Reason
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -73,7 +74,7 @@ class ReduceMeanRule(FloatRule):
 
     op_types = ("ReduceMean",)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         return refused_reduction(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -11,6 +11,7 @@ from engine.march import March
 from engine.ops.core.base import FloatRule, Lowering
 from engine.ops.core.bounds import Bound, Case, reduction
 from engine.ops.core.float_nodes import refused_reduction
+from engine.ops.core.reasons import Reason
 from engine.ops.reduce_mean import ReduceMean, lower_reduction, reduction_stage
 
 
@@ -29,7 +30,7 @@ class ReduceSumRule(FloatRule):
 
     op_types = ("ReduceSum",)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         return refused_reduction(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -16,6 +16,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, pick
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
@@ -63,21 +64,21 @@ class ResizeRule(FloatRule):
         """Resized values cannot be rescaled, so the producer saturates."""
         return Tie.ONE_FOR_BOTH
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
         if len(before) != 4 or before[:2] != after[:2]:
-            return "only height and width of a rank-4 tensor can be resized"
+            return because(Code.RANK_4_SIZES)
         if is_nearest(node):
             whole = all(out % size == 0 for size, out in spatial_sizes(node))
             return refused_factors(before[2:], after[2:], march) if whole else None
         return refused_linear(node, march) if attribute(node, "mode") == "linear" else None
 
-    def late_refusal(self, node: ir.Node, march: March) -> str | None:
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
         if is_nearest(node):
             whole = all(out % size == 0 for size, out in spatial_sizes(node))
-            return None if whole else "BPU does not support nearest scales that are not whole"
+            return None if whole else because(Code.NEAREST_NOT_WHOLE)
         if attribute(node, "mode") != "linear":
-            return f"BPU does not support mode == {attribute(node, 'mode')}"
+            return because(Code.RESIZE_MODE, mode=str(attribute(node, "mode")))
         return refused_coordinates(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -103,9 +104,9 @@ def spatial_sizes(node: ir.Node) -> list[tuple[int, int]]:
     return list(zip(shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:], strict=True))
 
 
-def refused_factors(before: Sequence[int], after: Sequence[int], march: March) -> str | None:
+def refused_factors(before: Sequence[int], after: Sequence[int], march: March) -> Reason | None:
     """Why nearest resizing runs on the CPU: a factor that is not among the march's."""
     allowed = march.limits.nearest_scales
     if any(out % size or out // size not in allowed for size, out in zip(before, after, strict=True)):
-        return f"nearest scales must be of {sorted(allowed)}"
+        return because(Code.NEAREST_SCALES, allowed=str(sorted(allowed)))
     return None

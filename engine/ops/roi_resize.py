@@ -18,6 +18,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, pick
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -112,21 +113,21 @@ def coordinate_mode(node: ir.Node) -> str:
     return str(attribute(node, "coordinate_transformation_mode", default))
 
 
-def refused_linear(node: ir.Node, march: March) -> str | None:
+def refused_linear(node: ir.Node, march: March) -> Reason | None:
     """Why a linear Resize runs on the CPU."""
     before, after = shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:]
     if attribute(node, "antialias", 0):
-        return "antialias"
+        return because(Code.ANTIALIAS)
     factors = [max(out / size, size / out) for size, out in zip(before, after, strict=True)]
     if max(factors) > march.limits.linear_scale:
-        return f"scale above {march.limits.linear_scale}"
+        return because(Code.SCALE, limit=march.limits.linear_scale)
     return None
 
 
-def refused_coordinates(node: ir.Node) -> str | None:
+def refused_coordinates(node: ir.Node) -> Reason | None:
     """Why the coordinates of a linear Resize are not the BPU's."""
     mode = coordinate_mode(node)
-    return None if mode in ALIGN_MODES else f"BPU does not support coordinate_transformation_mode == {mode}"
+    return None if mode in ALIGN_MODES else because(Code.COORDINATES, mode=mode)
 
 
 def linear_attributes(node: ir.Node, march: March) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from engine.ir import MARK_FIXED, attribute, shape_of
 from engine.march import March
 from engine.ops.core.base import MARK_QTYPE, FloatRule, Lowering
 from engine.ops.core.float_nodes import given
+from engine.ops.core.reasons import Code, Reason, because
 
 AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 """First opset whose reduction takes its axes as an input."""
@@ -25,9 +26,9 @@ class SoftmaxRule(FloatRule):
     op_types = ("Softmax",)
     on_request = True
 
-    def late_refusal(self, node: ir.Node, march: March) -> str | None:
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
         axis, rank = softmax_axis(node), len(shape_of(given(node, 0)))
-        return None if axis == rank - 1 else f"BPU only supports Softmax over the last axis, not over axis {axis}"
+        return None if axis == rank - 1 else because(Code.LAST_AXIS, op_type="Softmax", axis=axis)
 
     def decompose(self, node: ir.Node) -> Sequence[ir.Node]:
         """The six nodes, named like the original's; thresholds of what cannot exceed 1 are fixed."""

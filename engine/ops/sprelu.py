@@ -18,6 +18,7 @@ from engine.ops.core.fixed_point import integer_type, requantization, rescale, r
 from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, by_sign, factor, limits
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 from engine.ops.prelu import slope_attributes
@@ -80,14 +81,14 @@ class PReluRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.INPUT_TAKES_OUTPUT
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         slope = constant_of(before_calibration(given(node, 1)))
         if slope is None:
-            return "its slope is not a constant"
+            return because(Code.NOT_CONSTANT, input="slope")
         if len(shape_of(given(node, 0))) != 4 or slope.size not in (1, shape_of(given(node, 0))[1]):
-            return "only one slope, or one per channel of a rank-4 tensor"
+            return because(Code.RANK_4_SLOPES)
         if march.leaky_relu_operator and slope.min() < 0:
-            return "a negative slope"
+            return because(Code.NEGATIVE_SLOPE)
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -16,6 +16,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given, nhwc_axis, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -71,16 +72,18 @@ class TopKRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         shape = shape_of(given(node, 0))
         if not 2 <= len(shape) <= 4:
-            return "only tensors of rank 2 to 4 are searched on the BPU"
+            return because(Code.RANK_2_TO_4, done="searched")
         axis = attribute(node, "axis", -1) % len(shape)
         if axis == 0:
-            return "the batch is not searched on the BPU"
+            return because(Code.BATCH_SEARCHED)
         if constant_of(before_calibration(given(node, 1))) is None:
-            return "the number of values is not a constant"
-        return f"{shape[axis]} values are searched, {MAX_LENGTH} may be" if shape[axis] > MAX_LENGTH else None
+            return because(Code.COUNT_NOT_CONSTANT)
+        if shape[axis] > MAX_LENGTH:
+            return because(Code.SEARCHED_VALUES, length=shape[axis], limit=MAX_LENGTH)
+        return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

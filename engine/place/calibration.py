@@ -13,7 +13,6 @@ from engine.ir import (
     CALIBRATION_OP,
     HORIZON_DOMAIN,
     MARK_FIXED,
-    MARK_REASON,
     WEIGHT_QUANT_ATTRS,
     attribute,
     constant_of,
@@ -23,6 +22,7 @@ from engine.ir import (
 from engine.march import March
 from engine.ops.core.base import MARK_QTYPE, FloatRule, Tie
 from engine.ops.core.float_nodes import is_relu
+from engine.ops.core.reasons import reason_of
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, joins, on_bpu
 from engine.place.devices import late_reason
@@ -57,7 +57,7 @@ def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, s
 
 
 def _refused_late(node: ir.Node, march: March) -> bool:
-    reason = node.metadata_props.get(MARK_REASON)
+    reason = reason_of(node)
     return reason is not None and reason == late_reason(node, march)
 
 

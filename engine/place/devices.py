@@ -8,18 +8,15 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import MARK_ON, MARK_REASON, attribute, before_calibration, constant_of, is_calibration, mark, shape_of
+from engine.ir import MARK_ON, attribute, before_calibration, constant_of, is_calibration, mark, shape_of
 from engine.march import March
 from engine.ops.core.base import FloatRule
 from engine.ops.core.float_nodes import is_relu
-from engine.ops.foreign.custom import REASON as CUSTOM_REASON
+from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
 from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu, only_reader
 from engine.place.options import PlacementOptions, Refusal
-
-ASKED_FOR = "run_on_cpu is set"
-"""Reason of nodes that the configuration sends to the CPU."""
 
 
 def mark_placement(model: ir.Model, march: March, options: PlacementOptions | None = None) -> list[Refusal]:
@@ -39,17 +36,17 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
             _set(node, reason)
             refused.add(node)
     asked = [node for node in nodes if node in refused and str(node.name) in wanted]
-    return [Refusal(str(node.name), "ON: BPU", node.metadata_props[MARK_REASON]) for node in asked]
+    return [Refusal(str(node.name), "ON: BPU", sentence_of(node)) for node in asked]
 
 
 def wanted_on_bpu(options: PlacementOptions) -> set[str]:
     return {name for name, types in options.node_info.items() if types.on == BPU} | set(options.run_on_bpu)
 
 
-def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> str | None:
+def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> Reason | None:
     """Why ``node`` itself runs on the CPU; ``None`` for the BPU."""
     if _is_asked_for(node, options):
-        return ASKED_FOR
+        return because(Code.ASKED_FOR)
     return _early_reason(node, march, on_request) or late_reason(node, march)
 
 
@@ -59,14 +56,14 @@ def _is_asked_for(node: ir.Node, options: PlacementOptions) -> bool:
     return str(node.name) in options.run_on_cpu or (requested is not None and requested.on == CPU)
 
 
-def _asked_for(model: ir.Model, march: March, options: PlacementOptions, wanted: set[str]) -> dict[ir.Node, str]:
+def _asked_for(model: ir.Model, march: March, options: PlacementOptions, wanted: set[str]) -> dict[ir.Node, Reason]:
     """Nodes that the configuration sends to the CPU, with the activations that would be one with them; the reasons.
 
     reference/operators.md, Partition: the fused Relu moves with the node.
     """
-    asked = {node: ASKED_FOR for node in model.graph if _is_asked_for(node, options)}
+    asked = {node: because(Code.ASKED_FOR) for node in model.graph if _is_asked_for(node, options)}
     moved = {
-        reader: f"{ASKED_FOR} for {node.name}, which it is a part of"
+        reader: because(Code.PART_OF_ASKED_FOR, node=str(node.name))
         for chain in chains(model, march)
         for node, reader in pairwise(chain)
         if node in asked and is_relu(reader) and str(reader.name) not in wanted
@@ -74,25 +71,25 @@ def _asked_for(model: ir.Model, march: March, options: PlacementOptions, wanted:
     return moved | asked
 
 
-def _early_reason(node: ir.Node, march: March, on_request: bool) -> str | None:
+def _early_reason(node: ir.Node, march: March, on_request: bool) -> Reason | None:
     if is_custom(node):
-        return CUSTOM_REASON
+        return because(Code.CUSTOM)
     rule = rule_for(node)
     if rule is None or (node.op_type in march.cpu_operators and not _orders_pixels(node)):
         return _no_operator(node, march)
     if march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs):
-        return f"{march.name} computes tensors of rank 4"
+        return because(Code.RANK_4_ONLY, march=march.name)
     numbers = [value for index, value in enumerate(node.outputs) if index not in rule.index_outputs]
     if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers):
-        return "only float32 tensors are quantised"
+        return because(Code.NOT_FLOAT)
     if rule.on_request and not on_request:
-        return f"{node.op_type} runs on the BPU only if node_info or run_on_bpu asks for it"
+        return because(Code.ON_REQUEST, op_type=node.op_type)
     if _has_undefined_constant(node, rule):
-        return "a constant operand is infinite or undefined: it has no threshold"
+        return because(Code.UNDEFINED_CONSTANT)
     return rule.refusal(node, march)
 
 
-def late_reason(node: ir.Node, march: March) -> str | None:
+def late_reason(node: ir.Node, march: March) -> Reason | None:
     """Why ``node`` runs on the CPU although its inputs are quantised for it; ``None`` where nothing speaks against it.
 
     The original finds these reasons only after it has calibrated: a convolution before such a node is int8 and keeps
@@ -104,8 +101,8 @@ def late_reason(node: ir.Node, march: March) -> str | None:
     return None if rule is None else rule.late_refusal(node, march)
 
 
-def _no_operator(node: ir.Node, march: March) -> str:
-    return f"{march.name} has no operator for {node.op_type}"
+def _no_operator(node: ir.Node, march: March) -> Reason:
+    return because(Code.NO_OPERATOR, march=march.name, op_type=node.op_type)
 
 
 def _orders_pixels(node: ir.Node) -> bool:
@@ -122,9 +119,9 @@ def _has_undefined_constant(node: ir.Node, rule: FloatRule) -> bool:
     return any(array is not None and not np.all(np.isfinite(array)) for array in arrays)
 
 
-def _set(node: ir.Node, reason: str | None) -> None:
+def _set(node: ir.Node, reason: Reason | None) -> None:
     mark(node, MARK_ON, BPU if reason is None else CPU)
-    mark(node, MARK_REASON, reason)
+    set_reason(node, reason)
 
 
 def _keep_divisions_whole(nodes: Sequence[ir.Node], wanted: set[str]) -> None:
@@ -134,7 +131,7 @@ def _keep_divisions_whole(nodes: Sequence[ir.Node], wanted: set[str]) -> None:
             continue
         reader = only_reader(node.outputs[0])
         if reader is not None and reader.op_type == "Mul" and not on_bpu(reader):
-            _set(node, "the product that divides by it runs on the CPU")
+            _set(node, because(Code.DIVISION))
 
 
 def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
@@ -154,11 +151,11 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
             continue
         asked = str(node.name) in wanted
         if rule.passive and not asked and _moves_accumulator(node, heads, march):
-            _set(node, f"{node.op_type} is passive and no BPU node reads it")
+            _set(node, because(Code.PASSIVE_TAIL, op_type=node.op_type))
         elif node.op_type == "Mul" and not asked and not march.tail_mul:
-            _set(node, f"{march.name} has no {node.op_type} whose result no BPU node reads")
+            _set(node, because(Code.PRODUCT_TAIL, march=march.name, op_type=node.op_type))
         elif is_relu(node) and not march.tail_relu and len(readers) <= 1 and _follows_convolution(node):
-            _set(node, f"{march.name} has no {node.op_type} on an int32 output")
+            _set(node, because(Code.ACTIVATION_TAIL, march=march.name, op_type=node.op_type))
 
 
 def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: March) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from engine.ops.core.reasons import Code, Reason
 
 DEFAULT_HINT = "change its shapes or attributes as the reason says, or accept a CPU node and the copies around it"
 """For reasons that say themselves what is allowed."""
@@ -28,31 +31,74 @@ _BY_OPERATOR = {
 }
 """Hints for operators that the BPU does not have, by type."""
 
-_BY_REASON = (
-    (r"custom operator", "nothing; or write it with operators of the BPU, and put it at an end of the network"),
-    (r"run_on_cpu is set", "take the node out of run_on_cpu and node_info"),
-    (r"runs on the BPU only if", "ask for it with run_on_bpu, or node_info ON: BPU"),
-    (r"passive and no BPU node reads it", "nothing: so the convolution before it keeps its exact int32 result"),
-    (r"on an int32 output", "nothing: so the convolution before it keeps its exact int32 result"),
-    (r"added by the conversion", "let the application read the output in the layout of the BPU (remove_node_type)"),
-    (r"rank", "use rank-4 tensors (N, C, H, W)"),
-    (r"2-D", "write it in two dimensions, with a height of 1"),
-    (r"only float32 tensors|int64", "compute indices and masks in the application, or make them constants"),
-    (r"constant", "make the operand a constant of the model, one value or one per channel"),
-    (r"one axis|reduced axis", "reduce one axis at a time, with keepdims 1"),
-    (r"dilation", "use a smaller dilation, or larger strides before it"),
-    (r"kernel|window", "split it into several smaller ones"),
-    (r"input channels", "split the channels into groups and add the results"),
-    (r"nearest scales", "use whole factors that are powers of two, several one after another, or mode linear"),
-    (r"mode|coordinate_transformation", "use mode nearest or linear"),
-    (r"broadcast|one channel is added", "give both operands the same shape, or broadcast one of them only"),
-    (r"negative step", "use a positive step"),
+_EXACT_TAIL = "nothing: so the convolution before it keeps its exact int32 result"
+_RANK_4 = "use rank-4 tensors (N, C, H, W)"
+_TWO_DIMENSIONS = "write it in two dimensions, with a height of 1"
+_INDICES = "compute indices and masks in the application, or make them constants"
+_CONSTANT = "make the operand a constant of the model, one value or one per channel"
+_ONE_AXIS = "reduce one axis at a time, with keepdims 1"
+_SMALLER = "split it into several smaller ones"
+_SCALES = "use whole factors that are powers of two, several one after another, or mode linear"
+_RESIZE = "use mode nearest or linear"
+_BROADCAST = "give both operands the same shape, or broadcast one of them only"
+
+HINTS: Mapping[Code, str] = MappingProxyType(
+    {
+        Code.CUSTOM: "nothing; or write it with operators of the BPU, and put it at an end of the network",
+        Code.ASKED_FOR: "take the node out of run_on_cpu and node_info",
+        Code.PART_OF_ASKED_FOR: "take the node out of run_on_cpu and node_info",
+        Code.ON_REQUEST: "ask for it with run_on_bpu, or node_info ON: BPU",
+        Code.PASSIVE_TAIL: _EXACT_TAIL,
+        Code.ACTIVATION_TAIL: _EXACT_TAIL,
+        Code.ADDED_NODE: "let the application read the output in the layout of the BPU (remove_node_type)",
+        Code.RANK_4_ONLY: _RANK_4,
+        Code.RANK_4: _RANK_4,
+        Code.RANK_2_TO_4: _RANK_4,
+        Code.RANK_3_TO_4: _RANK_4,
+        Code.RANK_4_ELEMENTS: _RANK_4,
+        Code.RANK_4_POSITIONS: _RANK_4,
+        Code.RANK_4_CHANNELS: _RANK_4,
+        Code.RANK_4_SIZES: _RANK_4,
+        Code.RANK_4_SEARCH: _RANK_4,
+        Code.RANK_4_SLOPES: _RANK_4,
+        Code.RANK_OF_MATRICES: _RANK_4,
+        Code.RANKS_DIFFER: _RANK_4,
+        Code.CONVOLUTION_2D: _TWO_DIMENSIONS,
+        Code.DECONVOLUTION_2D: _TWO_DIMENSIONS,
+        Code.POOLING_2D: _TWO_DIMENSIONS,
+        Code.NOT_FLOAT: _INDICES,
+        Code.INDICES_NOT_CONSTANT: _INDICES,
+        Code.UNDEFINED_CONSTANT: "put large finite numbers in the place of infinite and undefined ones",
+        Code.CONSTANT_OPERAND: "leave the constant out of the model and join it in the application",
+        Code.NOT_CONSTANT: _CONSTANT,
+        Code.EXPONENT_NOT_SCALAR: _CONSTANT,
+        Code.BOUNDS_NOT_CONSTANT: _CONSTANT,
+        Code.COUNT_NOT_CONSTANT: _CONSTANT,
+        Code.PADS: _CONSTANT,
+        Code.CONSTANT_NOT_FOLDED: _CONSTANT,
+        Code.ONE_AXIS: _ONE_AXIS,
+        Code.AXIS_DROPPED: _ONE_AXIS,
+        Code.DILATION: "use a smaller dilation, or larger strides before it",
+        Code.WINDOW: _SMALLER,
+        Code.KERNEL: _SMALLER,
+        Code.KERNEL_SIDES: _SMALLER,
+        Code.KERNEL_VOLUME: _SMALLER,
+        Code.INPUT_CHANNELS: "split the channels into groups and add the results",
+        Code.NEAREST_SCALES: _SCALES,
+        Code.NEAREST_NOT_WHOLE: _SCALES,
+        Code.RESIZE_MODE: _RESIZE,
+        Code.COORDINATES: _RESIZE,
+        Code.PAD_MODE: "use mode constant or edge",
+        Code.BOTH_BROADCAST: _BROADCAST,
+        Code.ONE_CHANNEL_ADDED: _BROADCAST,
+        Code.NEGATIVE_STEP: "use a positive step",
+    }
 )
-"""Hints by a pattern that the reason contains; the first that fits."""
+"""Hints by code; the sentences of all other codes say themselves what is allowed."""
 
 
-def hint_for(op_type: str, reason: str) -> str:
+def hint_for(op_type: str, reason: Reason) -> str:
     """What to change so that an ``op_type`` that ``reason`` keeps on the CPU runs on the BPU."""
-    if "has no operator for" in reason:
+    if reason.code is Code.NO_OPERATOR:
         return _BY_OPERATOR.get(op_type, "replace it by supported operators, or compute it in the application")
-    return next((hint for pattern, hint in _BY_REASON if re.search(pattern, reason)), DEFAULT_HINT)
+    return HINTS.get(reason.code, DEFAULT_HINT)

@@ -11,8 +11,9 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from engine.config.values import hint
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, MARK_REASON, calibration_of, mark
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, calibration_of, mark
 from engine.march import load_march
+from engine.ops.core.reasons import sentence_of
 from engine.ops.foreign.composite import COMPOSITES, expand
 from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
@@ -141,7 +142,7 @@ def _types_without_inputs(model: ir.Model, options: PlacementOptions) -> list[Re
         if wanted is None or INT16 not in (wanted.input_type, wanted.output_type, *wanted.input_types.values()):
             continue
         if rule is None or not on_bpu(node):
-            reason = f"it runs on the CPU: {node.metadata_props.get(MARK_REASON)}"
+            reason = f"it runs on the CPU: {sentence_of(node)}"
             found.append(Refusal(str(node.name), INT16, reason))
             continue
         taken = rule.activations(node)
@@ -159,7 +160,7 @@ def _outputs_in_float(model: ir.Model, options: PlacementOptions) -> list[Refusa
     nodes = dict.fromkeys(node for value in model.graph.outputs if (node := value.producer()) is not None)
     request = f"set_model_output_{options.output_type}"
     return [
-        Refusal(str(node.name), request, f"it runs on the CPU: {node.metadata_props.get(MARK_REASON)}")
+        Refusal(str(node.name), request, f"it runs on the CPU: {sentence_of(node)}")
         for node in nodes
         if not on_bpu(node)
     ]

@@ -38,7 +38,8 @@ from engine.convert import node_rows
 from engine.errors import ConfigError, PtqlabError
 from engine.frontend import preprocess
 from engine.frontend.onnx import load_onnx
-from engine.ir import MARK_REASON, load_model, save_model, to_bytes
+from engine.ir import load_model, save_model, to_bytes
+from engine.ops.core.reasons import sentence_of
 from engine.optimize import optimize
 from engine.place import Placement, PlacementOptions, place
 from engine.quantize import quantize
@@ -281,7 +282,7 @@ class Network:
         similar = compare(self.optimized, calibrated, feed, threads=self.bench.threads).nodes
         producers = {str(value.name): str(node.name) for node in self.optimized.graph for value in node.outputs}
         cosines = {tensor: similar[node] for tensor, node in producers.items() if node in similar}
-        reasons = {str(node.name): node.metadata_props.get(MARK_REASON, "") for node in calibrated.graph}
+        reasons = {str(node.name): sentence_of(node) for node in calibrated.graph}
         return tuple(
             NodeRow(
                 node=row.node,

@@ -17,7 +17,8 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.ir import MARK_ON, MARK_REASON
+from engine.ir import MARK_ON
+from engine.ops.core.reasons import sentence_of
 from engine.optimize import optimize
 from engine.place import place
 
@@ -64,7 +65,7 @@ def placed(probe: Probe, march: str) -> tuple[str, str]:
     if not tested:
         raise AssertionError("the operator under test has no node")
     refused = [node for node in tested if node.metadata_props[MARK_ON] == "CPU" and node.op_type != "Cast"]
-    return ("CPU", refused[0].metadata_props.get(MARK_REASON, "")) if refused else ("BPU", "")
+    return ("CPU", sentence_of(refused[0])) if refused else ("BPU", "")
 
 
 def conv(

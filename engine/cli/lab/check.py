@@ -35,6 +35,8 @@ def check(
 
 def as_dict(result: ConversionResult) -> dict[str, object]:
     """``{nodes: [{node, on, subgraph, type, dtype, reason, unmeasured, quirks}], quantized_graph: [types]}``."""
+    from engine.ops.core.reasons import sentence
+
     rows = [
         {
             "node": row.node,
@@ -42,7 +44,7 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
             "subgraph": row.subgraph,
             "type": row.type,
             "dtype": row.data_type,
-            "reason": row.reason,
+            "reason": sentence(row.reason),
             "unmeasured": row.unmeasured,
             "quirks": row.quirks,
         }
@@ -56,19 +58,20 @@ def _show(result: ConversionResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from engine.ops.core.reasons import sentence
     from engine.place.hints import hint_for
 
     table = Table("node", "on", "subgraph", "type", "dtype", "reason", box=None, header_style="bold", pad_edge=False)
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
         style = "yellow" if row.on == "CPU" else None
-        remarks = "; ".join(filter(None, (row.reason, row.remarks)))
+        remarks = "; ".join(filter(None, (sentence(row.reason), row.remarks)))
         cells = (row.node, row.on, subgraph, row.type, row.data_type, remarks)
         table.add_row(*map(Text, cells), style=style)  # names are no markup
     console = Console()
     console.print(table)
     for row in result.nodes:
-        if row.on == "CPU":
+        if row.reason is not None:
             console.print(f"{row.node} ({row.type}): {hint_for(row.type, row.reason)}", highlight=False, markup=False)
     found = result.performance
     console.print(

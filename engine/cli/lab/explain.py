@@ -75,6 +75,7 @@ def explain(
 def explained(result: ConversionResult) -> tuple[Explained, ...]:
     """The rows of the page, in running order."""
     from engine.ir import shape_of
+    from engine.ops.core.reasons import sentence
     from engine.place.hints import hint_for
 
     layers = {layer.name: layer for layer in result.performance.layers}
@@ -93,8 +94,8 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
                 shape=shape_of(nodes[row.node].outputs[0]),
                 time_us=None if layer is None else layer.latency_us,
                 bytes=None if layer is None else layer.loaded_bytes + layer.stored_bytes,
-                reason=row.reason,
-                hint=hint_for(row.type, row.reason) if row.on == "CPU" else "",
+                reason=sentence(row.reason),
+                hint="" if row.reason is None else hint_for(row.type, row.reason),
                 reads=sources[row.node],
                 unmeasured=row.remarks,
             )

@@ -11,7 +11,8 @@ from engine.convert.requests import placement_options
 from engine.convert.runner import Stage, Work
 from engine.errors import UnsupportedError
 from engine.frontend.outputs import with_outputs
-from engine.ir import CALIBRATION_OP, MARK_REASON
+from engine.ir import CALIBRATION_OP
+from engine.ops.core.reasons import sentence_of
 from engine.ops.foreign.composite import PREPROCESS
 from engine.place import decomposed, place
 from engine.place.chains import on_bpu
@@ -25,9 +26,7 @@ def refuse_without_bpu(placed: ir.Model) -> None:
     """
     own = [node for node in placed.graph if node.op_type not in (PREPROCESS, CALIBRATION_OP)]
     if not any(map(on_bpu, own)):
-        reasons = "; ".join(
-            f"{node.name} ({node.op_type}): {node.metadata_props.get(MARK_REASON)}" for node in own[:_MOST_REASONS]
-        )
+        reasons = "; ".join(f"{node.name} ({node.op_type}): {sentence_of(node)}" for node in own[:_MOST_REASONS])
         raise UnsupportedError(
             "There is no node can execute on BPU in this model, please make sure the model has at least one "
             f"(Conv/Gemm/MatMul) node. On the CPU are: {reasons}{' …' if len(own) > _MOST_REASONS else ''}"

@@ -32,6 +32,7 @@ from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.reasons import Reason
 from engine.ops.core.rows import RowAccess
 
 Array = NDArray[Any]
@@ -228,11 +229,11 @@ class FloatRule(ABC):
     index_outputs: ClassVar[tuple[int, ...]] = ()
     """Outputs that are positions, not quantised numbers; the CPU casts them to the float node's type."""
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""
         return None
 
-    def late_refusal(self, node: ir.Node, march: March) -> str | None:
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
         """Why ``node`` runs on the CPU although its inputs are quantised for it.
 
         The original finds these reasons only after it has calibrated (golden conversions ``x_near15``,

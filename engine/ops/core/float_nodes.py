@@ -9,6 +9,7 @@ import onnx_ir as ir
 from engine.errors import ModelError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
+from engine.ops.core.reasons import Code, Reason, because
 
 T = TypeVar("T")
 
@@ -80,17 +81,17 @@ def is_constant(value: ir.Value) -> bool:
     return constant_of(before_calibration(value)) is not None
 
 
-def refused_broadcast(node: ir.Node, march: March) -> str | None:
+def refused_broadcast(node: ir.Node, march: March) -> Reason | None:
     """Why an element-wise operator on two tensors runs on the CPU; the lower rank of a constant is no reason."""
     a, b = (given(node, index) for index in (0, 1))
     constants = [is_constant(value) for value in (a, b)]
     if any(constants) and march.add_as_conv:
-        return "a constant operand that could not be folded into a convolution"
+        return because(Code.CONSTANT_NOT_FOLDED)
     first, second, out = (shape_of(value) for value in (a, b, node.outputs[0]))
     if not 1 <= len(out) <= 4 or (len(first) != len(second) and not any(constants)):
-        return "operands of different rank"
+        return because(Code.RANKS_DIFFER)
     if march.add_as_conv and first != out and second != out:
-        return "both operands are broadcast"
+        return because(Code.BOTH_BROADCAST)
     return None
 
 
@@ -114,14 +115,14 @@ def _reduced_axes(node: ir.Node) -> list[int]:
     return [axis % rank for axis in (range(rank) if axes is None else axes)]
 
 
-def refused_reduction(node: ir.Node, march: March) -> str | None:
+def refused_reduction(node: ir.Node, march: March) -> Reason | None:
     """Why a reduction runs on the CPU."""
     axes = _reduced_axes(node)
     if len(axes) != 1:
-        return f"the BPU only supports {node.op_type} over one axis"
+        return because(Code.ONE_AXIS, op_type=node.op_type)
     if not attribute(node, "keepdims", 1):
-        return "the reduced axis is dropped"
+        return because(Code.AXIS_DROPPED)
     length = shape_of(given(node, 0))[axes[0]]
     if length > march.limits.reduce_length:
-        return f"{length} values are reduced, {march.limits.reduce_length} may be"
+        return because(Code.REDUCED_VALUES, length=length, limit=march.limits.reduce_length)
     return None

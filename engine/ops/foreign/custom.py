@@ -33,7 +33,6 @@ Shape = tuple[int, ...]
 CUSTOM_DOMAIN = "horizon.custom"
 CUSTOM_VERSION = 1
 CUSTOM_OP = "PyOp"
-REASON = "a custom operator, computed by the user's Python code"
 """Why such nodes are on the CPU."""
 
 _OWN_ATTRIBUTES = ("class_name", "compute", "module", "input_types", "output_types", "output_shape")

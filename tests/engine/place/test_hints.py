@@ -1,22 +1,35 @@
-"""Hints: one for every reason, the most special first."""
+"""Hints: looked up by the code of a reason."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.place.hints import DEFAULT_HINT, hint_for
+from engine.ops.core.reasons import Code, Reason, because
+from engine.place.hints import DEFAULT_HINT, HINTS, hint_for
 
 
 @pytest.mark.parametrize(
     ("op_type", "reason", "part"),
     [
-        ("Neg", "bayes has no operator for Neg", "-1"),
-        ("NewOperator", "bayes has no operator for NewOperator", "application"),
-        ("Softmax", "Softmax runs on the BPU only if node_info or run_on_bpu asks for it", "run_on_bpu"),
-        ("Resize", "nearest scales must be of [2, 4]", "powers of two"),
-        ("Concat", "only rank-4 tensors are concatenated on the BPU", "rank-4"),
-        ("TopK", "5000 values are searched, 4096 may be", DEFAULT_HINT),
+        ("Neg", because(Code.NO_OPERATOR, march="bayes", op_type="Neg"), "-1"),
+        ("NewOperator", because(Code.NO_OPERATOR, march="bayes", op_type="NewOperator"), "application"),
+        ("Softmax", because(Code.ON_REQUEST, op_type="Softmax"), "run_on_bpu"),
+        ("Resize", because(Code.NEAREST_SCALES, allowed="[2, 4]"), "powers of two"),
+        ("Concat", because(Code.RANK_4, done="concatenated"), "rank-4"),
+        ("TopK", because(Code.SEARCHED_VALUES, length=5000, limit=4096), DEFAULT_HINT),
+        ("Pad", because(Code.PAD_MODE, mode="reflect"), "constant or edge"),
+        ("Add", because(Code.UNDEFINED_CONSTANT), "finite"),
     ],
 )
-def test_hint(op_type: str, reason: str, part: str) -> None:
+def test_hint(op_type: str, reason: Reason, part: str) -> None:
     assert part in hint_for(op_type, reason)
+
+
+def test_a_name_in_a_reason_gives_no_hint() -> None:
+    """It did while hints were found by patterns in the sentence."""
+    named = because(Code.PART_OF_ASKED_FOR, node="custom operator with a constant of another rank")
+    assert hint_for("Relu", named) == HINTS[Code.ASKED_FOR]
+
+
+def test_an_absent_operator_is_advised_by_type_alone() -> None:
+    assert Code.NO_OPERATOR not in HINTS

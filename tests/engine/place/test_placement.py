@@ -12,8 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import apply_thresholds
 from engine.errors import ConfigError
-from engine.ir import MARK_FIXED, MARK_ON, MARK_REASON, MARK_TIE, calibration_nodes
+from engine.ir import MARK_FIXED, MARK_ON, MARK_TIE, calibration_nodes
 from engine.march import load_march as load_march
+from engine.ops.core.reasons import sentence_of
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.place.chains import chains
 from engine.quantize import quantize
@@ -190,7 +191,7 @@ def test_clips_that_share_limits_with_the_last_one_are_int16(tail: bool, limits:
 
 def marks(placement: Placement, name: str) -> tuple[str, str]:
     node = next(node for node in placement.model.graph if node.name == name)
-    return node.metadata_props[MARK_ON], node.metadata_props.get(MARK_REASON, "")
+    return node.metadata_props[MARK_ON], sentence_of(node)
 
 
 @pytest.mark.parametrize(
