@@ -21,18 +21,22 @@ from pathlib import Path
 
 import yaml
 
+from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
 from engine.march.latency import Latency, Measured, Overhead, data_file, load_latency, marches
+from research.built import built_rows
 from research.cases import cases_of, networks_of
 from research.corpus import Row, read_rows
 from research.deployed import Deployed, read_deployed
+from research.overheads import Part
 from research.report import document, report
 from research.validation import (
     NETWORKS_HEADER,
     Estimates,
     Evidence,
     accuracy_of,
+    built_text,
     fit,
     held_out,
     left_out,
@@ -55,10 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--document", type=Path, help="Markdown file to put the tables into")
     options = parser.parse_args(arguments)
     try:
-        rows = read_rows(options.corpus or _reference() / "latency" / "latency.jsonl")
+        corpus = options.corpus or _reference() / "latency" / "latency.jsonl"
+        rows = read_rows(corpus)
         networks, refused = read_deployed(options.networks or _reference() / "networks" / "cases")
         sys.stderr.writelines(f"left out: {line}\n" for line in refused)
-        reports = _fit_all(rows, networks, options.write, options.validate)
+        built = built_rows(rows, corpus.with_name("build_model.py"))
+        reports = _fit_all(rows, networks, built, options.write, options.validate)
         if options.document:
             document(options.document, reports)
     except PtqlabError as error:
@@ -67,7 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _fit_all(rows: Sequence[Row], networks: Sequence[Deployed], write: bool, validate: bool) -> list[str]:
+def _fit_all(
+    rows: Sequence[Row],
+    networks: Sequence[Deployed],
+    built: Sequence[tuple[Row, tuple[Schedule, ...]]],
+    write: bool,
+    validate: bool,
+) -> list[str]:
     """Fit every march, print its tables, write its data if wanted; the tables."""
     reports = []
     overheads: dict[str, Mapping[Overhead, Measured]] = {}
@@ -78,6 +90,7 @@ def _fit_all(rows: Sequence[Row], networks: Sequence[Deployed], write: bool, val
         evidence = Evidence(
             networks_of(of_march, old),
             [network for network in deployed if not network.held_out],
+            [Part.of_row(row.latency_us, *schedules) for row, schedules in built if row.march == march],
             overheads.get(_SAME_GENERATION.get(march, ""), {}),
         )
         latency = fit(evidence, old)
@@ -85,6 +98,7 @@ def _fit_all(rows: Sequence[Row], networks: Sequence[Deployed], write: bool, val
         unseen = left_out(evidence, latency)
         cases = cases_of(evidence.networks, latency)
         text = f"{march}: {report(cases, len(of_march), latency)}\n"
+        text += built_text(evidence.built, latency)
         seen = [(network, latency) for network in evidence.deployed]
         text += _networks_text(seen, unseen, held_out(deployed, latency))
         if validate:

@@ -52,6 +52,11 @@ class Part:
     measured_us: float
     schedules: tuple[Schedule, ...]
 
+    @classmethod
+    def of_row(cls, measured_us: float, *schedules: Schedule) -> Part:
+        """A row of single layers."""
+        return cls("", measured_us, measured_us, schedules)
+
 
 def parts_of(networks: Iterable[Deployed]) -> list[Part]:
     """The subgraphs of networks; those of a network whose number is not the original's count together.
@@ -71,7 +76,7 @@ def parts_of(networks: Iterable[Deployed]) -> list[Part]:
 
 
 def fit_overheads(
-    rows: Sequence[tuple[float, Schedule]],
+    rows: Sequence[Part],
     networks: Sequence[Deployed],
     latency: Latency,
     prior: Mapping[Overhead, Measured] | None = None,
@@ -79,13 +84,13 @@ def fit_overheads(
     """``latency`` with the cost of a subgraph, of a layer and the overheads fitted.
 
     Args:
-        rows: measured latencies and schedules of single layers and stacks.
+        rows: of single layers and stacks.
         networks: that take part.
         latency: of the march.
         prior: overheads of a march of the same generation.
     """
     fused = [network for network in networks if network.level in _FUSED]
-    parts = parts_of(fused) + [Part("", measured, measured, (schedule,)) for measured, schedule in rows]
+    parts = [*parts_of(fused), *rows]
     names, costs = _least_absolute(parts, latency, prior or {})
     constants = dict(zip(names, costs, strict=True))
     fixed = {name: float(constants.pop(name, 0.0)) for name in (_FIXED, _LAYER)}

@@ -29,11 +29,13 @@ class Evidence:
     Attributes:
         networks: rows of the corpus.
         deployed: networks in deployed forms that take part in the fit.
+        built: rows of the corpus that only the converter reads.
         prior: overheads of a march of the same generation that more networks show.
     """
 
     networks: Networks
     deployed: Sequence[Deployed] = ()
+    built: Sequence[Part] = ()
     prior: Mapping[Overhead, Measured] = field(default_factory=dict)
 
 
@@ -50,15 +52,11 @@ def fit(evidence: Evidence, latency: Latency) -> Latency:
 
 
 def _with_overheads(evidence: Evidence, cases: Sequence[Case], latency: Latency) -> Latency:
-    """The second step; ``cases`` are those of the rows, of which short ones say little in relation to their length."""
-    judged = counted(cases)
-    rows = [(case.row.latency_us, case.schedule) for case in where(judged, optimize_level="O2")]
-    fitted = fit_overheads(rows, evidence.deployed, latency, evidence.prior)
+    """The second step; ``cases`` are those of the rows."""
+    rows = [Part.of_row(case.row.latency_us, case.schedule) for case in where(cases, optimize_level="O2")]
+    fitted = fit_overheads([*rows, *evidence.built], evidence.deployed, latency, evidence.prior)
     apart = [network for network in evidence.deployed if network.level is OptimizeLevel.O0]
-    alone = [
-        Part("", case.row.latency_us, case.row.latency_us, (case.schedule,))
-        for case in where(judged, optimize_level="O0")
-    ]
+    alone = [Part.of_row(case.row.latency_us, case.schedule) for case in where(counted(cases), optimize_level="O0")]
     return fit_unfused([*parts_of(apart), *alone], fitted, len({network.net for network in apart}))
 
 
@@ -100,6 +98,14 @@ def networks_report(label: str, estimates: Estimates) -> str:
     errors = Errors(*errors_of_networks(estimates))
     names = {network.net for network, _ in estimates}
     return f"{label:34} {len(names):3} {len(estimates):4} {errors.summary()}"
+
+
+def built_text(parts: Sequence[Part], latency: Latency) -> str:
+    """The errors of rows that only the converter reads."""
+    if not parts:
+        return ""
+    errors = np.asarray([abs(latency_us(part.schedules, latency) / part.measured_us - 1) for part in parts])
+    return f"{'other operators, O2':24} {len(parts):4} {np.median(errors):7.1%} {np.quantile(errors, 0.9):7.1%}\n"
 
 
 NETWORKS_HEADER = (

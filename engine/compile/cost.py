@@ -209,7 +209,7 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             if _is_dense(layer, latency):
                 return rows * channels * window * latency.weight_load.wide_depthwise_lanes / fitted.mac_rate
             return _type_factor(layer, fitted) * rows * channels * window / fitted.depthwise_rate
-        case CostKind.MUL if len(set(layer.input_shapes)) > 1:
+        case CostKind.MUL if len(set(layer.input_shapes)) > 1 and not _has_one_channel(layer):
             return elements / fitted.elementwise_rate
         case CostKind.MUL:
             return elements / fitted.multiply_rate
@@ -223,6 +223,11 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return elements / fitted.resize_rate
         case _:
             return elements / fitted.elementwise_rate
+
+
+def _has_one_channel(layer: Layer) -> bool:
+    """Whether a map of one channel is broadcast over the channels of another; as dear as two maps of one shape."""
+    return any(shape[-1] == 1 for shape in layer.input_shapes)
 
 
 def _aligned_macs(layer: Layer, alignment: Alignment) -> float:

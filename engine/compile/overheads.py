@@ -14,10 +14,8 @@ from engine.march.latency import Latency, Overhead, SmallTables
 from engine.ops.core.costs import CostKind
 
 Amount = tuple[Overhead, float]
-"""An overhead and how often it occurs: layers, or thousands of elements."""
+"""An overhead and how often it occurs: layers, or thousands of elements or rows."""
 
-_RESHAPED_PADDING = 8
-"""Multiple that the last two dimensions of a reshaped map count as."""
 _PIXELS = 8
 """Multiple that rows have in the accumulators."""
 _MAP_RANK = 4
@@ -57,18 +55,22 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
             yield Overhead.DEEP_REDUCE, elements
         case CostKind.REDUCE:
             yield Overhead.REDUCE, 1
+            if _is_depth(layer):
+                yield Overhead.DEPTH_REDUCE, math.prod(layer.input_shapes[0]) / 1e3
         case CostKind.POOL if wide:
             yield Overhead.WIDE_POOL, elements
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
         case CostKind.JOIN if wide and rank < _MAP_RANK:
-            yield Overhead.SINGLE, elements
+            yield Overhead.WIDE_ROW, _rows(layer.output_shape)
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
         case CostKind.TRANSPOSE if rank > _MAP_RANK:
             yield Overhead.SINGLE, elements
+        case CostKind.TRANSPOSE:
+            yield Overhead.MOVED, _rows(layer.output_shape)
         case CostKind.RESHAPE if not (_is_line(layer.output_shape) and _is_line(layer.input_shapes[0])):
-            yield Overhead.RESHAPED, _reshaped_elements(layer.output_shape) / 1e3
+            yield Overhead.MOVED, _rows(layer.input_shapes[0])
 
 
 def is_plain(layer: Layer, latency: Latency) -> bool:
@@ -100,6 +102,11 @@ def _is_line(shape: Sequence[int]) -> bool:
     return max(shape) == math.prod(shape)
 
 
-def _reshaped_elements(shape: Sequence[int]) -> int:
-    padded = [round_up(size, _RESHAPED_PADDING) for size in shape[-2:]]
-    return math.prod(shape[:-2]) * math.prod(padded)
+def _rows(shape: Sequence[int]) -> float:
+    """Thousands of rows of the last dimension."""
+    return math.prod(shape[:-1]) / 1e3
+
+
+def _is_depth(layer: Layer) -> bool:
+    """Whether a reduction leaves one channel."""
+    return layer.output_shape[-1] == 1 < layer.input_shapes[0][-1]

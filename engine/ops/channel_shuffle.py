@@ -25,7 +25,7 @@ class ChannelShuffle(QuantizedOperator):
 
     op_type = "HzChannelShuffle"
     float_types: ClassVar[tuple[str, ...]] = ("HzChannelShuffle",)
-    cost = CostKind.MOVE
+    cost = CostKind.TRANSPOSE
     rows = SAME_ROWS
     instructions = Instructions.CHANNEL_SHUFFLE
     attributes: ClassVar[Schema] = {"group": Attribute("int", doc="number of groups"), "data_format": DATA_FORMAT}

@@ -25,7 +25,7 @@ class DepthToSpace(QuantizedOperator):
 
     op_type = "HzDepthToSpace"
     float_types: ClassVar[tuple[str, ...]] = ("DepthToSpace",)
-    cost = CostKind.MOVE
+    cost = CostKind.TRANSPOSE
     rows = WHOLE_MAP
     instructions = Instructions.DEPTH_TO_SPACE
     attributes: ClassVar[Schema] = {

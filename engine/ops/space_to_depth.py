@@ -25,7 +25,7 @@ class SpaceToDepth(QuantizedOperator):
 
     op_type = "HzSpaceToDepth"
     float_types: ClassVar[tuple[str, ...]] = ("SpaceToDepth",)
-    cost = CostKind.MOVE
+    cost = CostKind.TRANSPOSE
     rows = WHOLE_MAP
     instructions = Instructions.SPACE_TO_DEPTH
     attributes: ClassVar[Schema] = {

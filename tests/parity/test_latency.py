@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from engine.config import NodeInfo
 from engine.convert import Draft, check
 from engine.perf import Performance
 from engine.terms import InputType
+from research.built import builder
 from research.corpus import Row, read_rows
 
 pytestmark = pytest.mark.reference
@@ -34,7 +33,7 @@ Predictions = list[tuple[Row, Performance]]
 def predictions(reference_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Predictions:
     """What the converter predicts for rows at O2."""
     target = tmp_path_factory.mktemp("models") / "model.onnx"
-    build = builder(reference_dir)
+    build = builder(reference_dir / "latency" / "build_model.py")
     found = []
     for row in chosen(read_rows(reference_dir / "latency" / "latency.jsonl")):
         build(row.spec, target)
@@ -42,16 +41,6 @@ def predictions(reference_dir: Path, tmp_path_factory: pytest.TempPathFactory) -
         kind = InputType(row.spec.get("in_type", "featuremap"))
         found.append((row, check(target, Draft(row.march, input_type=kind, node_info=node_info)).performance))
     return found
-
-
-def builder(reference_dir: Path) -> Any:
-    """The function of the reference that builds a row's model."""
-    spec = importlib.util.spec_from_file_location("build_model", reference_dir / "latency" / "build_model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.build
 
 
 def chosen(rows: tuple[Row, ...]) -> Iterator[Row]:

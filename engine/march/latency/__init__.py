@@ -198,7 +198,8 @@ class Overhead(StrEnum):
     """What layers take besides computing and traffic: the wait for a result that is too small to hide it, or elements
     that are handled one at a time.
 
-    Those down to ``RESIZE`` are counted per layer, the others per thousand elements (:mod:`engine.compile.overheads`).
+    Those down to ``RESIZE`` are counted per layer, the others per thousand elements or rows
+    (:mod:`engine.compile.overheads`).
     """
 
     UNFUSED = "unfused"
@@ -221,10 +222,14 @@ class Overhead(StrEnum):
     """Resizing."""
     SLOPE = "slope"
     """Elements that take one slope or another by their sign."""
-    RESHAPED = "reshaped"
-    """Elements of a reshaped map, with the padding of its new last two dimensions."""
+    MOVED = "moved"
+    """Rows (of the last dimension) that are reshaped, or transposed in up to four dimensions."""
+    DEPTH_REDUCE = "depth_reduce"
+    """Elements of maps of which one channel is left."""
     SINGLE = "single"
-    """Elements moved one at a time: transposed in more than four dimensions, or int16 joined outside of four."""
+    """Elements moved one at a time: transposed in more than four dimensions."""
+    WIDE_ROW = "wide_row"
+    """Rows of int16 that are joined outside of four dimensions."""
     WIDE_POOL = "wide_pool"
     """Int16 elements of pools."""
     DEEP_REDUCE = "deep_reduce"
@@ -236,7 +241,7 @@ class Overhead(StrEnum):
 
 
 class Measured(Data):
-    """A fitted overhead: microseconds per layer or per thousand elements, and how many networks show it.
+    """A fitted overhead: microseconds per layer or per thousand elements or rows, and how many networks show it.
 
     What fewer than two networks show is provisional.
     """

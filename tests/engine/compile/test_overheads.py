@@ -38,9 +38,10 @@ def layer(kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **de
         (layer(CostKind.POOL, MAP, MAP, input_bits=16), (Overhead.WIDE_POOL, 1.024)),
         (layer(CostKind.RESIZE, MAP, (1, 4, 4, 16)), (Overhead.RESIZE, 1)),
         (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
-        (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.SINGLE, 0.12)),
+        (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.WIDE_ROW, 0.02)),
+        (layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)), (Overhead.MOVED, 0.128)),
         (layer(CostKind.TRANSPOSE, (3, 1, 2, 4, 16), (1, 4, 3, 2, 16)), (Overhead.SINGLE, 0.384)),
-        (layer(CostKind.RESHAPE, (1, 4, 60, 3), (1, 720)), (Overhead.RESHAPED, 4 * 64 * 8 / 1000)),
+        (layer(CostKind.RESHAPE, (1, 4, 60, 3), (1, 20, 36)), (Overhead.MOVED, 0.02)),
     ],
 )
 def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overhead, float]) -> None:
@@ -51,13 +52,21 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     "free",
     [
         layer(CostKind.CONV, MAP, MAP),
-        layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)),
+        layer(CostKind.MOVE, (1, 8, 8, 8), MAP),
         layer(CostKind.RESHAPE, (1, 10), (1, 1, 1, 10)),
         layer(CostKind.POOL, MAP, MAP),
     ],
 )
 def test_what_hides_behind_other_work_costs_nothing(free: Layer) -> None:
     assert list(amounts(free, Overlap.ALL, load_latency("bayes-e"))) == []
+
+
+def test_reducing_channels_takes_more_than_reducing_pixels() -> None:
+    found = layer(CostKind.REDUCE, (1, 8, 8, 1), MAP)
+    assert list(amounts(found, Overlap.ALL, load_latency("bayes-e"))) == [
+        (Overhead.REDUCE, 1),
+        (Overhead.DEPTH_REDUCE, 1.024),
+    ]
 
 
 def test_layers_that_are_not_fused_wait_for_each_other() -> None:
@@ -94,3 +103,21 @@ def test_an_overhead_adds_to_the_latency_of_its_subgraph() -> None:
     more = overhead_us(table, Overlap.ALL, slower) - overhead_us(table, Overlap.ALL, latency)
     assert found[1] - found[0] == pytest.approx(more)
     assert more > 90
+
+
+def test_a_product_broadcast_over_channels_is_as_dear_as_one_of_two_maps() -> None:
+    """``op_ln_c``: 440 us on bernoulli2 for 28 x 28 x 64, as ``bin_mul``; a factor per channel is a hundredth."""
+    latency = load_latency("bernoulli2")
+    shape = (1, 28, 28, 64)
+
+    def computing(other: tuple[int, ...]) -> float:
+        inputs = tuple(
+            InputTensor(name=f"x{index}", dtype="int8", shape=size, inner=True)
+            for index, size in enumerate((shape, other))
+        )
+        product = layer(CostKind.MUL, shape, shape, other)
+        schedule = schedule_layers("s", inputs, ("y",), (product,), Memory(1 << 20, 1 << 20))
+        return layer_costs(schedule, latency)[0].compute_us
+
+    assert computing((1, 28, 28, 1)) == pytest.approx(computing(shape))
+    assert computing((1, 28, 28, 1)) > 300 > 10 > computing((1, 1, 1, 64))
