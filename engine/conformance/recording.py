@@ -124,12 +124,13 @@ class Recorder:
         model["working_dir"] = "./out"
         calibration = content["calibration_parameters"]
         folders = [Path(part) for part in str(calibration.get("cal_data_dir") or "").split(";") if part]
+        kinds = [part.strip() for part in str(calibration.get("cal_data_type") or "float32").split(";")]
         for index, folder in enumerate(folders):
             to = case / f"cal_{index}"
             if self.weights:
                 shutil.copytree(folder, to)
             else:
-                _synthetic(folder, to, str(calibration.get("cal_data_type") or "float32"))
+                _synthetic(folder, to, kinds[min(index, len(kinds) - 1)])
         if folders:
             calibration["cal_data_dir"] = ";".join(f"./cal_{index}" for index in range(len(folders)))
         write_atomically(case / "config.yaml", yaml.safe_dump(content, sort_keys=False).encode())

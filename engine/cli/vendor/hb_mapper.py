@@ -303,8 +303,13 @@ def _log_start(logger: logging.Logger) -> None:
 
 
 def _log_performance(result: ConversionResult, logger: logging.Logger) -> None:
+    """A line per BPU subgraph, as the original logs them, and their sum."""
     found = result.performance
-    logger.info("FPS=%.2f, latency = %.1f us, DDR = %d bytes", found.fps, found.latency_us, found.ddr_bytes)
+    for part in found.subgraphs:
+        fps, traffic = 1e6 * found.frames / part.latency_us, part.loaded_bytes + part.stored_bytes
+        logger.info("FPS=%.2f, latency = %.1f us, DDR = %d bytes   (%s)", fps, part.latency_us, traffic, part.name)
+    if len(found.subgraphs) > 1:
+        logger.info("All BPU subgraphs: %.1f us, %d bytes, %.2f FPS", found.latency_us, found.ddr_bytes, found.fps)
     if found.cpu_nodes:
         names = ", ".join(f"{name} ({kind})" for name, kind in found.cpu_nodes)
         logger.info("Not in these figures, for they run on the CPU: %s", names)

@@ -53,3 +53,51 @@ def write_network(folder: Path, march: str = "bayes-e") -> Path:
     path = folder / "net.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
+
+
+def write_two_inputs(folder: Path) -> Path:
+    """``net.onnx`` with two float inputs and a node for the CPU between two convolutions, data and ``net.yaml``."""
+    rng = np.random.default_rng(1)
+    weights = [numpy_helper.from_array(rng.normal(0, 0.3, (8, 8, 1, 1)).astype(np.float32), name) for name in "vw"]
+    nodes = [
+        helper.make_node("Conv", ["a", "v"], ["c"], "first"),
+        helper.make_node("Sin", ["c"], ["s"], "between"),
+        helper.make_node("Asin", ["s"], ["t"], "again"),
+        helper.make_node("Conv", ["t", "w"], ["d"], "second"),
+        helper.make_node("Add", ["d", "b"], ["y"], "sum"),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, 6, 6]) for name in "aby"]
+    graph = helper.make_graph(nodes, "two", values[:2], values[2:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7)
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, folder / "net.onnx")
+    for name in "ab":
+        (folder / name).mkdir()
+        for index in range(3):
+            rng.normal(0, 1, (1, 8, 6, 6)).astype(np.float32).tofile(folder / name / f"{index}.bin")
+    content = {
+        "model_parameters": {
+            "onnx_model": "./net.onnx",
+            "march": "bayes-e",
+            "output_model_file_prefix": "two",
+            "node_info": {"again": {"ON": "CPU"}},
+        },
+        "input_parameters": {
+            "input_name": "a;b",
+            "input_shape": "1x8x6x6;1x8x6x6",
+            "input_type_rt": "featuremap;featuremap",
+            "input_layout_rt": "NCHW;NCHW",
+            "input_type_train": "featuremap;featuremap",
+            "input_layout_train": "NCHW;NCHW",
+            "norm_type": "no_preprocess;no_preprocess",
+        },
+        "calibration_parameters": {
+            "cal_data_dir": "./a;./b",
+            "cal_data_type": "float32;float32",
+            "calibration_type": "max",
+        },
+        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
+    }
+    path = folder / "net.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path

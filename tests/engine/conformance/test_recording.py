@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from engine.conformance.measures import Share, measure
 from engine.conformance.recording import Recorder
 from engine.conformance.toolchain import Command
 from engine.errors import ConfigError, ModelError
-from tests.engine.conformance.models import write_network
+from tests.engine.conformance.models import write_network, write_two_inputs
 
 OURS = "from engine.cli.vendor.hb_mapper import main; main()"
 RUNTIME = f"{shlex.quote(sys.executable)} -m engine.compat"
@@ -63,6 +64,16 @@ def test_a_recorded_case_equals_itself(tmp_path: Path) -> None:
     assert {"onnx_model", "cal_0", "small.bin"} <= set(result["sha256"])
 
 
+def test_several_inputs_and_subgraphs(tmp_path: Path) -> None:
+    config = write_two_inputs(tmp_path)
+    folder = recorder(tmp_path, OURS, runtime=Command.parse(RUNTIME, "--runtime")).record(config)
+    (case,) = find_cases(folder)
+    assert set(case.samples()[1].inputs) == {"a", "b"}
+    assert len(case.latencies_us) > 1
+    row = measure(case, tmp_path / "work")
+    assert (row.departure, row.outputs, row.simulator) == (None, True, True)
+
+
 def test_without_weights_nothing_of_the_weights_is_kept(tmp_path: Path) -> None:
     config = write_network(tmp_path)
     folder = recorder(tmp_path, OURS, weights=False).record(config)
@@ -80,8 +91,9 @@ def test_without_weights_nothing_of_the_weights_is_kept(tmp_path: Path) -> None:
     assert not any(path.read_bytes() in data for path in (folder / "cal_0").iterdir())
 
 
-def test_without_weights_the_structure_is_compared(tmp_path: Path) -> None:
-    config = write_network(tmp_path)
+@pytest.mark.parametrize("write", [write_network, write_two_inputs])
+def test_without_weights_the_structure_is_compared(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    config = write(tmp_path)
     recorder(tmp_path, OURS, weights=False).record(config)
     (case,) = find_cases(tmp_path / "cases")
     row = measure(case, tmp_path / "work")
