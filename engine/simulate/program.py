@@ -138,8 +138,7 @@ def aligned_zeros(size: int) -> NDArray[np.uint8]:
 class State:
     """How far a program has come; see :meth:`Assembler.state`."""
 
-    counts: tuple[int, int, int, int]
-    last: tuple[int, ...]
+    counts: tuple[int, ...]
     scratch: int
     overrun: int
 
@@ -157,6 +156,8 @@ class Assembler:
     _buffers: list[Buffer] = field(default_factory=list)
     _constants: list[Array] = field(default_factory=list)
     _initial: list[tuple[Tensor, Array]] = field(default_factory=list)
+    _uses: list[tuple[Buffer, int]] = field(default_factory=list)
+    """Buffers in the order in which steps use them, with the last use until then."""
     _scratch: int = MIN_SCRATCH
     _overrun: int = ALIGNMENT
 
@@ -219,17 +220,19 @@ class Assembler:
 
     def state(self) -> State:
         """How far the program has come, for :meth:`restore`."""
-        counts = (len(self._steps), len(self._buffers), len(self._constants), len(self._initial))
-        return State(counts, tuple(buffer.last for buffer in self._buffers), self._scratch, self._overrun)
+        return State(tuple(map(len, self._lists())), self._scratch, self._overrun)
 
     def restore(self, state: State) -> None:
         """Take back all that was added since ``state``."""
-        lists: tuple[list[Any], ...] = (self._steps, self._buffers, self._constants, self._initial)
-        for items, count in zip(lists, state.counts, strict=True):
-            del items[count:]
-        for buffer, last in zip(self._buffers, state.last, strict=True):
+        for buffer, last in reversed(self._uses[state.counts[-1] :]):
             buffer.last = last
+        for items, count in zip(self._lists(), state.counts, strict=True):
+            del items[count:]
         self._scratch, self._overrun = state.scratch, state.overrun
+
+    def _lists(self) -> tuple[list[Any], ...]:
+        """All that grows while the program is written."""
+        return (self._steps, self._buffers, self._constants, self._initial, self._uses)
 
     def finish(self) -> Program:
         """Lay out the buffers and encode the instructions."""
@@ -256,6 +259,7 @@ class Assembler:
 
     def _use(self, tensors: Any) -> None:
         for tensor in tensors:
+            self._uses.append((tensor.buffer, tensor.buffer.last))
             tensor.buffer.last = max(tensor.buffer.last, len(self._steps))
 
 

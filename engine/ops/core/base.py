@@ -10,8 +10,9 @@ A module under ``engine/ops`` holds all that is known of one quantised operator 
 Standard operators that the BPU runs on integers as they are have a :class:`StandardOperator` instead.
 
 What a backend needs is an abstract member of :class:`BpuOperator`, so that an operator without an entry for one of them
-cannot be registered: Python names the missing ones. ``engine.ops.registry`` lists the modules; no other place in the
-engine asks for an operator's type by name.
+cannot be registered: Python names the missing ones. ``engine.ops.registry`` lists the modules. Other parts of the
+engine ask for what an operator declares, not for its type; only the conversions between floats and integers are put
+in, and known, by name.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def test_one_file_and_one_line_add_an_operator(tmp_path: Path) -> None:
     assert found.pop("tiles") == 12
     assert found == {
         "placed on the BPU": True,
+        "of rank 3": "only rank-4 tensors are negated on the BPU",
         "quantised as": ["HzMadeUp"],
         "fast equals reference": True,
         "interpreted": 0,

@@ -103,6 +103,8 @@ def test_a_restored_program_is_as_it_was() -> None:
     call = Call(OPERATORS["HzLut"], {"lut_type": ""}, [x, TABLE])
     lower_table_of_ramp(call, program)
     assert program.state() != before
+    assert x.buffer.last == 0
     program.restore(before)
     assert program.state() == before
+    assert x.buffer.last == -1
     assert program.finish().parts == ()

@@ -13,6 +13,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.compile.tiles import tiled_model
+from engine.ops.core.reasons import sentence_of
 from engine.perf import estimate
 from engine.place.chains import on_bpu
 from engine.quantize.error_bound import node_error_bounds
@@ -25,8 +26,11 @@ from tests.properties.test_node_error import check
 SHAPE = (1, 4, 12, 12)
 
 
-def network() -> onnx.ModelProto:
-    """Convolution, Neg, convolution."""
+def network(shape: tuple[int, ...] = SHAPE) -> onnx.ModelProto:
+    """Convolution, Neg, convolution; on a map of rank 3 Neg and a sum."""
+    if len(shape) == 3:
+        nodes = [helper.make_node("Neg", ["x"], ["n"], "negated"), helper.make_node("Add", ["n", "x"], ["y"], "last")]
+        return model_of(nodes, shape, [])
     rng = np.random.default_rng(0)
     weights = [numpy_helper.from_array(rng.normal(size=(4, 4, 3, 3)).astype(np.float32), name) for name in ("v", "w")]
     nodes = [
@@ -34,16 +38,26 @@ def network() -> onnx.ModelProto:
         helper.make_node("Neg", ["c"], ["n"], "negated"),
         helper.make_node("Conv", ["n", "w"], ["y"], "last", pads=[1, 1, 1, 1]),
     ]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in "xy"]
+    return model_of(nodes, shape, weights)
+
+
+def model_of(nodes: list[onnx.NodeProto], shape: tuple[int, ...], weights: list[onnx.TensorProto]) -> onnx.ModelProto:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
     graph = helper.make_graph(nodes, "made_up", values[:1], values[1:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def negation(stages: Stages) -> ir.Node:
+    """The float node as it was placed."""
+    return next(node for node in stages.placed.graph if node.op_type == "Neg")
 
 
 def found() -> dict[str, Any]:
     """What every stage and backend makes of the operator."""
     samples = np.random.default_rng(1).normal(size=(3, *SHAPE[1:])).astype(np.float32)
     stages = Stages(network(), samples, "bayes-e")
-    node = next(node for node in stages.placed.graph if node.op_type == "Neg")
+    node = negation(stages)
+    refused = negation(Stages(network((1, 4, 12)), samples[..., 0], "bayes-e"))
     feed = {"x": samples}
     expected = Session(stages.quantized, mode="reference").run(feed)["y"]
     compiled = stages.compiled
@@ -60,6 +74,7 @@ def found() -> dict[str, Any]:
     standard = np.concatenate([ort.InferenceSession(exported).run(None, {"x": x[None]})[0] for x in samples])
     return {
         "placed on the BPU": on_bpu(node),
+        "of rank 3": sentence_of(refused),
         "quantised as": [entry.op_type for entry in stages.quantized.graph if entry.name == "negated"],
         "fast equals reference": np.array_equal(Session(stages.quantized).run(feed)["y"], expected),
         "interpreted": len(assemble(stages.quantized).interpreted),

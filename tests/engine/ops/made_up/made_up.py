@@ -8,6 +8,8 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from engine.ir import shape_of
+from engine.march import March
 from engine.ops.core.base import Array, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
@@ -15,6 +17,7 @@ from engine.ops.core.fixed_point import to_type
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, limits
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
@@ -49,6 +52,9 @@ class MadeUpRule(FloatRule):
 
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
+
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+        return None if len(shape_of(given(node, 0))) == 4 else because(Code.RANK_4, done="negated")
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
