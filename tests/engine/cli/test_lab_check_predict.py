@@ -40,7 +40,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_check_lists_nodes_and_operators(march: str, tmp_path: Path) -> None:
     found = printed("check", model("mnist_lenet"), "--march", march)
     assert set(found) == {"nodes", "quantized_graph"}
-    keys = {"node", "on", "subgraph", "type", "dtype", "reason", "unmeasured"}
+    keys = {"node", "on", "subgraph", "type", "dtype", "reason", "unmeasured", "quirks"}
     assert all(set(node) == keys and not node["unmeasured"] for node in found["nodes"])
     for node in found["nodes"]:
         assert (node["on"] == "CPU") == bool(node["reason"]) == (node["subgraph"] is None)
