@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -55,13 +55,17 @@ MODULES: tuple[ModuleType, ...] = tuple(
 
 
 def entries_of(module: ModuleType, kind: type[Any], name: str) -> list[Any]:
-    """One of each class of ``kind`` that ``module`` defines, in order; those without an attribute ``name`` are bases.
+    """One of each class of ``kind`` that ``module`` defines, in order; bases of others need no attribute ``name``.
 
     Raises:
-        TypeError: a class lacks what a backend needs; the message says what.
+        TypeError: a class lacks its name or what a backend needs; the message says what.
     """
     own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
-    return [value() for value in own if issubclass(value, kind) and hasattr(value, name)]
+    classes = [value for value in own if issubclass(value, kind)]
+    for value in classes:
+        if not hasattr(value, name) and not value.__subclasses__():
+            raise TypeError(f"{value.__name__} of {module.__name__} lacks {name}")
+    return [value() for value in classes if hasattr(value, name)]
 
 
 def _by_type(kind: type[Any]) -> Mapping[str, Any]:
@@ -92,7 +96,23 @@ _BPU_OPERATORS: Mapping[str, Mapping[str, BpuOperator]] = MappingProxyType(
 RULES: tuple[FloatRule, ...] = tuple(rule for module in MODULES for rule in entries_of(module, FloatRule, "op_types"))
 """How float operators run on the BPU."""
 
-RULE_BY_TYPE: Mapping[str, FloatRule] = MappingProxyType({name: rule for rule in RULES for name in rule.op_types})
+
+def rules_by_type(rules: Iterable[FloatRule]) -> Mapping[str, FloatRule]:
+    """Rules by type of the float operator.
+
+    Raises:
+        TypeError: two are for the same.
+    """
+    found: dict[str, FloatRule] = {}
+    for rule in rules:
+        for name in rule.op_types:
+            other = found.setdefault(name, rule)
+            if other is not rule:
+                raise TypeError(f"{type(other).__name__} and {type(rule).__name__} are both for {name}")
+    return MappingProxyType(found)
+
+
+RULE_BY_TYPE = rules_by_type(RULES)
 
 
 def rule_for(node: ir.Node) -> FloatRule | None:

@@ -63,6 +63,7 @@ def test_one_file_and_one_line_add_an_operator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
+        ("    op_type = ", "op_type"),
         ("    float_types = ", "float_types"),
         ("    cost = ", "cost"),
         ("    rows = ", "rows"),

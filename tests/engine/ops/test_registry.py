@@ -12,6 +12,7 @@ import pytest
 
 import engine.ops
 from engine.errors import ModelError, UnsupportedError
+from engine.ops.add import AddRule
 from engine.ops.core.base import Array, Attributes, BpuOperator, FloatRule, QuantizedOperator
 from engine.ops.core.costs import CostKind
 from engine.ops.core.schema import Schema
@@ -24,6 +25,7 @@ from engine.ops.registry import (
     has_bpu_operator,
     operator,
     read_attributes,
+    rules_by_type,
 )
 
 
@@ -119,3 +121,11 @@ def test_the_bpu_has_only_what_is_registered() -> None:
         bpu_operator(ir.node("Erf", [x], name="e"))
     with pytest.raises(UnsupportedError, match="HzNothing is not known"):
         has_bpu_operator(make_node("HzNothing"))
+
+
+def test_a_float_type_has_one_rule() -> None:
+    class OtherRule(AddRule):
+        pass
+
+    with pytest.raises(TypeError, match="AddRule and OtherRule are both for Add"):
+        rules_by_type([AddRule(), OtherRule()])
