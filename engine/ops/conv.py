@@ -248,8 +248,9 @@ class ConvRule(FloatRule):
             bits,
             bias_bits=lowering.march.bias_bits,
         )
-        attributes = convolution_geometry(node)
-        inputs = [x.value, *convolution_constants(node, integers, lowering)]
+        constants = convolution_constants(node, integers, lowering)
+        attributes = {**convolution_geometry(node), "use_bias": int(len(constants) > 1)}
+        inputs = [x.value, *constants]
         operand = summed_operand(chain)
         if operand is not None:
             e = lowering.integer(operand, per_channel=True)
@@ -278,16 +279,23 @@ def convolution_geometry(node: ir.Node) -> dict[str, Any]:
     kernel = shape_of(given(node, 1))[2:]
     defaults = {"dilations": [1, 1], "group": 1, "kernel_shape": list(kernel), "pads": [0] * 4, "strides": [1, 1]}
     given_attributes = {name: attribute(node, name) for name in node.attributes if name in defaults}
-    return {**{k: v for k, v in defaults.items() if k != "dilations"}, **given_attributes, "use_bias": 1}
+    return {**{k: v for k, v in defaults.items() if k != "dilations"}, **given_attributes}
 
 
 def convolution_constants(node: ir.Node, integers: Integers, lowering: Lowering) -> list[ir.Value]:
-    """Initializers of weight (O, kh, kw, I/g), bias and bias shift, named like the original's."""
+    """Initializers of weight (O, kh, kw, I/g), bias and bias shift, named like the original's.
+
+    An int32 result of a convolution without bias needs none, not even a rounding constant (``squeezenet_b``,
+    ``activations_a_b``, ``min_hardsigmoid``).
+    """
     weight_name = before_calibration(given(node, 1)).name
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     bias_name = "rounding_bias" if bias is None else bias.name
+    weight = lowering.initializer(f"{node.name}_{weight_name}_quantized", integers.weights.transpose(0, 2, 3, 1))
+    if bias is None and integers.requantization is None:
+        return [weight]
     return [
-        lowering.initializer(f"{node.name}_{weight_name}_quantized", integers.weights.transpose(0, 2, 3, 1)),
+        weight,
         lowering.initializer(f"{node.name}_{bias_name}_quantized", integers.bias),
         lowering.initializer(f"{node.name}_{bias_name}_b_scale", integers.bias_shift),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.bounds import Bound, Case, reduction, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import integer_type, requantization, round_shift, saturate, to_type, wrap_int32
-from engine.ops.core.float_nodes import given, required
+from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, limits
 from engine.ops.core.reasons import Code, Reason, because
@@ -65,10 +65,11 @@ class GlobalAveragePool(QuantizedOperator):
 
 
 class GlobalAveragePoolRule(FloatRule):
-    """GlobalAveragePool with a requantised output."""
+    """GlobalAveragePool: requantised, or the sum itself where it is dequantised (``activations_a``, ``squeezenet``)."""
 
     op_types = ("GlobalAveragePool",)
     int16_inputs = False
+    sums_exactly = True
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         return None if len(shape_of(given(node, 0))) == 4 else because(Code.POOLING_2D)
@@ -76,24 +77,18 @@ class GlobalAveragePoolRule(FloatRule):
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         result = node.outputs[0]
-        x, output = lowering.integer(given(node, 0)), required(lowering.calibration(result))
+        x, output = lowering.integer(given(node, 0)), lowering.calibration(result)
         _, channels, height, width = shape_of(given(node, 0))
-        ratio = np.float64(x.scale[0]) / (height * width * np.float64(output.scales[0]))
-        split = requantization(ratio, output.bits)
-        attributes = {
-            "accu_right_shift": split.right_shift.tolist() * channels,
-            "output_scale": split.scale.tolist() * channels,
-            "output_right_shift": split.out_shift.tolist() * channels,
-            "rounding_method": "ROUND",
-            "output_bit": output.bits,
-            "data_format": "NHWC",
-        }
-        lowering.emit(
-            "HzSQuantizedGlobalAveragePool",
-            node,
-            [x.value],
-            attributes,
-            result,
-            bits=output.bits,
-            scale=output.scales,
-        )
+        attributes: dict[str, Any] = {"output_bit": 32, "data_format": "NHWC"}
+        scale, bits = x.scale / np.float32(height * width), 32
+        if output is not None:
+            scale, bits = output.scales, output.bits
+            split = requantization(np.float64(x.scale[0]) / (height * width * np.float64(scale[0])), bits)
+            attributes |= {
+                "accu_right_shift": split.right_shift.tolist() * channels,
+                "output_scale": split.scale.tolist() * channels,
+                "output_right_shift": split.out_shift.tolist() * channels,
+                "rounding_method": "ROUND",
+                "output_bit": bits,
+            }
+        lowering.emit("HzSQuantizedGlobalAveragePool", node, [x.value], attributes, result, bits=bits, scale=scale)

@@ -26,7 +26,11 @@ Window = tuple[int, int]
 
 
 class ReduceMeanToGlobalPool(NodePass):
-    """``ReduceMean`` over H and W becomes ``GlobalAveragePool``, with a ``Reshape`` where the axes are dropped."""
+    """``ReduceMean`` over H and W becomes ``GlobalAveragePool``, with a ``Reshape`` where the axes are dropped.
+
+    That one is called ``<node>_flatten`` and its result ``<node>_flatten_output``, as in the original even where it is
+    an output of the network (``activations_a``; provisional).
+    """
 
     op_types = frozenset({"ReduceMean"})
 
@@ -54,17 +58,18 @@ class ReduceMeanToGlobalPool(NodePass):
         if keeps:
             substitute(node, [pool])
             return True
-        target = add_initializer(
-            graph_of(node), f"{node.name}_reshape_shape", np.asarray(static_shape(result), np.int64)
-        )
+        graph = graph_of(node)
+        target = add_initializer(graph, f"{node.name}_flatten_{node.name}_output_shape", _int64(-1, shape[1]))
         reshape = make_node(
             "Reshape",
             [pool.outputs[0], target],
-            name=f"{node.name}_reshape",
-            output=f"{node.name}_reshaped",
+            name=f"{node.name}_flatten",
+            output=f"{node.name}_flatten_output",
             like=result,
         )
-        substitute(node, [pool, reshape])
+        graph.insert_after(node, [pool, reshape])
+        ir.convenience.replace_all_uses_with(result, reshape.outputs[0], replace_graph_outputs=True)
+        graph.remove(node, safe=True)
         return True
 
 

@@ -24,7 +24,7 @@ from engine.ops.core.base import MARK_QTYPE, FloatRule, Tie
 from engine.ops.core.float_nodes import is_relu
 from engine.ops.core.reasons import reason_of
 from engine.ops.registry import rule_for
-from engine.place.chains import chains, joins, on_bpu
+from engine.place.chains import chains, is_exact_sum, joins, on_bpu
 from engine.place.devices import late_reason
 from engine.place.options import INT8, INT16
 from engine.place.ties import mark_thresholds
@@ -97,7 +97,7 @@ def _calibrate_input(
     if value is None or is_calibration(value.producer()):
         return
     decided = _decided_type(value)
-    if decided == "none":
+    if decided == "none" or (value not in types and is_exact_sum(value)):
         return
     if value not in inserted:
         qtype = decided or types.get(value, INT8)
@@ -207,6 +207,8 @@ def _calibrate_result(
 def _needs_no_scale(chain: Sequence[ir.Node], head: FloatRule, march: March) -> bool:
     """Whether a result has a scale without a calibration: an accumulator's, or that of what it moves."""
     rule = rule_for(chain[-1])
+    if is_exact_sum(chain[-1].outputs[0]):
+        return True
     stays_int32 = head.stays_int32(chain[0]) and (march.tail_relu or not any(is_relu(node) for node in chain[1:]))
     return stays_int32 or (rule is not None and rule.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT)
 

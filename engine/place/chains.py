@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from engine.ir import MARK_ON, is_calibration
 from engine.march import March
+from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 
 CPU, BPU = "CPU", "BPU"
@@ -94,3 +95,29 @@ def joins(node: ir.Node) -> bool:
     """Whether ``node`` brings a second activation into a chain."""
     rule = rule_for(node)
     return rule is not None and len(rule.activations(node)) > 1
+
+
+def is_exact_sum(value: ir.Value) -> bool:
+    """Whether ``value`` is an int32 sum, or one that BPU nodes only move, and that nothing but float consumers read.
+
+    As the results of global average pools at the end of ``activations_a`` and ``squeezenet``.
+    """
+    node = value.producer()
+    rule = None if node is None or not on_bpu(node) else rule_for(node)
+    if node is None or rule is None or not _reaches_floats_alone(value):
+        return False
+    source = node.inputs[0]
+    moves = rule.tie(node) is Tie.OUTPUT_TAKES_INPUT and len(rule.activations(node)) == 1
+    return rule.sums_exactly or (moves and source is not None and is_exact_sum(source))
+
+
+def _reaches_floats_alone(value: ir.Value) -> bool:
+    """Whether no BPU node computes with ``value``, however BPU nodes move it."""
+    for reader in float_readers(value):
+        rule = rule_for(reader)
+        if not on_bpu(reader) or rule is None:
+            continue
+        moved = rule.tie(reader) is Tie.OUTPUT_TAKES_INPUT and rule.passive
+        if not moved or not all(map(_reaches_floats_alone, reader.outputs)):
+            return False
+    return True

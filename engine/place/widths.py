@@ -10,7 +10,7 @@ from engine.errors import ConfigError
 from engine.march import March
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
-from engine.place.chains import chains, float_readers, joins, on_bpu
+from engine.place.chains import chains, float_readers, is_exact_sum, joins, on_bpu
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 
 
@@ -83,7 +83,7 @@ def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
             continue
         if chain[-1].op_type == "Clip":
             tails |= _clipped_alike(chain[-1])
-        elif not head.int32_output and last.int16_outputs:
+        elif not head.int32_output and last.int16_outputs and not is_exact_sum(result):
             tails.add(result)
     return tails
 

@@ -225,6 +225,8 @@ class FloatRule(ABC):
     """Whether input and output are both int8 or both int16."""
     int32_output: ClassVar[bool] = False
     """Whether results that only float consumers read stay in int32; see :meth:`stays_int32`."""
+    sums_exactly: ClassVar[bool] = False
+    """Whether results that only float consumers read, also behind movement, are the int32 sums; see :meth:`lower`."""
     on_request: ClassVar[bool] = False
     """Whether the operator runs on the BPU only where the configuration asks for it."""
     index_outputs: ClassVar[tuple[int, ...]] = ()
