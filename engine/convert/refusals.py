@@ -5,6 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
+from engine.ir import shape_of
+from engine.march import March
 
 NOT_IN_RUNTIME = frozenset(
     [
@@ -53,3 +55,21 @@ def refuse_unknown_shapes(optimized: ir.Model) -> None:
                     f"tensor {value.name} of node {node.name} ({node.op_type}) has the shape {value.shape}, which "
                     "depends on the data; end the model before that node (output_nodes) and compute the rest outside"
                 )
+
+
+def refuse_uncompilable(quantized: ir.Model, march: March) -> None:
+    """Refuse a quantised model that the original's compiler refuses.
+
+    That is a DepthToSpace on bernoulli2 whose output channels are no multiple of 4 (reference/operators.md, Limits; the
+    network min_shuffle).
+
+    Raises:
+        UnsupportedError: names the node and what is allowed.
+    """
+    multiple = march.limits.depth_to_space_multiple
+    for node in quantized.graph:
+        if node.op_type == "HzDepthToSpace" and shape_of(node.outputs[0])[-1] % multiple:
+            raise UnsupportedError(
+                f"output channel of {node.name} ({node.op_type}) must be a multiple of {multiple} on {march.name}, it "
+                f"is {shape_of(node.outputs[0])[-1]}"
+            )

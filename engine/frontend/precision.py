@@ -14,20 +14,25 @@ _TYPE_ATTRIBUTES = ("to", "dtype", "stash_type")
 _WEIGHT_RANK = 2
 """Least rank of a weight: smaller constants are often those of casts and scales between layers."""
 
+_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "GRU", "LSTM", "RNN"})
+"""Operators that have weights."""
+
 _LARGEST = np.finfo(np.float32).max
 
 
 def compute_in_float32(model: ir.Model) -> bool:
     """Change every tensor of another float type to float32, in place, subgraphs too; whether the model is of such.
 
-    A model is where an input or a weight is; one that merely casts on its way keeps its casts. Values beyond the range
-    of float32 become the largest that it has; infinities stay.
+    A model is where an input or a weight is; one that merely casts on its way keeps its casts. A float64 weight is one
+    of an operator that has weights: the anchor points of an exported detector are float64 too, and the original
+    computes its boxes from them in float64 on the CPU (``yolo11``, ``yolov8_decode``). Values beyond the range of
+    float32 become the largest that it has; infinities stay.
     """
     graphs = [model.graph, *model.graph.subgraphs()]
     nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
-    constants = [value.const_value for graph in graphs for value in graph.initializers.values()]
-    constants += [node.attributes["value"].value for node in nodes if _is_tensor(node.attributes.get("value"))]
-    weights = [tensor.dtype for tensor in constants if tensor is not None and tensor.shape.rank() >= _WEIGHT_RANK]
+    constants = [value for graph in graphs for value in graph.initializers.values()]
+    constants += [node.outputs[0] for node in nodes if _is_tensor(node.attributes.get("value"))]
+    weights = [dtype for value in constants if (dtype := _weight_type(value)) is not None]
     if not any(dtype in _OTHER_FLOATS for dtype in (*weights, *(value.dtype for value in model.graph.inputs))):
         return False
     values = [value for graph in graphs for value in (*graph.inputs, *graph.initializers.values())]
@@ -36,6 +41,15 @@ def compute_in_float32(model: ir.Model) -> bool:
     for node in nodes:
         _change_attributes(node)
     return True
+
+
+def _weight_type(value: ir.Value) -> ir.DataType | None:
+    """Type of the constant ``value`` where it is a weight."""
+    tensor = ir.convenience.get_const_tensor(value)
+    if tensor is None or len(tensor.shape) < _WEIGHT_RANK:
+        return None
+    is_read = tensor.dtype != ir.DataType.DOUBLE or any(usage.node.op_type in _WEIGHTED for usage in value.uses())
+    return tensor.dtype if is_read else None
 
 
 def _change_value(value: ir.Value) -> None:

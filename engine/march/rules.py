@@ -36,6 +36,7 @@ class Limits(BaseModel):
         linear_scale: largest factor of linear resizing, either way.
         reduce_length: largest number of values that a mean, sum or maximum over one axis takes.
         argmax_channels: largest number of channels of an ArgMax.
+        depth_to_space_multiple: what the output channels of a DepthToSpace must be a multiple of.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +55,7 @@ class Limits(BaseModel):
     linear_scale: int
     reduce_length: int
     argmax_channels: int
+    depth_to_space_multiple: int
 
 
 class GraphRules(BaseModel):

@@ -11,9 +11,12 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
-from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
+from engine.ir import before_calibration
+from engine.march import March
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
+from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
@@ -74,3 +77,79 @@ def comparison(attributes: Attributes) -> Callable[[Array, Array], NDArray[Any]]
     if name not in COMPARISONS:
         raise UnsupportedError(f"HzQuantizedComparison: comparison is {name!r}; allowed: {', '.join(COMPARISONS)}")
     return COMPARISONS[name]
+
+
+class EqualRule(FloatRule):
+    """A map compared with its own maximum over windows, as a detector finds its peaks, cast to float for a product.
+
+    ``centernet_a`` and ``centernet_c`` (provisional); other comparisons run on the CPU (reference/operators.md). The
+    maximum has the scale of the map, so that integers are equal where they are the same.
+    """
+
+    op_types = ("Equal",)
+    index_outputs = (0,)
+    int16_inputs = False
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        """The map; its maximum is there in the same scale."""
+        return (1 - index,) if (index := maximum_of(node)) is not None else ()
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        if maximum_of(node) is None:
+            return f"{march.name} compares a map with nothing but its own MaxPool"
+        reader = _only_reader(node)
+        return None if reader is not None and reader.op_type == "Cast" else "its result is not cast to float"
+
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+        return len(chain) == 1 and consumer.op_type == "Cast"
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        node, result = chain[0], chain[-1].outputs[0]
+        operands = [lowering.integer(given(node, index)) for index in (0, 1)]
+        attributes = {"comparison": node.op_type, "data_format": "NHWC"}
+        lowering.emit(
+            "HzQuantizedComparison",
+            node,
+            [operand.value for operand in operands],
+            attributes,
+            result,
+            bits=8,
+            scale=np.ones(1, np.float32),
+        )
+
+
+class CastRule(FloatRule):
+    """The cast of a comparison to float: 0 and 1 as they are, so its threshold is 127."""
+
+    op_types = ("Cast",)
+
+    def refusal(self, node: ir.Node, march: March) -> str | None:
+        source = given(node, 0).producer()
+        if source is None or source.op_type != "Equal" or EqualRule().refusal(source, march) is not None:
+            return f"{march.name} has no operator for {node.op_type}"
+        return None
+
+    def activations(self, node: ir.Node) -> tuple[int, ...]:
+        return ()
+
+    def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
+        return (None, 127.0)
+
+    def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        raise AssertionError("a Cast on the BPU is part of its comparison")
+
+
+def maximum_of(node: ir.Node) -> int | None:
+    """Position of the operand of ``node`` that is the MaxPool of the other one."""
+    for index in (0, 1):
+        pool = before_calibration(given(node, index)).producer()
+        if pool is not None and pool.op_type == "MaxPool":
+            source = before_calibration(given(pool, 0))
+            if source is before_calibration(given(node, 1 - index)):
+                return index
+    return None
+
+
+def _only_reader(node: ir.Node) -> ir.Node | None:
+    readers = [usage.node for usage in node.outputs[0].uses()]
+    return readers[0] if len(readers) == 1 and not node.outputs[0].is_graph_output() else None

@@ -103,6 +103,8 @@ class PadRule(MovementRule):
         if str(attribute(node, "mode", "constant")) not in ("constant", "edge"):
             return because(Code.PAD_MODE, mode=str(attribute(node, "mode")))
         widths = pad_widths(node)
+        if march.rank4_only and widths is not None and any(widths[axis] for axis in (0, 1, 4, 5)):
+            return because(Code.PADDED_AXES, march=march.name)
         return because(Code.PADS) if widths is None or min(widths) < 0 else None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -16,6 +16,7 @@ from engine.march import March, load_march
 from engine.optimize.activations import (
     CollapseActivations,
     CollapseRsqrt,
+    CollapseSoftmax,
     HardSigmoidToHardSwish,
     StandardActivations,
 )
@@ -107,6 +108,7 @@ def pipeline(march: March) -> Pipeline:
             RemoveCastPairs(),
             CollapseActivations(),
             HardSigmoidToHardSwish(),
+            CollapseSoftmax(),
             StandardActivations(),
             ReshapingToReshape(),
             CollapseShuffle(),

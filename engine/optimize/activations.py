@@ -212,6 +212,38 @@ class HardSigmoidToHardSwish(NodePass):
         return False
 
 
+class CollapseSoftmax(NodePass):
+    """``Softmax`` of the last axis between two ``Transpose`` that swap it with the channels becomes ``HzSoftmax``.
+
+    As PyTorch writes a softmax over the channels before operator set 13 (the network min_softmax; provisional).
+    """
+
+    op_types = frozenset({"Transpose"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        softmax = _only_read_by(node.inputs[0], node, "Softmax")
+        first = None if softmax is None else _only_read_by(softmax.inputs[0], softmax, "Transpose")
+        if softmax is None or first is None or attribute(softmax, "axis", 1) not in (-1, 3):
+            return False
+        if {tuple(attribute(transpose, "perm", ())) for transpose in (first, node)} != {_CHANNELS_SWAPPED}:
+            return False
+        collapsed = make_node(
+            "HzSoftmax",
+            [first.inputs[0]],
+            name=str(softmax.name),
+            output=f"{softmax.name}_collapsed",
+            like=node.outputs[0],
+            attributes={"axis": 1},
+            domain=HORIZON_DOMAIN,
+        )
+        substitute(node, [collapsed])
+        return True
+
+
+_CHANNELS_SWAPPED = (0, 3, 2, 1)
+"""Permutation of a map that swaps its channels and its last axis; its own inverse."""
+
+
 def _only_read_by(value: ir.Value | None, reader: ir.Node, op_type: str) -> ir.Node | None:
     """The node of ``op_type`` that computes ``value``, where only ``reader`` reads it."""
     producer = None if value is None else value.producer()

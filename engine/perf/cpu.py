@@ -25,7 +25,22 @@ _COPIES = frozenset(
 )
 _CONVERSIONS = frozenset({"HzQuantize", "HzDequantize", "Cast"})
 _FUNCTIONS = frozenset(
-    {"Softmax", "LogSoftmax", "Exp", "Log", "Sigmoid", "Tanh", "Erf", "Pow", "Sqrt", "Sin", "Cos", "Gelu", "Elu"}
+    {
+        "Softmax",
+        "HzSoftmax",
+        "LogSoftmax",
+        "Exp",
+        "Log",
+        "Sigmoid",
+        "Tanh",
+        "Erf",
+        "Pow",
+        "Sqrt",
+        "Sin",
+        "Cos",
+        "Gelu",
+        "Elu",
+    }
 )
 
 

@@ -29,6 +29,7 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
     for node, why in _asked_for(model, march, options, wanted).items():
         _set(node, why)
     refused = {node for node in nodes if not on_bpu(node)}
+    _follow_cpu_heads(nodes, wanted)
     _keep_divisions_whole(nodes, wanted)
     _drop_tails(model, march, wanted)
     for node in filter(on_bpu, nodes):
@@ -124,6 +125,21 @@ def _set(node: ir.Node, reason: Reason | None) -> None:
     set_reason(node, reason)
 
 
+def _follow_cpu_heads(nodes: Sequence[ir.Node], wanted: set[str]) -> None:
+    """What would be one with a node on the CPU runs there too.
+
+    That is the activation of a convolution, unless something else reads that convolution, and the cast of a comparison.
+    """
+    for node in nodes:
+        value = node.inputs[0] if on_bpu(node) and node.inputs else None
+        head = None if value is None else value.producer()
+        if head is None or value is None or on_bpu(head):
+            continue
+        activation = is_relu(node) and str(node.name) not in wanted and only_reader(value) is node
+        if node.op_type == "Cast" or (activation and head.op_type in ("Conv", "ConvTranspose")):
+            _set(node, because(Code.PART_OF_CPU_NODE, node=str(head.name)))
+
+
 def _keep_divisions_whole(nodes: Sequence[ir.Node], wanted: set[str]) -> None:
     """A reciprocal that only a product on the CPU reads runs there too: the original decides on the ``Div`` of both."""
     for node in nodes:
@@ -165,6 +181,8 @@ def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: 
         value = node.inputs[index]
         head = None if value is None else heads.get(before_calibration(value))
         source = None if head is None else rule_for(head)
+        if value is not None and source is not None and _is_computed_with(value):
+            continue
         if (
             head is None
             or source is None
@@ -174,6 +192,15 @@ def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: 
         ):
             return True
     return False
+
+
+def _is_computed_with(value: ir.Value) -> bool:
+    """Whether a BPU node reads ``value`` that does more than move it: so ``value`` is requantised anyway.
+
+    As the map that a convolution and the MaxPool beside it read in ``blazeface_b``.
+    """
+    rules = [rule_for(reader) for reader in float_readers(value) if on_bpu(reader)]
+    return any(rule is not None and not rule.passive for rule in rules)
 
 
 def _follows_convolution(node: ir.Node) -> bool:

@@ -57,8 +57,11 @@ def _activations(node: ir.Node, rule: FloatRule) -> list[str]:
 
 def _tie_moved(ties: dict[str, str], node: ir.Node, rule: FloatRule) -> None:
     """Tie what ``node`` reads to what it writes, or the other way round."""
+    tie = rule.tie(node)
+    if tie is Tie.NONE:
+        return
     source, results = _activations(node, rule)[0], [str(value.name) for value in node.outputs]
-    match rule.tie(node):
+    match tie:
         case Tie.OUTPUT_TAKES_INPUT:
             ties.update({name: source for name in results if _root(ties, source) != name})
         case Tie.INPUT_TAKES_OUTPUT:

@@ -37,6 +37,9 @@ from engine.place.chains import chains, on_bpu
 from engine.quantize.layouts import TO_NCHW, simplify_layouts
 from engine.terms import InputType
 
+SUM_INPUT = 4
+"""Position of the summed operand of a convolution, behind its bias."""
+
 DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
 
 IR_VERSION = 6
@@ -86,7 +89,7 @@ class IntegerGraph:
         for node in self._source.graph:
             if id(node) in by_last:
                 self._lower(by_last[id(node)])
-                for value in node.outputs:
+                for value in reversed(node.outputs):  # the last one first, as the outputs of a Split in yolo11_b
                     if _has_float_reader(value):
                         self._float(value)
             elif not is_calibration(node) and not on_bpu(node):
@@ -411,7 +414,7 @@ class IntegerGraph:
         """Name of the quantised node that reads ``value`` in the current chain, and the position of the input."""
         for node in self._chain:
             if value in node.inputs:
-                return str(self._chain[0].name), node.inputs.index(value)
+                return str(self._chain[0].name), node.inputs.index(value) if node is self._chain[0] else SUM_INPUT
         return str(value.name), 0
 
     def _to_nchw(self, source: ir.Value, owner: ir.Value | None = None, output: str | None = None) -> ir.Value:

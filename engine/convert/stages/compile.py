@@ -12,7 +12,9 @@ from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.compile.removal import remove_nodes
 from engine.config import Config
 from engine.convert.items import CALIBRATED, COMPILED, QUANTIZED
+from engine.convert.refusals import refuse_uncompilable
 from engine.convert.runner import Stage, Work
+from engine.march import load_march
 from engine.quantize import quantize
 
 logger = logging.getLogger("engine.convert")
@@ -59,6 +61,7 @@ def _deployed(work: Work) -> ir.Model:
 def _compile(work: Work) -> None:
     config = work.config
     name = config.model_parameters.output_model_file_prefix
+    refuse_uncompilable(work[QUANTIZED], load_march(config.march.value))
     compiled = compile_model(_deployed(work), config.march.value, compile_options(config), name)
     work.give(COMPILED, _without_ends(compiled, config))
 

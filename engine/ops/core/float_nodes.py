@@ -67,13 +67,14 @@ def is_saturation(node: ir.Node) -> bool:
 
 
 def is_relu(node: ir.Node) -> bool:
-    """Relu, or a Clip whose lower limit is 0: the upper one is the output's saturation.
+    """Relu, or a Clip between 0 and another number: the upper one is the output's saturation.
 
-    Source: reference/arithmetic.md 2.1.
+    Source: reference/arithmetic.md 2.1 for 6 and 1, the network min_clip for 255.
     """
     if node.op_type == "Relu":
         return True
-    return node.op_type == "Clip" and clip_limits(node) in ((0.0, 6.0), (0.0, 1.0))
+    low, high = clip_limits(node) if node.op_type == "Clip" else (None, None)
+    return low == 0.0 and high is not None and high > 0.0
 
 
 def is_constant(value: ir.Value) -> bool:

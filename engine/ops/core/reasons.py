@@ -27,6 +27,7 @@ class Code(StrEnum):
     UNDEFINED_CONSTANT = "undefined_constant"
     ASKED_FOR = "asked_for"
     PART_OF_ASKED_FOR = "part_of_asked_for"
+    PART_OF_CPU_NODE = "part_of_cpu_node"
     DIVISION = "division"
     PASSIVE_TAIL = "passive_tail"
     PRODUCT_TAIL = "product_tail"
@@ -52,6 +53,8 @@ class Code(StrEnum):
     COUNT_NOT_CONSTANT = "count_not_constant"
     INDICES_NOT_CONSTANT = "indices_not_constant"
     PADS = "pads"
+    PADDED_AXES = "padded_axes"
+    COMPARISON = "comparison"
     CONSTANT_OPERAND = "constant_operand"
     CONSTANT_NOT_FOLDED = "constant_not_folded"
     BOTH_BROADCAST = "both_broadcast"
@@ -95,6 +98,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.UNDEFINED_CONSTANT: "a constant operand is infinite or undefined: it has no threshold",
         Code.ASKED_FOR: "run_on_cpu is set",
         Code.PART_OF_ASKED_FOR: "run_on_cpu is set for {node}, which it is a part of",
+        Code.PART_OF_CPU_NODE: "{node}, which it would be a part of, runs on the CPU",
         Code.DIVISION: "the product that divides by it runs on the CPU",
         Code.PASSIVE_TAIL: "{op_type} is passive and no BPU node reads it",
         Code.PRODUCT_TAIL: "{march} has no {op_type} whose result no BPU node reads",
@@ -120,6 +124,8 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.COUNT_NOT_CONSTANT: "the number of values is not a constant",
         Code.INDICES_NOT_CONSTANT: "BPU does not support int64 featuremap indices",
         Code.PADS: "its pads are not constant, or negative",
+        Code.PADDED_AXES: "{march} pads height and width alone",
+        Code.COMPARISON: "the BPU compares a map with its own MaxPool alone, cast to float",
         Code.CONSTANT_OPERAND: "an operand is a constant",
         Code.CONSTANT_NOT_FOLDED: "a constant operand that could not be folded into a convolution",
         Code.BOTH_BROADCAST: "both operands are broadcast",

@@ -77,3 +77,15 @@ def test_a_float32_model_keeps_its_casts(tmp_path: Path) -> None:
         node.attributes["to"].as_int() for node in load_onnx(saved(model, tmp_path)).graph if node.op_type == "Cast"
     ]
     assert casts == [TensorProto.DOUBLE, TensorProto.FLOAT]
+
+
+def test_float64_constants_behind_a_cast_are_no_weights(tmp_path: Path) -> None:
+    model = convolution()
+    model.graph.node[0].output[0] = "c"
+    model.graph.node.extend(
+        [helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE), helper.make_node("Add", ["d", "k"], ["y"])]
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((1, 1, 1, 1), np.float64), "k"))
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    (result,) = load_onnx(saved(model, tmp_path)).graph.outputs
+    assert result.dtype == ir.DataType.DOUBLE

@@ -92,3 +92,16 @@ def test_reciprocal_square_root_collapses() -> None:
     after = optimized(build(nodes, MAP, ["y"], {"eps": np.float32(1e-5)}))
     assert census(after) == {"Mul": 2, "HzRsqrt": 1}
     assert after.graph[1].attributes["epsilon"].value == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize(("perm", "collapses"), [([0, 3, 2, 1], True), ([0, 2, 3, 1], False)])
+def test_softmax_over_channels_collapses(perm: list[int], collapses: bool) -> None:
+    back = [int(axis) for axis in np.argsort(perm)]
+    nodes = [
+        node("Transpose", "x", "t", perm=perm),
+        node("Softmax", "t", "s", name="named", axis=3),
+        node("Transpose", "s", perm=back),
+    ]
+    after = optimized(build(nodes, MAP, ["y"]))
+    assert ("HzSoftmax" in census(after)) == collapses
+    assert not collapses or [(item.name, item.attributes["axis"].value) for item in after.graph] == [("named", 1)]

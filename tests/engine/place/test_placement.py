@@ -321,3 +321,90 @@ def test_a_weight_of_two_convolutions_is_calibrated_once() -> None:
     assert len(set(names)) == len(names)
     weights = {node.inputs[1] for node in placement.model.graph if node.op_type == "Conv" and node.name != "Conv_9"}
     assert [value.name for value in weights] == ["w0_calibrated"]
+
+
+def devices(model: ir.Model, march: str = "bayes-e", options: PlacementOptions | None = None) -> dict[str, str]:
+    placed = place(model, march, options or PlacementOptions()).model
+    return {str(node.name): node.metadata_props[MARK_ON] for node in placed.graph if MARK_ON in node.metadata_props}
+
+
+def peaks() -> ir.Model:
+    """A map that is multiplied by where it equals its own maximum."""
+    middle = [
+        helper.make_node("MaxPool", ["c0"], ["p"], name="Pool", kernel_shape=[3, 3], pads=[1] * 4),
+        helper.make_node("Equal", ["p", "c0"], ["e"], name="Peak"),
+        helper.make_node("Cast", ["e"], ["f"], name="Cast", to=TensorProto.FLOAT),
+        one("Mul", "c0", "f"),
+    ]
+    return network(middle)
+
+
+def test_map_is_compared_with_its_own_maximum_on_the_bpu() -> None:
+    assert devices(peaks())["Peak"] == "BPU"
+    assert devices(peaks(), "bernoulli2")["Peak"] == devices(peaks(), "bernoulli2")["Cast"] == "CPU"
+    found = quantize(apply_thresholds(place(peaks(), "bayes-e", PlacementOptions()).model, None), "bayes-e")
+    (peak,) = (node for node in found.graph if node.op_type == "HzQuantizedComparison")
+    (product,) = (node for node in found.graph if node.name == "Middle")
+    assert product.inputs[1] is peak.outputs[0]
+    assert "Cast" not in [node.op_type for node in found.graph]
+
+
+def test_cast_follows_a_comparison_to_the_cpu() -> None:
+    found = devices(peaks(), options=PlacementOptions(run_on_cpu=frozenset({"Peak"})))
+    assert (found["Peak"], found["Cast"]) == ("CPU", "CPU")
+
+
+def test_comparison_with_a_constant_runs_on_the_cpu() -> None:
+    middle = [
+        helper.make_node("Equal", ["c0", "k"], ["e"], name="Peak"),
+        helper.make_node("Cast", ["e"], ["f"], name="Cast", to=TensorProto.FLOAT),
+        one("Mul", "c0", "f"),
+    ]
+    assert devices(network(middle, constants={"k": np.float32(0)}))["Peak"] == "CPU"
+
+
+def test_activation_of_a_convolution_on_the_cpu_runs_there() -> None:
+    constants = {"k": np.ones((4, 4, 9, 9), np.float32)}
+    middle = [helper.make_node("Conv", ["c0", "k"], ["l"], name="Large", pads=[4] * 4), one("Relu", "l")]
+    assert devices(network(middle, constants=constants), "bernoulli2")["Middle"] == "CPU"
+    assert devices(network(middle, constants=constants))["Middle"] == "BPU"
+
+
+def test_pool_beside_a_convolution_stays_on_the_bpu() -> None:
+    """The map is int8 for the convolution's sake, so a pool that the CPU alone reads costs it nothing."""
+    middle = [
+        helper.make_node("MaxPool", ["c0"], ["p"], name="Pool", kernel_shape=[1, 1]),
+        helper.make_node("Neg", ["p"], ["q"], name="Float"),
+        helper.make_node("Sigmoid", ["c0"], ["s"], name="Sigmoid"),
+        one("Add", "q", "s"),
+    ]
+    assert devices(network(middle))["Pool"] == "BPU"
+    assert devices(network([*middle[:2], one("Sigmoid", "q")]))["Pool"] == "CPU"
+
+
+def test_channels_are_padded_on_the_cpu_of_bernoulli2() -> None:
+    constants = {"pads": np.array([0, 1, 0, 0, 0, 0, 0, 0]), "first": np.array([0, 1, 2, 3])}
+    middle = [helper.make_node("Pad", ["c0", "pads"], ["p"], name="Pad"), one("Gather", "p", "first", axis=1)]
+    assert devices(network(middle, constants=constants), "bernoulli2")["Pad"] == "CPU"
+    assert devices(network(middle, constants=constants))["Pad"] == "BPU"
+
+
+def test_clip_from_zero_is_the_activation_of_its_convolution() -> None:
+    constants = {"low": np.float32(0), "high": np.float32(255)}
+    placed = place(
+        network([one("Clip", "c0", "low", "high")], constants=constants), "bayes-e", PlacementOptions()
+    ).model
+    names = [[node.name for node in chain] for chain in chains(placed, load_march("bayes-e"))]
+    assert names == [["Conv_0", "Middle"], ["Conv_9"]]
+
+
+def test_mean_over_the_map_is_its_int32_sum_at_the_end() -> None:
+    middle = [helper.make_node("Sigmoid", ["c0"], ["s"], name="Sigmoid"), one("GlobalAveragePool", "s")]
+    model = network(middle, tail=False)
+    model.graph.outputs[0].shape = ir.Shape((1, 4, 1, 1))
+    placed = place(model, "bayes-e", PlacementOptions())
+    assert "m" not in calibrated(placed)
+    found = quantize(apply_thresholds(placed.model, None), "bayes-e")
+    (pool,) = (node for node in found.graph if node.name == "Middle")
+    assert pool.attributes["output_bit"].as_int() == 32
+    assert pool.outputs[0].dtype == ir.DataType.INT32

@@ -197,3 +197,10 @@ def test_a_rule_makes_only_what_declares_its_float_type(monkeypatch: pytest.Monk
     monkeypatch.setattr(Lut, "float_types", ("Tanh",))
     with pytest.raises(TypeError, match="a rule makes HzLut of Sigmoid, which the operator does not declare"):
         quantize(source, "bayes-e")
+
+
+def test_last_convolution_without_bias_has_none() -> None:
+    node = helper.make_node("Conv", ["c0", "k"], ["m"], name="Last")
+    found = quantized(network([node], tail=False, constants={"k": np.ones((4, 4, 1, 1), np.float32)}))
+    (last,) = (item for item in found.graph if item.name == "Last")
+    assert (len(last.inputs), last.attributes["use_bias"].as_int()) == (2, 0)
