@@ -38,7 +38,7 @@ class Comparison(QuantizedOperator):
     """1 where the comparison holds, else 0, as int8."""
 
     op_type = "HzQuantizedComparison"
-    float_types: ClassVar[tuple[str, ...]] = ()
+    float_types: ClassVar[tuple[str, ...]] = ("Equal",)
     cost = CostKind.ADD
     rows = SAME_ROWS
     instructions = Instructions.COMPARISON
