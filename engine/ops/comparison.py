@@ -19,6 +19,7 @@ from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
@@ -94,11 +95,10 @@ class EqualRule(FloatRule):
         """The map; its maximum is there in the same scale."""
         return (1 - index,) if (index := maximum_of(node)) is not None else ()
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
-        if maximum_of(node) is None:
-            return f"{march.name} compares a map with nothing but its own MaxPool"
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         reader = _only_reader(node)
-        return None if reader is not None and reader.op_type == "Cast" else "its result is not cast to float"
+        is_cast = reader is not None and reader.op_type == "Cast"
+        return None if is_cast and maximum_of(node) is not None else because(Code.COMPARISON)
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
         return len(chain) == 1 and consumer.op_type == "Cast"
@@ -123,10 +123,10 @@ class CastRule(FloatRule):
 
     op_types = ("Cast",)
 
-    def refusal(self, node: ir.Node, march: March) -> str | None:
+    def refusal(self, node: ir.Node, march: March) -> Reason | None:
         source = given(node, 0).producer()
         if source is None or source.op_type != "Equal" or EqualRule().refusal(source, march) is not None:
-            return f"{march.name} has no operator for {node.op_type}"
+            return because(Code.NO_OPERATOR, march=march.name, op_type=node.op_type)
         return None
 
     def activations(self, node: ir.Node) -> tuple[int, ...]:

@@ -48,6 +48,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.ASKED_FOR: "take the node out of run_on_cpu and node_info",
         Code.PART_OF_ASKED_FOR: "take the node out of run_on_cpu and node_info",
         Code.ON_REQUEST: "ask for it with run_on_bpu, or node_info ON: BPU",
+        Code.PART_OF_CPU_NODE: "change the node that the reason names",
         Code.PASSIVE_TAIL: _EXACT_TAIL,
         Code.ACTIVATION_TAIL: _EXACT_TAIL,
         Code.ADDED_NODE: "let the application read the output in the layout of the BPU (remove_node_type)",
