@@ -39,7 +39,7 @@ class Comparison(QuantizedOperator):
     """1 where the comparison holds, else 0, as int8."""
 
     op_type = "HzQuantizedComparison"
-    float_types: ClassVar[tuple[str, ...]] = ("Equal",)
+    float_types: ClassVar[tuple[str, ...]] = ("Equal", "Cast")
     cost = CostKind.ADD
     rows = SAME_ROWS
     instructions = Instructions.COMPARISON
@@ -90,6 +90,7 @@ class EqualRule(FloatRule):
     op_types = ("Equal",)
     index_outputs = (0,)
     int16_inputs = False
+    int16_outputs = False
 
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         """The map; its maximum is there in the same scale."""
@@ -122,6 +123,8 @@ class CastRule(FloatRule):
     """The cast of a comparison to float: 0 and 1 as they are, so its threshold is 127."""
 
     op_types = ("Cast",)
+    int16_inputs = False
+    int16_outputs = False
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         source = given(node, 0).producer()

@@ -16,7 +16,6 @@ INSERTED = {
     "HzQuantize": "float tensor that a BPU node reads",
     "HzDequantize": "integer tensor that a CPU node or an output reads",
     "HzRequantize": "tensor that is read in another scale or width",
-    "HzQuantizedComparison": "only in files of the original",
 }
 """Operators that no float operator becomes."""
 
