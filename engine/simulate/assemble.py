@@ -20,12 +20,14 @@ from engine.simulate.tensors import describe, graph_inputs
 
 Array = NDArray[Any]
 
+BPU_TYPES = (np.dtype(np.int8), np.dtype(np.int16), np.dtype(np.int32))
+
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Interpreted:
-    """An operator of the BPU that the program has no instructions for: its definition is called on numpy arrays.
+    """An operator of the BPU that the program has no instructions for: its definition is called from Python.
 
     Attributes:
         node: its name.
@@ -77,7 +79,7 @@ def assemble(model: ir.Model) -> AssembledGraph:
             results = _lower(node, model, given, program)
         except NotLowered as reason:
             results = _call_reference(node, model, given, program)
-            if has_bpu_operator(node):
+            if _runs_on_bpu(node, given):
                 interpreted.append(Interpreted(str(node.name), node.op_type, str(reason)))
         values.update(zip(map(name_of, node.outputs), results, strict=False))
     outputs, constants = {}, {}
@@ -92,11 +94,20 @@ def assemble(model: ir.Model) -> AssembledGraph:
     return AssembledGraph(program.finish(), inputs, outputs, constants, tuple(interpreted))
 
 
+def _runs_on_bpu(node: ir.Node, given: Sequence[Operand]) -> bool:
+    """Whether ``node`` is quantised, or a standard operator of the BPU that reads integers of the BPU alone."""
+    if node.domain == HORIZON_DOMAIN:
+        return True
+    return has_bpu_operator(node) and all(x.dtype in BPU_TYPES for x in given if isinstance(x, Tensor))
+
+
 def _report(interpreted: Sequence[Interpreted]) -> None:
     """One line about all operators without instructions."""
     if interpreted:
         listed = ", ".join(f"{found.node} ({found.op_type}: {found.reason})" for found in interpreted)
-        logger.info("the fast simulator computes %d nodes in numpy, which is slow: %s", len(interpreted), listed)
+        logger.info(
+            "the fast simulator computes %d nodes by their definition, which is slow: %s", len(interpreted), listed
+        )
 
 
 def _lower(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: Assembler) -> list[Tensor]:

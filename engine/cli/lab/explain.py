@@ -189,7 +189,7 @@ def _show(
         markup=False,
     )
     if interpreted:
-        console.print("The fast simulator computes these nodes in numpy, which is slow:", highlight=False)
+        console.print("The fast simulator computes these nodes by their definition, which is slow:", highlight=False)
     for entry in interpreted:
         console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)
     for text in doubts:

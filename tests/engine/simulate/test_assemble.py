@@ -60,7 +60,7 @@ def test_what_a_node_has_written_before_it_is_not_lowered_is_taken_back(
     assert (graph.program.initial, graph.program.constants) == ((), ())
     assert graph.interpreted == (Interpreted("node", "HzLut", "it is too strange"),)
     assert [record.message for record in caplog.records] == [
-        "the fast simulator computes 1 nodes in numpy, which is slow: node (HzLut: it is too strange)"
+        "the fast simulator computes 1 nodes by their definition, which is slow: node (HzLut: it is too strange)"
     ]
     found = FastSimulator(MODEL, threads=1).run({"x0": X})
     np.testing.assert_array_equal(found["y"], ReferenceSimulator(MODEL).run({"x0": X})["y"])
@@ -91,9 +91,15 @@ def test_nodes_with_instructions_are_not_listed(caplog: pytest.LogCaptureFixture
     assert caplog.records == []
 
 
-def test_standard_nodes_of_the_cpu_are_not_listed() -> None:
-    floats = X.astype(np.float32)
+def test_standard_nodes_are_listed_where_the_bpu_runs_them() -> None:
+    floats, positions = X.astype(np.float32), {1: np.array([2, 0])}
     assert assemble(node_model("Softmax", [floats], {}, domain="")).interpreted == ()
+    chosen = {"axis": 3}
+    shape = (1, 5, 6, 2)
+    float_model = node_model("Gather", [floats], chosen, positions, domain="", output=(np.float32, shape))
+    assert assemble(float_model).interpreted == ()
+    (found,) = assemble(node_model("Gather", [X], chosen, positions, domain="", output=(np.int8, shape))).interpreted
+    assert (found.op_type, found.reason) == ("Gather", "the machine has no instructions for it")
 
 
 def test_a_restored_program_is_as_it_was() -> None:
