@@ -93,6 +93,8 @@ class March(BaseModel):
         bias_bits: width of a convolution's bias; a 16-bit bias has a left shift per channel.
         negative_e_shift: whether the fused sum may shift right.
         add_as_conv: whether the sum of two maps is a depthwise convolution with a fused sum.
+        elementwise_shift: largest left shift of the first operand of a sum or difference: what a multiplier of 15 bits
+            would need beyond it is lost (22 nodes in 2 networks on bayes and bayes-e, 8 in 3 on bernoulli2).
         requantize_as_conv: whether another scale of a map is a depthwise convolution; else an HzRequantize.
         rounding_bias_in_mul: whether products carry ``add_rounding_bias``.
         interpolate_twice: whether linear resizing rounds after each direction.
@@ -118,6 +120,7 @@ class March(BaseModel):
     bias_bits: int
     negative_e_shift: bool
     add_as_conv: bool
+    elementwise_shift: int
     requantize_as_conv: bool
     rounding_bias_in_mul: bool
     interpolate_twice: bool

@@ -100,7 +100,7 @@ class MatmulRule(FloatRule):
         product = np.float64(a.scale[0]) * np.float64(b.scale[0])
         if output is None:
             bits, scale = 32, np.array([product], np.float32)
-            attributes: dict[str, Any] = {"output_bit": 32, "high_precision_output": 1}
+            attributes: dict[str, Any] = {"output_bit": 32}
         else:
             bits, scale = output.bits, output.scales
             split = requantization(product / np.float64(scale[0]), bits)

@@ -133,8 +133,23 @@ class MovementRule(FloatRule):
         return Tie.OUTPUT_TAKES_INPUT
 
 
+MOVED_RANKS = range(2, 7)
+"""Ranks of tensors that Reshape, Transpose, Split and Concat move on the BPU (in 8 networks).
+
+Six are measured in Swin, five in ViT, MobileViT and SK attention, three in ViT and DETR, two in ``min_fc``.
+"""
+
+
+def refused_rank(node: ir.Node) -> Reason | None:
+    """Why the ranks of what ``node`` reads and gives keep it off the BPU."""
+    ranks = {len(shape_of(value)) for value in (given(node, 0), *node.outputs)}
+    if ranks <= set(MOVED_RANKS):
+        return None
+    return because(Code.RANK_MOVED, low=MOVED_RANKS[0], high=MOVED_RANKS[-1])
+
+
 class ConcatRule(FloatRule):
-    """Concat along any axis of rank-4 tensors; all inputs share the output's scale."""
+    """Concat along any axis; all inputs share the output's scale, constants (the class token of ViT) too."""
 
     op_types = ("Concat",)
     passive = True
@@ -146,18 +161,17 @@ class ConcatRule(FloatRule):
         return tuple(range(len(node.inputs)))
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        if len(shape_of(node.outputs[0])) != 4:
-            return because(Code.RANK_4, done="concatenated")
-        if any(constant_of(value) is not None for value in node.inputs):
+        constants = [constant_of(before_calibration(value)) for value in node.inputs if value is not None]
+        if march.rank4_only and any(array is not None for array in constants):
             return because(Code.CONSTANT_OPERAND)
-        return None
+        return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         result = node.outputs[0]
         output = lowering.calibration(result)
         parts = [lowering.integer(given(node, index), like=output) for index in range(len(node.inputs))]
-        attributes = {"axis": nhwc_axis(attribute(node, "axis"), 4)}
+        attributes = {"axis": nhwc_axis(attribute(node, "axis"), len(shape_of(result)))}
         inputs = [part.value for part in parts]
         bits, scale = parts[0].bits, parts[0].scale
         lowering.emit("Concat", node, inputs, attributes, result, bits=bits, scale=scale, domain="")
@@ -169,9 +183,7 @@ class ReshapeRule(MovementRule):
     op_types = ("Reshape",)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        if not all(2 <= len(shape_of(value)) <= 4 for value in (given(node, 0), node.outputs[0])):
-            return because(Code.RANK_2_TO_4, done="reshaped")
-        return None
+        return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
@@ -186,13 +198,12 @@ def _shape_name(node: ir.Node) -> str:
 
 
 class TransposeRule(MovementRule):
-    """Transpose of rank-3 and rank-4 tensors in ONNX's own layout."""
+    """Transpose in ONNX's own layout."""
 
     op_types = ("Transpose",)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        rank = len(shape_of(given(node, 0)))
-        return None if rank in (3, 4) else because(Code.RANK_3_TO_4, rank=rank, done="transposed")
+        return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
@@ -234,6 +245,10 @@ class SliceRule(MovementRule):
         _emit_unchanged(node, x, constants, {}, lowering, layout="NHWC")
 
 
+_GATHERED_RANKS = (3, 4)
+"""Three dimensions: the class token of ViT."""
+
+
 class GatherRule(MovementRule):
     """Gather of constant positions along one axis."""
 
@@ -245,15 +260,20 @@ class GatherRule(MovementRule):
         indices = constant_of(before_calibration(given(node, 1)))
         if indices is None:
             return because(Code.INDICES_NOT_CONSTANT)
-        if len(shape_of(given(node, 0))) != 4 or indices.ndim != 1:
-            return because(Code.RANK_4_POSITIONS)
+        if indices.ndim != 1:
+            return because(Code.POSITIONS)
         return None
+
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+        """The original quantises what it gathers of rank 5 all the same (``swin``)."""
+        rank = len(shape_of(given(node, 0)))
+        return None if rank in _GATHERED_RANKS else because(Code.RANK_3_TO_4, rank=rank, done="gathered")
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         x = lowering.integer(given(node, 0))
         indices = lowering.initializer(str(given(node, 1).name), required(lowering.constant(given(node, 1))))
-        attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), 4)}
+        attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), len(shape_of(given(node, 0))))}
         _emit_unchanged(node, x, [indices], attributes, lowering, layout="NHWC")
 
 
@@ -324,20 +344,21 @@ class MaxRule(FloatRule):
 
 
 class SplitRule(MovementRule):
-    """Split along any axis of a rank-4 tensor."""
+    """Split along any axis."""
 
     op_types = ("Split",)
     passive = False
     """Behind the last convolution too it stays on the BPU (reference/operators.md, Partition)."""
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        return None if len(shape_of(given(node, 0))) == 4 else because(Code.RANK_4, done="split")
+        return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         x = lowering.integer(given(node, 0))
         sizes = [lowering.initializer(str(v.name), required(lowering.constant(v))) for v in node.inputs[1:] if v]
-        attributes = {**stated(node, "split", "num_outputs"), "axis": nhwc_axis(attribute(node, "axis", 0), 4)}
+        axis = nhwc_axis(attribute(node, "axis", 0), len(shape_of(given(node, 0))))
+        attributes = {**stated(node, "split", "num_outputs"), "axis": axis}
         _emit_unchanged(node, x, sizes, attributes, lowering, layout="NHWC")
 
 

@@ -14,7 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.bounds import Bound, Case, Stage, reduction, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import integer_type, requantization, rescale, wrap_int32
-from engine.ops.core.float_nodes import given, nhwc_axis, reduced_axis, refused_reduction, required
+from engine.ops.core.float_nodes import channels_of, given, nhwc_axis, reduced_axis, refused_reduction, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, limits
 from engine.ops.core.reasons import Reason
@@ -88,7 +88,7 @@ def lower_reduction(node: ir.Node, lowering: Lowering, op_type: str, factor: flo
     x, output = lowering.integer(given(node, 0)), required(lowering.calibration(result))
     shape = shape_of(given(node, 0))
     split = requantization(np.float64(x.scale[0]) * factor / np.float64(output.scales[0]), output.bits)
-    count = shape[1] if len(shape) > 1 else 1
+    count = channels_of(given(node, 0))
     attributes = {
         "axis": nhwc_axis(reduced_axis(node), len(shape)),
         "output_bit": output.bits,

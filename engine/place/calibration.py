@@ -22,10 +22,9 @@ from engine.ir import (
 from engine.march import March
 from engine.ops.core.base import MARK_QTYPE, FloatRule, Tie
 from engine.ops.core.float_nodes import is_relu
-from engine.ops.core.reasons import reason_of
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, is_exact_sum, joins, on_bpu
-from engine.place.devices import late_reason
+from engine.place.devices import refused_late
 from engine.place.options import INT8, INT16
 from engine.place.ties import mark_thresholds
 
@@ -46,7 +45,7 @@ def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, s
             _calibrate_input(node, index, types, inserted)
     for node in model.graph:
         rule = rule_for(node)
-        if rule is not None and not is_calibration(node) and _refused_late(node, march):
+        if rule is not None and not is_calibration(node) and refused_late(node, march):
             for index in rule.activations(node):
                 _calibrate_input(node, index, types, inserted)
     for value, calibrated in inserted.items():
@@ -54,11 +53,6 @@ def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, s
     for chain in chains(model, march):
         _calibrate_result(model, march, chain, types, output_type)
     mark_thresholds(model)
-
-
-def _refused_late(node: ir.Node, march: March) -> bool:
-    reason = reason_of(node)
-    return reason is not None and reason == late_reason(node, march)
 
 
 def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:

@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from engine.ir import MARK_ON, attribute, before_calibration, constant_of, is_calibration, mark, shape_of
 from engine.march import March
+from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
 from engine.ops.core.float_nodes import is_relu
-from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
+from engine.ops.core.reasons import Code, Reason, because, reason_of, sentence_of, set_reason
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
 from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu, only_reader
@@ -102,6 +103,12 @@ def late_reason(node: ir.Node, march: March) -> Reason | None:
     return None if rule is None else rule.late_refusal(node, march)
 
 
+def refused_late(node: ir.Node, march: March) -> bool:
+    """Whether ``node`` runs on the CPU for a :func:`late_reason`: its inputs are quantised for the BPU."""
+    reason = reason_of(node)
+    return reason is not None and reason == late_reason(node, march)
+
+
 def _no_operator(node: ir.Node, march: March) -> Reason:
     return because(Code.NO_OPERATOR, march=march.name, op_type=node.op_type)
 
@@ -168,10 +175,20 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
         asked = str(node.name) in wanted
         if rule.passive and not asked and _moves_accumulator(node, heads, march):
             _set(node, because(Code.PASSIVE_TAIL, op_type=node.op_type))
-        elif node.op_type == "Mul" and not asked and not march.tail_mul:
+        elif (_sums_alone(node, march, readers) and not asked) or (
+            node.op_type == "Mul" and not asked and not march.tail_mul
+        ):
             _set(node, because(Code.PRODUCT_TAIL, march=march.name, op_type=node.op_type))
         elif is_relu(node) and not march.tail_relu and len(readers) <= 1 and _follows_convolution(node):
             _set(node, because(Code.ACTIVATION_TAIL, march=march.name, op_type=node.op_type))
+
+
+def _sums_alone(node: ir.Node, march: March, readers: Sequence[ir.Node]) -> bool:
+    """Whether ``node`` is a sum that no convolution computes, read by one node (``mobilevit``; provisional, 1 network).
+
+    One that several CPU nodes read stays on the BPU (``swin``).
+    """
+    return node.op_type == "Add" and march.add_as_conv and len(readers) == 1 and not runs_as_convolution(node, march)
 
 
 def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: March) -> bool:

@@ -11,6 +11,7 @@ from engine.march import March
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, float_readers, is_exact_sum, joins, on_bpu
+from engine.place.devices import refused_late
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 
 
@@ -79,7 +80,7 @@ def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
     for chain in chains(model, march) if march.int16 else []:
         result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])
         readers = [reader for value in chain[-1].outputs for reader in float_readers(value)]
-        if head is None or last is None or any(map(on_bpu, readers)):
+        if head is None or last is None or any(on_bpu(reader) or refused_late(reader, march) for reader in readers):
             continue
         if chain[-1].op_type == "Clip":
             tails |= _clipped_alike(chain[-1])

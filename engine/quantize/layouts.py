@@ -17,13 +17,17 @@ CHANNELS_LAST = 3
 
 
 def simplify_layouts(graph: ir.Graph) -> None:
-    """Merge transposes that follow one another, in place.
+    """Merge transposes and reshapes that follow one another, in place.
 
-    Two in a row become one under the second's name, or none where they cancel. Two around an ``HzDequantize`` that
-    cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes of length 1 becomes
-    part of it, since the order of elements stays; so do two around a Reshape of integers that keeps batch and channels.
-    One of a single number changes nothing.
+    First, two transposes in a row become one under the second's name, or none where they cancel. Then two around an
+    ``HzDequantize`` that cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes
+    of length 1 becomes part of it, since the order of elements stays; so do two around a Reshape of integers that keeps
+    batch and channels. One of a single number changes nothing. Last, two reshapes of integers in a row become one under
+    the first's name.
     """
+    for node in list(graph):
+        if _is(node, "Transpose") and _is(_input(node).producer(), "Transpose"):
+            _merge_transposes(graph, node)
     for node in list(graph):
         if _is(node, "Transpose"):
             _merge_with_producer(graph, node)
@@ -31,6 +35,34 @@ def simplify_layouts(graph: ir.Graph) -> None:
                 _bypass(graph, node)
         elif _is(node, "Reshape"):
             _absorb_pixel_transpose(graph, node)
+    for node in list(graph):
+        if _is(node, "Reshape"):
+            _merge_reshapes(graph, node)
+
+
+def _merge_transposes(graph: ir.Graph, node: ir.Node) -> None:
+    producer = _input(node).producer()
+    if producer is None:
+        return
+    perm = _composed(_perm(producer), _perm(node))
+    node.attributes["perm"] = ir.AttrInt64s("perm", perm)
+    node.replace_input_with(0, _input(producer))
+    _remove_unread(graph, producer)
+    if _is_identity(perm):
+        _bypass(graph, node)
+
+
+def _merge_reshapes(graph: ir.Graph, node: ir.Node) -> None:
+    source = _input(node)
+    first = source.producer()
+    if first is None or not _is(first, "Reshape") or not _alone(source) or source.dtype == ir.DataType.FLOAT:
+        return
+    target = constant_of(node.inputs[1])
+    if target is None or not target.all():  # a 0 would mean an axis of what the first reads
+        return
+    first.replace_input_with(1, node.inputs[1])
+    source.shape = node.outputs[0].shape
+    _bypass(graph, node)
 
 
 def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
@@ -39,12 +71,7 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
     if producer is None:
         return
     if _is(producer, "Transpose"):
-        perm = _composed(_perm(producer), _perm(node))
-        node.attributes["perm"] = ir.AttrInt64s("perm", perm)
-        node.replace_input_with(0, _input(producer))
-        _remove_unread(graph, producer)
-        if _is_identity(perm):
-            _bypass(graph, node)
+        _merge_transposes(graph, node)
     elif _is(producer, "Reshape") and _alone(source) and _keeps_order(node):
         _reshape_further(graph, producer, node)
     elif _is(producer, "Reshape") and _alone(source):
@@ -149,8 +176,8 @@ def _changes_nothing(transpose: ir.Node) -> bool:
     return _keeps_order(transpose) and shape_of(_input(transpose)) == shape_of(transpose.outputs[0])
 
 
-def _is(node: ir.Node, op_type: str, domain: str = "") -> bool:
-    return node.op_type == op_type and node.domain == domain
+def _is(node: ir.Node | None, op_type: str, domain: str = "") -> bool:
+    return node is not None and node.op_type == op_type and node.domain == domain
 
 
 def _input(node: ir.Node) -> ir.Value:

@@ -34,7 +34,7 @@ from engine.ops.core.unit_conv import rescaling_name, unit_convolution
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
-from engine.quantize.layouts import TO_NCHW, simplify_layouts
+from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
 from engine.terms import InputType
 
 SUM_INPUT = 4
@@ -166,6 +166,8 @@ class IntegerGraph:
         self._check_declared(op_type, domain)
         widths = [bits] * len(results) if isinstance(bits, int) else bits
         values = [self._integer_value(result, width, layout) for result, width in zip(results, widths, strict=True)]
+        if len(shape_of(results[0])) != len(TO_NHWC):  # only maps have a layout (52 of 52 nodes of rank 3, 9 of rank 5)
+            attributes = {key: item for key, item in attributes.items() if key != "data_format"}
         self._add_node(op_type, str(name or node.name), inputs, attributes, values, domain)
         for result, value, width in zip(results, values, widths, strict=True):
             form = Quantized(value, np.asarray(scale, np.float32), width)
@@ -342,22 +344,24 @@ class IntegerGraph:
     def _requantize_node(self, name: str, layout: str, form: Quantized, wanted: Calibration) -> ir.Value:
         """HzRequantize of ``form``, which is in ``layout``."""
         split = requantization(form.scale.astype(np.float64) / wanted.scales.astype(np.float64), wanted.bits)
-        channels = shape_of(form.value)[-1] if layout == "NHWC" and split.scale.size == 1 else 1
+        shape = shape_of(form.value)
+        is_map = len(shape) == len(TO_NHWC)
+        channels = shape[-1] if layout in ("NHWC", "flat") and split.scale.size == 1 else 1
         return self._append(
             "HzRequantize",
             f"{name}_calibrated_Requantize",
             [form.value],
             {
-                "axis": 3,
+                "axis": CHANNELS_LAST if is_map else len(shape) - 1,
                 "bits": wanted.bits,
                 "method": "Rescale",
                 "output_scale": split.scale.tolist() * channels,
                 "output_right_shift": (split.right_shift + split.out_shift).tolist() * channels,
-                "data_format": "NHWC",
+                "data_format": "NHWC" if is_map else None,
             },
             f"{name}_calibrated_Requantize_requantized_output",
             ir.TensorType(DTYPES[wanted.bits]),
-            shape_of(form.value),
+            shape,
         )
 
     def _in_layout(self, value: ir.Value, forms: dict[str, Quantized], layout: str) -> Quantized:

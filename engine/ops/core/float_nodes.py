@@ -47,6 +47,12 @@ def stated(node: ir.Node, *names: str) -> dict[str, Any]:
     return {name: attribute(node, name) for name in names if name in node.attributes}
 
 
+def channels_of(value: ir.Value) -> int:
+    """How long lists per channel are: the channels of a map, else the last axis (ViT, DETR, group normalisation)."""
+    shape = shape_of(value)
+    return shape[1] if len(shape) == len(TO_NHWC) else shape[-1] if shape else 1
+
+
 def nhwc_axis(axis: int, rank: int) -> int:
     """Where axis ``axis`` of a float tensor is in its quantised form: NHWC for rank 4, else the same."""
     axis %= rank
@@ -89,7 +95,7 @@ def refused_broadcast(node: ir.Node, march: March) -> Reason | None:
     if any(constants) and march.add_as_conv:
         return because(Code.CONSTANT_NOT_FOLDED)
     first, second, out = (shape_of(value) for value in (a, b, node.outputs[0]))
-    if not 1 <= len(out) <= 4 or (len(first) != len(second) and not any(constants)):
+    if not 1 <= len(out) <= 5 or (len(first) != len(second) and not any(constants)):
         return because(Code.RANKS_DIFFER)
     if march.add_as_conv and first != out and second != out:
         return because(Code.BOTH_BROADCAST)

@@ -60,6 +60,32 @@ def test_a_zero_in_the_shape_means_the_axis_that_it_meant_before() -> None:
     assert shape.const_value.numpy().tolist() == [80, 1, 192]
 
 
+def test_two_reshapes_of_integers_become_one_under_the_first_name() -> None:
+    x = value("x", (1, 4, 5, 6), INT32)
+    targets = [ir.Value(name=f"k{i}", const_value=ir.tensor(shape)) for i, shape in enumerate(([1, 20, 6], [20, 1, 6]))]
+    first = ir.node("Reshape", [x, targets[0]], outputs=[value("a", (1, 20, 6), INT32)], name="first")
+    second = ir.node("Reshape", [first.outputs[0], targets[1]], outputs=[value("y", (20, 1, 6), INT32)], name="second")
+    result = graph(x, first, second, initializers=tuple(targets))
+    simplify_layouts(result)
+    (left,) = result
+    assert (left.name, left.inputs[1], result.outputs[0].name) == ("first", targets[1], "y")
+    assert shape_of(result.outputs[0]) == (20, 1, 6)
+
+
+def test_transposes_in_a_row_are_merged_before_what_stands_beside_them() -> None:
+    """The second and third one move only axes of length 1 together: the first stays (``detr``)."""
+    x = value("x", (1, 4, 4, 6), INT32)
+    target = ir.Value(name="k", const_value=ir.tensor([1, 6, 16, 1]))
+    first = transpose(x, [0, 3, 1, 2], "first")
+    reshape = ir.node("Reshape", [first.outputs[0], target], outputs=[value("r", (1, 6, 16, 1), INT32)], name="reshape")
+    second = transpose(reshape.outputs[0], [0, 2, 3, 1], "second")
+    third = transpose(second.outputs[0], [0, 2, 3, 1], "third")
+    result = graph(x, first, reshape, second, third, initializers=(target,))
+    simplify_layouts(result)
+    assert [item.name for item in result] == ["first", "reshape"]
+    assert shape_of(result.outputs[0]) == (1, 1, 6, 16)
+
+
 def test_transposes_around_a_dequantiser_cancel() -> None:
     x, scale = value("x", (1, 4, 5, 6), INT32), value("scale", (6,))
     before = transpose(x, [0, 3, 1, 2], "before")

@@ -64,3 +64,18 @@ def test_split_bias_fits_16_bits_and_loses_less_than_its_last_bit(bias: int) -> 
 def test_residual_scale() -> None:
     scale, shift = fp.mantissa_and_shift(0.75)
     assert (int(scale), int(shift)) == (24576, -15)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_multiplier_of_a_sum_has_one_shift(bits: int) -> None:
+    """Also where that of a convolution keeps one bit more of the accumulator: multipliers above 32511."""
+    for mantissa in (0.5001, 0.75, 0.9999):
+        split = fp.requantization_of_sum(mantissa * 2.0**-18, bits)
+        assert split.out_shift.tolist() == [{8: 22, 16: 14}[bits]]
+        assert split.scale[0] * 2.0 ** -float(split.right_shift[0] + split.out_shift[0]) == pytest.approx(
+            mantissa * 2.0**-18, rel=2.0**-14
+        )
+
+
+def test_nothing_shifts_left_behind_a_multiplier() -> None:
+    assert fp.requantization(1e7, 8).out_shift.tolist() == [0]
