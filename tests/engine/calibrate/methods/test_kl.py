@@ -21,7 +21,7 @@ def smoothed(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def threshold_by_rule(histogram: Histogram) -> float:
     counts = histogram.counts.astype(np.float64)
-    counts[0] = counts[1]
+    counts[0] = 0
     curve = []
     for bins in range(LEVELS, counts.size):
         tail = counts[bins:].sum()
@@ -36,7 +36,7 @@ def threshold_by_rule(histogram: Histogram) -> float:
             continue
         p, q = smoothed(p), smoothed(q)
         curve.append(np.inf if (p <= 0).any() or (q <= 0).any() else float(np.sum(p * np.log(p / q))))
-    means = np.convolve(np.floor(np.array(curve) / STEP + 0.125), np.ones(9), mode="valid")
+    means = np.convolve(np.minimum(np.floor(np.array(curve) / STEP + 0.63), 2.0**40), np.ones(9), mode="valid")
     return (LEVELS + 4 + int(np.argmin(means)) + 0.5) * histogram.width
 
 
@@ -85,6 +85,21 @@ def test_a_level_stretch_gives_its_first_cut() -> None:
     counts[[960, 1000, 1023]] = 1
     # The mean over 9 cuts has its middle 4 behind the first of them.
     assert kl_threshold(Histogram(counts, 1.0)) == end - 1 + 4 + 0.5
+
+
+def test_the_first_bin_counts_as_empty() -> None:
+    """What lies in it, and in its neighbour, does not matter for it."""
+    counts = (2e4 * np.exp(-np.arange(1024) / 90)).astype(np.int64)
+    expected = kl_threshold(Histogram(counts, 1.0))
+    for first in (0, 1, 10**7):
+        assert kl_threshold(Histogram(np.concatenate([[first], counts[1:]]), 1.0)) == expected
+
+
+def test_counts_in_the_last_bins_give_the_last_cut() -> None:
+    """All means take in cuts that no count lies below; the last has the fewest (the reciprocals of Swin)."""
+    counts = np.zeros(1027, np.int64)
+    counts[-7:] = 7, 16, 205, 192, 70, 18, 4
+    assert kl_threshold(Histogram(counts, 1.0)) == 1022.5
 
 
 def test_zeros_only_give_no_threshold() -> None:
