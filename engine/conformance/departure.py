@@ -12,11 +12,10 @@ from pydantic import BaseModel, ConfigDict
 
 from engine.conformance.cases import Case
 from engine.conformance.conversion import Conversion, Outcome
+from engine.conformance.pairing import pair
 from engine.conformance.stages import (
-    FloatNode,
     activation_thresholds,
     calibrated_tensors,
-    float_nodes,
     same_thresholds,
     weight_thresholds,
 )
@@ -35,6 +34,7 @@ class Stage(StrEnum):
     COMPILATION = "compilation"
     CONVERSION = "conversion"
     OUTPUTS = "outputs"
+    NAMES = "names"
 
 
 class Departure(BaseModel):
@@ -75,10 +75,17 @@ def departure(
         kind = "ours converts" if ours.outcome is Outcome.CONVERTED else f"ours ends with {ours.message}"
         return Departure(stage=Stage.REFUSAL, node="", cause=f"{text}; {kind}")
     steps: list[Callable[[], Departure | None]] = []
+    renamed: Departure | None = None
     if calibrated is not None and ours.calibrated is not None:
         first, second = calibrated, ours.calibrated
-        steps += [lambda: _graph(first, second), lambda: _placement(first, second)]
-        steps += [lambda: _thresholds(first, second)] if case.has_weights else []
+        pairing = pair(first, second)
+        if pairing.difference is not None:
+            return _found(Stage.GRAPH, pairing.difference)
+        renamed = _found(Stage.NAMES, pairing.renamed)
+        steps.append(lambda: _placement(first, second, pairing.names))
+        if case.has_weights:
+            steps.append(lambda: _thresholds(first, second, pairing.names))
+            steps.append(lambda: _found(Stage.CALIBRATION, pairing.weight))
     if quantized is not None and ours.quantized is not None:
         third, fourth = quantized, ours.quantized
         steps += [lambda: _quantisation(third, fourth)] if case.has_weights else []
@@ -89,69 +96,34 @@ def departure(
         steps.append(lambda: Departure(stage=Stage.CONVERSION, node="", cause=f"{ours.outcome.value}: {ours.message}"))
     if outputs:
         steps.append(lambda: Departure(stage=Stage.OUTPUTS, node="", cause=outputs))
+    steps += [lambda: renamed, lambda: _missing(case.devices, ours.devices)]
     return next((found for step in steps if (found := step()) is not None), None)
 
 
-def _graph(theirs: ir.Model, ours: ir.Model) -> Departure | None:
-    """Operators of the float graph behind the optimiser, by name; then what they read, attributes and order."""
-    expected, actual = float_nodes(theirs), float_nodes(ours)
-    found = {node.name: node for node in actual}
-    for index, node in enumerate(expected):
-        cause = _node_difference(node, found.get(node.name), actual[index] if index < len(actual) else None)
-        if cause:
-            return Departure(stage=Stage.GRAPH, node=node.name, cause=cause)
-    known = {node.name for node in expected}
-    for node in actual:
-        if node.name not in known:
-            return Departure(stage=Stage.GRAPH, node=node.name, cause=f"only ours has this {node.type}")
-    for node, other in zip(expected, actual, strict=True):
-        if node.name != other.name:
-            return Departure(stage=Stage.GRAPH, node=node.name, cause=f"order: ours has {other.name} in its place")
-    return None
+def _found(stage: Stage, what: tuple[str, str] | None) -> Departure | None:
+    return None if what is None else Departure(stage=stage, node=what[0], cause=what[1])
 
 
-def _node_difference(node: FloatNode, same: FloatNode | None, placed: FloatNode | None) -> str:
-    """What distinguishes ``node`` from ours of that name; ``placed`` is ours at its place."""
-    if same is None:
-        beside = f"{placed.type} {placed.name} in its place" if placed else "nothing in its place"
-        return f"ours has no such {node.type}, {beside}"
-    if same.type != node.type:
-        return f"{node.type} | {same.type}"
-    if same.inputs != node.inputs:
-        return f"reads {', '.join(node.inputs)} | {', '.join(same.inputs)}"
-    for name in sorted({*node.attributes, *same.attributes}):
-        left, right = node.attributes.get(name), same.attributes.get(name)
-        if not _same(left, right):
-            return f"attribute {name}: {left} | {right}"
-    return ""
-
-
-def _same(first: object, second: object) -> bool:
-    if first == second:
-        return True
-    if first is None or second is None:
-        return False
-    left, right = np.asarray(first), np.asarray(second)
-    kinds = {left.dtype.kind, right.dtype.kind}
-    return left.shape == right.shape and kinds <= set("fiu") and bool(np.allclose(left, right, rtol=1e-6, atol=0.0))
-
-
-def _placement(theirs: ir.Model, ours: ir.Model) -> Departure | None:
+def _placement(theirs: ir.Model, ours: ir.Model, names: Mapping[str, str]) -> Departure | None:
     """Which tensors are quantised, and to what type."""
-    expected, actual = calibrated_tensors(theirs), calibrated_tensors(ours)
-    for name in (*expected, *actual):
-        if expected.get(name) != actual.get(name):
-            cause = f"quantised to {expected.get(name, 'nothing')} | {actual.get(name, 'nothing')}"
+    actual = calibrated_tensors(ours)
+    expected = {names.get(name, name): (name, kind) for name, kind in calibrated_tensors(theirs).items()}
+    for key in (*expected, *actual):
+        name, kind = expected.get(key, (key, "nothing"))
+        if kind != actual.get(key, "nothing"):
+            cause = f"quantised to {kind} | {actual.get(key, 'nothing')}"
             return Departure(stage=Stage.PLACEMENT, node=name, cause=cause)
     return None
 
 
-def _thresholds(theirs: ir.Model, ours: ir.Model) -> Departure | None:
+def _thresholds(theirs: ir.Model, ours: ir.Model, names: Mapping[str, str]) -> Departure | None:
     for read, what in ((weight_thresholds, "weight"), (activation_thresholds, "activation")):
-        expected, actual = read(theirs), read(ours)
-        for name, values in expected.items():
-            if not same_thresholds(values, actual[name]):
-                cause = f"{what} threshold {_threshold_text(values)} | {_threshold_text(actual[name])}"
+        actual = read(ours)
+        for name, values in read(theirs).items():
+            found = actual.get(names.get(name, name))
+            if found is None or not same_thresholds(values, found):
+                text = "none" if found is None else _threshold_text(found)
+                cause = f"{what} threshold {_threshold_text(values)} | {text}"
                 return Departure(stage=Stage.CALIBRATION, node=name, cause=cause)
     return None
 
@@ -167,7 +139,7 @@ def _quantisation(theirs: ir.Model, ours: ir.Model) -> Departure | None:
     """The earliest node of the original's graph that differs."""
     found = diff(theirs, ours)
     order = {str(node.name): index for index, node in enumerate(theirs.graph)}
-    serious = [item for item in found if item.aspect is not Aspect.NAME] or found
+    serious = [item for item in found if item.aspect is not Aspect.NAME]
     if serious:
         first = min(serious, key=lambda item: order.get(item.where, len(order)))
         return Departure(stage=Stage.QUANTISATION, node=first.where, cause=_text(first))
@@ -190,9 +162,14 @@ def _text(item: Difference) -> str:
 
 def _devices(expected: Mapping[str, str], actual: Mapping[str, str]) -> Departure | None:
     for name, on in expected.items():
-        if actual.get(name) != on:
-            return Departure(stage=Stage.DEVICES, node=name, cause=f"{on} | {actual.get(name, 'not in the table')}")
+        if actual.get(name, on) != on:
+            return Departure(stage=Stage.DEVICES, node=name, cause=f"{on} | {actual[name]}")
     return None
+
+
+def _missing(expected: Mapping[str, str], actual: Mapping[str, str]) -> Departure | None:
+    name = next((name for name in expected if name not in actual), None)
+    return _found(Stage.NAMES, None if name is None else (name, "our node table has no such node"))
 
 
 def _subgraphs(case: Case, ours: Conversion) -> Departure | None:

@@ -49,7 +49,9 @@ class Row(BaseModel):
         message: why ours did not convert.
         converts: whether both convert or both refuse.
         outputs: whether our quantised model gives the original's recorded outputs.
-        output_error: largest difference, relative to the tensor's largest magnitude.
+        output_error: largest difference, relative to the tensor's largest magnitude; or ``output_message``, why it does
+            not run.
+        output_message: see ``output_error``.
         operators: whether the quantised models have the same operators in the same order.
         thresholds: activation thresholds, by name of the tensor.
         devices: nodes of the original's node table on the same device, by name.
@@ -76,6 +78,7 @@ class Row(BaseModel):
     converts: bool | None
     outputs: bool | None = None
     output_error: float | None = None
+    output_message: str = ""
     operators: bool | None = None
     thresholds: Share | None = None
     devices: Share | None = None
@@ -180,7 +183,11 @@ class _Run(BaseModel):
         return self.message or f"outputs differ by {self.error:.3g} of the largest magnitude"
 
     def as_fields(self) -> dict[str, object]:
-        return {"outputs": self.equal(OUTPUT_TOLERANCE), "output_error": self.error}
+        return {
+            "outputs": self.equal(OUTPUT_TOLERANCE),
+            "output_error": self.error,
+            "output_message": self.message,
+        }
 
 
 def _run_original(case: Case, modes: Sequence[Mode]) -> dict[str, object]:

@@ -1,53 +1,17 @@
-"""What of a calibrated and of a quantised model is compared: float nodes, thresholds, integers."""
+"""What of a calibrated and of a quantised model is compared: thresholds, integers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import before_calibration, calibration_nodes, constant_of, is_calibration, read_calibration
+from engine.ir import calibration_nodes, constant_of, read_calibration
 
 THRESHOLD_TOLERANCE = 1e-6
 """Relative difference of equal thresholds."""
-
-
-@dataclass(frozen=True)
-class FloatNode:
-    """One node of a calibrated model without its ``HzCalibration`` nodes.
-
-    Attributes:
-        name: of the node.
-        type: operator.
-        inputs: names of the tensors that it reads, before calibration.
-        attributes: values by name.
-    """
-
-    name: str
-    type: str
-    inputs: tuple[str, ...]
-    attributes: dict[str, Any]
-
-
-def float_nodes(model: ir.Model) -> list[FloatNode]:
-    """The nodes of a calibrated model in graph order."""
-    return [
-        FloatNode(
-            str(node.name),
-            node.op_type,
-            tuple("" if value is None else str(before_calibration(value).name) for value in node.inputs),
-            {name: _plain(found.value) for name, found in node.attributes.items()},
-        )
-        for node in model.graph
-        if not is_calibration(node)
-    ]
-
-
-def _plain(value: Any) -> Any:
-    return value.numpy().tolist() if isinstance(value, ir.TensorProtocol) else value
 
 
 def calibrated_tensors(model: ir.Model) -> dict[str, str]:

@@ -214,7 +214,7 @@ def as_dict(rows: list[Row]) -> dict[str, object]:
 
     from engine.conformance.table import groups, of_family, of_march, parts
 
-    hidden = {"departure", "message", "simulator_message"}
+    hidden = {"departure", "message", "output_message", "simulator_message"}
     return {
         "table": [asdict(group) for group in parts(rows)],
         "by_march": [asdict(group) for group in groups(rows, of_march)],
@@ -255,6 +255,8 @@ def _show_row(console: Console, row: Row) -> None:
         lines = [f"{row.case}: {row.message}"]
     if row.departure is not None:
         lines.append(f"    {row.departure}")
+    if row.output_message:
+        lines.append(f"    outputs: {row.output_message}")
     if row.simulator is False:
         lines.append(f"    simulator: {row.simulator_message or f'outputs differ by {row.simulator_error:.3g}'}")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -43,6 +43,20 @@ def rename(conversion: Conversion) -> None:
     node(conversion.calibrated, "Concat_27").name = "Other"
 
 
+def replace_operator(conversion: Conversion) -> None:
+    target = node(conversion.calibrated, "Concat_27")
+    target.name, target.op_type = "Other", "Sum"
+
+
+def change_weights(conversion: Conversion) -> None:
+    assert conversion.calibrated is not None
+    value = conversion.calibrated.graph.initializers["m.a.bias"]
+    assert value.const_value is not None
+    array = value.const_value.numpy().copy()
+    array[0] += 1
+    value.const_value = ir.tensor(array, name=value.name)
+
+
 def change_attribute(conversion: Conversion) -> None:
     node(conversion.calibrated, "Concat_27").attributes["axis"] = ir.AttrInt64("axis", 2)
 
@@ -64,7 +78,9 @@ def shift(conversion: Conversion) -> None:
 @pytest.mark.parametrize(
     ("change", "stage", "where", "cause"),
     [
-        (rename, Stage.GRAPH, "Concat_27", "ours has no such Concat, Concat Other in its place"),
+        (rename, Stage.NAMES, "Concat_27", "ours is called Other"),
+        (replace_operator, Stage.GRAPH, "Concat_27", "ours has no such Concat, Sum Other in its place"),
+        (change_weights, Stage.CALIBRATION, "m.a.bias", "1 of"),
         (change_attribute, Stage.GRAPH, "Concat_27", "attribute axis: 1 | 2"),
         (widen, Stage.PLACEMENT, "input", "quantised to int8 | int16"),
         (move_threshold, Stage.CALIBRATION, "input", "| 1"),
