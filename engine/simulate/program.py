@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,20 +41,36 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A dense tensor in a buffer."""
+    """A dense tensor in a buffer, ``start`` bytes behind its begin."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     buffer: Buffer
+    start: int = 0
 
     @property
     def size(self) -> int:
         """Number of elements."""
         return int(np.prod(self.shape))
 
+    @property
+    def offset(self) -> int:
+        """Where it lies in the arena of a finished program."""
+        return self.buffer.offset + self.start
+
+    def shaped(self, *shape: int) -> Tensor:
+        """The same memory with another shape."""
+        return replace(self, shape=shape)
+
+    def samples(self) -> list[Tensor]:
+        """The parts along the first dimension, which they keep with length 1."""
+        size = self.size // self.shape[0] * self.dtype.itemsize
+        part = replace(self, shape=(1, *self.shape[1:]))
+        return [replace(part, start=self.start + index * size) for index in range(self.shape[0])]
+
     def view(self, arena: NDArray[np.uint8]) -> Array:
         """The tensor in an arena."""
-        start = self.buffer.offset
+        start = self.offset
         return arena[start : start + self.size * self.dtype.itemsize].view(self.dtype).reshape(self.shape)
 
 
@@ -271,7 +287,7 @@ def _encode(instructions: Sequence[Instruction]) -> NDArray[Any]:
     for row, instruction in zip(table, instructions, strict=True):
         row["kind"] = int(instruction.kind)
         for name, tensor in instruction.operands.items():
-            row[name] = tensor.buffer.offset
+            row[name] = tensor.offset
             row[f"{name}_bytes"] = tensor.dtype.itemsize
         for name, value in instruction.fields.items():
             row[name] = value

@@ -63,9 +63,20 @@ class Call:
         Raises:
             NotLowered: it is something else.
         """
+        x = self.images(index)
+        if x.shape[0] != 1:
+            raise NotLowered(f"input {index} holds {x.shape[0]} maps")
+        return x
+
+    def images(self, index: int = 0) -> Tensor:
+        """Input ``index``, an NHWC activation, int8 or int16.
+
+        Raises:
+            NotLowered: it is something else.
+        """
         x = self.tensor(index)
-        if len(x.shape) != 4 or x.shape[0] != 1 or x.dtype not in ACTIVATION_TYPES:
-            raise NotLowered(f"input {index} is no map of one sample in int8 or int16")
+        if len(x.shape) != 4 or x.dtype not in ACTIVATION_TYPES:
+            raise NotLowered(f"input {index} is no map in int8 or int16")
         return x
 
     def constants(self, *indices: int) -> list[Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,14 +45,14 @@ MIN_UNITS = 8
 
 def lower_convolution(call: Call, program: Assembler) -> Tensor:
     """HzSQuantizedConv."""
-    x, (weights,), attributes = call.image(), call.constants(1), call.attributes
+    x, (weights,), attributes = call.images(), call.constants(1), call.attributes
     check_window(attributes)
     if not _fits(weights, x, attributes):
         raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
     positions, summed = bias_and_sum(call.inputs, attributes)
     bias, e = call.constants(*positions), None if summed is None else call.inputs[summed]
     channels, windows = len(weights), geometry(x.shape[1:3], attributes)
-    shape = (1, int(windows.out[0]), int(windows.out[1]), channels)
+    shape = (x.shape[0], int(windows.out[0]), int(windows.out[1]), channels)
     if isinstance(e, np.ndarray):
         e = program.constant_operand(e)
     if e is not None and (e.shape != shape or e.dtype not in ACTIVATION_TYPES):
@@ -66,16 +66,32 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     params = convolution_parameters(shifted_bias(*bias) - surplus, attributes, channels)
     if e is None and _is_small_affine(x, weights, attributes):
         return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
-    x = pad(x, windows, 0, program)
     y, limits = _convolution_output(shape, attributes, program)
-    operands = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
-    common = {**window_fields(x, y, attributes), **limits}
-    common |= {"params": program.address(params), "params_pitch": params.strides[0]}
-    if depthwise:
-        _emit_depthwise(program, operands, common, weights, attributes)
-    else:
-        _emit_matrix_product(program, operands, {**common, "quads": int(quads)}, weights, attributes)
+    whole = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
+    common = {**limits, "params": program.address(params), "params_pitch": params.strides[0]}
+    emit, kernel = (_depthwise, Kind.DEPTHWISE) if depthwise else (_matrix_product, Kind.CONVOLUTION)
+    fields: dict[str, int] = {}
+    for operands in _images(whole, attributes):
+        operands["x"] = pad(operands["x"], windows, 0, program)
+        if not fields:
+            common |= {**window_fields(operands["x"], operands["y"], attributes), "quads": int(quads)}
+            fields = emit(program, operands["x"], common, weights, attributes)
+        program.emit(kernel, operands, **fields)
     return y
+
+
+def _images(operands: dict[str, Tensor], attributes: Attributes) -> Iterator[dict[str, Tensor]]:
+    """The operands of every map; all at once where each pixel stands alone."""
+    if (
+        np.all(attributes["kernel_shape"] == 1)
+        and np.all(attributes["strides"] == 1)
+        and not np.any(attributes["pads"])
+    ):
+        joined = {name: (1, t.shape[0] * t.shape[1], *t.shape[2:]) for name, t in operands.items()}
+        yield {name: tensor.shaped(*joined[name]) for name, tensor in operands.items()}
+        return
+    for parts in zip(*(tensor.samples() for tensor in operands.values()), strict=True):
+        yield dict(zip(operands, parts, strict=True))
 
 
 def _fits(weights: Array, x: Tensor, attributes: Attributes) -> bool:
@@ -193,32 +209,31 @@ def _is_small_affine(x: Tensor, weights: Array, attributes: Attributes) -> bool:
     )
 
 
-def _emit_depthwise(
-    program: Assembler, operands: dict[str, Tensor], common: dict[str, int], weights: Array, attributes: Attributes
-) -> None:
-    x = operands["x"]
+def _depthwise(
+    program: Assembler, x: Tensor, common: dict[str, int], weights: Array, attributes: Attributes
+) -> dict[str, int]:
+    """What an instruction on one map needs beside its operands."""
     channels = len(weights)
     packed = np.zeros((weights.shape[1] * weights.shape[2], common["params_pitch"] // 4), np.int32)
     packed[:, :channels] = weights.reshape(channels, -1).T.astype(np.int32) & 0xFFFF
     _, height, width, _ = weights.shape
     own = x.dtype == np.int8 and attributes["dilations"][1] == 1
     own = own and (width, common["stride_w"]) in conv.ROW_WINDOWS
-    program.emit(
-        Kind.DEPTHWISE,
-        operands,
-        units=common["out_h"],
-        overrun=(PIXELS * common["stride_w"] * channels + LANES) * x.dtype.itemsize,
-        weights=program.address(packed),
-        rows=height if own else 0,
+    return {
+        "units": common["out_h"],
+        "overrun": (PIXELS * common["stride_w"] * channels + LANES) * x.dtype.itemsize,
+        "weights": program.address(packed),
+        "rows": height if own else 0,
         **tap_fields(x, attributes, program),
         **common,
-    )
+    }
 
 
-def _emit_matrix_product(
-    program: Assembler, operands: dict[str, Tensor], common: dict[str, int], weights: Array, attributes: Attributes
-) -> None:
-    x, groups = operands["x"], int(attributes["group"])
+def _matrix_product(
+    program: Assembler, x: Tensor, common: dict[str, int], weights: Array, attributes: Attributes
+) -> dict[str, int]:
+    """What an instruction on one map needs beside its operands."""
+    groups = int(attributes["group"])
     kernel = weights.shape[1] * weights.shape[2] * weights.shape[3]
     panels, packed = pack_weights(weights.reshape(groups, len(weights) // groups, kernel), bool(common["quads"]))
     steps = -(-kernel // (QUAD if common["quads"] else PAIR))
@@ -227,23 +242,21 @@ def _emit_matrix_product(
     tile_rows = pixels if pixels <= conv.LARGEST_TILE_ROWS else conv.TILE_ROWS
     tiles = math.ceil(pixels / tile_rows)
     splits = min(len(panels), math.ceil(MIN_UNITS / tiles))
-    program.emit(
-        Kind.CONVOLUTION,
-        operands,
-        units=tiles * splits,
-        scratch=(tile_rows + max(conv.ROWS)) * steps * 4 + conv.GATHER_OVERRUN,
-        steps=steps,
-        groups=groups,
-        group_weights=packed.strides[0],
-        tile_rows=tile_rows,
-        splits=splits,
-        panels=len(panels),
-        panel_table=program.address(panels),
-        weights=program.address(packed),
+    return {
+        "units": tiles * splits,
+        "scratch": (tile_rows + max(conv.ROWS)) * steps * 4 + conv.GATHER_OVERRUN,
+        "overrun": conv.GATHER_OVERRUN,
+        "steps": steps,
+        "groups": groups,
+        "group_weights": packed.strides[0],
+        "tile_rows": tile_rows,
+        "splits": splits,
+        "panels": len(panels),
+        "panel_table": program.address(panels),
+        "weights": program.address(packed),
         **pieces,
         **common,
-        overrun=conv.GATHER_OVERRUN,
-    )
+    }
 
 
 def _piece_fields(x: Tensor, weights: Array, attributes: Attributes, program: Assembler) -> dict[str, int]:

@@ -39,7 +39,7 @@ def lower_reshape(node: ir.Node, given: Sequence[Operand], program: Assembler) -
         raise NotLowered("its shape is computed")
     keeps_zero = not attribute(node, "allowzero", 0)
     shape = [x.shape[axis] if dim == 0 and keeps_zero else int(dim) for axis, dim in enumerate(target)]
-    return [_with_shape(x, np.empty(x.shape, np.bool_).reshape(shape).shape)]
+    return [x.shaped(*np.empty(x.shape, np.bool_).reshape(shape).shape)]
 
 
 def lower_flatten(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
@@ -47,7 +47,7 @@ def lower_flatten(node: ir.Node, given: Sequence[Operand], program: Assembler) -
     x = _activation(given)
     axis = attribute(node, "axis", 1)
     axis = axis + len(x.shape) if axis < 0 else axis
-    return [_with_shape(x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))]
+    return [x.shaped(int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))]
 
 
 def lower_identity(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
@@ -94,8 +94,3 @@ def lower_split(node: ir.Node, given: Sequence[Operand], program: Assembler) -> 
         results.append(extract(x, starts, shape, [1] * len(shape), program))
         start += size
     return results
-
-
-def _with_shape(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The same memory with another shape."""
-    return Tensor(tuple(shape), x.dtype, x.buffer)
