@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba import int32
+
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
+from engine.simulate.kernels.vector import shifted_left, shifted_right
 
 X_SHIFT, E_SCALE, E_SHIFT, OFFSET, ACCU_SHIFT, SCALE, HALF, OUT_SHIFT = range(8)
-"""Rows of the parameters of an element-wise operator, int64, one value per index of the last axis."""
+"""Rows of the parameters of an element-wise operator."""
 LOW_16, HIGH_16 = -32768, 32767
 
 
@@ -16,35 +19,103 @@ LOW_16, HIGH_16 = -32768, 32767
 def elementwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     """Weighted sum or product of two operands that broadcast, requantised: units are the two outer dimensions.
 
-    ``dims``: the shape of the result, the strides of x and those of e, in elements (0 where an operand repeats).
+    ``dims``: the shape of the result, the strides of x, e and y, in elements (0 where an operand repeats). The two
+    inner dimensions are one block, dense in y, of which the parameters hold a value per element, or one for all.
     """
-    dims = int64_at(f.dims, 12)
-    size = dims[3]
-    x, e = int32_at(scratch, size), int32_at(scratch + size * 4, size)
+    dims = int64_at(f.dims, 16)
+    size = dims[2] * dims[3]
+    last = -1
     for unit in range(begin, end):
         i, j = unit // dims[1], unit % dims[1]
-        x_row = arena + f.x + (i * dims[4] + j * dims[5]) * f.x_bytes
-        e_row = arena + f.e + (i * dims[8] + j * dims[9]) * f.e_bytes
-        y_row = arena + f.y + unit * dims[2] * size * f.y_bytes
-        for k in range(dims[2]):
-            widen(x_row + k * dims[6] * f.x_bytes, f.x_bytes, dims[7], x)
-            widen(e_row + k * dims[10] * f.e_bytes, f.e_bytes, dims[11], e)
-            combine(f, x, e)
-            store(x, y_row + k * size * f.y_bytes, f.y_bytes)
+        fill_block(arena + f.x + (i * dims[4] + j * dims[5]) * f.x_bytes, f.x_bytes, dims, 4, scratch)
+        e = arena + f.e + (i * dims[8] + j * dims[9]) * f.e_bytes
+        if e != last:
+            fill_block(e, f.e_bytes, dims, 8, scratch + size * 4)
+            last = e
+        x = int32_at(scratch, size)
+        if f.wide:
+            combine_wide(f, x, int32_at(scratch + size * 4, size))
+        elif f.period == 1:
+            combine_uniform(f, x, int32_at(scratch + size * 4, size))
+        else:
+            combine(f, x, int32_at(scratch + size * 4, size))
+        store(x, arena + f.y + (i * dims[12] + j * dims[13]) * f.y_bytes, f.y_bytes)
+
+
+@compiled
+def fill_block(address: int, item_bytes: int, dims: Any, strides: int, target: int) -> None:
+    """The two inner dimensions of an operand, widened to a dense block of int32."""
+    rows, size = dims[2], dims[3]
+    if dims[strides + 3] == 1 and dims[strides + 2] == size:
+        widen(address, item_bytes, 1, int32_at(target, rows * size))
+        return
+    for row in range(rows):
+        source = address + row * dims[strides + 2] * item_bytes
+        widen(source, item_bytes, dims[strides + 3], int32_at(target + row * size * 4, size))
+
+
+@compiled
+def combine_uniform(f: Any, x: Any, e: Any) -> None:
+    """One block with the same parameters for all elements; nothing leaves 32 bits. The result replaces ``x``."""
+    p = int32_at(f.params, 8)
+    if f.multiply:
+        offset = p[OFFSET]
+        for c in range(len(x)):
+            x[c] = x[c] * e[c] + offset
+    else:
+        x_shift, e_scale, e_shift = p[X_SHIFT], p[E_SCALE], p[E_SHIFT]
+        for c in range(len(x)):
+            x[c] = shifted_left(x[c], x_shift) + shifted_left(int32(e[c] * e_scale), e_shift)
+    shift, scale, half, out = p[ACCU_SHIFT], p[SCALE], p[HALF], p[OUT_SHIFT]
+    low, high = int32(f.low), int32(f.high)
+    for c in range(len(x)):
+        narrowed = clipped(shifted_right(x[c], shift), int32(LOW_16), int32(HIGH_16))
+        x[c] = clipped(shifted_right(int32(narrowed * scale + half), out), low, high)
 
 
 @compiled
 def combine(f: Any, x: Any, e: Any) -> None:
-    """One row of :func:`elementwise`; the result replaces ``x``."""
-    size, low, high, multiply = len(x), f.low, f.high, f.multiply
-    p = int64_at(f.params, 8 * size)
+    """The same with parameters for every element of a block."""
+    size, low, high = len(x), int32(f.low), int32(f.high)
+    if f.multiply:
+        offset = row(f, OFFSET, size)
+        for c in range(size):
+            x[c] = x[c] * e[c] + offset[c]
+    else:
+        x_shift, e_scale, e_shift = row(f, X_SHIFT, size), row(f, E_SCALE, size), row(f, E_SHIFT, size)
+        for c in range(size):
+            x[c] = shifted_left(x[c], x_shift[c]) + shifted_left(int32(e[c] * e_scale[c]), e_shift[c])
+    shift, scale, half, out = row(f, ACCU_SHIFT, size), row(f, SCALE, size), row(f, HALF, size), row(f, OUT_SHIFT, size)
     for c in range(size):
+        narrowed = clipped(shifted_right(x[c], shift[c]), int32(LOW_16), int32(HIGH_16))
+        x[c] = clipped(shifted_right(int32(narrowed * scale[c] + half[c]), out[c]), low, high)
+
+
+@compiled
+def clipped(value: int, low: int, high: int) -> int:
+    """``value``, at least ``low`` and at most ``high``; all int32."""
+    return min(max(value, low), high)
+
+
+@compiled
+def row(f: Any, index: int, size: int) -> Any:
+    """Row ``index`` of the parameters."""
+    return int32_at(f.params + index * size * 4, size)
+
+
+@compiled
+def combine_wide(f: Any, x: Any, e: Any) -> None:
+    """The same in 64 bits, with int64 parameters."""
+    size, low, high, multiply, period = len(x), f.low, f.high, f.multiply, f.period
+    p = int64_at(f.params, 8 * period)
+    for c in range(size):
+        k = c % period
         if multiply:
-            value = x[c] * e[c] + p[OFFSET * size + c]
+            value = x[c] * e[c] + p[OFFSET * period + k]
         else:
-            value = (x[c] << p[X_SHIFT * size + c]) + ((e[c] * p[E_SCALE * size + c]) << p[E_SHIFT * size + c])
-        narrowed = min(max(value >> p[ACCU_SHIFT * size + c], LOW_16), HIGH_16)
-        scaled = (narrowed * p[SCALE * size + c] + p[HALF * size + c]) >> p[OUT_SHIFT * size + c]
+            value = (x[c] << p[X_SHIFT * period + k]) + ((e[c] * p[E_SCALE * period + k]) << p[E_SHIFT * period + k])
+        narrowed = min(max(value >> p[ACCU_SHIFT * period + k], LOW_16), HIGH_16)
+        scaled = (narrowed * p[SCALE * period + k] + p[HALF * period + k]) >> p[OUT_SHIFT * period + k]
         x[c] = min(max(scaled, low), high)
 
 

@@ -68,12 +68,14 @@ FIELDS = (
     "high",
     "shift",  # AVERAGE_POOL: fraction bits
     "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
+    "wide",  # ELEMENTWISE: 1 for 64 bits
     "twice",  # BILINEAR: 1 to floor after either direction
     "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3)
     "columns_from",  # BILINEAR: the same per output column
     "dims",  # address of a shape and strides in elements: int64 (rows, 4)
     "table",  # address of look-up tables, an entry for each integer
-    "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales
+    "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales; ELEMENTWISE: of
+    # parameters in a row
     "count",  # TABLE: elements per unit; QUANTIZE: elements that one scale covers
 )
 

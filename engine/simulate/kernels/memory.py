@@ -58,19 +58,26 @@ def copy_bytes(source: int, target: int, size: int) -> None:
 @compiled
 def widen(address: int, item_bytes: int, stride: int, target: Any) -> None:
     """Every ``stride``-th int8, int16 or int32 at ``address`` into the int32 array ``target``."""
-    size = len(target)
     if item_bytes == 1:
-        narrow = int8_at(address, (size - 1) * stride + 1)
-        for k in range(size):
-            target[k] = narrow[k * stride]
+        spread(int8_at(address, (len(target) - 1) * stride + 1), stride, target)
     elif item_bytes == 2:
-        wide = int16_at(address, (size - 1) * stride + 1)
-        for k in range(size):
-            target[k] = wide[k * stride]
+        spread(int16_at(address, (len(target) - 1) * stride + 1), stride, target)
     else:
-        widest = int32_at(address, (size - 1) * stride + 1)
-        for k in range(size):
-            target[k] = widest[k * stride]
+        spread(int32_at(address, (len(target) - 1) * stride + 1), stride, target)
+
+
+@compiled
+def spread(source: Any, stride: int, target: Any) -> None:
+    """Every ``stride``-th element of ``source``; neighbours in a loop that vectors can run."""
+    if stride == 1:
+        for k in range(len(target)):
+            target[k] = source[k]
+    elif stride == 0:
+        for k in range(len(target)):
+            target[k] = source[0]
+    else:
+        for k in range(len(target)):
+            target[k] = source[k * stride]
 
 
 @compiled

@@ -263,6 +263,26 @@ def make_requantize(y_type: ir.IntType) -> Callable[..., None]:
 
 
 @intrinsic
+def shifted_left(typing_context: Any, value: Any, bits: Any) -> Any:
+    """``value << bits`` in 32 bits, ``bits`` 0 to 31: Python's operator would make it 64."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.shl(*args)
+
+    return types.int32(types.int32, types.int32), codegen
+
+
+@intrinsic
+def shifted_right(typing_context: Any, value: Any, bits: Any) -> Any:
+    """``value >> bits`` in 32 bits, floored, ``bits`` 0 to 31."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.ashr(*args)
+
+    return types.int32(types.int32, types.int32), codegen
+
+
+@intrinsic
 def atomic_increment(typing_context: Any, address: Any) -> Any:
     """Add 1 to the int64 at ``address`` in one indivisible step."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,14 @@ from engine.simulate.lowering.common import (
 )
 from engine.simulate.program import Assembler, Tensor
 
+BLOCK = 1024
+"""Elements of an element-wise operator that are computed together."""
 CONVERSION_UNIT = 1 << 14
 """Elements per unit of a conversion with one scale."""
 
 
 def lower_sum(call: Call, program: Assembler) -> Tensor:
-    """HzSElementwiseAdd, operands of up to four dimensions."""
+    """HzSElementwiseAdd."""
     return _lower_elementwise(call, program)
 
 
@@ -38,15 +41,15 @@ def lower_difference(call: Call, program: Assembler) -> Tensor:
 
 
 def lower_product(call: Call, program: Assembler) -> Tensor:
-    """HzSElementwiseMul, operands of up to four dimensions."""
+    """HzSElementwiseMul."""
     return _lower_elementwise(call, program, multiply=True)
 
 
 def _lower_elementwise(call: Call, program: Assembler, *, e_sign: int = 1, multiply: bool = False) -> Tensor:
     operands = [program.constant_operand(v) if isinstance(v, np.ndarray) else v for v in call.inputs]
     x, e = operands[:2]
-    if x is None or e is None or max(len(x.shape), len(e.shape)) > 4:
-        raise NotLowered("its operands are not two tensors of up to four dimensions")
+    if x is None or e is None:
+        raise NotLowered("an operand is missing")
     integer_output(call.attributes["output_bit"])
     if any(kind not in ACTIVATION_TYPES for kind in (x.dtype, e.dtype)):
         raise NotLowered(f"its operands are {x.dtype} and {e.dtype}")
@@ -64,22 +67,94 @@ def _broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 def emit_elementwise(
     call: Call, x: Tensor, e: Tensor, params: NDArray[np.int64], program: Assembler, *, multiply: bool = False
 ) -> Tensor:
-    """The instruction on two tensors of up to four dimensions, int8 or int16; ``x`` may be int32."""
+    """The instructions on two tensors, int8 or int16; ``x`` may be int32.
+
+    Axes along which both operands and the parameters go on evenly are joined; what is left is cut into blocks.
+    """
     shape = np.broadcast_shapes(x.shape, e.shape)
-    full = (1,) * (4 - len(shape)) + shape
     y = program.tensor(shape, f"int{call.attributes['output_bit']}")
-    dims = np.array([full, _broadcast_strides(x, full), _broadcast_strides(e, full)], np.int64)
-    program.emit(
-        Kind.ELEMENTWISE,
-        {"x": x, "e": e, "y": y},
-        units=full[0] * full[1],
-        scratch=full[3] * 8,
-        dims=program.address(dims),
-        params=program.address(params),
-        multiply=int(multiply),
-        **integer_limits(call.attributes["output_bit"]),
-    )
+    params = params[:, :1] if np.all(params == params[:, :1]) else params
+    per_element = (0,) * (len(shape) - 1) + (int(params.shape[1] > 1),)
+    axes = _joined(shape, _broadcast_strides(x, shape), _broadcast_strides(e, shape), dense_strides(shape), per_element)
+    wide = _leaves_32_bits(x, e, params, multiply=multiply)
+    common = {"multiply": int(multiply), "wide": int(wide), **integer_limits(call.attributes["output_bit"])}
+    for dims, starts in _blocks(axes):
+        size = int(dims[0, 2] * dims[0, 3])
+        own = params if params.shape[1] == 1 else np.tile(params, size // params.shape[1])
+        operands = {
+            name: replace(tensor, start=tensor.start + start * tensor.dtype.itemsize)
+            for (name, tensor), start in zip({"x": x, "e": e, "y": y}.items(), starts, strict=True)
+        }
+        program.emit(
+            Kind.ELEMENTWISE,
+            operands,
+            units=int(dims[0, 0] * dims[0, 1]),
+            scratch=size * 8,
+            dims=program.address(dims),
+            params=program.address(np.ascontiguousarray(own, np.int64 if wide else np.int32)),
+            period=own.shape[1],
+            **common,
+        )
     return y
+
+
+Axis = tuple[int, ...]
+"""Size of an axis, and strides along it: of x, e, y and the parameters, in elements."""
+
+
+def _joined(shape: Sequence[int], *strides: Sequence[int]) -> list[Axis]:
+    """The axes, outermost first; neighbours are joined where all strides go on evenly."""
+    axes: list[Axis] = []
+    for axis in zip(shape, *strides, strict=True):
+        if axis[0] == 1:
+            continue
+        if axes and all(outer == inner * axis[0] for outer, inner in zip(axes[-1][1:], axis[1:], strict=True)):
+            axes[-1] = (axes[-1][0] * axis[0], *axis[1:])
+        else:
+            axes.append(axis)
+    return axes
+
+
+_ONE: Axis = (1, 0, 0, 0, 0)
+
+
+def _blocks(axes: Sequence[Axis]) -> Iterator[tuple[NDArray[np.int64], tuple[int, ...]]]:
+    """Tables of four dimensions, and the first elements of x, e and y that belong to them.
+
+    A table has the shape, the strides of x, of e and of y. Its two inner dimensions are a block of up to about
+    :data:`BLOCK` elements: a part of the last axis, or some rows of it.
+    """
+    *outer, rows, last = [_ONE] * max(0, 2 - len(axes)) + list(axes)
+    if last[0] > BLOCK and not last[4]:
+        outer, cut, inner, most = [*outer, rows], last, _ONE, BLOCK
+    else:
+        cut, inner, most = rows, last, max(1, BLOCK // last[0])
+    *repeated, unit = [_ONE, *outer]
+    whole = cut[0] // most
+    parts = [(whole, most, 0), (1, cut[0] - whole * most, whole * most)]
+    for count, length, first in parts:
+        if not count * length:
+            continue
+        along = [count, *(stride * length for stride in cut[1:])]
+        block = [(length, *cut[1:]), inner] if inner is not _ONE else [_ONE, (length, *cut[1:])]
+        table = np.array([unit[:4], along[:4], *(axis[:4] for axis in block)], np.int64).T
+        for index in np.ndindex(*(axis[0] for axis in repeated)):
+            steps = zip(index, repeated, strict=True)
+            offset = np.array(cut[1:4]) * first + sum(
+                (np.array(axis[1:4]) * step for step, axis in steps), np.zeros(3, np.int64)
+            )
+            yield np.ascontiguousarray(table), tuple(int(start) for start in offset)
+
+
+def _leaves_32_bits(x: Tensor, e: Tensor, params: NDArray[np.int64], *, multiply: bool) -> bool:
+    """Whether an intermediate value may not fit an int32."""
+    x_most, e_most = (-int(np.iinfo(tensor.dtype).min) for tensor in (x, e))
+    if multiply:
+        value = x_most * e_most + np.abs(params[ew.OFFSET])
+    else:
+        value = (x_most << params[ew.X_SHIFT]) + ((e_most * np.abs(params[ew.E_SCALE])) << params[ew.E_SHIFT])
+    scaled = -ew.LOW_16 * np.abs(params[ew.SCALE]) + params[ew.HALF]
+    return bool(max(value.max(), scaled.max()) > np.iinfo(np.int32).max)
 
 
 def elementwise_parameters(call: Call, channels: int, e_sign: int = 1) -> NDArray[np.int64]:
