@@ -63,9 +63,9 @@ def profile(model: ir.Model, repetitions: int = 20) -> Profile:
     simulator.run(feed)
     whole, single = [], []
     for _ in range(repetitions):
-        start = time.perf_counter()
+        start = time.thread_time()
         simulator.run(feed)
-        whole.append(time.perf_counter() - start)
+        whole.append(time.thread_time() - start)
         single.append(simulator.time_steps(feed))
     return Profile(_summed(simulator.program, np.min(single, axis=0).tolist()), min(whole))
 

@@ -26,6 +26,7 @@ class Kind(IntEnum):
     BILINEAR = 9
     QUANTIZE = 10
     DEQUANTIZE = 11
+    MATRIX_PRODUCT = 12
 
 
 FIELDS = (

@@ -9,7 +9,7 @@ from typing import Any
 from numba import types
 
 from engine.jit import entry
-from engine.simulate.kernels import conversion
+from engine.simulate.kernels import conversion, matmul
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import movement as move
@@ -21,6 +21,7 @@ CONVOLUTION, DEPTHWISE, PAD = int(Kind.CONVOLUTION), int(Kind.DEPTHWISE), int(Ki
 COPY, TABLE, ELEMENTWISE = int(Kind.COPY), int(Kind.TABLE), int(Kind.ELEMENTWISE)
 MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE = int(Kind.MAX_POOL), int(Kind.AVERAGE_POOL), int(Kind.GLOBAL_AVERAGE)
 BILINEAR, QUANTIZE, DEQUANTIZE = int(Kind.BILINEAR), int(Kind.QUANTIZE), int(Kind.DEQUANTIZE)
+MATRIX_PRODUCT = int(Kind.MATRIX_PRODUCT)
 
 SPINS = 4096
 """Looks at the barrier before a waiting thread gives its time slice away."""
@@ -89,6 +90,8 @@ def execute(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         conversion.quantize(f, arena, begin, end)
     elif f.kind == DEQUANTIZE:
         conversion.dequantize(f, arena, begin, end)
+    elif f.kind == MATRIX_PRODUCT:
+        matmul.product(f, arena, scratch, begin, end)
 
 
 @compiled

@@ -62,6 +62,10 @@ PIXELS = 4
 
 BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
 """Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
+HALF = E_SCALE
+"""Row of the parameters of a matrix product: what rounds its last shift."""
+PARAMETER_ROWS = 5
+"""Rows of the parameters of a matrix product."""
 
 
 def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[..., None]:
@@ -220,17 +224,19 @@ def make_add_residual(e_type: ir.IntType) -> Callable[..., None]:
     return add_residual
 
 
-def make_requantize(y_type: ir.IntType) -> Callable[..., None]:
+def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., None]:
     """Intrinsic ``(acc, acc_step, y, y_step, count, params, pitch, low, high)``: accumulators to results.
 
     ``y[i] = clip((sat16((acc[i] + bias) >> right_shift) * scale) >> out_shift, low, high)`` for ``count`` vectors
     ``acc_step`` and ``y_step`` bytes apart; the parameter rows :data:`BIAS` to :data:`OUT_SHIFT` are ``pitch`` bytes
-    apart. For int32 results ``y[i] = max(acc[i] + bias, low)``.
+    apart. With ``rounded`` row :data:`HALF` is added before the last shift. For int32 results
+    ``y[i] = max(acc[i] + bias, low)``.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         acc, acc_step, y, y_step, count, params, pitch, low, high = args
         bias, right, scale, out = (_row(builder, params, pitch, k) for k in (BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT))
+        half = _row(builder, params, pitch, HALF) if rounded else None
         least, most = (_splat(builder, builder.trunc(bound, I32)) for bound in (low, high))
         minimum, maximum = (_splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
         with cgutils.for_range(builder, count) as loop:
@@ -240,7 +246,9 @@ def make_requantize(y_type: ir.IntType) -> Callable[..., None]:
                 _store(builder, _larger(builder, total, least), target)
             else:
                 narrowed = _clip(builder, builder.ashr(total, right), minimum, maximum)
-                result = _clip(builder, builder.ashr(_dot_of_pairs(builder, narrowed, scale), out), least, most)
+                scaled = _dot_of_pairs(builder, narrowed, scale)
+                scaled = scaled if half is None else builder.add(scaled, half)
+                result = _clip(builder, builder.ashr(scaled, out), least, most)
                 _store(builder, builder.trunc(result, ir.VectorType(y_type, LANES)), target)
         return context.get_dummy_value()
 
@@ -260,6 +268,31 @@ def make_requantize(y_type: ir.IntType) -> Callable[..., None]:
         return _addresses(9), codegen
 
     return requantize
+
+
+def make_pack(item: ir.IntType, count: int) -> Callable[..., None]:
+    """Intrinsic ``(source, pitch, target)``: a vector of columns of ``count`` rows, ``pitch`` bytes apart, interleaved.
+
+    Lane c of the result holds the rows' elements c side by side, in 32 / ``count`` bits each.
+    """
+    bits = I32.width // count
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        source, pitch, target = args
+        mask = ir.Constant(VECTOR, [(1 << bits) - 1] * LANES)
+        lanes = ir.Constant(VECTOR, None)
+        for index in range(count):
+            value = _load_wide(builder, builder.add(source, builder.mul(pitch, _int(index))), item)
+            moved = builder.shl(builder.and_(value, mask), ir.Constant(VECTOR, [bits * index] * LANES))
+            lanes = builder.or_(lanes, moved)
+        _store(builder, lanes, target)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def pack(typing_context: Any, source: Any, pitch: Any, target: Any) -> Any:
+        return _addresses(3), codegen
+
+    return pack
 
 
 @intrinsic

@@ -139,6 +139,12 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
 
 
+def broadcast_strides(own: Sequence[int], full: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor of shape ``own`` over shape ``full``, in elements; 0 where it repeats."""
+    shape = (1,) * (len(full) - len(own)) + tuple(own)
+    return tuple(0 if dim == 1 else stride for dim, stride in zip(shape, dense_strides(shape), strict=True))
+
+
 def per_channel(values: Array, channels: int) -> NDArray[np.int64]:
     """One value per channel, from a list that may hold only one.
 

@@ -17,6 +17,7 @@ from engine.simulate.lowering.common import (
     MAX_SHIFT,
     Call,
     NotLowered,
+    broadcast_strides,
     dense_strides,
     integer_limits,
     integer_output,
@@ -75,7 +76,9 @@ def emit_elementwise(
     y = program.tensor(shape, f"int{call.attributes['output_bit']}")
     params = params[:, :1] if np.all(params == params[:, :1]) else params
     per_element = (0,) * (len(shape) - 1) + (int(params.shape[1] > 1),)
-    axes = _joined(shape, _broadcast_strides(x, shape), _broadcast_strides(e, shape), dense_strides(shape), per_element)
+    axes = _joined(
+        shape, broadcast_strides(x.shape, shape), broadcast_strides(e.shape, shape), dense_strides(shape), per_element
+    )
     wide = _leaves_32_bits(x, e, params, multiply=multiply)
     common = {"multiply": int(multiply), "wide": int(wide), **integer_limits(call.attributes["output_bit"])}
     for dims, starts in _blocks(axes):
@@ -139,10 +142,9 @@ def _blocks(axes: Sequence[Axis]) -> Iterator[tuple[NDArray[np.int64], tuple[int
         block = [(length, *cut[1:]), inner] if inner is not _ONE else [_ONE, (length, *cut[1:])]
         table = np.array([unit[:4], along[:4], *(axis[:4] for axis in block)], np.int64).T
         for index in np.ndindex(*(axis[0] for axis in repeated)):
-            steps = zip(index, repeated, strict=True)
-            offset = np.array(cut[1:4]) * first + sum(
-                (np.array(axis[1:4]) * step for step, axis in steps), np.zeros(3, np.int64)
-            )
+            offset = np.array(cut[1:4]) * first
+            for step, axis in zip(index, repeated, strict=True):
+                offset = offset + np.array(axis[1:4]) * step
             yield np.ascontiguousarray(table), tuple(int(start) for start in offset)
 
 
@@ -186,11 +188,6 @@ def elementwise_parameters(call: Call, channels: int, e_sign: int = 1) -> NDArra
     if np.any(shifts < 0) or np.any(shifts > MAX_SHIFT) or np.any(np.abs(scales) > MAX_SCALE):
         raise NotLowered("a shift or multiplier lies outside what the machine takes")
     return np.stack([per_channel(rows[k], channels) for k in range(len(rows))])
-
-
-def _broadcast_strides(tensor: Tensor, full: Sequence[int]) -> tuple[int, ...]:
-    shape = (1,) * (len(full) - len(tensor.shape)) + tensor.shape
-    return tuple(0 if dim == 1 else stride for dim, stride in zip(shape, dense_strides(shape), strict=True))
 
 
 def lower_quantize(call: Call, program: Assembler) -> Tensor:

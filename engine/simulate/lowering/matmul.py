@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.add import Add
-from engine.simulate.lowering.common import ACTIVATION_TYPES, Call, NotLowered
-from engine.simulate.lowering.elementwise import elementwise_parameters, emit_elementwise
+from engine.ops.core.fixed_point import SCALE_MAX
+from engine.simulate.kernels import vector
+from engine.simulate.kernels.convolution import GATHER_OVERRUN, MAX_VECTORS, ROWS
+from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.vector import LANES, PAIR, QUAD, REGISTERS
+from engine.simulate.lowering.common import (
+    ACTIVATION_TYPES,
+    MAX_SHIFT,
+    Call,
+    NotLowered,
+    broadcast_strides,
+    half_of,
+    integer_limits,
+    integer_output,
+    per_channel,
+)
 from engine.simulate.program import Assembler, Tensor
 
-Array = NDArray[Any]
-
-EXACT: Mapping[np.dtype[Any], int] = MappingProxyType({np.dtype(np.float32): 1 << 24, np.dtype(np.float64): 1 << 53})
-"""Integers up to here, and so every partial sum that stays below, are exact."""
+TILE_ROWS = 48
+"""Rows of a unit: whole register tiles."""
 
 
 def lower_matmul(call: Call, program: Assembler) -> Tensor:
-    """HzSQuantizedMatmul: integers carried in floats through BLAS, which has no integer product, then requantised."""
-    a, b = call.inputs
+    """HzSQuantizedMatmul of stacks of matrices."""
+    a, b = (program.constant_operand(x) if isinstance(x, np.ndarray) else x for x in call.inputs)
     if a is None or b is None or a.dtype not in ACTIVATION_TYPES or b.dtype not in ACTIVATION_TYPES:
         raise NotLowered("its operands are not two tensors of int8 or int16")
-    carrier = exact_carrier(a.dtype, b.dtype, a.shape[-1])
     shape = _shape_of_product(a.shape, b.shape)
-    if carrier is None or not 1 <= len(shape) <= 4:
-        raise NotLowered(f"the product has rank {len(shape)}, or sums of {a.shape[-1]} products that no float holds")
-    requantize = _requantization(call)
-    wide = call.attributes["output_bit"] == 32 or call.attributes["high_precision_output"]
-    params = None if wide else elementwise_parameters(requantize, shape[-1])
-    accumulator = program.tensor(shape, np.int32)
-    program.call(_product_in(carrier), [a, b], [accumulator])
-    if params is None:
-        return accumulator
-    nothing = program.constant_operand(np.zeros((1,) * len(shape), np.int8))
-    return emit_elementwise(requantize, accumulator, nothing, params, program)
+    if min(len(a.shape), len(b.shape)) < 2 or not np.prod(shape) or not a.shape[-1]:
+        raise NotLowered(f"shapes {a.shape} and {b.shape} are no matrices, or empty")
+    rows, columns, inside = shape[-2], shape[-1], a.shape[-1]
+    quads = REGISTERS.quads and a.dtype == b.dtype == np.int8
+    params = _parameters(call, columns)
+    bits = 32 if _is_wide(call) else call.attributes["output_bit"]
+    y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits))
+    offsets = _offsets(a, b, shape[:-2])
+    steps, splits = -(-inside // (QUAD if quads else PAIR)), -(-rows // TILE_ROWS)
+    operand_bytes = (TILE_ROWS + max(ROWS)) * steps * 4 + GATHER_OVERRUN
+    program.emit(
+        Kind.MATRIX_PRODUCT,
+        {"x": a, "e": b, "y": y},
+        units=len(offsets) * splits,
+        scratch=operand_bytes + params.nbytes + steps * 4 * (params.shape[1] + 1),
+        overrun=GATHER_OVERRUN,
+        **{"out_h": rows, "out_c": columns, "in_c": inside, "steps": steps, "quads": int(quads)},
+        **{"groups": len(offsets), "group_weights": operand_bytes, "tile_rows": TILE_ROWS, "splits": splits},
+        panels=-(-columns // (MAX_VECTORS * LANES)),
+        tap_offsets=program.address(offsets),
+        params=program.address(params),
+        **integer_limits(bits),
+    )
+    return y
+
+
+def _is_wide(call: Call) -> bool:
+    return bool(call.attributes["output_bit"] == 32 or call.attributes["high_precision_output"])
 
 
 def _shape_of_product(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
@@ -47,35 +72,33 @@ def _shape_of_product(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
         raise NotLowered(f"shapes {a} and {b} have no product") from error
 
 
-def exact_carrier(a: np.dtype[Any], b: np.dtype[Any], length: int) -> np.dtype[Any] | None:
-    """The narrowest float type in which a sum of ``length`` products of these integers is exact in any order."""
-    largest = length * int(np.iinfo(a).min) * int(np.iinfo(b).min)
-    for carrier, limit in EXACT.items():
-        if largest <= limit:
-            return carrier
-    return None
+def _offsets(a: Tensor, b: Tensor, stack: Sequence[int]) -> NDArray[np.int64]:
+    """Byte offsets of a's and b's matrix for every matrix of the result."""
+    positions = np.indices(stack, np.int64).reshape(len(stack), -1)
+    found = []
+    for operand in (a, b):
+        strides = broadcast_strides((*operand.shape[:-2], 1, 1), (*stack, 1, 1))[:-2]
+        matrix = operand.shape[-2] * operand.shape[-1] * operand.dtype.itemsize
+        found.append(np.array(strides, np.int64) @ positions * matrix if stack else np.zeros(1, np.int64))
+    return np.stack(found, axis=1)
 
 
-def _product_in(carrier: np.dtype[Any]) -> Any:
-    """The product of two integer matrices in ``carrier``, modulo 2**32."""
+def _parameters(call: Call, columns: int) -> NDArray[np.int32]:
+    """Rows of the kernel's parameters, a value for every column of whole panels.
 
-    def product(inputs: Sequence[Array | None]) -> tuple[Array, ...]:
-        a, b = (np.asarray(x).astype(carrier) for x in inputs)
-        exact = np.matmul(a, b)
-        return (exact.astype(np.int32) if carrier == np.float32 else exact.astype(np.int64).astype(np.int32),)
-
-    return product
-
-
-def _requantization(call: Call) -> Call:
-    """What is left to do with the accumulator, as a sum with zero."""
-    given = call.attributes
-    attributes = {
-        "x_shift": np.zeros(1, np.int64),
-        "accu_right_shift": given["right_shift"],
-        "output_scale": given["scale"],
-        "output_right_shift": given["out_shift"],
-        "output_bit": given["output_bit"],
-        "rounding_method": given["rounding_method"],
-    }
-    return Call(Add(), attributes, ())
+    Raises:
+        NotLowered: one does not fit its 32-bit lanes.
+    """
+    width = MAX_VECTORS * LANES
+    params = np.zeros((vector.PARAMETER_ROWS, -(-columns // width) * width), np.int32)
+    if _is_wide(call):
+        return params
+    right, scale, out = (per_channel(call.attributes[name], columns) for name in ("right_shift", "scale", "out_shift"))
+    if min(right.min(), out.min()) < 0 or out.max() >= MAX_SHIFT or np.abs(scale).max() > SCALE_MAX:
+        raise NotLowered("a shift or multiplier lies outside what the machine takes")
+    floors = call.attributes["rounding_method"] == "FLOOR"
+    params[vector.RIGHT_SHIFT, :columns] = np.minimum(right, MAX_SHIFT)
+    params[vector.SCALE, :columns] = scale & 0xFFFF
+    params[vector.OUT_SHIFT, :columns] = out
+    params[vector.HALF, :columns] = 0 if floors else half_of(out)
+    return params

@@ -1,0 +1,154 @@
+"""Products of stacks of matrices, requantised: the tiles of convolutions with weights that are packed as they come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.simulate.kernels.convolution import (
+    ACCUMULATOR_BYTES,
+    MAX_VECTORS,
+    STAGING_BYTES,
+    copy_run,
+    dots_of_pairs,
+    dots_of_quads,
+    requantize_int32,
+)
+from engine.simulate.kernels.jit import compiled
+from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
+from engine.simulate.kernels.vector import (
+    BIAS,
+    I8,
+    I16,
+    LANES,
+    PAIR,
+    PARAMETER_ROWS,
+    QUAD,
+    make_pack,
+    make_requantize,
+)
+
+rounded_int8, rounded_int16 = make_requantize(I8, rounded=True), make_requantize(I16, rounded=True)
+pack_quad, pack_pair_int8, pack_pair_int16 = make_pack(I8, QUAD), make_pack(I8, PAIR), make_pack(I16, PAIR)
+
+
+@compiled
+def product(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+    """``y = a @ b`` for stacks of matrices: units are tiles of rows, ``splits`` of them per matrix.
+
+    ``tap_offsets``: byte offsets of a and b per matrix, int64 (stack, 2). ``scratch`` holds what :func:`convolution`
+    has there, then the parameters with this matrix's bias, a row of bytes, and the packed b.
+    """
+    offsets = int64_at(f.tap_offsets, 2 * f.groups)
+    pitch, columns = f.steps * 4, f.panels * MAX_VECTORS * LANES
+    operands = scratch + STAGING_BYTES + ACCUMULATOR_BYTES
+    params = operands + f.group_weights
+    packed = params + PARAMETER_ROWS * columns * 4 + pitch
+    last = -1
+    for unit in range(begin, end):
+        matrix, first = unit // f.splits, unit % f.splits * f.tile_rows
+        rows = min(f.tile_rows, f.out_h - first)
+        if offsets[2 * matrix + 1] != last:
+            last = offsets[2 * matrix + 1]
+            pack(f, arena + f.e + last, packed, params, columns)
+        for row in range(rows):
+            source = arena + f.x + offsets[2 * matrix] + (first + row) * f.in_c * f.x_bytes
+            copy_run(f, source, operands + row * pitch, f.in_c)
+        for panel in range(f.panels):
+            column = panel * MAX_VECTORS * LANES
+            vectors = min(MAX_VECTORS, (f.out_c - column + LANES - 1) // LANES)
+            row = 0
+            while row < rows:
+                tile, weights = scratch + STAGING_BYTES, packed + column * pitch
+                if f.quads:
+                    count = dots_of_quads(rows - row, vectors, operands + row * pitch, pitch, weights, f.steps, tile)
+                else:
+                    count = dots_of_pairs(rows - row, vectors, operands + row * pitch, pitch, weights, f.steps, tile)
+                y = arena + f.y + ((matrix * f.out_h + first + row) * f.out_c + column) * f.y_bytes
+                finish_product(f, scratch, vectors, count, y, params + column * 4, columns * 4, f.out_c - column)
+                row += count
+
+
+@compiled
+def pack(f: Any, b: int, packed: int, params: int, columns: int) -> None:
+    """Bring b into the form of weights, and what its columns add to all accumulators into the parameters' bias."""
+    pitch, per_step = f.steps * 4, QUAD if f.quads else PAIR
+    copy_bytes(f.params, params, PARAMETER_ROWS * columns * 4)
+    ones = packed - pitch
+    uint8_at(ones, pitch)[:] = 128
+    for panel in range(f.panels):
+        column = panel * MAX_VECTORS * LANES
+        vectors = min(MAX_VECTORS, (f.out_c - column + LANES - 1) // LANES)
+        target = packed + column * pitch
+        for step in range(f.steps):
+            source = b + (step * per_step * f.out_c + column) * f.e_bytes
+            left = f.in_c - step * per_step
+            for v in range(vectors):
+                at = source + v * LANES * f.e_bytes
+                if left < per_step:
+                    pack_rest(f, at, left, target)
+                elif f.quads:
+                    pack_quad(at, f.out_c, target)
+                elif f.e_bytes == 1:
+                    pack_pair_int8(at, f.out_c, target)
+                else:
+                    pack_pair_int16(at, f.out_c * 2, target)
+                target += LANES * 4
+        if f.quads:
+            surplus = params + (BIAS * columns + column) * 4
+            dots_of_quads(1, vectors, ones, pitch, packed + column * pitch, f.steps, surplus)
+            negate(int32_at(surplus, vectors * LANES))
+
+
+@compiled
+def pack_rest(f: Any, source: int, rows: int, target: int) -> None:
+    """A last step of fewer rows; what lies behind them is 0."""
+    int32_at(target, LANES)[:] = 0
+    for row in range(rows):
+        for lane in range(LANES):
+            if f.quads:
+                int8_at(target, 4 * LANES)[QUAD * lane + row] = int8_at(source + row * f.out_c, LANES)[lane]
+            elif f.e_bytes == 1:
+                int16_at(target, 2 * LANES)[PAIR * lane + row] = int8_at(source + row * f.out_c, LANES)[lane]
+            else:
+                int16_at(target, 2 * LANES)[PAIR * lane + row] = int16_at(source + row * f.out_c * 2, LANES)[lane]
+
+
+@compiled
+def negate(values: Any) -> None:
+    """Change every sign."""
+    for k in range(len(values)):
+        values[k] = -values[k]
+
+
+@compiled
+def finish_product(
+    f: Any, scratch: int, vectors: int, rows: int, y: int, params: int, params_pitch: int, columns: int
+) -> None:
+    """Requantise a tile of accumulators (rows, vectors, lanes) and store those of its columns that exist."""
+    tile_step, y_step = vectors * LANES * 4, f.out_c * f.y_bytes
+    for v in range(vectors):
+        lanes = min(LANES, columns - v * LANES)
+        accumulators, own, at = (
+            scratch + STAGING_BYTES + v * LANES * 4,
+            params + v * LANES * 4,
+            y + v * LANES * f.y_bytes,
+        )
+        if lanes == LANES:
+            rescale(f, accumulators, tile_step, at, y_step, rows, own, params_pitch)
+        else:
+            rescale(f, accumulators, tile_step, scratch, LANES * f.y_bytes, rows, own, params_pitch)
+            for row in range(rows):
+                copy_bytes(scratch + row * LANES * f.y_bytes, at + row * y_step, lanes * f.y_bytes)
+
+
+@compiled
+def rescale(
+    f: Any, accumulators: int, tile_step: int, y: int, y_step: int, rows: int, params: int, params_pitch: int
+) -> None:
+    """Results of one vector of columns for some rows, in the width of the output."""
+    if f.y_bytes == 1:
+        rounded_int8(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low, f.high)
+    elif f.y_bytes == 2:
+        rounded_int16(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low, f.high)
+    else:
+        requantize_int32(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low, f.high)
