@@ -28,7 +28,7 @@ class ReduceMax(QuantizedOperator):
     float_types: ClassVar[tuple[str, ...]] = ("ReduceMax",)
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
-    instructions = Instructions.NONE
+    instructions = Instructions.MAXIMUM_OF_AXIS
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", doc="axis that is reduced"),
         "output_bit": OUTPUT_BIT,

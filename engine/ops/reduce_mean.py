@@ -39,7 +39,7 @@ class ReduceMean(QuantizedOperator):
     float_types: ClassVar[tuple[str, ...]] = ("ReduceMean",)
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
-    instructions = Instructions.NONE
+    instructions = Instructions.SUM_OF_AXIS
     attributes: ClassVar[Schema] = REDUCTION
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:

@@ -28,6 +28,8 @@ class Instructions(StrEnum):
     GLOBAL_MAX_POOL = "maximum over the map"
     AVERAGE_POOL = "mean over a window"
     GLOBAL_AVERAGE_POOL = "mean over the map"
+    SUM_OF_AXIS = "requantised sum over an axis"
+    MAXIMUM_OF_AXIS = "maximum over an axis"
     BILINEAR = "bilinear interpolation"
     REPEAT = "rows and columns repeated"
     DEPTH_TO_SPACE = "channels to pixels"

@@ -15,11 +15,13 @@ ROUND_16 = 1 << 15
 
 @compiled
 def quantize(f: Any, arena: int, begin: int, end: int) -> None:
-    """``rint(x / scale)``, saturated: units are runs of ``count`` elements that share one of ``period`` scales."""
-    scales = float32_at(f.params, f.period)
+    """``rint(x / scale)``, saturated: units are runs of ``count`` elements.
+
+    A run shares one of ``period`` scales, or with ``along`` has one for each of its elements.
+    """
     for unit in range(begin, end):
         x = float32_at(arena + f.x + unit * f.count * 4, f.count)
-        y, scale = arena + f.y + unit * f.count * f.y_bytes, scales[unit % f.period]
+        y, scale = arena + f.y + unit * f.count * f.y_bytes, scales_of(f, unit)
         if f.y_bytes == 1:
             quantize_run(x, int8_at(y, f.count), scale, np.float32(f.low), np.float32(f.high))
         else:
@@ -27,20 +29,32 @@ def quantize(f: Any, arena: int, begin: int, end: int) -> None:
 
 
 @compiled
-def quantize_run(x: Any, y: Any, scale: Any, low: Any, high: Any) -> None:
+def scales_of(f: Any, unit: int) -> Any:
+    """The scale of a run, or those of its elements."""
+    scales = float32_at(f.params, f.period)
+    return scales if f.along else scales[unit % f.period : unit % f.period + 1]
+
+
+@compiled
+def quantize_run(x: Any, y: Any, scales: Any, low: Any, high: Any) -> None:
     """One run of :func:`quantize`; what does not fit an int32, and NaN, becomes ``low``."""
-    for k in range(len(y)):
-        ratio = np.rint(x[k] / scale)
-        y[k] = np.int32(min(max(ratio, low), high) if abs(ratio) < INT32_LIMIT else low)
+    scale = scales[0]
+    if len(scales) == 1:
+        for k in range(len(y)):
+            ratio = np.rint(x[k] / scale)
+            y[k] = np.int32(min(max(ratio, low), high) if abs(ratio) < INT32_LIMIT else low)
+    else:
+        for k in range(len(y)):
+            ratio = np.rint(x[k] / scales[k])
+            y[k] = np.int32(min(max(ratio, low), high) if abs(ratio) < INT32_LIMIT else low)
 
 
 @compiled
 def dequantize(f: Any, arena: int, begin: int, end: int) -> None:
     """``float32(x) * scale``: units and scales as in :func:`quantize`."""
-    scales = float32_at(f.params, f.period)
     for unit in range(begin, end):
         y = float32_at(arena + f.y + unit * f.count * 4, f.count)
-        x, scale = arena + f.x + unit * f.count * f.x_bytes, scales[unit % f.period]
+        x, scale = arena + f.x + unit * f.count * f.x_bytes, scales_of(f, unit)
         if f.x_bytes == 1:
             dequantize_run(int8_at(x, f.count), y, scale)
         elif f.x_bytes == 2:
@@ -50,10 +64,15 @@ def dequantize(f: Any, arena: int, begin: int, end: int) -> None:
 
 
 @compiled
-def dequantize_run(x: Any, y: Any, scale: Any) -> None:
+def dequantize_run(x: Any, y: Any, scales: Any) -> None:
     """One run of :func:`dequantize`."""
-    for k in range(len(y)):
-        y[k] = np.float32(x[k]) * scale
+    scale = scales[0]
+    if len(scales) == 1:
+        for k in range(len(y)):
+            y[k] = np.float32(x[k]) * scale
+    else:
+        for k in range(len(y)):
+            y[k] = np.float32(x[k]) * scales[k]
 
 
 @compiled

@@ -8,7 +8,7 @@ from numba import int32
 
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
-from engine.simulate.kernels.vector import shifted_left, shifted_right
+from engine.simulate.kernels.scalar import shifted_left, shifted_right
 
 X_SHIFT, E_SCALE, E_SHIFT, OFFSET, ACCU_SHIFT, SCALE, HALF, OUT_SHIFT = range(8)
 """Rows of the parameters of an element-wise operator."""

@@ -9,19 +9,19 @@ from typing import Any
 from numba import types
 
 from engine.jit import entry
-from engine.simulate.kernels import conversion, matmul
+from engine.simulate.kernels import conversion, matmul, reduction
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import movement as move
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.kernels.jit import compiled, sources_digest
-from engine.simulate.kernels.vector import atomic_increment, atomic_load
+from engine.simulate.kernels.scalar import atomic_increment, atomic_load
 
 CONVOLUTION, DEPTHWISE, PAD = int(Kind.CONVOLUTION), int(Kind.DEPTHWISE), int(Kind.PAD)
 COPY, TABLE, ELEMENTWISE = int(Kind.COPY), int(Kind.TABLE), int(Kind.ELEMENTWISE)
 MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE = int(Kind.MAX_POOL), int(Kind.AVERAGE_POOL), int(Kind.GLOBAL_AVERAGE)
 BILINEAR, QUANTIZE, DEQUANTIZE = int(Kind.BILINEAR), int(Kind.QUANTIZE), int(Kind.DEQUANTIZE)
-MATRIX_PRODUCT = int(Kind.MATRIX_PRODUCT)
+MATRIX_PRODUCT, REDUCE = int(Kind.MATRIX_PRODUCT), int(Kind.REDUCE)
 
 SPINS = 4096
 """Looks at the barrier before a waiting thread gives its time slice away."""
@@ -92,6 +92,8 @@ def execute(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         conversion.dequantize(f, arena, begin, end)
     elif f.kind == MATRIX_PRODUCT:
         matmul.product(f, arena, scratch, begin, end)
+    elif f.kind == REDUCE:
+        reduction.reduce(f, arena, scratch, begin, end)
 
 
 @compiled

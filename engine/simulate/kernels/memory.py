@@ -8,7 +8,7 @@ import numpy as np
 from numba import carray
 
 from engine.simulate.kernels.jit import compiled
-from engine.simulate.kernels.vector import void_pointer
+from engine.simulate.kernels.scalar import void_pointer
 
 
 @compiled

@@ -295,57 +295,6 @@ def make_pack(item: ir.IntType, count: int) -> Callable[..., None]:
     return pack
 
 
-@intrinsic
-def shifted_left(typing_context: Any, value: Any, bits: Any) -> Any:
-    """``value << bits`` in 32 bits, ``bits`` 0 to 31: Python's operator would make it 64."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.shl(*args)
-
-    return types.int32(types.int32, types.int32), codegen
-
-
-@intrinsic
-def shifted_right(typing_context: Any, value: Any, bits: Any) -> Any:
-    """``value >> bits`` in 32 bits, floored, ``bits`` 0 to 31."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.ashr(*args)
-
-    return types.int32(types.int32, types.int32), codegen
-
-
-@intrinsic
-def atomic_increment(typing_context: Any, address: Any) -> Any:
-    """Add 1 to the int64 at ``address`` in one indivisible step."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        builder.atomic_rmw("add", builder.inttoptr(args[0], I64.as_pointer()), _int(1), "seq_cst")
-        return context.get_dummy_value()
-
-    return _addresses(1), codegen
-
-
-@intrinsic
-def atomic_load(typing_context: Any, address: Any) -> Any:
-    """The int64 at ``address``, which another thread may change."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.load_atomic(builder.inttoptr(args[0], I64.as_pointer()), "seq_cst", 8)
-
-    return types.intp(types.intp), codegen
-
-
-@intrinsic
-def void_pointer(typing_context: Any, address: Any) -> Any:
-    """``address`` as a pointer, for :func:`numba.carray`."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.intp), codegen
-
-
 def _addresses(count: int) -> Any:
     return types.void(*[types.intp] * count)
 

@@ -39,6 +39,7 @@ from engine.simulate.lowering.pooling import (
     lower_global_max_pool,
     lower_max_pool,
 )
+from engine.simulate.lowering.reduction import lower_reduced_maximum, lower_reduced_sum
 from engine.simulate.lowering.standard import (
     StandardLowering,
     lower_concat,
@@ -77,6 +78,8 @@ LOWERINGS: Mapping[Instructions, Lowering] = MappingProxyType(
         Instructions.SPACE_TO_DEPTH: lower_space_to_depth,
         Instructions.CHANNEL_SHUFFLE: lower_shuffle,
         Instructions.PAD: lower_pad,
+        Instructions.SUM_OF_AXIS: lower_reduced_sum,
+        Instructions.MAXIMUM_OF_AXIS: lower_reduced_maximum,
     }
 )
 """Instructions of quantised operators."""

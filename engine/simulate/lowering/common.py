@@ -145,6 +145,23 @@ def broadcast_strides(own: Sequence[int], full: Sequence[int]) -> tuple[int, ...
     return tuple(0 if dim == 1 else stride for dim, stride in zip(shape, dense_strides(shape), strict=True))
 
 
+Axis = tuple[int, ...]
+"""Size of an axis, and the strides of some tensors along it, in elements."""
+
+
+def joined(shape: Sequence[int], *strides: Sequence[int]) -> list[Axis]:
+    """The axes longer than 1, outermost first; neighbours are joined where all strides go on evenly."""
+    axes: list[Axis] = []
+    for axis in zip(shape, *strides, strict=True):
+        if axis[0] == 1:
+            continue
+        if axes and all(outer == inner * axis[0] for outer, inner in zip(axes[-1][1:], axis[1:], strict=True)):
+            axes[-1] = (axes[-1][0] * axis[0], *axis[1:])
+        else:
+            axes.append(axis)
+    return axes
+
+
 def per_channel(values: Array, channels: int) -> NDArray[np.int64]:
     """One value per channel, from a list that may hold only one.
 

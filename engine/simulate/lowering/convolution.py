@@ -39,6 +39,10 @@ Array = NDArray[Any]
 
 SMALL_DEPTHWISE = 8
 """1x1 depthwise convolutions of so few channels are look-up tables: a vector would be mostly empty."""
+WIDE_ENOUGH, MOST_CHANNELS = 128, 4096
+"""Channels from which on a vector that is partly empty does not count, and most that pixels side by side may have."""
+MOST_ROWS = 16
+"""Rows that such pixels are divided into, so that threads can share them."""
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 
@@ -68,25 +72,49 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
     y, limits = _convolution_output(shape, attributes, program)
     whole = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
-    common = {**limits, "params": program.address(params), "params_pitch": params.strides[0]}
+    common = dict(limits)
     emit, kernel = (_depthwise, Kind.DEPTHWISE) if depthwise else (_matrix_product, Kind.CONVOLUTION)
     fields: dict[str, int] = {}
+    if depthwise and _is_pointwise(attributes):
+        whole, params, weights = _beside_each_other(whole, params, weights)
+        windows = geometry(whole["x"].shape[1:3], attributes)
     for operands in _images(whole, attributes):
         operands["x"] = pad(operands["x"], windows, 0, program)
         if not fields:
+            common |= {"params": program.address(params), "params_pitch": params.strides[0]}
             common |= {**window_fields(operands["x"], operands["y"], attributes), "quads": int(quads)}
             fields = emit(program, operands["x"], common, weights, attributes)
         program.emit(kernel, operands, **fields)
     return y
 
 
-def _images(operands: dict[str, Tensor], attributes: Attributes) -> Iterator[dict[str, Tensor]]:
-    """The operands of every map; all at once where each pixel stands alone."""
-    if (
+def _is_pointwise(attributes: Attributes) -> bool:
+    """Whether each pixel stands alone."""
+    return bool(
         np.all(attributes["kernel_shape"] == 1)
         and np.all(attributes["strides"] == 1)
         and not np.any(attributes["pads"])
-    ):
+    )
+
+
+def _beside_each_other(
+    operands: dict[str, Tensor], params: NDArray[np.int32], weights: Array
+) -> tuple[dict[str, Tensor], NDArray[np.int32], Array]:
+    """Some neighbouring pixels as one with as many channels more, so that vectors are full; not where none divides."""
+    samples, height, width, channels = operands["x"].shape
+    pixels = samples * height * width
+    counts = (n for n in range(1, min(pixels, MOST_CHANNELS // channels) + 1) if pixels % n == 0)
+    count = next((n for n in counts if n * channels % LANES == 0 or n * channels >= WIDE_ENOUGH), 1)
+    rows = max(n for n in range(1, MOST_ROWS + 1) if pixels // count % n == 0)
+    shape = (1, rows, pixels // count // rows, count * channels)
+    tiled = np.zeros((len(params), _whole_vectors(shape[3]) + conv.MAX_VECTORS * LANES), np.int32)
+    tiled[:, : shape[3]] = np.tile(params[:, :channels], count)
+    return {name: x.shaped(*shape) for name, x in operands.items()}, tiled, np.tile(weights, (count, 1, 1, 1))
+
+
+def _images(operands: dict[str, Tensor], attributes: Attributes) -> Iterator[dict[str, Tensor]]:
+    """The operands of every map; all at once where each pixel stands alone."""
+    if _is_pointwise(attributes):
         joined = {name: (1, t.shape[0] * t.shape[1], *t.shape[2:]) for name, t in operands.items()}
         yield {name: tensor.shaped(*joined[name]) for name, tensor in operands.items()}
         return

@@ -15,12 +15,14 @@ from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
     MAX_SHIFT,
+    Axis,
     Call,
     NotLowered,
     broadcast_strides,
     dense_strides,
     integer_limits,
     integer_output,
+    joined,
     per_channel,
 )
 from engine.simulate.program import Assembler, Tensor
@@ -76,7 +78,7 @@ def emit_elementwise(
     y = program.tensor(shape, f"int{call.attributes['output_bit']}")
     params = params[:, :1] if np.all(params == params[:, :1]) else params
     per_element = (0,) * (len(shape) - 1) + (int(params.shape[1] > 1),)
-    axes = _joined(
+    axes = joined(
         shape, broadcast_strides(x.shape, shape), broadcast_strides(e.shape, shape), dense_strides(shape), per_element
     )
     wide = _leaves_32_bits(x, e, params, multiply=multiply)
@@ -99,23 +101,6 @@ def emit_elementwise(
             **common,
         )
     return y
-
-
-Axis = tuple[int, ...]
-"""Size of an axis, and strides along it: of x, e, y and the parameters, in elements."""
-
-
-def _joined(shape: Sequence[int], *strides: Sequence[int]) -> list[Axis]:
-    """The axes, outermost first; neighbours are joined where all strides go on evenly."""
-    axes: list[Axis] = []
-    for axis in zip(shape, *strides, strict=True):
-        if axis[0] == 1:
-            continue
-        if axes and all(outer == inner * axis[0] for outer, inner in zip(axes[-1][1:], axis[1:], strict=True)):
-            axes[-1] = (axes[-1][0] * axis[0], *axis[1:])
-        else:
-            axes.append(axis)
-    return axes
 
 
 _ONE: Axis = (1, 0, 0, 0, 0)
@@ -213,14 +198,17 @@ def _convert(
     if not -len(x.shape) <= axis < len(x.shape):
         raise NotLowered(f"axis {axis} of a tensor of rank {len(x.shape)}")
     scales = np.asarray(scale, np.float32).ravel()
+    along = 0
     if len(scales) == 1:
         count = min(max(x.size, 1), CONVERSION_UNIT)
         count = count if x.size % count == 0 else x.size
     elif len(scales) == x.shape[axis]:
         count = int(np.prod(x.shape[axis:])) // x.shape[axis]
+        along = int(count == 1)
+        count = len(scales) if along else count
     else:
         raise NotLowered(f"{len(scales)} scales for {x.shape[axis]} channels")
     y = program.tensor(x.shape, y_type)
-    fields = {"params": program.address(scales), "period": len(scales), "count": count, **limits}
+    fields = {"params": program.address(scales), "period": len(scales), "count": count, "along": along, **limits}
     program.emit(kind, {"x": x, "y": y}, units=x.size // count, **fields)
     return y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from engine.ops.core.windows import Geometry
 from engine.ops.pad import pad_integer
 from engine.ops.roi_resize import sample_positions
 from engine.simulate.kernels.instructions import Kind
-from engine.simulate.lowering.common import Call, NotLowered, dense_strides
+from engine.simulate.lowering.common import Call, NotLowered, dense_strides, joined
 from engine.simulate.program import Assembler, Tensor
 
 COPIED_BYTES = (1, 2, 4)
@@ -135,17 +136,27 @@ def _check_copied(x: Tensor) -> None:
 
 
 def transpose(x: Tensor, perm: Sequence[int], program: Assembler) -> Tensor:
-    """ONNX Transpose of up to four dimensions."""
-    _check_copied(x)
+    """ONNX Transpose; the same memory where only axes of length 1 move."""
     if sorted(perm) != list(range(len(x.shape))):
-        raise NotLowered(f"perm {list(perm)} of a tensor of rank {len(x.shape)}")
-    strides = dense_strides(x.shape)
-    shape = tuple(x.shape[axis] for axis in perm)
+        raise NotLowered(f"axes {list(perm)} of a tensor of rank {len(x.shape)}")
+    strides, shape = dense_strides(x.shape), tuple(x.shape[axis] for axis in perm)
+    return _moved(x, shape, [strides[axis] for axis in perm], 0, program)
+
+
+def _moved(x: Tensor, shape: Sequence[int], x_strides: Sequence[int], start: int, program: Assembler) -> Tensor:
+    """A dense tensor of what ``x`` has at these strides from element ``start`` on; a part of ``x`` where it can be."""
+    axes = joined(shape, x_strides, dense_strides(shape))
+    if not axes or (len(axes) == 1 and axes[0][1] == 1):
+        return replace(x, shape=tuple(shape), start=x.start + start * x.dtype.itemsize)
+    if x.dtype.itemsize not in COPIED_BYTES:
+        raise NotLowered(f"a tensor of {x.dtype}")
     y = program.tensor(shape, x.dtype)
-    missing = 4 - len(shape)
-    dims = (1,) * missing + shape
-    x_strides = (0,) * missing + tuple(strides[axis] for axis in perm)
-    strided_copy(x, y, dims, x_strides, dense_strides(dims), program)
+    outer, inner = axes[:-4], ([(1, 0, 0)] * 4 + axes)[-4:]
+    for index in np.ndindex(*(axis[0] for axis in outer)):
+        x_start = start + sum(step * axis[1] for step, axis in zip(index, outer, strict=True))
+        y_start = sum(step * axis[2] for step, axis in zip(index, outer, strict=True))
+        dims, x_steps, y_steps = zip(*inner, strict=True)
+        strided_copy(x, y, dims, x_steps, y_steps, program, x_start=x_start, y_start=y_start)
     return y
 
 
@@ -172,18 +183,12 @@ def concat(tensors: Sequence[Tensor], axis: int, program: Assembler) -> Tensor:
 
 
 def extract(x: Tensor, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int], program: Assembler) -> Tensor:
-    """ONNX Slice: ``shape`` elements of every axis from ``starts`` on, every ``steps``-th; up to four dimensions."""
-    _check_copied(x)
+    """ONNX Slice: ``shape`` elements of every axis from ``starts`` on, every ``steps``-th."""
     if min(steps) < 1:
-        raise NotLowered("a negative step")
+        raise NotLowered("it goes backwards")
     strides = dense_strides(x.shape)
-    missing = (0,) * (4 - len(x.shape))
-    y = program.tensor(shape, x.dtype)
-    dims = (1,) * len(missing) + tuple(shape)
-    x_strides = missing + tuple(stride * step for stride, step in zip(strides, steps, strict=True))
-    x_start = sum(stride * start for stride, start in zip(strides, starts, strict=True))
-    strided_copy(x, y, dims, x_strides, dense_strides(dims), program, x_start=x_start)
-    return y
+    x_strides = [stride * step for stride, step in zip(strides, steps, strict=True)]
+    return _moved(x, shape, x_strides, sum(a * b for a, b in zip(strides, starts, strict=True)), program)
 
 
 def strided_copy(

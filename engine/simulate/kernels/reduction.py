@@ -1,0 +1,78 @@
+"""Kernels of reductions over one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.simulate.kernels.elementwise import (
+    ACCU_SHIFT,
+    HALF,
+    HIGH_16,
+    LOW_16,
+    OUT_SHIFT,
+    SCALE,
+    accumulate,
+    keep_larger,
+)
+from engine.simulate.kernels.jit import compiled
+from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store
+
+
+@compiled
+def reduce(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+    """Sum, requantised, or maximum over an axis of ``in_h``: units precede it, ``in_c`` elements follow it."""
+    total = int32_at(scratch, f.in_c)
+    row = f.in_c * f.x_bytes
+    for unit in range(begin, end):
+        source = arena + f.x + unit * f.in_h * row
+        if f.in_c == 1:
+            if f.x_bytes == 1:
+                total[0] = reduced(int8_at(source, f.in_h), f.largest)
+            else:
+                total[0] = reduced(int16_at(source, f.in_h), f.largest)
+        else:
+            total[:] = LOW_16 if f.largest else 0
+            for index in range(f.in_h):
+                if f.x_bytes == 1:
+                    add_row(int8_at(source + index * row, f.in_c), total, f.largest)
+                else:
+                    add_row(int16_at(source + index * row, f.in_c), total, f.largest)
+        y = arena + f.y + unit * f.in_c * f.y_bytes
+        if f.y_bytes == 4:
+            copy_bytes(scratch, y, f.in_c * 4)
+            continue
+        if not f.largest:
+            requantize(f, total)
+        store(total, y, f.y_bytes)
+
+
+@compiled
+def add_row(x: Any, total: Any, largest: int) -> None:
+    """One row more."""
+    if largest:
+        keep_larger(x, total)
+    else:
+        accumulate(x, total)
+
+
+@compiled
+def reduced(x: Any, largest: int) -> int:
+    """Maximum or sum of neighbours."""
+    total = LOW_16 if largest else 0
+    if largest:
+        for k in range(len(x)):
+            total = max(total, x[k])
+    else:
+        for k in range(len(x)):
+            total += x[k]
+    return total
+
+
+@compiled
+def requantize(f: Any, total: Any) -> None:
+    """``sat(rnd(sat16(total >> shift) * scale, out_shift))`` in place."""
+    p = int64_at(f.params, 8)
+    shift, scale, half, out, low, high = p[ACCU_SHIFT], p[SCALE], p[HALF], p[OUT_SHIFT], f.low, f.high
+    for c in range(len(total)):
+        narrowed = min(max(total[c] >> shift, LOW_16), HIGH_16)
+        total[c] = min(max((narrowed * scale + half) >> out, low), high)

@@ -1,0 +1,65 @@
+"""Scalar operations as LLVM IR: shifts in 32 bits, and what threads share memory with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
+from numba import types
+from numba.core import cgutils
+
+from engine.simulate.kernels.jit import intrinsic
+
+I64 = ir.IntType(64)
+
+
+@intrinsic
+def shifted_left(typing_context: Any, value: Any, bits: Any) -> Any:
+    """``value << bits`` in 32 bits, ``bits`` 0 to 31: Python's operator would make it 64."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.shl(*args)
+
+    return types.int32(types.int32, types.int32), codegen
+
+
+@intrinsic
+def shifted_right(typing_context: Any, value: Any, bits: Any) -> Any:
+    """``value >> bits`` in 32 bits, floored, ``bits`` 0 to 31."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.ashr(*args)
+
+    return types.int32(types.int32, types.int32), codegen
+
+
+@intrinsic
+def atomic_increment(typing_context: Any, address: Any) -> Any:
+    """Add 1 to the int64 at ``address`` in one indivisible step."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        builder.atomic_rmw("add", builder.inttoptr(args[0], I64.as_pointer()), ir.Constant(I64, 1), "seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(types.intp), codegen
+
+
+@intrinsic
+def atomic_load(typing_context: Any, address: Any) -> Any:
+    """The int64 at ``address``, which another thread may change."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.load_atomic(builder.inttoptr(args[0], I64.as_pointer()), "seq_cst", 8)
+
+    return types.intp(types.intp), codegen
+
+
+@intrinsic
+def void_pointer(typing_context: Any, address: Any) -> Any:
+    """``address`` as a pointer, for :func:`numba.carray`."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.intp), codegen
