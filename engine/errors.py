@@ -21,6 +21,10 @@ class ModelError(PtqlabError):
     """A model file cannot be read or is not a valid model for the stage that it was given to."""
 
 
+class MissingError(ConfigError):
+    """This machine lacks something: a package, a file, a command. The message says how to get it."""
+
+
 class UnsupportedError(PtqlabError):
     """The model is valid but holds something that the chosen march or ptqlab cannot convert."""
 

@@ -101,12 +101,16 @@ class DataType(StrEnum):
 
 
 class OptimizeLevel(StrEnum):
-    """How much the compiler fuses (``optimize_level``)."""
+    """How much the compiler fuses (``optimize_level``); :data:`DEFAULT_OPTIMIZE_LEVEL` where nobody says."""
 
     O0 = "O0"
     O1 = "O1"
     O2 = "O2"
     O3 = "O3"
+
+
+DEFAULT_OPTIMIZE_LEVEL = OptimizeLevel.O2
+"""The level of conversions, checks, sweeps and benchmarks alike: feature maps stay on the chip, no search."""
 
 
 class CompileMode(StrEnum):

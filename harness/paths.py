@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.errors import ConfigError
+from engine.errors import MissingError
 
 _PACKAGE = Path(__file__).resolve().parent
 _PROJECT = _PACKAGE.parent
@@ -45,7 +45,7 @@ def external_data(path: str | os.PathLike[str]) -> Path:
     """Where data that are not bundled are: ``path`` as it is if absolute, else below the folder ``PTQLAB_DATA``.
 
     Raises:
-        ConfigError: ``path`` is relative and the variable is not set.
+        MissingError: ``path`` is relative and the variable is not set.
     """
     return _external("PTQLAB_DATA", path)
 
@@ -54,7 +54,7 @@ def external_models(path: str | os.PathLike[str]) -> Path:
     """Where a model that is not bundled is: ``path`` as it is if absolute, else below the folder ``PTQLAB_MODELS``.
 
     Raises:
-        ConfigError: ``path`` is relative and the variable is not set.
+        MissingError: ``path`` is relative and the variable is not set.
     """
     return _external("PTQLAB_MODELS", path)
 
@@ -75,7 +75,7 @@ def _external(variable: str, path: str | os.PathLike[str]) -> Path:
         return Path(path)
     folder = _configured(variable)
     if folder is None:
-        raise ConfigError(f"{variable} is not set: it names the folder in which {os.fspath(path)} is looked for")
+        raise MissingError(f"{variable} is not set: it names the folder in which {os.fspath(path)} is looked for")
     return folder / path
 
 

@@ -16,6 +16,7 @@ from engine.ir import write_atomically
 from engine.terms import SUPPORTED_CONVERSIONS
 from harness.cache import save_json
 from harness.execution.coordinator import Observer, Plan, run_sweep
+from harness.execution.planning import resolve
 from harness.gates.baseline import (
     Baseline,
     baseline_path,
@@ -40,12 +41,13 @@ from harness.report.results import (
     trials_csv,
     trials_parquet,
 )
-from harness.suites.suite import Budget, ModelFacts, Point, Suite, expand, suite_path
+from harness.suites.expansion import Expansion, ModelFacts, expand
+from harness.suites.suite import Budget, Suite, suite_path
 from harness.tracking.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
 from harness.tracking.record import Recorder
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep
 from harness.trials.tasks import Preparation, Prepared
-from harness.trials.trial import TrialResult, TrialSpec, TrialStore, resolve
+from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 from harness.version import engine_version, git_commit
 from harness.zoo.cards import ModelCard, list_cards
 
@@ -56,10 +58,10 @@ def plan_trials(suite: Suite) -> list[TrialSpec]:
     Raises:
         PtqlabError: a selection matches nothing, or a card or its data are wrong or absent.
     """
-    return resolve(suite, points_of(suite))
+    return resolve(suite, expansion_of(suite).points)
 
 
-def points_of(suite: Suite, where: str | None = None) -> list[Point]:
+def expansion_of(suite: Suite, where: str | None = None) -> Expansion:
     """The expanded suite, with the models that there are; ``where``: what messages call it, None for its name."""
     return expand(suite, {card.name: facts_of(card) for card in list_cards()}, where)
 

@@ -1,41 +1,23 @@
-"""What computed a result: version of ptqlab, digest of its sources, commit of the checkout."""
+"""What computed a result: version of ptqlab, digest of all sources and tools, commit of the checkout."""
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-_HARNESS = Path(__file__).resolve().parent
-_ENGINE = _HARNESS.parent / "engine"
+from engine.fingerprint import digest_of
 
-_EVALUATING = (
-    "backends",
-    "execution/pipeline.py",
-    "trials/comparison.py",
-    "trials/scoring.py",
-    "trials/stage_options.py",
-    "datasets",
-    "metrics",
-)
-"""Parts of the harness that determine a trial's figures."""
+_HARNESS = Path(__file__).resolve().parent
 
 
 @cache
 def engine_version() -> str:
-    """``<version>+<digest>``: the digest covers every source and data file that determines a trial's figures.
+    """``<version>+<digest>``: the digest covers sources and tools of every stage of any trial."""
+    from harness.backends.pipeline import fingerprints  # needs the engine
 
-    Results that an older state of the code computed are therefore never taken for current ones.
-    """
-    state = hashlib.sha256()
-    parts = [_ENGINE, *(_HARNESS / name for name in _EVALUATING)]
-    for part in parts:
-        for path in sorted(_sources(part)):
-            state.update(f"{path.relative_to(_HARNESS.parent)}\n".encode())
-            state.update(path.read_bytes())
-    return f"{metadata.version('ptqlab')}+{state.hexdigest()[:12]}"
+    return f"{metadata.version('ptqlab')}+{digest_of(fingerprints())[:12]}"
 
 
 @cache
@@ -47,9 +29,3 @@ def git_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return finished.stdout.strip() or None
-
-
-def _sources(part: Path) -> list[Path]:
-    if part.is_file():
-        return [part]
-    return [path for path in part.rglob("*") if path.suffix in (".py", ".yaml")]

@@ -27,7 +27,7 @@ from engine.errors import ConfigError, ContainerError, UnsupportedError
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import shape_of, write_atomically
 from engine.march.latency import Latency, load_latency
-from engine.terms import CompileMode, Device, InputSource, InputType, OptimizeLevel
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, CompileMode, Device, InputSource, InputType, OptimizeLevel
 
 
 class CompileOptions(BaseModel):
@@ -46,7 +46,7 @@ class CompileOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    optimize_level: OptimizeLevel = OptimizeLevel.O2
+    optimize_level: OptimizeLevel = DEFAULT_OPTIMIZE_LEVEL
     compile_mode: CompileMode = CompileMode.LATENCY
     core_num: Annotated[int, Field(ge=1, le=2)] = 1
     debug: bool = False

@@ -6,9 +6,9 @@ relative to the file's folder where they exist there, else to the working direct
 
 from engine.config.files import load_config, load_yaml, parse_config, read_yaml, remarks
 from engine.config.inputs import InputParameters, InputSpec
+from engine.config.options import OWN_OPTIMIZATIONS, ConversionOptions
 from engine.config.parameters import (
     GROUPS,
-    OWN_OPTIMIZATIONS,
     CalibrationParameters,
     CompilerParameters,
     Config,
@@ -24,6 +24,7 @@ __all__ = [
     "CalibrationParameters",
     "CompilerParameters",
     "Config",
+    "ConversionOptions",
     "CustomOp",
     "InputParameters",
     "InputSpec",

@@ -12,7 +12,8 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.config.parameters import GROUPS, OWN_OPTIMIZATIONS, Config
+from engine.config.options import CalibrationChoice, ConversionOptions
+from engine.config.parameters import GROUPS, Config
 from engine.config.values import hint
 from engine.errors import ConfigError
 from engine.terms import CalibrationType, March
@@ -71,10 +72,7 @@ def _of_data(config: Config) -> list[str]:
     return [key for key, value in given.items() if value]
 
 
-_OF_CALIBRATION = frozenset({"asymmetric", "bias_correction", *OWN_OPTIMIZATIONS}) - {
-    "cross_layer_equalization",
-    "integer_bias_correction",
-}
+_OF_CALIBRATION = frozenset(ConversionOptions.switches()) & CalibrationChoice.model_fields.keys()
 """Options of ``optimization`` that change how thresholds and weights follow from the data."""
 
 _MOST_VALUES = 1 << 20

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from engine.config.inputs import InputParameters, InputSpec
+from engine.config.options import ORIGINAL_OPTIMIZATIONS, OWN_OPTIMIZATIONS
 from engine.config.values import (
     Count,
     CustomOpMethod,
@@ -31,6 +32,7 @@ from engine.config.values import (
 )
 from engine.errors import ConfigError
 from engine.terms import (
+    DEFAULT_OPTIMIZE_LEVEL,
     CalibrationType,
     Compatibility,
     CompileMode,
@@ -206,7 +208,7 @@ class CompilerParameters(Group):
     compile_mode: CompileMode = CompileMode.LATENCY
     debug: Flag = False
     core_num: Annotated[Count, Field(ge=1, le=2)] = 1
-    optimize_level: OptimizeLevel = OptimizeLevel.O0
+    optimize_level: OptimizeLevel = DEFAULT_OPTIMIZE_LEVEL
     input_source: Mapping[str, InputSource] = Field(default_factory=dict)
     max_time_per_fc: Annotated[Count, Field(ge=0, le=4294967295)] = 0
     jobs: Annotated[Count, Field(ge=1)] | None = None
@@ -366,19 +368,8 @@ class Config(Group):
         return self.input_parameters.specs(names)
 
 
-OWN_OPTIMIZATIONS = (
-    "order_independent_kl",
-    "mse_thresholds",
-    "nodewise_methods",
-    "adaptive_rounding",
-    "mean_bias_correction",
-    "cross_layer_equalization",
-    "integer_bias_correction",
-)
-"""Options of ours, which the original does not have."""
-
 _OUTPUT_TYPES = ("set_model_output_int8", "set_model_output_int16")
-_OPTIMIZATIONS = ("asymmetric", "bias_correction", "run_fast", *_OUTPUT_TYPES)
+_OPTIMIZATIONS = (*ORIGINAL_OPTIMIZATIONS, "run_fast", *_OUTPUT_TYPES)
 _OPTIMIZATION = re.compile("|".join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, r"set_\w+_(in|out)put_int16")))
 
 GROUPS: Mapping[str, type[BaseModel]] = {

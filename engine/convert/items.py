@@ -47,6 +47,8 @@ CALIBRATED: Item[ir.Model] = Item("calibrated")
 """The same with biases corrected by the integer model, where that is asked for."""
 QUANTIZED: Item[ir.Model] = Item("quantized")
 """The integer model, for single samples."""
+DEPLOYED: Item[ir.Model] = Item("deployed")
+"""The integer model for as many samples as the ``.bin`` takes at once."""
 COMPILED: Item[CompiledModel] = Item("compiled")
 """What the ``.bin`` holds."""
 COMPARISON: Item[Comparison] = Item("comparison")

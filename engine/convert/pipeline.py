@@ -10,7 +10,7 @@ from engine.convert.items import STATISTICS, THREADS
 from engine.convert.runner import NO_HOOKS, Given, Hooks, Item, Run, Stage
 from engine.convert.stages.calibrate import CALIBRATE, FIX_THRESHOLDS
 from engine.convert.stages.compare import COMPARE, MEASURE
-from engine.convert.stages.compile import COMPILE
+from engine.convert.stages.compile import COMPILE, REBATCH
 from engine.convert.stages.correct import CORRECT
 from engine.convert.stages.data import OPEN_DATA
 from engine.convert.stages.equalize import EQUALIZE
@@ -32,6 +32,7 @@ CONVERSION: tuple[Stage, ...] = (
     CALIBRATE,
     CORRECT,
     QUANTIZE,
+    REBATCH,
     COMPILE,
     COMPARE,
     MEASURE,
@@ -49,6 +50,7 @@ WITHOUT_DATA: tuple[Stage, ...] = (
     FIX_THRESHOLDS,
     CORRECT,
     QUANTIZE,
+    REBATCH,
     COMPILE,
 )
 """Those of a check: source and inputs are given."""

@@ -8,17 +8,19 @@ item follows from them: sources and tools of its stage, parameters, and the keys
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from engine.config import Config
-from engine.convert.fingerprint import digest_of, fingerprint_of
+from engine.fingerprint import digest_of, fingerprint_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -268,12 +270,40 @@ def only(config: Config, parameters: Sequence[str]) -> Config:
 
 def asked_of(config: Config, parameters: Sequence[str]) -> dict[str, Any]:
     """Those parameters of ``config`` as JSON, by group."""
-    reduced, found = only(config, parameters), {}
+    reduced = only(config, parameters)
+    found: dict[str, Any] = {}
     for group, names in _by_group(parameters).items():
         content = getattr(reduced, group)
-        include = None if "*" in names else set(names)
-        found[group] = content.model_dump(mode="json", include=include) if isinstance(content, BaseModel) else None
+        if isinstance(content, BaseModel):
+            wanted = type(content).model_fields if "*" in names else names
+            found[group] = {name: _as_json(getattr(content, name)) for name in wanted}
+        else:
+            found[group] = None
     return found
+
+
+def _as_json(value: Any) -> Any:
+    """A parameter as JSON. Files and folders count by their content, wherever they are."""
+    if isinstance(value, Path):
+        return content_of(value)
+    if isinstance(value, BaseModel):
+        return {name: _as_json(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    return value
+
+
+def content_of(path: Path) -> Any:
+    """Digest of a file, or of every file below a folder by its path there; None where there is nothing."""
+    if path.is_dir():
+        return {str(file.relative_to(path)): content_of(file) for file in sorted(path.rglob("*")) if file.is_file()}
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 _Wanted = Mapping[str, tuple[str, ...]]

@@ -1,13 +1,11 @@
-"""One model on one march with its data, and the engine's stages on it; results are computed once, kept by content."""
+"""One model on one march with its data, and the stages of its trials; results are computed once, kept by content."""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache as memoize
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,74 +15,75 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate import (
-    ArrayData,
     CalibrationOptions,
     HistogramRule,
     Kernels,
     Statistics,
     StatisticsOptions,
     calibration_tensors,
-    collect_into,
-    needs_data,
-    run_calibration,
-    to_signed,
 )
-from engine.calibrate.forward.compare import compare
 from engine.calibrate.methods.search import candidates_of
-from engine.calibrate.methods.sensitivity import sensitivities
-from engine.compile import CompiledModel, compile_model
-from engine.config import InputSpec
-from engine.convert import node_rows
+from engine.convert.items import (
+    CALIBRATED,
+    DATA,
+    EQUALIZED,
+    FOLDED,
+    OPTIMIZED,
+    PLACED,
+    REFERENCE,
+    STATISTICS,
+    THREADS,
+)
+from engine.convert.runner import Given, Hooks, Item, Run, Stage, Values
+from engine.convert.stages.calibrate import calibration_options
+from engine.convert.stages.optimize import OPTIMIZE
 from engine.errors import ConfigError, PtqlabError
-from engine.frontend import preprocess
-from engine.frontend.onnx import load_onnx
 from engine.ir import load_model, save_model, to_bytes
-from engine.ops.core.reasons import sentence_of
-from engine.optimize import optimize
-from engine.place import Placement, PlacementOptions, place
-from engine.quantize import quantize
-from engine.simulate import Session
-from engine.terms import InputType
-from harness.backends.foreign import convert_with_hb_mapper, quantize_with_onnxruntime, run_float_file
-from harness.cache import Codec, content_key, load_arrays, locked, save_arrays
-from harness.datasets import Dataset
+from harness.backends.foreign import hb_mapper_tool
+from harness.backends.items import (
+    CALIBRATION_USE,
+    CARD,
+    DATA_DIGEST,
+    EVALUATION_SAMPLES,
+    FLOAT_OUTPUTS,
+    FOLDER,
+    INT16_NODES,
+    RANKING,
+    STATISTICS_FILE,
+    STATISTICS_OPTIONS,
+    TENSORS,
+    TOOL,
+    TRIAL,
+)
+from harness.backends.pipeline import STAGES
+from harness.backends.stages.floats import RUN_FLOAT
+from harness.backends.stages.images import CalibrationUse
+from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
+from harness.backends.stages.rank import RANK
+from harness.backends.stages.score import SCORE, Scored
+from harness.backends.stages.statistics import COLLECT
+from harness.cache import Codec, content_key, load_arrays, locked, save_arrays, save_json
+from harness.strict_yaml import StrictModel
 from harness.suites.settings import Engine, Int16Kind, Int16Policy, Settings
-from harness.trials.scoring import (
-    EVALUATION,
-    Evaluation,
-    fidelity_of,
-    footprint_of,
-    integer_feed,
-    paired_accuracy,
-    predictions_of,
-    run_compared,
-)
-from harness.trials.stage_options import calibration_options, int16_requests, without_ranking
+from harness.trials.configuration import configuration
+from harness.trials.figures import Accuracy, Fidelity, Footprint, NodeRow
+from harness.trials.int16 import int16_nodes, without_ranking
 from harness.trials.tasks import Bench, StageClock
-from harness.trials.trial import (
-    Footprint,
-    NodeRow,
-    TrialSpec,
-    card_key,
-)
+from harness.trials.trial import TrialSpec, card_key
 from harness.zoo.cards import ModelCard, load_card
-from harness.zoo.float_baseline import float_outputs
 
 Array = NDArray[Any]
 
-MODEL = Codec(".onnx", save_model, load_model)
-ARRAYS = Codec(".npz", save_arrays, load_arrays)
-
-SENSITIVITY_SAMPLES = 8
-"""Calibration samples that nodes are ranked on for ``int16: {top_k: …}``."""
+BY_OPTIONS = "by its options"
+"""Key of statistics: whichever pass collected them, the thresholds that they give follow from data and options."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """One model on one march with its data, and the engine's stages on it.
+    """One model on one march with its data.
 
     Attributes:
-        spec: a trial of it; of its settings, only :data:`SHARED_SETTINGS` are looked at.
+        spec: a trial of it.
         bench: where to work.
         clock: told of every stage that is computed.
     """
@@ -105,237 +104,199 @@ class Network:
             raise ConfigError(f"model {card.name}: its card was changed while the sweep ran; start the sweep again")
         return card
 
-    @cached_property
-    def input_spec(self) -> InputSpec:
-        """The card's input, with the colour format at run time that the trial asks for."""
-        spec, wanted = self.card.input_spec, self.spec.settings.input_type_rt
-        if wanted is None or wanted is spec.type_rt:
-            return spec
-        layout = None if wanted is InputType.NV12 else spec.layout_rt or spec.layout_train
-        return spec.model_copy(update={"type_rt": wanted, "layout_rt": layout})
+    def run(self, settings: Settings, nodes: Sequence[str] = (), statistics: str = "") -> Run:
+        """The stages of a trial with these settings, whose int16 policy asks for ``nodes``.
 
-    @cached_property
-    def optimized(self) -> ir.Model:
-        """The optimised float graph."""
-
-        def compute() -> ir.Model:
-            with self.clock.stage("load"):
-                spec = self.input_spec
-                shapes = {spec.name: spec.shape} if spec.shape is not None else None
-                original = preprocess.insert(load_onnx(self.card.model_path(), shapes), [spec])
-            with self.clock.stage("optimize"):
-                return optimize(original, self.spec.march.value)
-
-        return self.bench.cache.get(
-            "optimized", self._key("optimized", self.spec.march, self.input_spec), MODEL, compute
-        )
-
-    def place(self, settings: Settings) -> Placement:
-        """The optimised graph with placement and calibration nodes.
-
-        Raises:
-            ConfigError: the int16 policy names a node or type that the graph does not have.
+        Args:
+            settings: of the trial.
+            nodes: that its int16 policy asks for.
+            statistics: key from :meth:`collect_statistics`; empty where the calibration is to collect its own.
         """
-        with self.clock.stage("place"):
-            requests = int16_requests(self.optimized, settings.int16)
-            return place(self.optimized, self.spec.march.value, PlacementOptions(node_info=requests))
+        spec = self.spec.model_copy(update={"settings": settings})
+        config = configuration(self.card, spec, nodes, self._model)
+        use = CalibrationUse(spec.calibration_samples, settings.calibration_seed)
+        collected = Statistics.load(self._statistics_path(statistics)) if statistics else None
+        given: dict[Item[Any], Given] = {
+            CARD: Given(self.card, content_key(spec.card, spec.file)),
+            TRIAL: Given(spec, content_key(spec.march, settings)),
+            INT16_NODES: Given(tuple(nodes), content_key(list(nodes))),
+            DATA_DIGEST: Given(spec.data, spec.data),
+            CALIBRATION_USE: Given(use, content_key(use.samples, use.seed)),
+            EVALUATION_SAMPLES: Given(spec.evaluation_samples, str(spec.evaluation_samples)),
+            FOLDER: Given(self.bench.workdir / "hb_mapper" / spec.key, ""),
+            STATISTICS: Given(collected, BY_OPTIONS),
+            THREADS: Given(self.bench.threads, ""),
+        }
+        if settings.engine is Engine.HB_MAPPER:
+            tool = hb_mapper_tool()
+            given[TOOL] = Given(tool, tool)
+        return Run(STAGES[settings.engine], config, given, self._hooks, self.bench.fingerprint)
 
     def collect_statistics(self, settings: Sequence[Settings]) -> str:
         """One pass over the calibration data that serves all ``settings``; the key of its result."""
         tensors: dict[str, None] = {}
         servable: list[CalibrationOptions] = []
+        first: tuple[Run, str] | None = None
         for setting in settings:
             if setting.engine is not Engine.BUNDLED and setting.int16.kind is not Int16Kind.TOP_K:
                 continue  # it calibrates on its own
             try:
-                placed = self.place(without_ranking(setting)).model
-                candidates = candidates_of(calibration_options(setting))
-                StatisticsOptions.covering(candidates)
+                plain = without_ranking(setting).model_copy(update={"engine": Engine.BUNDLED})
+                run = self.run(plain, self._requested(plain))
+                options = candidates_of(calibration_options(run.config))
+                StatisticsOptions.covering(options)
+                placed, optimized = run[PLACED].model, run[OPTIMIZED]
             except PtqlabError:
                 continue  # its own trial meets the same refusal and reports it
-            tensors.update(dict.fromkeys(calibration_tensors(placed)))
-            servable += candidates
-        if not servable:
-            return ""
+            key = hashlib.sha256(to_bytes(optimized)).hexdigest()
+            first = first or (run, key)
+            if key == first[1]:  # another graph's trial collects its own
+                tensors.update(dict.fromkeys(calibration_tensors(placed)))
+                servable += options
+        return "" if first is None else self._collect(*first, sorted(tensors), servable)
+
+    def _collect(self, run: Run, graph: str, names: Sequence[str], servable: Sequence[CalibrationOptions]) -> str:
+        """Statistics of these tensors of the optimised graph of ``run``, whose digest is ``graph``."""
         # Sums in the converter's order: a trial's thresholds are those of a conversion, bit for bit.
         independent = self.spec.settings.order_independent_kl
         rule = HistogramRule.ORDER_INDEPENDENT if independent else HistogramRule.REFERENCE
         options = StatisticsOptions.covering(servable, rule, kernels=Kernels.PLAIN, threads=self.bench.threads)
         wanted = options.model_dump(mode="json", exclude={"batch", "threads"})
-        names = sorted(tensors)
-        key = self._key("statistics", *self._calibration_key, names, wanted)
+        given: dict[Item[Any], Given] = {
+            DATA: Given(run[DATA], run.key(DATA)),
+            OPTIMIZED: Given(run[OPTIMIZED], graph),
+            TENSORS: Given(tuple(names), content_key(list(names))),
+            STATISTICS_OPTIONS: Given(options, content_key(wanted)),
+            STATISTICS_FILE: Given(Path(), ""),
+        }
+        collection = Run((COLLECT,), run.config, given, self._hooks, self.bench.fingerprint)
+        key = collection.key(STATISTICS)
         path = self._statistics_path(key)
         with locked(path):
             if not path.is_file():
-                with self.clock.stage("statistics"):
-                    collect_into(path, self.optimized, names, self._calibration_data(), options)
+                _ = collection.replacing({STATISTICS_FILE: Given(path, "")})[STATISTICS]
         return key
 
-    def calibrate(self, placed: ir.Model, settings: Settings, statistics: str) -> ir.Model:
-        """``placed`` with thresholds."""
-        options = calibration_options(settings)
-        with self.clock.stage("calibrate"):
-            found = Statistics.load(self._statistics_path(statistics))
-            return run_calibration(
-                self.optimized,
-                placed,
-                self._calibration_data() if needs_data(options) else None,
-                options,
-                statistics=found,
-                threads=self.bench.threads,
-            )
-
-    def resolved(self, settings: Settings, statistics: str) -> Settings:
-        """``settings`` with the nodes that an int16 policy by sensitivity chooses."""
-        if settings.int16.kind is not Int16Kind.TOP_K:
-            return settings
-        plain = without_ranking(settings)
-
-        def compute() -> dict[str, Array]:
-            calibrated = self.calibrate(self.place(plain).model, plain, statistics)
-            with self.clock.stage("sensitivity"):
-                data = self._calibration_data()
-                feed = data.read(0, min(SENSITIVITY_SAMPLES, len(data)))
-                cosines = sensitivities(calibrated, feed, threads=self.bench.threads)
-                return {"nodes": np.array(sorted(cosines, key=lambda name: cosines[name]), np.str_)}
-
-        key = self._key("sensitivity", *self._calibration_key, plain)
-        ranked = self.bench.cache.get("sensitivity", key, ARRAYS, compute)["nodes"]
-        chosen = Int16Policy(kind=Int16Kind.NODES, names=tuple(str(name) for name in ranked[: settings.int16.count]))
-        return settings.model_copy(update={"int16": chosen})
+    def trial(self, statistics: str) -> tuple[Run, tuple[str, ...]]:
+        """The run of the trial, and the nodes that its int16 policy asks for."""
+        settings = self.spec.settings
+        if settings.engine is Engine.ONNXRUNTIME:
+            return self.run(settings), ()
+        nodes = self._requested(settings, statistics)
+        run = self.run(settings, nodes, statistics)
+        if settings.engine is not Engine.BUNDLED:
+            return run, nodes
+        # Trials with equal thresholds share all that follows: from here on the model counts by its content.
+        calibrated = run[CALIBRATED]
+        by_content: dict[Item[Any], Given] = {
+            CALIBRATED: Given(calibrated, hashlib.sha256(to_bytes(calibrated)).hexdigest())
+        }
+        if run[REFERENCE] is run[OPTIMIZED]:
+            by_content[REFERENCE] = Given(run[REFERENCE], run.key(OPTIMIZED))
+        return run.replacing(by_content), nodes
 
     def float_outputs(self) -> list[Array]:
         """Outputs of the float model on the evaluation images, one array per output."""
+        return self.run(Settings(engine=Engine.ONNXRUNTIME))[FLOAT_OUTPUTS]
 
-        def compute() -> dict[str, Array]:
-            with self.clock.stage("float"):
-                outputs = float_outputs(self.card, self.spec.evaluation_samples)
-                return {str(index): output for index, output in enumerate(outputs)}
+    def _requested(self, settings: Settings, statistics: str = "") -> tuple[str, ...]:
+        """The nodes that the int16 policy of ``settings`` asks for."""
+        policy = settings.int16
+        if policy.kind is Int16Kind.NONE:
+            return ()
+        plain = settings.model_copy(update={"int16": Int16Policy(), "engine": Engine.BUNDLED})
+        if policy.kind is Int16Kind.TOP_K:
+            return self.run(plain, (), statistics)[RANKING][: policy.count]
+        return int16_nodes(self.run(plain)[EQUALIZED], policy)
 
-        key = self._key("float", self.spec.evaluation_samples)
-        arrays = self.bench.cache.get("float", key, ARRAYS, compute)
-        return [arrays[str(index)] for index in range(len(arrays))]
+    @cached_property
+    def _hooks(self) -> _CacheHooks:
+        return _CacheHooks(self.bench, self.clock)
 
-    def evaluate(self, calibrated: ir.Model) -> tuple[Evaluation, Mapping[str, Array]]:
-        """Figures and predictions of the integer model that ``calibrated`` becomes."""
-        digest = hashlib.sha256(to_bytes(calibrated)).hexdigest()
-        key = self._key("evaluation", self.spec.march, self.spec.evaluation_samples, digest)
-        return self.bench.cache.get("evaluation", key, EVALUATION, lambda: self._evaluate(calibrated))
-
-    def _evaluate(self, calibrated: ir.Model) -> tuple[Evaluation, Mapping[str, Array]]:
-        march = self.spec.march.value
-        with self.clock.stage("quantize"):
-            quantized = quantize(to_signed(calibrated), march)
-        with self.clock.stage("compile"):
-            compiled = compile_model(quantized, march, name=self.spec.model)
-            footprint = footprint_of(compiled)
-        with self.clock.stage("compare"):
-            nodes = self._nodes(compiled, calibrated)
-        return self._scored(self._simulator(quantized), footprint, nodes)
-
-    def evaluate_onnxruntime(self) -> tuple[Evaluation, Mapping[str, Array]]:
-        """Figures and predictions of the model that ONNX Runtime quantises; it has no footprint on a BPU."""
-        with tempfile.TemporaryDirectory() as folder:
-            with self.clock.stage("quantize"):
-                images, settings = self._calibration_images(), self.spec.settings
-                path = quantize_with_onnxruntime(self.card, settings, images, Path(folder) / "quantized.onnx")
-            return self._scored(lambda part: run_float_file(path, self.card, part, self.bench.threads), None, ())
-
-    def evaluate_hb_mapper(self, int16_nodes: tuple[str, ...]) -> tuple[Evaluation, Mapping[str, Array]]:
-        """Figures and predictions of the vendor's quantised model on our simulator and compiler."""
-        folder = self.bench.workdir / "hb_mapper" / self.spec.key
-        shutil.rmtree(folder, ignore_errors=True)
-        with self.clock.stage("hb_mapper"):
-            images = self.card.training_images(self._calibration_images())
-            path = convert_with_hb_mapper(self.card, self.spec, int16_nodes, images, folder)
-            quantized = load_model(path)
-        with self.clock.stage("compile"):
-            footprint = footprint_of(compile_model(quantized, self.spec.march.value, name=self.spec.model))
-        return self._scored(self._simulator(quantized), footprint, ())
-
-    def _simulator(self, quantized: ir.Model) -> Callable[[Array], list[Array]]:
-        """Maps images, as the data set gives them, to the outputs of the integer model."""
-        session = Session(quantized, threads=self.bench.threads)
-
-        def run(images: Array) -> list[Array]:
-            feed = integer_feed(session, self.card.training_images(images), self.input_spec)
-            return list(session.run(feed).values())
-
-        return run
-
-    def _scored(
-        self, run: Callable[[Array], list[Array]], footprint: Footprint | None, nodes: tuple[NodeRow, ...]
-    ) -> tuple[Evaluation, Mapping[str, Array]]:
-        """Figures and predictions of a model that ``run`` runs."""
-        floats, count = self.float_outputs(), self.spec.evaluation_samples
-        split = self._split(self.card.dataset.evaluation.split)
-        with self.clock.stage("simulate"):
-            outputs, meter = run_compared(run, split, count, floats)
-        with self.clock.stage("score"):
-            accuracy, per_sample = paired_accuracy(self.card.open_metric(), outputs, floats, split.targets(0, count))
-        evaluation = Evaluation(accuracy=accuracy, fidelity=fidelity_of(meter), footprint=footprint, nodes=nodes)
-        return evaluation, predictions_of(outputs, per_sample, meter)
-
-    def _nodes(self, compiled: CompiledModel, calibrated: ir.Model) -> tuple[NodeRow, ...]:
-        """The node table, with cosines on the first calibration sample."""
-        feed = self._calibration_data().read(0, 1)
-        similar = compare(self.optimized, calibrated, feed, threads=self.bench.threads).nodes
-        producers = {str(value.name): str(node.name) for node in self.optimized.graph for value in node.outputs}
-        cosines = {tensor: similar[node] for tensor, node in producers.items() if node in similar}
-        reasons = {str(node.name): sentence_of(node) for node in calibrated.graph}
-        return tuple(
-            NodeRow(
-                node=row.node,
-                on=row.on,
-                reason=reasons.get(row.node, ""),
-                subgraph=row.subgraph,
-                type=row.type,
-                data_type=row.data_type,
-                threshold=row.threshold,
-                cosine=row.cosine,
-            )
-            for row in node_rows(compiled, calibrated, cosines)
-        )
+    @cached_property
+    def _model(self) -> Path:
+        return self.card.model_path()
 
     def _statistics_path(self, key: str) -> Path:
-        return self.bench.cache.path("statistics", key, ".npz")
-
-    def _calibration_data(self) -> ArrayData:
-        return ArrayData(
-            {self.input_spec.name: self.card.training_images(self._calibration_images())}, [self.input_spec]
-        )
-
-    def _calibration_images(self) -> Array:
-        """As the data set gives them."""
-        split = self._split(self.card.dataset.calibration.split)
-        count, seed = self.spec.calibration_samples, self.spec.settings.calibration_seed
-        if seed is None:
-            images: Array = split.images(0, count)
-            return images
-        drawn = np.sort(np.random.RandomState(seed).choice(self.card.dataset.calibration.count, count, replace=False))
-        return np.concatenate([split.images(index, index + 1) for index in drawn.tolist()])
-
-    @property
-    def _calibration_key(self) -> tuple[object, ...]:
-        """What determines the calibration data and the graph that they run through."""
-        spec = self.spec
-        return (spec.march, self.input_spec, spec.calibration_samples, spec.settings.calibration_seed)
-
-    def _split(self, name: str) -> Any:
-        return _open_dataset(self.card.name, self.spec.data).split(name)
-
-    def _key(self, *parts: object) -> str:
-        return content_key(self.spec.card, self.spec.data, self.spec.engine, *parts)
+        return self.bench.cache.path(COLLECT.name, key, ".npz")
 
 
-@memoize
-def _open_dataset(model: str, digest: str) -> Dataset:
-    """The data set of a card, opened once per process.
+@dataclass(frozen=True)
+class _CacheHooks(Hooks):
+    """Times stages, and keeps what is dear to compute."""
 
-    Raises:
-        ConfigError: the data are not those that the trial was planned with.
-    """
-    dataset = load_card(model).open_dataset()
-    if dataset.digest != digest:
-        raise ConfigError(f"model {model}: its data set was changed while the sweep ran; start the sweep again")
-    return dataset
+    bench: Bench
+    clock: StageClock
+    memory: dict[str, ir.Model] = field(default_factory=dict)
+
+    def running(self, stage: Stage) -> AbstractContextManager[None]:
+        """Timed."""
+        return self.clock.stage(stage.name)
+
+    def fetched(self, stage: Stage, key: Callable[[Item[Any]], str], compute: Callable[[], Values]) -> Values:
+        """From the cache where the stage has a codec."""
+        if stage.name not in _CODECS:
+            return compute()
+        (item,) = stage.gives
+        if item == FOLDED:  # every run of a preparation needs it
+            found = key(item)
+            if found not in self.memory:
+                self.memory[found] = self._kept(stage, found, lambda: compute()[item])
+            return {item: self.memory[found]}
+        return {item: self._kept(stage, key(item), lambda: compute()[item])}
+
+    def _kept(self, stage: Stage, key: str, compute: Callable[[], Any]) -> Any:
+        return self.bench.cache.get(stage.name, key, _CODECS[stage.name], compute)
+
+
+class _Figures(StrictModel):
+    accuracy: Accuracy
+    fidelity: Fidelity
+
+
+class _Rows(StrictModel):
+    rows: tuple[NodeRow, ...]
+
+
+def _save_scored(scored: Scored, path: Path) -> None:
+    figures = _Figures(accuracy=scored.accuracy, fidelity=scored.fidelity)
+    text = np.frombuffer(figures.model_dump_json().encode(), np.uint8)
+    save_arrays({**scored.predictions, "figures": text}, path)
+
+
+def _load_scored(path: Path) -> Scored:
+    arrays = load_arrays(path)
+    figures = _Figures.model_validate_json(arrays.pop("figures").tobytes())
+    return Scored(figures.accuracy, figures.fidelity, arrays)
+
+
+def _save_outputs(outputs: Sequence[Array], path: Path) -> None:
+    save_arrays({str(index): output for index, output in enumerate(outputs)}, path)
+
+
+def _load_outputs(path: Path) -> list[Array]:
+    arrays = load_arrays(path)
+    return [arrays[str(index)] for index in range(len(arrays))]
+
+
+def _save_names(names: Sequence[str], path: Path) -> None:
+    save_arrays({"names": np.array(names, np.str_)}, path)
+
+
+def _load_names(path: Path) -> tuple[str, ...]:
+    return tuple(str(name) for name in load_arrays(path)["names"])
+
+
+_CODECS: Mapping[str, Codec] = {
+    OPTIMIZE.name: Codec(".onnx", save_model, load_model),
+    RUN_FLOAT.name: Codec(".npz", _save_outputs, _load_outputs),
+    RANK.name: Codec(".npz", _save_names, _load_names),
+    SCORE.name: Codec(".npz", _save_scored, _load_scored),
+    MEASURE_FOOTPRINT.name: Codec(".json", save_json, lambda path: Footprint.model_validate_json(path.read_bytes())),
+    TABULATE.name: Codec(
+        ".json",
+        lambda rows, path: save_json(_Rows(rows=rows), path),
+        lambda path: _Rows.model_validate_json(path.read_bytes()).rows,
+    ),
+}
+"""How what stages give becomes files and back; stages that are not named here are computed whenever they are needed."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from engine.errors import ConfigError, ModelError
+from engine.errors import MissingError, ModelError
+from engine.fingerprint import ABSENT
 from engine.terms import CalibrationType
 from harness.suites.settings import Int16Kind, Settings
-from harness.trials.fragments import fragment
+from harness.trials.configuration import content
 from harness.trials.trial import TrialSpec
 from harness.zoo.cards import ModelCard
 
@@ -33,6 +35,9 @@ HB_MAPPER = "PTQLAB_HB_MAPPER"
 ``docker run … hb_mapper``."""
 
 _LOG_LINES = 3
+
+_VERSION_SECONDS = 60
+"""That the command may take to say its version."""
 
 _ENTROPY_BINS = 1024
 """Of the histograms of ONNX Runtime's Entropy calibration, which has 128 quantised ones."""
@@ -133,7 +138,7 @@ def convert_with_hb_mapper(
         folder: empty; configuration, data, log and results are left in it.
 
     Raises:
-        ConfigError: :data:`HB_MAPPER` is not set, or names no command.
+        MissingError: :data:`HB_MAPPER` is not set, or names no command.
         ModelError: the command failed, or left no quantised model.
     """
     command = hb_mapper_command()
@@ -142,7 +147,7 @@ def convert_with_hb_mapper(
     try:
         finished = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise ConfigError(f"{HB_MAPPER}: {shlex.join(command)}: cannot be run: {error.strerror}") from error
+        raise MissingError(f"{HB_MAPPER}: {shlex.join(command)}: cannot be run: {error.strerror}") from error
     log = finished.stdout + finished.stderr
     (folder / "hb_mapper.log").write_text(log, encoding="utf-8")
     found = sorted((folder / "out").glob("*_quantized_model.onnx"))
@@ -158,12 +163,29 @@ def hb_mapper_command() -> list[str]:
     """The command that :data:`HB_MAPPER` names.
 
     Raises:
-        ConfigError: it names none.
+        MissingError: it names none.
     """
     command = shlex.split(os.environ.get(HB_MAPPER, ""))
     if not command:
-        raise ConfigError(f"engine hb_mapper: set {HB_MAPPER} to the vendor's command, e.g. /opt/hb/bin/hb_mapper")
+        raise MissingError(f"engine hb_mapper: set {HB_MAPPER} to the vendor's command, e.g. /opt/hb/bin/hb_mapper")
     return command
+
+
+def hb_mapper_tool() -> str:
+    """The vendor's command and what it says of its version; ``absent`` where there is none."""
+    text = os.environ.get(HB_MAPPER, "")
+    return f"{text}: {_version_of(text)}" if text else ABSENT
+
+
+@cache
+def _version_of(command: str) -> str:
+    try:
+        finished = subprocess.run(
+            [*shlex.split(command), "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{ABSENT} ({type(error).__name__})"
+    return f"{finished.stdout}{finished.stderr}".strip()
 
 
 def _write_inputs(card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], images: Array, folder: Path) -> None:
@@ -172,19 +194,5 @@ def _write_inputs(card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...]
     data.mkdir(parents=True)
     for index, image in enumerate(images):
         image.tofile(data / f"{index:05d}.bin")
-    asked = fragment(spec, int16_nodes)
-    model = {"onnx_model": str(card.model_path()), "output_model_file_prefix": card.name, "working_dir": "out"}
-    inputs = card.converter_yaml() | asked.get("input_parameters", {})
-    if inputs.get("input_type_rt") == "nv12":
-        inputs.pop("input_layout_rt", None)
-    content = {
-        "model_parameters": model | asked["model_parameters"],
-        "input_parameters": inputs,
-        "calibration_parameters": {
-            "cal_data_dir": str(data),
-            "cal_data_type": "uint8",
-            **asked["calibration_parameters"],
-        },
-        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O3"},
-    }
-    (folder / "config.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    asked = content(card, spec, int16_nodes, card.model_path(), data)
+    (folder / "config.yaml").write_text(yaml.safe_dump(asked, sort_keys=False), encoding="utf-8")

@@ -187,7 +187,6 @@ def _convert(card: ModelCard, march: str, folder: Path) -> ConversionResult:
         },
         "input_parameters": card.converter_yaml(),
         "calibration_parameters": {"cal_data_dir": str(data), "calibration_type": "max"},
-        "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O2"},
     }
     return convert(parse_config(content))
 

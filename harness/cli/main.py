@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.execution.coordinator import Plan
     from harness.gates.judgement import References
     from harness.report.results import Sweep
+    from harness.suites.expansion import Expansion
     from harness.suites.suite import Suite
     from harness.trials.tasks import Preparation, Prepared
     from harness.trials.trial import TrialResult, TrialSpec
@@ -103,10 +104,11 @@ def run(
     from harness.execution.coordinator import Plan, executor_factory
     from harness.gates.judgement import References
     from harness.suites.suite import open_suite
-    from harness.sweep import find_baseline, resolve_baseline
+    from harness.sweep import expansion_of, find_baseline, resolve_baseline
     from harness.trials.tasks import Bench
 
     definition = open_suite(suite)
+    _show_skipped(expansion_of(definition))
     workers = workers or available_cpus()
     plan = Plan(
         bench=Bench(workdir.resolve(), threads=max(1, available_cpus() // workers)),
@@ -212,18 +214,26 @@ def validate(
 ) -> None:
     """Check a suite and say what it holds, without running anything."""
     from harness.suites.suite import open_suite, suite_path
-    from harness.sweep import points_of
+    from harness.sweep import expansion_of
 
     definition = open_suite(suite)
-    points = points_of(definition, str(suite_path(suite)))
+    found = expansion_of(definition, str(suite_path(suite)))
+    points = found.points
     models = {point.model for point in points}
     typer.echo(
         f"{suite_path(suite)}: suite {definition.name} version {definition.version} is valid: {len(points)} trials, "
         f"{len(models)} models"
     )
+    _show_skipped(found)
     if verbose:
         for point in points:
             typer.echo(point.id)
+
+
+def _show_skipped(found: Expansion) -> None:
+    """Say which combinations of a grid are no trials, and why."""
+    for reason, count in found.skipped.items():
+        typer.echo(f"skipped {count} {'combination' if count == 1 else 'combinations'}: {reason}", err=True)
 
 
 @app.command()
@@ -440,12 +450,12 @@ def _models() -> Listing:
 
 def _suites() -> Listing:
     from harness.suites.suite import bundled_suites, open_suite
-    from harness.sweep import points_of
+    from harness.sweep import expansion_of
 
     rows = []
     for name in bundled_suites():
         suite: Suite = open_suite(name)
-        rows.append((name, str(suite.version), str(len(points_of(suite))), suite.description))
+        rows.append((name, str(suite.version), str(len(expansion_of(suite).points)), suite.description))
     return ("suite", "version", "trials", "description"), rows
 
 

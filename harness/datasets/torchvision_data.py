@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from engine.errors import CalibrationDataError, ConfigError
+from engine.errors import CalibrationDataError, ConfigError, MissingError
 from harness import paths
 from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, sha256_of
 from harness.datasets.torchvision_import import import_torchvision
@@ -74,7 +74,7 @@ def _open(options: TorchvisionOptions, train: bool) -> Any:
     try:
         datasets = import_torchvision().datasets
     except ImportError as error:
-        raise ConfigError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
+        raise MissingError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
     root = paths.external_data(options.root)
     try:
         return getattr(datasets, options.dataset)(str(root), train=train, download=False)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from engine.errors import CalibrationDataError, ConfigError
+from engine.errors import CalibrationDataError, MissingError
 from harness.strict_yaml import StrictModel, parse, unknown
 
 Image = NDArray[np.float32]
@@ -242,4 +242,4 @@ def _require(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ConfigError(f"{module.partition('.')[0]} is not installed: pip install 'ptqlab[images]'") from error
+        raise MissingError(f"{module.partition('.')[0]} is not installed: pip install 'ptqlab[images]'") from error

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from harness.execution.isolation import STARTED, Reply, Task
 from harness.trials.tasks import Bench
+from harness.trials.trial import Symptom, is_environmental
 
 IDLE_SECONDS = 120.0
 """A child that nobody asks anything for so long ends."""
@@ -54,7 +55,7 @@ def main() -> None:
 
 def _compute(task: Task) -> Reply:
     stages = importlib.import_module(task.stages)
-    bench = Bench(Path(task.workdir), threads=task.threads)
+    bench = Bench(Path(task.workdir), threads=task.threads, fingerprints=task.fingerprints)
     if task.spec is not None:
         return Reply(result=stages.run_trial(task.spec, task.statistics, bench))
     return Reply(prepared=stages.prepare(task.preparation, bench))
@@ -67,10 +68,16 @@ def _answer_on(replies: IO[str]) -> Callable[[Future[Reply]], Any]:
             reply = done.result()
         else:
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            reply = Reply(error=text, out_of_memory=_is_out_of_memory(error))
+            reply = Reply(error=text, symptom=_symptom(error))
         replies.write(reply.model_dump_json() + "\n")
 
     return answer
+
+
+def _symptom(error: BaseException) -> Symptom:
+    if _is_out_of_memory(error):
+        return Symptom.OUT_OF_MEMORY
+    return Symptom.ENVIRONMENT if is_environmental(error) else Symptom.DEFECT
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -118,7 +118,7 @@ class Plan:
         fresh: run trials that have a result again.
         retry_failed: run trials that failed again.
         time_limit: seconds that a trial or preparation may take; None for :data:`DEFAULT_TIME_LIMIT`.
-        stages: module that offers ``prepare`` and ``run_trial``.
+        stages: module that offers ``prepare`` and ``run_trial``, and ``fingerprints`` of the stages that these run.
         most_trials: so many are computed, others are left for the next run; None for all.
         seconds: after so many, no task is begun any more; None for no limit.
     """
@@ -134,15 +134,21 @@ class Plan:
     seconds: float | None = None
 
     def task(self, key: str, **what: Any) -> Task:
-        """A task of this plan."""
+        """A task of this plan; children need not compute fingerprints that this process knows."""
         return Task(
             key=key,
             workdir=str(self.bench.workdir),
             stages=self.stages,
             threads=self.bench.threads,
+            fingerprints=self._fingerprints(),
             time_limit=self.time_limit or DEFAULT_TIME_LIMIT,
             **what,
         )
+
+    def _fingerprints(self) -> Mapping[str, str]:
+        """Those of the stages, where their module has them: children then need not compute them."""
+        found: Mapping[str, str] = getattr(importlib.import_module(self.stages), "fingerprints", dict)()
+        return found
 
 
 def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observer] = ()) -> list[TrialResult]:
@@ -156,7 +162,7 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
     results: dict[str, TrialResult] = {}
     for spec in specs:
         found = None if plan.fresh else plan.bench.store.get(spec)
-        if found is not None and (found.ok or not plan.retry_failed):
+        if found is not None and is_reusable(found, retry_failed=plan.retry_failed):
             results[spec.key] = found
             for observer in observers:
                 observer.finished(found, reused=True)
@@ -170,6 +176,11 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
         if isinstance(event, TrialResult):
             results[event.spec.key] = event
     return [results[spec.key] for spec in specs if spec.key in results]
+
+
+def is_reusable(found: TrialResult, *, retry_failed: bool) -> bool:
+    """Whether a kept result stands for the trial: figures do, what the environment did never."""
+    return found.failure is None or (found.failure.symptom.is_final and not retry_failed)
 
 
 @dataclass(frozen=True)
@@ -308,7 +319,7 @@ def group(specs: Iterable[TrialSpec]) -> list[Preparation]:
     for spec in specs:
         settings = spec.settings
         shared = content_key(
-            spec.model_dump(mode="json", exclude={"settings"}),
+            spec.model_dump(mode="json", exclude={"settings", "engine"}),
             settings.model_dump(mode="json", include=set(SHARED_SETTINGS)),
         )
         groups.setdefault(shared, []).append(spec)

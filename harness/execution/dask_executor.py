@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, MissingError
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class DaskExecutor(Executor):
         try:
             from distributed import Client
         except ImportError as error:
-            raise ConfigError("--executor dask://… needs the extra: pip install 'ptqlab[dask]'") from error
+            raise MissingError("--executor dask://… needs the extra: pip install 'ptqlab[dask]'") from error
         try:
             self._client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,6 +40,7 @@ class Task(StrictModel):
         workdir: of the :class:`harness.trials.tasks.Bench`.
         stages: module that offers ``prepare`` and ``run_trial`` as :mod:`harness.execution.pipeline` does.
         threads: CPU threads that it may use.
+        fingerprints: of the bench.
         time_limit: seconds, None for no limit.
     """
 
@@ -47,6 +48,7 @@ class Task(StrictModel):
     workdir: str
     stages: str
     threads: int
+    fingerprints: Mapping[str, str] = {}
     time_limit: float | None = None
     spec: TrialSpec | None = None
     statistics: str = ""
@@ -60,14 +62,14 @@ class Reply(StrictModel):
         result: of a trial.
         prepared: of a preparation.
         error: exception that nobody foresaw, in one line.
-        out_of_memory: whether ``error`` is a ``MemoryError``.
+        symptom: of ``error``.
         failure: the child died or was killed.
     """
 
     result: TrialResult | None = None
     prepared: Prepared | None = None
     error: str | None = None
-    out_of_memory: bool = False
+    symptom: Symptom = Symptom.DEFECT
     failure: Failure | None = None
 
 
@@ -172,7 +174,8 @@ class Child:
         limit.cancel()
         if line:
             reply = Reply.model_validate_json(line)
-            self._alive = not reply.out_of_memory  # a process that ran out of memory once is of no use to others
+            # A process that ran out of memory once is of no use to others.
+            self._alive = reply.symptom is not Symptom.OUT_OF_MEMORY
             return reply
         self._alive = False
         code = self._process.wait()
@@ -217,8 +220,7 @@ def _explained(reply: Reply, task: Task) -> Reply:
     """``reply`` with errors turned into failures of the stage that the task's journal names."""
     failure = reply.failure
     if reply.error is not None:
-        symptom = Symptom.OUT_OF_MEMORY if reply.out_of_memory else Symptom.DEFECT
-        failure = Failure(stage="", symptom=symptom, message=reply.error)
+        failure = Failure(stage="", symptom=reply.symptom, message=reply.error)
     if failure is None:
         return reply
     return Reply(failure=failure.model_copy(update={"stage": _last_stage(task)}))

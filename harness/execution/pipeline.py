@@ -7,17 +7,13 @@ All they exchange is in the cache, so that either may run anywhere that sees the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from numpy.typing import NDArray
-
+from engine.convert.items import PLACEMENT
 from engine.errors import PtqlabError
 from harness.backends.bundled import Network
+from harness.backends.items import FOOTPRINT, NODES, SCORED
+from harness.backends.pipeline import RESULTS, fingerprints
 from harness.bench.peak_memory import current_peak, reset_peak
 from harness.suites.settings import Engine
-from harness.trials.scoring import Evaluation
-from harness.trials.stage_options import int16_requests
 from harness.trials.tasks import Bench, Preparation, Prepared, StageClock
 from harness.trials.trial import (
     Outcome,
@@ -26,7 +22,7 @@ from harness.trials.trial import (
     UnmetRequest,
 )
 
-Array = NDArray[Any]
+__all__ = ["fingerprints", "prepare", "run_trial"]
 
 
 def prepare(preparation: Preparation, bench: Bench) -> Prepared:
@@ -69,31 +65,20 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
 
 
 def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
-    if spec.settings.engine is Engine.ONNXRUNTIME:
-        evaluation, predictions = network.evaluate_onnxruntime()
-        return _finished(spec, network, evaluation, predictions)
-    settings = network.resolved(spec.settings, statistics)
-    placement = network.place(settings)
-    nodes = tuple(int16_requests(network.optimized, settings.int16))
-    if spec.settings.engine is Engine.HB_MAPPER:
-        evaluation, predictions = network.evaluate_hb_mapper(nodes)
-        return _finished(spec, network, evaluation, predictions, int16_nodes=nodes)
-    calibrated = network.calibrate(placement.model, spec.settings, statistics)
-    evaluation, predictions = network.evaluate(calibrated)
-    unmet = tuple(UnmetRequest(node=r.node, request=r.request, reason=r.reason) for r in placement.refusals)
-    return _finished(spec, network, evaluation, predictions, int16_nodes=nodes, unmet=unmet)
-
-
-def _finished(
-    spec: TrialSpec, network: Network, evaluation: Evaluation, predictions: Mapping[str, Array], **more: Any
-) -> Outcome:
+    run, nodes = network.trial(statistics)
+    engine = spec.settings.engine
+    results = RESULTS[engine]
+    placement = run[PLACEMENT] if engine is Engine.BUNDLED else None  # refuses what a conversion refuses
+    scored = run[SCORED]
+    unmet = () if placement is None else placement.refusals
     result = TrialResult(
         spec=spec,
-        accuracy=evaluation.accuracy,
-        fidelity=evaluation.fidelity,
-        footprint=evaluation.footprint,
+        accuracy=scored.accuracy,
+        fidelity=scored.fidelity,
+        footprint=run[FOOTPRINT] if FOOTPRINT in results else None,
+        int16_nodes=nodes,
+        unmet=tuple(UnmetRequest(node=each.node, request=each.request, reason=each.reason) for each in unmet),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,
-        **more,
     )
-    return Outcome(result, evaluation.nodes, predictions)
+    return Outcome(result, run[NODES] if NODES in results else (), scored.predictions)

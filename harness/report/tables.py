@@ -14,7 +14,8 @@ from harness.gates.nights import Night
 from harness.gates.paired import paired_p_value
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep, pareto
-from harness.trials.trial import NodeRow, TrialResult, TrialSpec, TrialStore
+from harness.trials.figures import NodeRow
+from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
 _COLOURS = {
     Verdict.PASS: "green",

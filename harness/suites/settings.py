@@ -8,7 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from engine.terms import CalibrationType, InputType
+from engine.config import OWN_OPTIMIZATIONS, ConversionOptions
+from engine.terms import CalibrationType, Compatibility, InputType
 from harness.cache import content_key
 from harness.strict_yaml import StrictModel
 
@@ -96,18 +97,10 @@ Int16 = Annotated[Int16Policy, BeforeValidator(_read_policy), PlainSerializer(_w
 """An int16 policy in a YAML or JSON file."""
 
 
-SWITCHES = (
-    "asymmetric",
-    "bias_correction",
-    "order_independent_kl",
-    "mse_thresholds",
-    "nodewise_methods",
-    "adaptive_rounding",
-    "mean_bias_correction",
-)
-"""Settings that are words of the converter's ``optimization``; the last five are options of ours."""
+SWITCHES = tuple(ConversionOptions.switches())
+"""Settings that are words of the converter's ``optimization``."""
 
-_BUNDLED_ONLY = SWITCHES[2:]
+_BUNDLED_ONLY = tuple(name for name in SWITCHES if name in OWN_OPTIMIZATIONS)
 
 _ONNXRUNTIME_TAKES: Mapping[str, tuple[Any, ...]] = {
     "calibration_type": (CalibrationType.MAX, CalibrationType.KL),
@@ -120,20 +113,11 @@ _SEARCHES = (CalibrationType.DEFAULT, CalibrationType.MIX)
 """Methods that choose among others; they compare per tensor and per channel by themselves."""
 
 
-class Settings(StrictModel):
-    """What a sweep varies: the converter's parameters of the same names.
+class Settings(ConversionOptions):
+    """What a sweep varies: the engine's options under their names, and what a trial has besides.
 
     Attributes:
-        calibration_type: how thresholds are chosen.
         max_percentile: of ``max`` only: share of ``|x|`` that the threshold covers, above 0 to 1.
-        per_channel: one threshold per channel where that is possible.
-        asymmetric: unsigned integers where activations are never negative.
-        bias_correction: the original's correction of biases; not with ``asymmetric`` or ``default``.
-        order_independent_kl: histograms that do not depend on which samples come first; not with ``max``.
-        mse_thresholds: thresholds of least square error; with ``max`` or ``kl``.
-        nodewise_methods: tries all methods tensor by tensor; begins with ``max`` or ``kl``.
-        adaptive_rounding: rounds weights for least error of their results.
-        mean_bias_correction: take mean errors out of biases, with every method.
         int16: nodes with 16-bit activations.
         input_type_rt: colour format at run time; None for the card's.
         calibration_samples: so many; None for the suite's number.
@@ -141,16 +125,7 @@ class Settings(StrictModel):
         engine: what quantises.
     """
 
-    calibration_type: CalibrationType = CalibrationType.MAX
     max_percentile: float = Field(default=1.0, gt=0, le=1)
-    per_channel: bool = False
-    asymmetric: bool = False
-    bias_correction: bool = False
-    order_independent_kl: bool = False
-    mse_thresholds: bool = False
-    nodewise_methods: bool = False
-    adaptive_rounding: bool = False
-    mean_bias_correction: bool = False
     int16: Int16 = Int16Policy()
     input_type_rt: InputType | None = None
     calibration_samples: int | None = Field(default=None, ge=1)
@@ -158,7 +133,8 @@ class Settings(StrictModel):
     engine: Engine = Engine.BUNDLED
 
     @model_validator(mode="after")
-    def _means_something(self) -> Self:
+    def _fit_together(self) -> Self:
+        """Stricter than the options themselves: what would change nothing is no trial of its own."""
         if self.calibration_type is not CalibrationType.MAX and self.max_percentile != 1.0:
             raise ValueError(
                 f"max_percentile {self.max_percentile} has no meaning with calibration_type "
@@ -167,8 +143,8 @@ class Settings(StrictModel):
         for name, beside in self._without_effect().items():
             raise ValueError(f"{name} has no meaning with {beside}")
         if self.engine is not Engine.BUNDLED:
-            for name in _BUNDLED_ONLY:
-                if getattr(self, name):
+            for name in (*_BUNDLED_ONLY, "compatibility"):
+                if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} has no meaning with engine {self.engine.value}; it belongs to 'bundled'")
         if self.engine is Engine.ONNXRUNTIME:
             for name, allowed in _ONNXRUNTIME_TAKES.items():
@@ -188,6 +164,8 @@ class Settings(StrictModel):
             "mse_thresholds": elementary,
             "nodewise_methods": elementary,
             "bias_correction": method.needs_data and method is not CalibrationType.DEFAULT,
+            "cross_layer_equalization": method is not CalibrationType.LOAD,
+            "integer_bias_correction": method is not CalibrationType.SKIP,
         }
         idle = {name: f"calibration_type {method.value!r}" for name, means in means_something.items() if not means}
         for other in ("asymmetric", "mean_bias_correction"):
@@ -212,6 +190,7 @@ class Settings(StrictModel):
         parts = [
             self.method,
             "" if self.engine is Engine.BUNDLED else self.engine.value,
+            "" if self.compatibility is Compatibility.ORIGINAL else self.compatibility.value,
             *(name for name in SWITCHES if getattr(self, name)),
             self.input_type_rt.value if self.input_type_rt else "",
             f"n{self.calibration_samples}" if self.calibration_samples else "",

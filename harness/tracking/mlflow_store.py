@@ -429,6 +429,7 @@ def _params(spec: TrialSpec) -> dict[str, str]:
         "max_percentile": repr(settings.max_percentile),
         "per_channel": str(settings.per_channel).lower(),
         **{name: str(getattr(settings, name)).lower() for name in SWITCHES},
+        "compatibility": settings.compatibility.value,
         "int16": settings.int16.label.removeprefix("int16.") or "none",
         "input_type_rt": settings.input_type_rt.value if settings.input_type_rt else "card",
         "calibration_seed": "first" if settings.calibration_seed is None else str(settings.calibration_seed),

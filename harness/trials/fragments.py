@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from engine.terms import DataType
+from engine.terms import Compatibility, DataType
 from harness.suites.settings import SWITCHES
 from harness.trials.trial import TrialResult, TrialSpec
 
@@ -21,6 +21,8 @@ def fragment(spec: TrialSpec, int16_nodes: Sequence[str]) -> dict[str, Any]:
     """
     settings = spec.settings
     model: dict[str, Any] = {"march": spec.march.value}
+    if settings.compatibility is not Compatibility.ORIGINAL:
+        model["compatibility"] = settings.compatibility.value
     if int16_nodes:
         int16 = DataType.INT16.value
         model["node_info"] = {name: {"InputType": int16, "OutputType": int16} for name in int16_nodes}

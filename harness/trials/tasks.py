@@ -7,14 +7,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.errors import PtqlabError
+from engine.fingerprint import fingerprint_of
 from harness.cache import Cache, content_key
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
-from harness.trials.trial import Failure, Symptom, TrialSpec, TrialStore
+from harness.trials.trial import Failure, Symptom, TrialSpec, TrialStore, is_environmental
 
-SHARED_SETTINGS = ("input_type_rt", "calibration_seed", "order_independent_kl")
+if TYPE_CHECKING:
+    from engine.convert.runner import Stage
+
+SHARED_SETTINGS = ("input_type_rt", "calibration_seed", "order_independent_kl", "cross_layer_equalization")
 """Settings in which the trials of a preparation must not differ."""
 
 
@@ -25,10 +30,16 @@ class Bench:
     Attributes:
         workdir: holds ``cache`` and ``trials``.
         threads: CPU threads that a worker may use.
+        fingerprints: of stages by their module, as far as they are known; others are computed.
     """
 
     workdir: Path
     threads: int = 1
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+
+    def fingerprint(self, stage: Stage) -> str:
+        """Sources and tools of ``stage``."""
+        return self.fingerprints.get(stage.module) or fingerprint_of(stage.module).digest
 
     @property
     def cache(self) -> Cache:
@@ -105,7 +116,8 @@ class StageClock:
 
     def failure(self, error: PtqlabError) -> Failure:
         """``error`` as the failure of the current stage."""
-        return Failure(stage=self.current, symptom=Symptom.REFUSED, message=" ".join(str(error).split()))
+        symptom = Symptom.ENVIRONMENT if is_environmental(error) else Symptom.REFUSED
+        return Failure(stage=self.current, symptom=symptom, message=" ".join(str(error).split()))
 
     def close(self) -> None:
         """Remove the file: the task has reported its outcome itself."""

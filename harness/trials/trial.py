@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from engine.errors import MissingError
 from engine.terms import March
 from harness.cache import content_key, load_arrays, save_arrays, save_json
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
-from harness.suites.suite import Point, Suite
-from harness.version import engine_version
-from harness.zoo.cards import ModelCard, load_card
+from harness.suites.suite import Point
+from harness.trials.figures import Accuracy, Fidelity, Footprint, NodeRow
+from harness.zoo.cards import ModelCard
 
 RESULT_FILE = "result.json"
 NODES_FILE = "nodes.csv"
@@ -43,8 +42,9 @@ class TrialSpec(StrictModel):
         settings: what the sweep varies.
         calibration_samples, evaluation_samples: first so many samples of the card's splits.
         card: key of what the card determines: model file, input parameters, data set use and metric.
+        file: SHA-256 of the model file as it was found; ``absent`` where it was not.
         data: digest of the data set.
-        engine: version of engine and evaluation.
+        engine: digest of sources and tools of all stages that the trial runs.
     """
 
     model: str
@@ -53,6 +53,7 @@ class TrialSpec(StrictModel):
     calibration_samples: int
     evaluation_samples: int
     card: str
+    file: str
     data: str
     engine: str
 
@@ -77,6 +78,7 @@ class Symptom(StrEnum):
 
     Attributes:
         REFUSED: the engine or harness refused, with a message for the user.
+        ENVIRONMENT: this machine lacks a package, a file or a command; the message says how to get it.
         DEFECT: an exception that nobody foresaw.
         OUT_OF_MEMORY: Python could not allocate.
         TIMED_OUT: it took longer than the time limit.
@@ -84,10 +86,23 @@ class Symptom(StrEnum):
     """
 
     REFUSED = "refused"
+    ENVIRONMENT = "environment"
     DEFECT = "defect"
     OUT_OF_MEMORY = "out of memory"
     TIMED_OUT = "timed out"
     WORKER_DIED = "worker died"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the same trial fails again wherever it runs; what the environment did is never reused."""
+        return self in (Symptom.REFUSED, Symptom.DEFECT)
+
+
+def is_environmental(error: BaseException | None) -> bool:
+    """Whether ``error`` comes of what this machine lacks: a package, a file, a command, space on a disk."""
+    if error is None:
+        return False
+    return isinstance(error, MissingError | OSError | ImportError) or is_environmental(error.__cause__)
 
 
 class Failure(StrictModel):
@@ -102,82 +117,6 @@ class Failure(StrictModel):
     stage: str
     symptom: Symptom
     message: str
-
-
-class Accuracy(StrictModel):
-    """The card's metric, on the same evaluation images.
-
-    Attributes:
-        metric: name.
-        float_value: of the float model.
-        value: of the quantised model.
-        stderr: standard error of ``value``.
-        delta_stderr: standard error of the paired difference, from the scores per sample.
-        higher_is_better: whether the metric is a score, rather than an error.
-    """
-
-    metric: str
-    float_value: float
-    value: float
-    stderr: float
-    delta_stderr: float
-    higher_is_better: bool = True
-
-    @property
-    def delta(self) -> float:
-        """Quantised minus float."""
-        return self.value - self.float_value
-
-    @property
-    def ratio(self) -> float:
-        """Quantised as a share of float; 1 where both are 0."""
-        return self.value / self.float_value if self.float_value else 1.0
-
-    @property
-    def goodness(self) -> float:
-        """:attr:`ratio` of a score, its inverse of an error: below 1 the quantised model is worse than the float one.
-
-        Infinite where an error is 0 though the float model's is not.
-        """
-        if self.higher_is_better:
-            return self.ratio
-        if self.value:
-            return self.float_value / self.value
-        return 1.0 if not self.float_value else math.inf
-
-
-class Fidelity(StrictModel):
-    """Outputs of the quantised model against the float model's, without labels.
-
-    Attributes:
-        cosine: mean over samples and outputs.
-        cosine_min: least over samples and outputs.
-        sqnr_db: signal to noise over all values, in decibels; None where there is no noise or no signal.
-        max_abs: greatest difference of two values.
-        agreement: share of equal decisions (argmax over axis 1); None where the outputs are not scores per class.
-    """
-
-    cosine: float
-    cosine_min: float
-    sqnr_db: float | None
-    max_abs: float
-    agreement: float | None
-
-
-class Footprint(StrictModel):
-    """What the compiled model costs per frame.
-
-    Attributes:
-        latency_ms: estimated time on the BPU.
-        ddr_mb: estimated DDR traffic, in 10^6 bytes.
-        cpu_nodes: operators on the CPU.
-        subgraphs: BPU subgraphs.
-    """
-
-    latency_ms: float
-    ddr_mb: float
-    cpu_nodes: int
-    subgraphs: int
 
 
 class UnmetRequest(StrictModel):
@@ -254,30 +193,6 @@ class TrialResult(StrictModel):
             }
         found["peak_memory.mb"] = self.peak_memory_mb
         return {name: float(value) for name, value in found.items() if value is not None}
-
-
-class NodeRow(StrictModel):
-    """One node of the quantised graph.
-
-    Attributes:
-        node: name.
-        on: ``BPU`` or ``CPU``.
-        reason: why it runs on the CPU, where that is known.
-        subgraph: number of its BPU subgraph; None on the CPU.
-        type: operator.
-        data_type: type of its first input: ``int8``, ``int16`` or ``float``.
-        threshold: greatest threshold of its first input; None on the CPU.
-        cosine: of its output, calibrated against float, on the first calibration sample.
-    """
-
-    node: str
-    on: str
-    reason: str = ""
-    subgraph: int | None = None
-    type: str
-    data_type: str
-    threshold: float | None = None
-    cosine: float | None = None
 
 
 @dataclass(frozen=True)
@@ -373,57 +288,6 @@ def read_nodes(path: Path) -> list[NodeRow]:
     return [NodeRow.model_validate(row) for row in rows]
 
 
-def resolve(suite: Suite, points: Iterable[Point]) -> list[TrialSpec]:
-    """Specs of the suite's points: with digests of models, cards, data and code.
-
-    Raises:
-        PtqlabError: a card, its data set or its splits are wrong or absent.
-    """
-    identities: dict[str, _Identity] = {}
-    specs = []
-    for point in points:
-        if point.model not in identities:
-            identities[point.model] = _identify(load_card(point.model), suite)
-        identity = identities[point.model]
-        wanted = point.settings.calibration_samples or suite.calibration_samples or identity.calibration_samples
-        specs.append(
-            TrialSpec(
-                model=point.model,
-                march=point.march,
-                settings=point.settings,
-                calibration_samples=min(wanted, identity.calibration_samples),
-                evaluation_samples=identity.evaluation_samples,
-                card=identity.card,
-                data=identity.data,
-                engine=engine_version(),
-            )
-        )
-    return specs
-
-
-@dataclass(frozen=True)
-class _Identity:
-    card: str
-    data: str
-    calibration_samples: int
-    evaluation_samples: int
-
-
-def _identify(card: ModelCard, suite: Suite) -> _Identity:
-    use = card.dataset
-    return _Identity(
-        card=card_key(card),
-        data=card.open_dataset().digest,
-        calibration_samples=use.calibration.count,
-        evaluation_samples=min(suite.evaluation_samples or use.evaluation.count, use.evaluation.count),
-    )
-
-
 def card_key(card: ModelCard) -> str:
     """Key of what a card determines: model file, input parameters, splits and metric."""
     return content_key(card.digest, card.input_parameters, card.dataset, card.metric)
-
-
-def delta_stderr(ours: NDArray[np.float64], floats: NDArray[np.float64]) -> float:
-    """Standard error of the mean paired difference of two score vectors, shape (samples,); 0 for one sample."""
-    return float(np.std(ours - floats, ddof=1) / np.sqrt(len(ours))) if len(ours) > 1 else 0.0

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from engine.config import InputParameters, InputSpec
-from engine.errors import ConfigError, ModelError
+from engine.errors import ConfigError, MissingError, ModelError
+from engine.fingerprint import ABSENT
 from engine.terms import InputType, Layout
 from harness import paths
 from harness.datasets import Colour, Dataset, Images, Split, open_dataset
@@ -58,6 +59,11 @@ class ModelSource(StrictModel):
     file: RelativePath | None = None
     package: PackageSource | None = None
     torchvision: TorchvisionSource | None = None
+
+    @property
+    def is_exported(self) -> bool:
+        """Whether the file is made when it is needed, of weights or of an architecture."""
+        return self.torchvision is not None or (self.package is not None and self.package.architecture is not None)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -183,23 +189,39 @@ class ModelCard(StrictModel):
         """The ONNX file.
 
         Raises:
-            ModelError: it is absent, or is not the file that the card was written for.
+            MissingError: it is absent, or what it is made with.
+            ModelError: it is not the file that the card was written for.
         """
-        if self.source.bundled is not None:
-            path, remedy = _cards()[self.name].parent / self.source.bundled, "the installation is incomplete"
-        elif self.source.package is not None:
-            path, remedy = package_model(self.source.package), "install the package again"
-        elif self.source.torchvision is not None:
-            path, remedy = torchvision_model(self.source.torchvision), "clear the cache of exported models"
-        else:
-            path, remedy = paths.external_models(str(self.source.file)), "put it there or set PTQLAB_MODELS"
+        path, remedy = self._located()
         try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            found = _digest(path)
         except OSError as error:
-            raise ModelError(f"model {self.name}: {path} cannot be read ({error.strerror}); {remedy}") from error
+            raise MissingError(f"model {self.name}: {path} cannot be read ({error.strerror}); {remedy}") from error
         if found != self.digest:
             raise ModelError(f"model {self.name}: {path} has SHA-256 {found}, the card was written for {self.digest}")
         return path
+
+    def file_digest(self) -> str:
+        """SHA-256 of the ONNX file as it is; :data:`ABSENT` where it is not there.
+
+        Of a network that is exported when it is needed, it is the digest that the export must have.
+        """
+        if self.source.is_exported:
+            return self.digest
+        try:
+            return _digest(self._located()[0])
+        except (MissingError, OSError):
+            return ABSENT
+
+    def _located(self) -> tuple[Path, str]:
+        """Where the ONNX file should be, and what to do where it is not."""
+        if self.source.bundled is not None:
+            return _cards()[self.name].parent / self.source.bundled, "the installation is incomplete"
+        if self.source.package is not None:
+            return package_model(self.source.package), "install the package again"
+        if self.source.torchvision is not None:
+            return torchvision_model(self.source.torchvision), "clear the cache of exported models"
+        return paths.external_models(str(self.source.file)), "put it there or set PTQLAB_MODELS"
 
     def open_dataset(self) -> Dataset:
         """The card's data set.
@@ -313,6 +335,11 @@ _TRAINING_COLOURS: Mapping[InputType, Colour] = {
 
 def _cards() -> dict[str, Path]:
     return paths.yaml_files(folder / "zoo" for folder in paths.suites())
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _yaml_text(entry: Any) -> str:

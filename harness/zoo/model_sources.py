@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from engine.errors import ModelError
+from engine.errors import MissingError, ModelError
 from engine.ir import write_atomically
 from harness import paths
 from harness.cache import content_key
@@ -79,7 +79,8 @@ def package_model(source: PackageSource) -> Path:
     """The ONNX file of an installed package, exported where the package holds weights.
 
     Raises:
-        ModelError: the package or the file is missing, or the weights do not fit.
+        MissingError: the package is missing.
+        ModelError: it has no such file, or the weights do not fit.
     """
     file = _package_file(source)
     if source.architecture is None:
@@ -90,7 +91,7 @@ def package_model(source: PackageSource) -> Path:
         try:
             from efficientnet_lite_pytorch import EfficientNet
         except ImportError as error:
-            raise ModelError(f"{name}: pip install efficientnet-lite-pytorch") from error
+            raise MissingError(f"{name}: pip install 'ptqlab[packages]'") from error
         network: nn.Module = EfficientNet.from_name(name)
         return _with_weights(network, file)
 
@@ -101,7 +102,8 @@ def torchvision_model(source: TorchvisionSource) -> Path:
     """The exported architecture.
 
     Raises:
-        ModelError: torchvision or the weights are missing, or there is no such architecture.
+        MissingError: torchvision is missing.
+        ModelError: the weights are missing, or there is no such architecture.
     """
     weights = None if source.weights is None else paths.external_models(source.weights)
 
@@ -111,7 +113,7 @@ def torchvision_model(source: TorchvisionSource) -> Path:
 
             models = import_torchvision().models
         except ImportError as error:
-            raise ModelError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
+            raise MissingError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
         if source.architecture not in models.list_models():
             raise ModelError(f"torchvision has no architecture {source.architecture!r}; see torchvision.models")
         with torch.random.fork_rng():
@@ -142,8 +144,9 @@ def _package_file(source: PackageSource) -> Path:
     try:
         files = metadata.files(source.distribution) or []
     except metadata.PackageNotFoundError as error:
-        raise ModelError(
-            f"package {source.distribution} is not installed: pip install {source.distribution}"
+        raise MissingError(
+            f"package {source.distribution} is not installed: pip install {source.distribution}, "
+            "or pip install 'ptqlab[packages]' for all that bundled cards use"
         ) from error
     for file in files:
         if file.as_posix() == source.file:

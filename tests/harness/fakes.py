@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import UnsupportedError
+from engine.errors import MissingError, UnsupportedError
 from engine.terms import CalibrationType, March
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.trials.tasks import Bench, Preparation, Prepared
@@ -45,6 +45,7 @@ def spec(
         "calibration_samples": 10,
         "evaluation_samples": SAMPLES,
         "card": "card-of-" + model,
+        "file": "file-of-" + model,
         "data": "some-data",
         "engine": "0",
     }
@@ -99,6 +100,10 @@ def run_trial(trial: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
             time.sleep(1.5)
         case "defect":
             raise ZeroDivisionError("a defect")
+        case "lacking":
+            raise MissingError("torchvision: pip install 'ptqlab[zoo]'")
+        case "unreadable":
+            Path("/no/such/file").read_bytes()
         case "hungry":
             raise MemoryError
         case "starved":

@@ -46,7 +46,9 @@ from engine.optimize import optimize
 from engine.place import place
 from engine.quantize import quantize
 from engine.simulate import Session
-from harness.trials.scoring import fidelity_of, integer_feed, paired_accuracy, run_compared
+from harness.backends.stages.compared import run_compared
+from harness.backends.stages.score import fidelity_of, paired_accuracy
+from harness.backends.stages.simulate import integer_feed
 from harness.zoo.cards import ModelCard, held_out_images, load_card
 from harness.zoo.float_baseline import float_outputs
 from tests.parity.peers import PEERS, Peer, exact_session

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Self
-
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from engine.calibrate.methods.mse import mse_threshold
 from engine.calibrate.statistics.distribution import Distribution, clamp_percentile
+from engine.config.options import CalibrationChoice
 from engine.errors import ConfigError, UnsupportedError
 from engine.parity import BIAS_CORRECTION_RACE, quirk
-from engine.terms import CalibrationType, Compatibility
+from engine.terms import CalibrationType
 
 FIXED_THRESHOLD = 1.0
 """Threshold where the data say nothing: all values are zero, or the method does not look at data.
@@ -25,58 +23,8 @@ Source: reference/calibration.md 2.
 """
 
 
-class CalibrationOptions(BaseModel):
-    """How thresholds are chosen.
-
-    Attributes:
-        calibration_type: the method.
-        max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
-        per_channel: one threshold per channel for the tensors that
-            :func:`engine.calibrate.methods.channels.equalizable` names.
-        asymmetric: unsigned integers for the tensors that
-            :func:`engine.calibrate.methods.asymmetric.unsigned_tensors` names.
-        order_independent_kl: of ours: histograms over the range of all samples instead of the first 8.
-        mse_thresholds: of ours: thresholds of least square error in place of the method's.
-        nodewise_methods: of ours: a method per tensor (:func:`engine.calibrate.methods.nodewise.choose_per_tensor`).
-        adaptive_rounding: of ours: weights rounded by :func:`engine.calibrate.corrections.rounding.round_weights`.
-        bias_correction: the original's correction of biases
-            (:func:`engine.calibrate.corrections.bias.correct_in_turn`), but where
-            :attr:`idle_bias_correction` says why not.
-        mean_bias_correction: of ours: take mean errors out of biases
-            (:func:`engine.calibrate.corrections.bias.correct_biases`).
-        compatibility: whether the original's quirks that cost accuracy are imitated (:mod:`engine.parity`).
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    calibration_type: CalibrationType = CalibrationType.MAX
-    max_percentile: float = 1.0
-    per_channel: bool = False
-    asymmetric: bool = False
-    order_independent_kl: bool = False
-    mse_thresholds: bool = False
-    nodewise_methods: bool = False
-    adaptive_rounding: bool = False
-    bias_correction: bool = False
-    mean_bias_correction: bool = False
-    compatibility: Compatibility = Compatibility.ORIGINAL
-
-    @field_validator("max_percentile")
-    @classmethod
-    def _in_range(cls, value: float) -> float:
-        try:
-            clamp_percentile(value)
-        except ConfigError as error:
-            raise ValueError(str(error)) from error
-        return value
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> Self:
-        chosen = [name for name in ("mse_thresholds", "nodewise_methods") if getattr(self, name)]
-        if chosen and self.calibration_type not in (CalibrationType.MAX, CalibrationType.KL):
-            kind = self.calibration_type.value
-            raise ValueError(f"{' and '.join(chosen)} need calibration_type max or kl; it is {kind!r}")
-        return self
+class CalibrationOptions(CalibrationChoice):
+    """How thresholds are chosen, and what follows from that."""
 
     @property
     def idle_bias_correction(self) -> str | None:

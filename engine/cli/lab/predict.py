@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info, read_shapes
-from engine.terms import EXTRAPOLATED, CompileMode, InputType, OptimizeLevel
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, CompileMode, InputType, OptimizeLevel
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,7 @@ PIPED_WIDTH = 120
 def predict(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
     march: Annotated[str, typer.Option(help="BPU architectures, joined by commas.")] = "bayes-e",
-    optimize_level: Annotated[OptimizeLevel, typer.Option(help="As in YAML.")] = OptimizeLevel.O2,
+    optimize_level: Annotated[OptimizeLevel, typer.Option(help="As in YAML.")] = DEFAULT_OPTIMIZE_LEVEL,
     compile_mode: Annotated[CompileMode, typer.Option(help="As in YAML.")] = CompileMode.LATENCY,
     core_num: Annotated[int, typer.Option(min=1, max=2, help="Cores that share one frame.")] = 1,
     input_type: Annotated[InputType, typer.Option(help="Run-time format of image inputs.")] = InputType.FEATUREMAP,

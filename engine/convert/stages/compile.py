@@ -1,17 +1,15 @@
-"""The stage that makes the content of the ``.bin``."""
+"""The stages that make the content of the ``.bin``."""
 
 from __future__ import annotations
 
 import logging
-
-import onnx_ir as ir
 
 from engine.calibrate import to_signed
 from engine.calibrate.forward.rebatch import rebatch
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.compile.removal import remove_nodes
 from engine.config import Config
-from engine.convert.items import CALIBRATED, COMPILED, QUANTIZED
+from engine.convert.items import CALIBRATED, COMPILED, DEPLOYED, QUANTIZED
 from engine.convert.refusals import refuse_uncompilable
 from engine.convert.runner import Stage, Work
 from engine.march import load_march
@@ -49,34 +47,44 @@ def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:
     return removal.model
 
 
-def _deployed(work: Work) -> ir.Model:
-    """What the ``.bin`` holds: the quantised model, made anew for ``input_batch`` samples where that is above 1."""
+def _rebatch(work: Work) -> None:
     batch = work.config.input_parameters.input_batch
-    if batch == 1:
-        return work[QUANTIZED]
     logger.info("The .bin takes %d samples at once: input_batch.", batch)
-    return quantize(to_signed(rebatch(work[CALIBRATED], batch)), work.config.march.value)
+    rebatched = rebatch(work[CALIBRATED], batch)
+    work.give(DEPLOYED, quantize(to_signed(rebatched), work.config.march.value))
+
+
+def _takes_several(config: Config) -> bool:
+    return config.input_parameters.input_batch > 1
 
 
 def _compile(work: Work) -> None:
     config = work.config
     name = config.model_parameters.output_model_file_prefix
-    refuse_uncompilable(work[QUANTIZED], load_march(config.march.value))
-    compiled = compile_model(_deployed(work), config.march.value, compile_options(config), name)
+    refuse_uncompilable(work[DEPLOYED], load_march(config.march.value))
+    compiled = compile_model(work[DEPLOYED], config.march.value, compile_options(config), name)
     work.give(COMPILED, _without_ends(compiled, config))
 
 
+REBATCH = Stage(
+    name="rebatch",
+    run=_rebatch,
+    reads=(QUANTIZED, CALIBRATED),
+    gives=(DEPLOYED,),
+    parameters=("model_parameters.march", "input_parameters.input_batch"),
+    passes={DEPLOYED: QUANTIZED},
+    asked=_takes_several,
+)
 COMPILE = Stage(
     name="compile",
     run=_compile,
-    reads=(QUANTIZED, CALIBRATED),
+    reads=(DEPLOYED,),
     gives=(COMPILED,),
     parameters=(
         "model_parameters.march",
         "model_parameters.output_model_file_prefix",
         "model_parameters.remove_node_type",
         "model_parameters.remove_node_name",
-        "input_parameters.input_batch",
         "compiler_parameters",
     ),
 )

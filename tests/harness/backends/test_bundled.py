@@ -56,6 +56,7 @@ def network(folder: Path) -> Network:
         calibration_samples=SAMPLES,
         evaluation_samples=1,
         card=card_key(card),
+        file=card.file_digest(),
         data=card.open_dataset().digest,
         engine="0",
     )
@@ -71,7 +72,7 @@ def test_a_sweep_goes_on_within_a_calibration_pass(
     key = undisturbed.collect_statistics(SETTINGS)
     reads = Reads(limit=cut_after)
     monkeypatch.setattr("engine.calibrate.statistics.progress.SECONDS", 0.0)
-    monkeypatch.setattr("harness.backends.bundled.ArrayData", failing(reads))
+    monkeypatch.setattr("harness.backends.stages.images.ArrayData", failing(reads))
     cut = network(tmp_path / "cut")
     with pytest.raises(PowerError):
         cut.collect_statistics(SETTINGS)

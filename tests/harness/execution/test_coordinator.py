@@ -111,11 +111,27 @@ def test_a_worker_without_memory_costs_its_own_trial_only(tmp_path: Path, execut
 
 
 def test_what_failed_is_retried_on_demand(tmp_path: Path, executor: str) -> None:
-    specs = [fakes.spec(model) for model in ("a", "killer_once")]
-    assert [result.ok for result in run_sweep(specs, plan(tmp_path, executor))] == [True, False]
-    assert [result.ok for result in run_sweep(specs, plan(tmp_path, executor))] == [True, False]
-    assert [result.ok for result in run_sweep(specs, plan(tmp_path, executor, retry_failed=True))] == [True, True]
-    assert fakes.notes(tmp_path).count(f"run {specs[0].id}") == 1
+    specs = [fakes.spec(model) for model in ("a", "refused")]
+    for retry, runs in ((False, 1), (False, 1), (True, 2)):
+        found = run_sweep(specs, plan(tmp_path, executor, retry_failed=retry))
+        assert [result.ok for result in found] == [True, False]
+        assert [fakes.notes(tmp_path).count(f"run {spec.id}") for spec in specs] == [1, runs]
+
+
+@pytest.mark.parametrize("model", ["killer_once", "lacking", "unreadable", "hungry"])
+def test_what_the_environment_did_is_never_reused(tmp_path: Path, model: str) -> None:
+    spec = fakes.spec(model)
+    for count in (1, 2):
+        (result,) = run_sweep([spec], plan(tmp_path, "serial"))
+        assert fakes.notes(tmp_path).count(f"run {spec.id}") == count
+    if model == "killer_once":
+        assert result.ok
+    elif model == "hungry":
+        assert result.failure is not None
+        assert result.failure.symptom is Symptom.OUT_OF_MEMORY
+    else:
+        assert result.failure is not None
+        assert result.failure.symptom is Symptom.ENVIRONMENT
 
 
 def test_finished_trials_are_reused(tmp_path: Path, executor: str) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.config import OWN_OPTIMIZATIONS
 from engine.errors import ConfigError
 from engine.terms import CalibrationType, InputType, March
 from harness.strict_yaml import parse
-from harness.suites.settings import Int16Kind, Int16Policy, Settings
-from harness.suites.suite import Grid, ModelFacts, Suite, bundled_suites, expand, open_suite, select, suite_path
-from harness.sweep import points_of
+from harness.suites.expansion import ModelFacts, expand, select
+from harness.suites.grid import Grid
+from harness.suites.settings import SWITCHES, Int16Kind, Int16Policy, Settings
+from harness.suites.suite import Suite, bundled_suites, open_suite, suite_path
+from harness.sweep import expansion_of
 
 TAGS = {
     "mnist_a": ["small", "dataset:mnist"],
@@ -28,7 +32,7 @@ def suite(**changes: Any) -> Suite:
 
 
 def ids(definition: Suite) -> list[str]:
-    return [point.id for point in expand(definition, FACTS)]
+    return [point.id for point in expand(definition, FACTS).points]
 
 
 def test_grid_multiplies_its_axes_and_drops_what_means_nothing() -> None:
@@ -44,19 +48,74 @@ def test_grid_multiplies_its_axes_and_drops_what_means_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "values", "kept", "message"),
+    ("key", "values", "message"),
     [
-        ("input_type_rt", [None, "nv12", "gray"], ["", "-nv12"], r"input_type_rt: 'gray': .* allowed: rgb, nv12"),
-        ("calibration_samples", [20, 301], ["-n20"], "calibration_samples: 301: the model's card has 300"),
-        ("calibration_seed", [None, 1], [""], "calibration_seed: 1: nothing to choose, all 300 samples are taken"),
+        ("input_type_rt", [None, "gray"], r"input_type_rt: 'gray': .* allowed: rgb, nv12"),
+        ("calibration_samples", [20, 301], "calibration_samples: 301: the model's card has 300"),
     ],
 )
 def test_what_a_model_does_not_have_is_left_out_of_the_grid_and_refused_in_trials(
-    key: str, values: list[Any], kept: list[str], message: str
+    key: str, values: list[Any], message: str
 ) -> None:
-    assert ids(suite(sweep={key: values})) == [f"mnist_a/bayes-e/max{end}" for end in kept]
+    end = {"input_type_rt": "-gray", "calibration_samples": "-n301"}[key]
+    can = ModelFacts(TAGS["mnist_b"], tuple(InputType), 302)
+    found = expand(suite(models=["mnist_a", "mnist_b"], sweep={key: values}), {**FACTS, "mnist_b": can})
+    have = {point.id for point in found.points}
+    assert f"mnist_a/bayes-e/max{end}" not in have
+    assert f"mnist_b/bayes-e/max{end}" in have
+    ((reason, count),) = found.skipped.items()
+    assert re.search(message, reason)
+    assert count == 1
     with pytest.raises(ConfigError, match=rf"suite mine: trials\.0\.{message} \(model mnist_a, march bayes-e\)"):
         ids(suite(trials=[{key: values[-1]}]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sweep": {"input_type_rt": [None, "gray"]}}, r"sweep\.input_type_rt: 'gray' can never be used: .*rgb, nv12"),
+        (
+            {"sweep": {"calibration_seed": [None, 1]}},
+            "sweep.calibration_seed: 1 can never be used: .* nothing to choose, all 300 samples are taken",
+        ),
+        (
+            {"sweep": {"calibration_type": "mix", "mse_thresholds": [False, True]}},
+            r"sweep\.mse_thresholds: True can never be used: mse_thresholds has no meaning with calibration_type 'mix'",
+        ),
+        (
+            {"sweep": {"calibration_type": "kl", "max_percentile": [1.0, 0.99]}},
+            r"sweep\.max_percentile: 0\.99 can never be used: max_percentile belongs to calibration_type 'max'",
+        ),
+        (
+            {"march": "bernoulli2", "sweep": {"int16": ["none", "all"]}},
+            r"sweep\.int16: int16\.all can never be used: .*bernoulli2 has no int16",
+        ),
+    ],
+)
+def test_a_value_that_no_combination_can_use_is_an_error(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ids(suite(**changes))
+
+
+def test_combinations_that_mean_nothing_are_counted_by_reason() -> None:
+    axes = {"calibration_type": ["max", "kl", "mix"], "max_percentile": [1.0, 0.99], "mse_thresholds": [False, True]}
+    found = expand(suite(march=["bernoulli2", "bayes"], sweep={**axes, "int16": ["none", "all"]}), FACTS)
+    assert found.skipped["mse_thresholds has no meaning with calibration_type 'mix'"] == 4
+    no_int16 = [count for reason, count in found.skipped.items() if "bernoulli2 has no int16" in reason]
+    assert no_int16 == [7]
+    assert len(found.skipped) == 2
+
+
+def test_the_grid_has_every_option_of_the_engine() -> None:
+    assert set(Grid.model_fields) == set(Settings.model_fields)
+    assert {*OWN_OPTIMIZATIONS, "asymmetric", "bias_correction"} == set(SWITCHES)
+    options = {"cross_layer_equalization": [False, True], "integer_bias_correction": [False, True]}
+    assert ids(suite(sweep=options)) == [
+        "mnist_a/bayes-e/max",
+        "mnist_a/bayes-e/max-integer_bias_correction",
+        "mnist_a/bayes-e/max-cross_layer_equalization",
+        "mnist_a/bayes-e/max-cross_layer_equalization-integer_bias_correction",
+    ]
 
 
 def test_trials_stand_by_model_and_march() -> None:
@@ -70,19 +129,18 @@ def test_trials_stand_by_model_and_march() -> None:
 
 def test_switches_stand_beside_the_methods_that_they_change() -> None:
     axes = {"calibration_type": ["max", "kl", "mix", "skip"]}
-    assert ids(suite(sweep={**axes, "per_channel": [True]})) == [
-        "mnist_a/bayes-e/max-per_channel",
-        "mnist_a/bayes-e/kl-per_channel",
-    ]
-    assert ids(suite(sweep={**axes, "order_independent_kl": [True]})) == [
-        "mnist_a/bayes-e/kl-order_independent_kl",
-        "mnist_a/bayes-e/mix-order_independent_kl",
-    ]
-    assert ids(suite(sweep={**axes, "bias_correction": [True]})) == [
-        f"mnist_a/bayes-e/{method}-bias_correction" for method in ("max", "kl", "mix")
-    ]
-    assert ids(suite(sweep={"bias_correction": [True], "asymmetric": [False, True]})) == [
-        "mnist_a/bayes-e/max-bias_correction"
+    for switch, methods in (
+        ("per_channel", ["max", "kl"]),
+        ("order_independent_kl", ["kl", "mix"]),
+        ("bias_correction", ["max", "kl", "mix"]),
+        ("integer_bias_correction", ["max", "kl", "mix"]),
+    ):
+        found = ids(suite(sweep={**axes, switch: [False, True]}))
+        assert [name for name in found if switch in name] == [f"mnist_a/bayes-e/{kind}-{switch}" for kind in methods]
+    assert ids(suite(sweep={"bias_correction": [False, True], "asymmetric": [False, True]})) == [
+        "mnist_a/bayes-e/max",
+        "mnist_a/bayes-e/max-bias_correction",
+        "mnist_a/bayes-e/max-asymmetric",
     ]
     with pytest.raises(ConfigError, match=r"bias_correction has no meaning with calibration_type 'default'"):
         suite(trials=[{"calibration_type": "default", "bias_correction": True}])
@@ -122,7 +180,7 @@ def test_an_explicit_int16_trial_needs_a_march_that_has_it() -> None:
 
 
 def test_a_grid_that_leaves_nothing_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="leaves no trial"):
+    with pytest.raises(ConfigError, match=r"sweep\.int16: int16\.all can never be used"):
         ids(suite(march="bernoulli2", sweep={"int16": ["all"]}))
 
 
@@ -198,13 +256,13 @@ def test_bundled_suites_are_valid_and_not_empty() -> None:
     expected = {"smoke", "nightly", "percentile_curve", "int16_pareto", "efficientnet_lite0", "torchvision", "packages"}
     assert {*expected, "ocr", "zoo_all"} == set(bundled_suites())
     for name in bundled_suites():
-        points = points_of(open_suite(name))
+        points = expansion_of(open_suite(name)).points
         assert points
         assert len({point.id for point in points}) == len(points)
 
 
 def test_smoke_sweeps_all_four_axes_over_two_models() -> None:
-    points = points_of(open_suite("smoke"))
+    points = expansion_of(open_suite("smoke")).points
     assert len({point.model for point in points}) == 2
     for axis in ("calibration_type", "max_percentile", "per_channel", "int16"):
         assert len({getattr(point.settings, axis) for point in points}) > 1

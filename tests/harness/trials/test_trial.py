@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.trials.trial import NODES_FILE, RESULT_FILE, Outcome, TrialStore, delta_stderr, read_nodes
+from harness.trials.figures import delta_stderr
+from harness.trials.trial import NODES_FILE, RESULT_FILE, Outcome, TrialStore, read_nodes
 from tests.harness import fakes
 
 
@@ -16,7 +17,7 @@ def test_the_key_covers_every_field() -> None:
     others = [
         fakes.spec(settings=fakes.KL),
         fakes.spec(model="other", card=base.card),
-        *(fakes.spec(**{name: "x"}) for name in ("card", "data", "engine")),
+        *(fakes.spec(**{name: "x"}) for name in ("card", "file", "data", "engine")),
         *(fakes.spec(**{name: 7}) for name in ("calibration_samples", "evaluation_samples")),
     ]
     assert len({trial.key for trial in (base, *others)}) == 1 + len(others)

@@ -2,7 +2,8 @@
 
 A module depends on what it imports, at its top or inside functions, and on what that imports in turn. Whoever imports
 a module from outside its package depends on the package's ``__init__`` as well, which is where registries are filled:
-on what of that runs when it is imported. Imports for type checkers only count for nothing.
+on what of that runs when it is imported. A string that names a module counts as an import of it, for modules are
+imported by name too. Imports for type checkers only count for nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import ast
 import hashlib
 import json
 import platform
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeGuard
 
 _DIGITS = 24
 """Hexadecimal digits of a digest: 96 bits, enough that no two contents ever share one."""
@@ -32,13 +35,13 @@ class Fingerprint:
 
     Attributes:
         files: digest by path of every source and data file, relative to the folder of the packages.
-        tools: version by distribution, of Python too; ``absent`` for what is not installed.
+        tools: version by distribution, of Python too; :data:`ABSENT` for what is not installed.
     """
 
     files: Mapping[str, str]
     tools: Mapping[str, str]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """One digest of it all."""
         return digest_of(dict(self.files), dict(self.tools))
@@ -74,7 +77,8 @@ def _closure(module: str) -> tuple[set[Path], set[str]]:
         if path is None:
             continue
         files.add(path)
-        for target in _imports(path, name, is_used):
+        at_top, inside = _imports(path, name)
+        for target in at_top | inside if is_used else at_top:
             if target.partition(".")[0] in ours:
                 waiting += [(target, True), *((package, False) for package in _entered(target, name))]
             else:
@@ -92,32 +96,49 @@ def _entered(target: str, importer: str) -> Iterator[str]:
 
 
 @cache
-def _imports(path: Path, module: str, inside_functions: bool) -> tuple[str, ...]:
-    """Every module that a file imports; of ``from a import b``, ``a`` and ``a.b``, should that be one."""
+def _imports(path: Path, module: str) -> tuple[frozenset[str], frozenset[str]]:
+    """What a file imports at its top, and what inside functions; of ``from a import b`` ``a``, and ``a.b`` too."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    found: dict[str, None] = {}
-    for node in _running(ast.parse(path.read_bytes()), inside_functions):
-        if isinstance(node, ast.Import):
-            found.update((alias.name, None) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*above, *filter(None, [base])])
-            found[base] = None
-            found.update((f"{base}.{alias.name}", None) for alias in node.names)
-    return tuple(found)
+    found: tuple[set[str], set[str]] = set(), set()
+    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_bytes()), False)]
+    while waiting:
+        node, inside = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found[inside].update(_named(node, package))
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and _MODULE.fullmatch(node.value):
+                found[inside].add(node.value)
+        elif _is_for_checkers(node):
+            waiting += [(other, inside) for other in node.orelse]
+        elif not _is_logger(node):
+            inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            waiting += [(other, inside) for other in ast.iter_child_nodes(node)]
+    return frozenset(found[0]), frozenset(found[1])
 
 
-def _running(tree: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
-    """All nodes but those under ``if TYPE_CHECKING``."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            for other in node.orelse:
-                yield from (other, *_running(other, inside_functions))
-        elif inside_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-            yield from _running(node, inside_functions)
+_MODULE = re.compile(rf"{_OURS}(\.\w+)+")
+"""A string that may be the name of a module."""
+
+
+def _named(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    base = node.module or ""
+    if node.level:
+        above = package.split(".")[: len(package.split(".")) - node.level + 1]
+        base = ".".join([*above, *filter(None, [base])])
+    yield base
+    yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _is_for_checkers(node: ast.AST) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _is_logger(node: ast.AST) -> bool:
+    """Whether it opens a logger, which has the name of a module."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "getLogger"
 
 
 @cache
@@ -167,12 +188,22 @@ def _distributions() -> Mapping[str, list[str]]:
 
 
 def _versions(packages: set[str]) -> dict[str, str]:
-    """Versions of the distributions that these packages come from."""
+    """Versions of the distributions that these packages come from, most of which have the package's name."""
     found = {}
     for package in sorted(packages):
-        for name in _distributions().get(package, [package]):
-            try:
-                found[name] = metadata.version(name)
-            except metadata.PackageNotFoundError:
-                found[name] = "absent"
+        version = version_of(package)
+        names = [package] if version != ABSENT else _distributions().get(package, [package])
+        found.update({name: version_of(name) for name in names})
     return found
+
+
+def version_of(distribution: str) -> str:
+    """Version of an installed distribution, or :data:`ABSENT`."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ABSENT
+
+
+ABSENT = "absent"
+"""In place of the version of what is not installed."""

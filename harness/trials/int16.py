@@ -1,4 +1,4 @@
-"""The settings of a trial as options of the engine's stages."""
+"""Which nodes an int16 policy asks for."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from engine.calibrate import CalibrationOptions
 from engine.errors import ConfigError
-from engine.place import NodeTypes
-from engine.terms import DataType
 from harness.strict_yaml import unknown
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
-
-
-def calibration_options(settings: Settings) -> CalibrationOptions:
-    """The calibration part of a trial's settings."""
-    return CalibrationOptions(**{name: getattr(settings, name) for name in CalibrationOptions.model_fields})
 
 
 def without_ranking(settings: Settings) -> Settings:
@@ -26,29 +18,30 @@ def without_ranking(settings: Settings) -> Settings:
     return settings.model_copy(update={"int16": Int16Policy()})
 
 
-def int16_requests(optimized: ir.Model, policy: Int16Policy) -> dict[str, NodeTypes]:
-    """``node_info`` by node for an int16 policy: int16 for all inputs and the output.
+def int16_nodes(graph: ir.Model, policy: Int16Policy) -> tuple[str, ...]:
+    """Names of the nodes that an int16 policy asks to take and give int16.
+
+    Args:
+        graph: the optimised graph.
+        policy: any but one by sensitivity.
 
     Raises:
         ConfigError: the policy names a node or operator type that the graph does not have.
     """
-    names = [str(node.name) for node in optimized.graph]
-    types = {str(node.name): node.op_type for node in optimized.graph}
+    types = {str(node.name): node.op_type for node in graph.graph}
     match policy.kind:
         case Int16Kind.NONE:
-            chosen: list[str] = []
+            return ()
         case Int16Kind.ALL:
-            chosen = names
+            return tuple(types)
         case Int16Kind.NODES:
-            _check_known("int16 node", policy.names, names)
-            chosen = list(policy.names)
+            _check_known("int16 node", policy.names, set(types))
+            return tuple(policy.names)
         case Int16Kind.TYPES:
             _check_known("int16 operator type", policy.names, set(types.values()))
-            chosen = [name for name in names if types[name] in policy.names]
+            return tuple(name for name, kind in types.items() if kind in policy.names)
         case Int16Kind.TOP_K:
             raise ConfigError(f"int16 policy {policy.label}: its nodes have not been chosen")
-    int16 = DataType.INT16.value
-    return {name: NodeTypes(input_type=int16, output_type=int16) for name in chosen}
 
 
 def _check_known(kind: str, names: Sequence[str], allowed: Sequence[str] | set[str]) -> None:

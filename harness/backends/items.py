@@ -1,0 +1,62 @@
+"""What the stages of a trial hand on besides what those of a conversion do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.convert.runner import Item
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from engine.calibrate import StatisticsOptions
+    from harness.backends.stages.images import CalibrationUse
+    from harness.backends.stages.score import Scored
+    from harness.datasets import Dataset
+    from harness.trials.comparison import FidelityMeter
+    from harness.trials.figures import Footprint, NodeRow
+    from harness.trials.trial import TrialSpec
+    from harness.zoo.cards import ModelCard
+
+    Array = NDArray[Any]
+
+CARD: Item[ModelCard] = Item("card")
+"""The model's card."""
+TRIAL: Item[TrialSpec] = Item("trial")
+"""The trial, for engines beside the bundled one."""
+INT16_NODES: Item[tuple[str, ...]] = Item("int16_nodes")
+"""Nodes that the trial's int16 policy asks for."""
+DATA_DIGEST: Item[str] = Item("data_digest")
+"""Digest of the data set that the trial was planned with."""
+DATASET: Item[Dataset] = Item("dataset")
+"""The card's data set."""
+CALIBRATION_USE: Item[CalibrationUse] = Item("calibration_use")
+"""Which images are calibrated with."""
+EVALUATION_SAMPLES: Item[int] = Item("evaluation_samples")
+"""How many images are evaluated."""
+IMAGES: Item[Array] = Item("images")
+"""Calibration images as the data set gives them."""
+FLOAT_OUTPUTS: Item[list[Array]] = Item("float_outputs")
+"""Outputs of the float model on the evaluation images, one array per output."""
+TENSORS: Item[tuple[str, ...]] = Item("tensors")
+"""Tensors that statistics are collected of."""
+STATISTICS_OPTIONS: Item[StatisticsOptions] = Item("statistics_options")
+"""What is collected."""
+STATISTICS_FILE: Item[Path] = Item("statistics_file")
+"""Where statistics go, and go on from after an interruption."""
+RANKING: Item[tuple[str, ...]] = Item("ranking")
+"""Nodes, those first whose quantisation alone harms the outputs most."""
+OUTPUTS: Item[tuple[list[Array], FidelityMeter]] = Item("outputs")
+"""Outputs of the quantised model on the evaluation images, and how far they are from the float model's."""
+SCORED: Item[Scored] = Item("scored")
+"""Accuracy, fidelity and predictions."""
+FOOTPRINT: Item[Footprint] = Item("footprint")
+"""What the compiled model costs."""
+NODES: Item[tuple[NodeRow, ...]] = Item("nodes")
+"""The node table."""
+FOLDER: Item[Path] = Item("folder")
+"""Where a command of others works."""
+TOOL: Item[str] = Item("tool")
+"""The vendor's command, with its version as key."""

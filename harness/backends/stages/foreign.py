@@ -1,0 +1,53 @@
+"""The stages of engines beside the bundled one: ONNX Runtime's quantisation, and the vendor's command."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from engine.convert.items import QUANTIZED, THREADS
+from engine.convert.runner import Stage, Work
+from engine.ir import load_model
+from harness.backends.foreign import convert_with_hb_mapper, quantize_with_onnxruntime, run_float_file
+from harness.backends.items import (
+    CARD,
+    DATASET,
+    EVALUATION_SAMPLES,
+    FLOAT_OUTPUTS,
+    FOLDER,
+    IMAGES,
+    INT16_NODES,
+    OUTPUTS,
+    TOOL,
+    TRIAL,
+)
+from harness.backends.stages.compared import run_compared
+
+
+def _quantize_and_run(work: Work) -> None:
+    card, threads = work[CARD], work[THREADS] or 0
+    split = work[DATASET].split(card.dataset.evaluation.split)
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "quantized.onnx"
+        path = quantize_with_onnxruntime(card, work[TRIAL].settings, work[IMAGES], target)
+        count, floats = work[EVALUATION_SAMPLES], work[FLOAT_OUTPUTS]
+        work.give(OUTPUTS, run_compared(lambda part: run_float_file(path, card, part, threads), split, count, floats))
+
+
+def _convert(work: Work) -> None:
+    card, folder = work[CARD], work[FOLDER]
+    shutil.rmtree(folder, ignore_errors=True)
+    images = card.training_images(work[IMAGES])
+    work.give(QUANTIZED, load_model(convert_with_hb_mapper(card, work[TRIAL], work[INT16_NODES], images, folder)))
+
+
+ONNXRUNTIME = Stage(
+    name="onnxruntime",
+    run=_quantize_and_run,
+    reads=(CARD, TRIAL, IMAGES, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, THREADS),
+    gives=(OUTPUTS,),
+)
+HB_MAPPER = Stage(
+    name="hb_mapper", run=_convert, reads=(CARD, TRIAL, INT16_NODES, IMAGES, FOLDER, TOOL), gives=(QUANTIZED,)
+)

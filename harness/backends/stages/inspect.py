@@ -1,0 +1,47 @@
+"""The stages that say what a compiled model costs and where its nodes run."""
+
+from __future__ import annotations
+
+from engine.convert.items import CALIBRATED, COMPARISON, COMPILED, OPTIMIZED
+from engine.convert.runner import Stage, Work
+from engine.convert.tables import cosines, node_rows
+from engine.ops.core.reasons import sentence_of
+from engine.perf import estimate
+from harness.backends.items import FOOTPRINT, NODES
+from harness.trials.figures import Footprint, NodeRow
+
+
+def _measure(work: Work) -> None:
+    compiled = work[COMPILED]
+    performance = estimate(compiled)
+    footprint = Footprint(
+        latency_ms=performance.latency_us / 1e3,
+        ddr_mb=performance.ddr_bytes / 1e6,
+        cpu_nodes=len(compiled.cpu_nodes),
+        subgraphs=len(performance.subgraphs),
+    )
+    work.give(FOOTPRINT, footprint)
+
+
+def _tabulate(work: Work) -> None:
+    calibrated = work[CALIBRATED]
+    reasons = {str(node.name): sentence_of(node) for node in calibrated.graph}
+    rows = node_rows(work[COMPILED], calibrated, cosines(work[OPTIMIZED], work[COMPARISON]))
+    found = (
+        NodeRow(
+            node=row.node,
+            on=row.on,
+            reason=reasons.get(row.node, ""),
+            subgraph=row.subgraph,
+            type=row.type,
+            data_type=row.data_type,
+            threshold=row.threshold,
+            cosine=row.cosine,
+        )
+        for row in rows
+    )
+    work.give(NODES, tuple(found))
+
+
+MEASURE_FOOTPRINT = Stage(name="footprint", run=_measure, reads=(COMPILED,), gives=(FOOTPRINT,))
+TABULATE = Stage(name="nodes", run=_tabulate, reads=(COMPILED, CALIBRATED, OPTIMIZED, COMPARISON), gives=(NODES,))
