@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.datasets.base import Split
 from harness.trials.comparison import FidelityMeter
+
+if TYPE_CHECKING:
+    from harness.datasets.base import Split
 
 Array = NDArray[Any]
 

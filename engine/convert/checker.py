@@ -18,7 +18,7 @@ from engine.config import (
     ModelParameters,
     NodeInfo,
 )
-from engine.convert.conversion import ConversionResult, Phase, Workspace, log_placement
+from engine.convert.converter import ConversionResult, Phase, Workspace, log_placement
 from engine.convert.items import CALIBRATED, COMPILED, DATA, ORIGINAL, PLACED, PLACEMENT, QUANTIZED, SOURCE, SPECS
 from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
