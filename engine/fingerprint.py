@@ -14,6 +14,7 @@ import json
 import platform
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -95,12 +96,18 @@ def _entered(target: str, importer: str) -> Iterator[str]:
             yield package
 
 
+_PARSING = threading.Lock()
+"""CPython 3.11 cannot parse in two threads at a time: it takes the depth of one for that of the other."""
+
+
 @cache
 def _imports(path: Path, module: str) -> tuple[frozenset[str], frozenset[str]]:
     """What a file imports at its top, and what inside functions; of ``from a import b`` ``a``, and ``a.b`` too."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found: tuple[set[str], set[str]] = set(), set()
-    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_bytes()), False)]
+    with _PARSING:
+        tree = ast.parse(path.read_bytes())
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
         node, inside = waiting.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from engine.config import InputParameters
-from engine.errors import CalibrationDataError, ConfigError, ModelError
+from engine.errors import CalibrationDataError, ConfigError, MissingError, ModelError
 from engine.terms import InputType, Layout
 from harness import paths
 from harness.strict_yaml import parse
@@ -117,7 +117,7 @@ def test_files_outside_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PTQLAB_MODELS", str(tmp_path))
     (tmp_path / "sub").mkdir()
     card = changed(source={"file": "sub/x.onnx"}, digest=hashlib.sha256(b"content").hexdigest())
-    with pytest.raises(ModelError, match="PTQLAB_MODELS"):
+    with pytest.raises(MissingError, match="PTQLAB_MODELS"):
         card.model_path()
     (tmp_path / "sub" / "x.onnx").write_bytes(b"content")
     assert card.model_path() == tmp_path / "sub" / "x.onnx"
