@@ -7,7 +7,7 @@ do not count as errors of the performance model.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from engine.compile import CompileOptions, compile_model
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, UnsupportedError
 from engine.ir import load_model
-from engine.terms import OptimizeLevel
+from engine.terms import InputType, OptimizeLevel
 
 HELD_OUT = frozenset(
     {
@@ -51,6 +51,7 @@ class _Setting(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     march: str
+    rt: InputType = InputType.FEATUREMAP
     level: OptimizeLevel = Field(default=OptimizeLevel.O2, alias="O")
 
 
@@ -123,7 +124,16 @@ def _measured(folder: Path) -> Iterator[tuple[Path, _Result]]:
 def _compiled(case: Path, result: _Result) -> Deployed:
     march, level = result.setting.march, result.setting.level
     compiled = compile_model(load_model(case / _QUANTIZED), march, CompileOptions(optimize_level=level))
-    return Deployed(case.name, result.net, march, level, result.subgraphs_us_ddr, compiled.schedules)
+    nv12 = result.setting.rt is InputType.NV12
+    images = {value.name for value in compiled.model.graph.inputs} if nv12 else set()
+    schedules = tuple(_with_nv12(schedule, images) for schedule in compiled.schedules)
+    return Deployed(case.name, result.net, march, level, result.subgraphs_us_ddr, schedules)
+
+
+def _with_nv12(schedule: Schedule, images: Collection[str | None]) -> Schedule:
+    """``schedule`` with these inputs as NV12 images: the original's files do not say so."""
+    inputs = tuple(tensor.model_copy(update={"nv12": tensor.name in images}) for tensor in schedule.inputs)
+    return schedule.model_copy(update={"inputs": inputs})
 
 
 def _result(path: Path) -> _Result:

@@ -16,13 +16,13 @@ from engine.compile.memory import IMAGE_CHANNELS, as_map, ddr_bytes, in_strips, 
 from engine.compile.overheads import is_plain, overhead_us, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
-from engine.march.latency import Alignment, Fitted, Latency, RowPadding
+from engine.march.latency import Alignment, Fitted, Latency, RowPadding, WeightLoad
 from engine.ops.core.costs import CostKind
 
 _GROUP_LANES = 16
 """Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
 
-_ACCUMULATOR_BITS = 32
+_NARROW_BITS, _ACCUMULATOR_BITS = 8, 32
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,9 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
         return latency.small_tables.loaded_bytes if latency.small_tables else 0
     if _is_table(layer, latency):
         return 0
-    if layer.macs:
+    if not layer.macs:
+        parameters = _elementwise_bytes(layer, load)
+    else:
         parameters = round_up(parameters, CHANNEL_PARAMETER_BYTES * load.parameter_channels)
         if layer.input_bits > 8:
             besides = load.int16_channel_bytes * layer.output_shape[-1] + load.int16_fixed_bytes
@@ -325,6 +327,22 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
         channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
         weights = weights // channels * round_up(channels, load.deep_out_channels)
     return weights + parameters
+
+
+def _elementwise_bytes(layer: Layer, load: WeightLoad) -> int:
+    """Parameters of a layer without multiply-accumulates."""
+    channels = layer.output_shape[-1]
+    match layer.kind:
+        case CostKind.LUT if load.table_bytes and layer.input_bits == _NARROW_BITS:
+            return load.table_bytes
+        case CostKind.MUL if len(layer.inputs) > 1:
+            return layer.parameter_bytes + load.product_channel_bytes * channels
+        case CostKind.ADD if len(layer.inputs) > 1:
+            return layer.parameter_bytes + load.sum_channel_bytes * channels
+        case CostKind.REDUCE if layer.output_bits == _NARROW_BITS and layer.output_shape[1:-1] == (1, 1):
+            return layer.parameter_bytes + load.average_bytes
+        case _:
+            return layer.parameter_bytes
 
 
 def _copies(schedule: Schedule, layer: Layer) -> int:

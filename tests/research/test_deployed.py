@@ -38,3 +38,16 @@ def test_a_case_without_a_result_is_named(tmp_path: Path) -> None:
     (case(tmp_path, "res_a", []) / "result.json").write_text("{")
     with pytest.raises(ConfigError, match=r"result\.json"):
         read_deployed(tmp_path)
+
+
+def test_images_that_run_as_nv12_are_read_as_such(tmp_path: Path) -> None:
+    """The original's quantised files do not say what the run-time format of an input is."""
+    found = {}
+    for kind in ("nv12", "rgb"):
+        target = case(tmp_path / kind, "rgb_a", [{"latency": 12.5, "ddr": 1000}])
+        (target / "quantized.onnx").write_bytes((BUNDLED / "conversions" / "p_rgb.quant.onnx").read_bytes())
+        result = json.loads((target / "result.json").read_text())
+        result["setting"]["rt"] = kind
+        (target / "result.json").write_text(json.dumps(result))
+        found[kind] = [tensor.nv12 for tensor in read_deployed(tmp_path / kind)[0][0].schedules[0].inputs]
+    assert found == {"nv12": [True], "rgb": [False]}

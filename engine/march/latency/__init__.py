@@ -80,6 +80,10 @@ class WeightLoad(Data):
         int16_channel_bytes: parameters per output channel that a layer of int16 inputs loads besides, ...
         int16_fixed_bytes: ... and once, ...
         int16_align: ... together rounded up to this multiple.
+        table_bytes: of a table of int8; 0: as many as it has.
+        product_channel_bytes: parameters per channel of a product of two maps, ...
+        sum_channel_bytes: ... and of their sum or difference.
+        average_bytes: parameters of a reduction to one pixel of int8.
     """
 
     parameter_channels: int = 1
@@ -89,6 +93,10 @@ class WeightLoad(Data):
     int16_channel_bytes: int = 0
     int16_fixed_bytes: int = 0
     int16_align: int = 1
+    table_bytes: int = 0
+    product_channel_bytes: int = 0
+    sum_channel_bytes: int = 0
+    average_bytes: int = 0
 
 
 class Strips(Data):
