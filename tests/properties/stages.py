@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
+from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect, to_signed
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.config import InputSpec
 from engine.frontend import preprocess
@@ -35,12 +35,13 @@ class Stages:
 
     Attributes:
         model: the float source network.
-        calibration: what the original_float model is fed with, per sample: float32, shape (samples, C, H, W).
+        calibration: what the original_float model is fed with, per sample: float32, shape (samples, C, H, W); by input
+            where there are several.
         inputs: how each input is preprocessed; empty for feature maps.
     """
 
     model: onnx.ModelProto
-    calibration: NDArray[np.float32]
+    calibration: NDArray[np.float32] | Mapping[str, NDArray[np.float32]]
     march: str
     inputs: Sequence[InputSpec] = ()
     placement: PlacementOptions = field(default_factory=PlacementOptions)
@@ -67,11 +68,16 @@ class Stages:
 
     @cached_property
     def calibrated(self) -> ir.Model:
-        name = self.optimized.graph.inputs[0].name
-        statistics = collect(
-            self.optimized, calibration_tensors(self.placed), {name: self.calibration}, StatisticsOptions()
-        )
-        return calibrate(self.placed, statistics, self.options)
+        wanted = StatisticsOptions.covering([self.options])
+        statistics = collect(self.optimized, calibration_tensors(self.placed), self.feed, wanted)
+        return to_signed(calibrate(self.placed, statistics, self.options))
+
+    @property
+    def feed(self) -> dict[str, NDArray[np.float32]]:
+        """The calibration data by input."""
+        if isinstance(self.calibration, Mapping):
+            return dict(self.calibration)
+        return {str(self.optimized.graph.inputs[0].name): self.calibration}
 
     @cached_property
     def quantized(self) -> ir.Model:
@@ -94,7 +100,8 @@ def evidence(test: str, stages: Stages, blocks: Sequence[str], stage: str, **arr
         folder = FAILURES / test
         folder.mkdir(parents=True, exist_ok=True)
         onnx.save(stages.model, folder / "model.onnx")
-        np.savez(folder / "inputs.npz", calibration=stages.calibration, **arrays)
+        calibration = {f"calibration_{name}": data for name, data in stages.feed.items()}
+        np.savez(folder / "inputs.npz", **calibration, **arrays)
         report = {
             "first_stage_that_differs": stage,
             "march": stages.march,

@@ -6,10 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect
 from engine.compile import load_bin as load_bin
 from engine.frontend import colour
 from engine.ir import ACTIVATION_QUANT_ATTRS, calibration_nodes, load_model, save_model, to_bytes
@@ -121,21 +119,6 @@ def test_saving_and_loading_changes_nothing(
         model = getattr(stages, stage)
         path = save_model(model, tmp_path_factory.mktemp("files") / "model.onnx")
         assert to_bytes(load_model(path)) == to_bytes(model)
-
-
-@given(case=graph_cases(), seed=st.integers(0, 2**16), cuts=st.lists(st.integers(1, 3), min_size=1, max_size=4))
-def test_statistics_do_not_depend_on_batches_or_order(case: GraphCase, seed: int, cuts: list[int]) -> None:
-    """max and percentiles: from any order; everything, the order-independent histogram too: from any batch size."""
-    stages = feature_map_stages(case, "bayes-e")
-    tensors = calibration_tensors(stages.placed)
-    shuffled = np.random.default_rng(seed).permutation(case.calibration)
-    with evidence("statistics", stages, case.blocks, "calibrated"):
-        whole = collect(stages.optimized, tensors, {"x": case.calibration}, StatisticsOptions(batch=8))
-        for batch in cuts:
-            split = collect(stages.optimized, tensors, {"x": shuffled}, StatisticsOptions(batch=batch))
-            for method in ("max", "kl"):
-                options = CalibrationOptions(calibration_type=method)
-                assert split.thresholds(options) == whole.thresholds(options)
 
 
 @pytest.mark.parametrize("march", MARCHES)

@@ -12,6 +12,7 @@ import pytest
 from engine import HB_ONNXRuntime, Session
 from engine.errors import ConfigError, InferenceError, ModelError, UnsupportedError
 from engine.ir import load_model, save_model
+from engine.optimize import optimize
 from engine.simulate import register_loader
 from tests.engine.simulate.models import node_model
 from tests.golden_cases import BUNDLED
@@ -204,3 +205,27 @@ def test_tensor_that_nothing_writes_is_a_model_error(mode: str) -> None:
     model.graph[0].replace_input_with(0, ir.Value(name="nowhere"))
     with pytest.raises(ModelError, match="nothing writes"):
         Session(model, mode=mode)
+
+
+def test_a_float_model_whose_only_composite_has_a_quantised_name_runs_in_float() -> None:
+    """``HzChannelShuffle`` is a float operator on NCHW and a quantised one on NHWC."""
+    nodes = [
+        onnx.helper.make_node("Reshape", ["x", "apart"], ["a"], "apart"),
+        onnx.helper.make_node("Transpose", ["a"], ["b"], "swap", perm=[0, 2, 1, 3, 4]),
+        onnx.helper.make_node("Reshape", ["b", "together"], ["s"], "together"),
+        onnx.helper.make_node("Relu", ["s"], ["y"], "relu"),
+    ]
+    shapes = {"apart": [1, 2, 2, 3, 3], "together": [1, 4, 3, 3]}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "shuffled",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4, 3, 3])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 3, 3])],
+        [onnx.numpy_helper.from_array(np.array(shape, np.int64), name) for name, shape in shapes.items()],
+    )
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=8)
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    optimized = optimize(model, "bayes-e")
+    assert "HzChannelShuffle" in {node.op_type for node in optimized.graph}
+    x = np.random.default_rng(0).normal(size=(1, 4, 3, 3)).astype(np.float32)
+    np.testing.assert_array_equal(Session(optimized).run({"x": x})["y"], Session(model).run({"x": x})["y"])
