@@ -29,6 +29,10 @@ class UnsupportedError(PtqlabError):
     """The model is valid but holds something that the chosen march or ptqlab cannot convert."""
 
 
+class OptimizeError(PtqlabError):
+    """An optimisation pass left a graph that does not hold together, a defect of ptqlab: names pass and node."""
+
+
 class CalibrationDataError(PtqlabError):
     """Calibration data are missing, or have the wrong size, type or values: names the file and the expectation."""
 

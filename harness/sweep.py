@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ from engine.terms import SUPPORTED_CONVERSIONS
 from harness.cache import save_json
 from harness.execution.coordinator import Observer, Plan, run_sweep
 from harness.execution.planning import resolve
+from harness.execution.recheck import recheck, tonights
 from harness.gates.baseline import (
     Baseline,
     baseline_path,
@@ -109,6 +110,7 @@ def run_suite(
     tracking_uri: str | None = None,
     observers: Iterable[Observer] = (),
     night: bool = False,
+    recheck_nights: int = 0,
 ) -> Sweep:
     """Run all trials of a suite; leave results, table, report and MLflow record.
 
@@ -121,6 +123,8 @@ def run_suite(
         tracking_uri: of MLflow; None for a SQLite store in the working directory.
         observers: told of everything that happens.
         night: whether the sweep is one of a series whose drift is followed.
+        recheck_nights: in so many nights every reused trial is computed anew once and compared with what is stored; 0
+            for never.
 
     Raises:
         PtqlabError: suite, cards, data or baseline are wrong. A trial that fails does not raise.
@@ -142,6 +146,8 @@ def run_suite(
         if recorder:
             recorder.close(Closing(status=RunStatus.KILLED))
         raise
+    reused = [spec for spec in specs if spec.key in tally.reused]
+    checks = recheck(tonights(reused, recheck_nights, date.today().toordinal()), plan)
     summary = SweepSummary(
         id=sweep_id,
         suite=suite,
@@ -149,13 +155,14 @@ def run_suite(
         started_at=tally.started_at,
         seconds=time.perf_counter() - started,
         reused=len(tally.reused),
+        rechecked=len(checks),
         left=len(specs) - len(results),
         shared=tuple(tally.shared),
         engine=engine_version(),
         commit=git_commit(),
         tracking_uri=recorder.tracking_uri if recorder else "",
         run=recorder.parent if recorder else "",
-        judgement=references.judge(suite, results, store, specs),
+        judgement=references.judge(suite, results, store, specs).with_checks(checks),
     )
     sweep = Sweep(summary, tuple(results))
     if night:

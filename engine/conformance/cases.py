@@ -28,6 +28,8 @@ RECORDED, REDUCED = "result.json", "expected.json"
 """The file that tells the form of a case."""
 MODEL_KEYS = ("onnx_model", "caffe_model", "prototxt")
 """Parameters of group ``model_parameters`` that name a file of the float network."""
+CUSTOM_OP = "custom_op"
+"""Group of the configuration that names Python files."""
 CUT_OFF = -9
 """Exit code of a conversion that was ended from outside: no refusal, but nothing comes after the quantised model."""
 PIXEL_OFFSET = 128
@@ -92,12 +94,13 @@ class Case:
     def parameters(self, folder: Path) -> dict[str, Any]:
         """The content of the configuration file for a conversion that writes below ``folder``.
 
-        Calibration data that the case keeps in ``calibration.npz`` are written there too.
+        Calibration data that the case keeps in ``calibration.npz`` are written there too. Python files that register
+        operators are left out: a case may come from anybody, and they would be executed.
 
         Raises:
             ConfigError: the file cannot be read.
         """
-        content = dict(read_yaml(self.config))
+        content = {name: group for name, group in read_yaml(self.config).items() if name != CUSTOM_OP}
         model = _group(content, "model_parameters")
         for key in MODEL_KEYS:
             if key in model:

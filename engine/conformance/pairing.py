@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from engine.conformance.stripped import LARGEST_KEPT
-from engine.ir import before_calibration, constant_of, is_calibration
+from engine.ir import HORIZON_DOMAIN, before_calibration, constant_of, is_calibration
 
 CONSTANT_TOLERANCE = 1e-6
 """Relative difference of equal constants and attributes."""
@@ -100,7 +100,7 @@ def _differences(node: ir.Node, other: ir.Node, names: Mapping[str, str]) -> Ite
         yield from _input_differences(a, b, names)
     for name in sorted({*node.attributes, *other.attributes}):
         left, right = _attribute(node, name), _attribute(other, name)
-        if not _equal(left, right):
+        if not (_equal(left, right) or _same_axes(node, name, left, right) or _unset(node, left, right)):
             yield f"attribute {name}: {left} | {right}"
 
 
@@ -158,6 +158,19 @@ def _attribute(node: ir.Node, name: str) -> Any:
         return None
     default = onnx.helper.get_attribute_value(attribute.default_value)
     return default.decode() if isinstance(default, bytes) else default
+
+
+def _same_axes(node: ir.Node, name: str, left: Any, right: Any) -> bool:
+    """Whether axes are the same ones, counted from the front and from the back."""
+    shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
+    if name not in ("axis", "axes") or shape is None or left is None or right is None:
+        return False
+    return bool(np.array_equal(np.asarray(left) % len(shape), np.asarray(right) % len(shape)))
+
+
+def _unset(node: ir.Node, left: Any, right: Any) -> bool:
+    """Whether an operator of the original's own has a switch off on one side and does not mention it on the other."""
+    return node.domain == HORIZON_DOMAIN and {repr(left), repr(right)} == {"0", "None"}
 
 
 def _equal(left: Any, right: Any) -> bool:

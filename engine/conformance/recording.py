@@ -24,7 +24,7 @@ from onnx.external_data_helper import uses_external_data
 from PIL import Image
 
 from engine.config import read_yaml
-from engine.conformance.cases import MODEL_KEYS, PIXEL_OFFSET, RECORDED, read_arrays
+from engine.conformance.cases import CUSTOM_OP, MODEL_KEYS, PIXEL_OFFSET, RECORDED, read_arrays
 from engine.conformance.stripped import without_weights
 from engine.conformance.toolchain import LOG_FILE, VERSION_SECONDS, Command, Finished, Log, read_log, read_text
 from engine.errors import ConfigError, ModelError
@@ -122,6 +122,7 @@ class Recorder:
             save_model(without_weights(network, random=True), case / "model.onnx")
             model["onnx_model"] = "./model.onnx"
         model["working_dir"] = "./out"
+        content.pop(CUSTOM_OP, None)
         calibration = content["calibration_parameters"]
         folders = [Path(part) for part in str(calibration.get("cal_data_dir") or "").split(";") if part]
         kinds = [part.strip() for part in str(calibration.get("cal_data_type") or "float32").split(";")]
@@ -188,6 +189,9 @@ def _absolute(config: Path) -> dict[str, Any]:
     if folders := str(calibration.get("cal_data_dir") or ""):
         parts = [part.strip() for part in folders.split(";")]
         calibration["cal_data_dir"] = ";".join(str(_existing(config, "cal_data_dir", part)) for part in parts)
+    custom = content.get(CUSTOM_OP)
+    if isinstance(custom, dict) and custom.get("custom_op_dir"):
+        custom["custom_op_dir"] = str(_existing(config, "custom_op_dir", str(custom["custom_op_dir"])))
     return content
 
 

@@ -22,6 +22,7 @@ from engine.optimize.activations import (
 )
 from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
 from engine.optimize.arithmetic import DivToReciprocal, SumToAdd, WhereToProducts
+from engine.optimize.checked import MAX_ROUNDS, CheckedPasses, did_not_settle
 from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
 from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants
 from engine.optimize.defaults import CompleteAttributes
@@ -40,9 +41,6 @@ from engine.optimize.transposes import (
     TransposeToReshape,
 )
 from engine.optimize.wide import SplitWideConv
-
-MAX_ROUNDS = 100
-"""Bound on the rounds of passes; every round that changes something removes or replaces a node for good."""
 
 _FOREIGN_METADATA = "pkg.onnxscript."
 
@@ -81,15 +79,20 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
 
     Raises:
         ConfigError: there is no such march.
+        OptimizeError: a pass left a graph that does not hold together.
     """
     passes = pipeline(load_march(march))
     model = original.clone()
-    ir.passes.Sequential(*passes.opening)(model)
+    checked = CheckedPasses(model)
+    checked.run(passes.opening)
     for _ in range(MAX_ROUNDS):
-        ir.passes.PassManager(passes.round, steps=MAX_ROUNDS, early_stop=True)(model)
-        if not ir.passes.Sequential(*passes.settled)(model).modified:
+        checked.settle(passes.round)
+        changed = checked.run(passes.settled)
+        if not changed:
             break
-    ir.passes.Sequential(*passes.closing)(model)
+    else:
+        raise did_not_settle(changed)
+    checked.run(passes.closing)
     _remove_foreign_metadata(model)
     model.metadata_props[MARK_MARCH] = march
     return model

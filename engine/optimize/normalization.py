@@ -16,7 +16,10 @@ _AXES_AS_INPUT = 18
 
 
 class DecomposeNormalization(NodePass):
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` as exporters write it before opset 17."""
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` as exporters write it before opset 17.
+
+    An InstanceNormalization squares by a product (all 10 in ``style`` and ``fpn_retina_gn``, where names are from).
+    """
 
     op_types = frozenset({"LayerNormalization", "InstanceNormalization"})
 
@@ -52,33 +55,46 @@ class DecomposeNormalization(NodePass):
         shape = static_shape(source) or ()
         reduced = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
 
-        def add(op_type: str, *inputs: ir.Value | None, shape: Sequence[int] = shape, **attributes: Any) -> ir.Value:
-            name = f"{node.name}_{op_type.lower()}_{len(nodes)}"
+        def add(
+            op_type: str, name: str, *inputs: ir.Value | None, shape: Sequence[int] = shape, **more: Any
+        ) -> ir.Value:
             nodes.append(
                 make_node(
-                    op_type, inputs, name=name, output=name, like=node.outputs[0], shape=shape, attributes=attributes
+                    op_type,
+                    inputs,
+                    name=f"{node.name}_{name}",
+                    output=f"{node.name}_{name}_output",
+                    like=node.outputs[0],
+                    shape=shape,
+                    attributes=more,
                 )
             )
             return nodes[-1].outputs[0]
 
-        def mean(value: ir.Value) -> ir.Value:
+        def mean(name: str, value: ir.Value) -> ir.Value:
             if self._opset < _AXES_AS_INPUT:
-                return add("ReduceMean", value, shape=reduced, axes=list(axes), keepdims=1)
+                return add("ReduceMean", name, value, shape=reduced, axes=list(axes), keepdims=1)
             named = add_initializer(graph_of(node), f"{node.name}_axes", np.asarray(axes, np.int64))
-            return add("ReduceMean", value, named, shape=reduced, keepdims=1)
+            return add("ReduceMean", name, value, named, shape=reduced, keepdims=1)
 
         def scalar(name: str, number: float) -> ir.Value:
             return add_initializer(graph_of(node), f"{node.name}_{name}", np.asarray(number, np.float32))
 
-        centred = add("Sub", source, mean(source))
-        variance = mean(add("Pow", centred, scalar("exponent", 2.0)))
-        shifted = add("Add", variance, scalar("epsilon", attribute(node, "epsilon", 1e-5)), shape=reduced)
-        result = add("Div", centred, add("Sqrt", shifted, shape=reduced))
+        centred = add("Sub", "sub1", source, mean("mean1", source))
+        squared = (
+            add("Mul", "mul1", centred, centred)
+            if node.op_type == "InstanceNormalization"
+            else add("Pow", "pow1", centred, scalar("exponent", 2.0))
+        )
+        variance = mean("mean2", squared)
+        shifted = add("Add", "add1", variance, scalar("epsilon", attribute(node, "epsilon", 1e-5)), shape=reduced)
+        inverse = add("Reciprocal", "reciprocal", add("Sqrt", "sqrt", shifted, shape=reduced), shape=reduced)
+        result = add("Mul", "mul2", centred, inverse)
         scale, bias = parameters
         if scale is not None:
-            result = add("Mul", result, scale)
+            result = add("Mul", "mul3", result, scale)
         if bias is not None:
-            add("Add", result, bias)
+            add("Add", "add2", result, bias)
         return nodes
 
     @staticmethod

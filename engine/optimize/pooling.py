@@ -28,8 +28,8 @@ Window = tuple[int, int]
 class ReduceMeanToGlobalPool(NodePass):
     """``ReduceMean`` over H and W becomes ``GlobalAveragePool``, with a ``Reshape`` where the axes are dropped.
 
-    That one is called ``<node>_flatten`` and its result ``<node>_flatten_output``, as in the original even where it is
-    an output of the network (``activations_a``; provisional).
+    That one is called ``<node>_flatten``. The original calls its result ``<node>_flatten_output``, even where that is
+    an output of the network (``activations_a``); here outputs keep their names.
     """
 
     op_types = frozenset({"ReduceMean"})
@@ -67,9 +67,7 @@ class ReduceMeanToGlobalPool(NodePass):
             output=f"{node.name}_flatten_output",
             like=result,
         )
-        graph.insert_after(node, [pool, reshape])
-        ir.convenience.replace_all_uses_with(result, reshape.outputs[0], replace_graph_outputs=True)
-        graph.remove(node, safe=True)
+        substitute(node, [pool, reshape])
         return True
 
 

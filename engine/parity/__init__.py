@@ -1,10 +1,19 @@
 """The original's quirks: what it does that no document says, each with its evidence, and which of them decided what."""
 
 from engine.parity.decisions import decided, decline, is_declined, quirks_of, record
-from engine.parity.quirks import BIAS_CORRECTION_RACE, HARD_SIGMOID, KL_STEPS, QUIRKS, Quirk, quirk
+from engine.parity.quirks import (
+    BIAS_CORRECTION_RACE,
+    DEFAULT_FIRST_SAMPLE,
+    HARD_SIGMOID,
+    KL_STEPS,
+    QUIRKS,
+    Quirk,
+    quirk,
+)
 
 __all__ = [
     "BIAS_CORRECTION_RACE",
+    "DEFAULT_FIRST_SAMPLE",
     "HARD_SIGMOID",
     "KL_STEPS",
     "QUIRKS",

@@ -32,7 +32,7 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
     refused = {node for node in nodes if not on_bpu(node)}
     _follow_cpu_heads(nodes, wanted)
     _keep_divisions_whole(nodes, wanted)
-    _drop_tails(model, march, wanted)
+    _drop_tails(model, march, wanted, options.output_type is not None)
     for node in filter(on_bpu, nodes):
         if (reason := late_reason(node, march)) is not None:
             _set(node, reason)
@@ -157,12 +157,14 @@ def _keep_divisions_whole(nodes: Sequence[ir.Node], wanted: set[str]) -> None:
             _set(node, because(Code.DIVISION))
 
 
-def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
+def _drop_tails(model: ir.Model, march: March, wanted: set[str], typed: bool) -> None:
     """Operators that would cost the last results before them their precision run on the CPU.
 
     These are passive operators, the activation where the march cannot apply it to an int32 output, and products where
     it has none at the end (reference/operators.md, the cases of Div, LayerNorm and LSTM on bernoulli2). An
-    activation that several nodes read stays, and its convolution is int8 (measured on ``op_ln_c``).
+    activation that several nodes read stays, and its convolution is int8 (measured on ``op_ln_c``). What moves a result
+    stays too where a type is asked for all results (``typed``): it is an integer anyway (``fpn_retina_gn``,
+    ``vit_timm``).
     """
     heads = {chain[-1].outputs[0]: chain[0] for chain in chains(model, march)}
     for node in reversed(list(model.graph)):
@@ -172,7 +174,7 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str]) -> None:
         readers = [reader for value in node.outputs for reader in float_readers(value)]
         if any(on_bpu(reader) for reader in readers):
             continue
-        asked = str(node.name) in wanted
+        asked = str(node.name) in wanted or (typed and node.outputs[0].is_graph_output())
         if rule.passive and not asked and _moves_accumulator(node, heads, march):
             _set(node, because(Code.PASSIVE_TAIL, op_type=node.op_type))
         elif (_sums_alone(node, march, readers) and not asked) or (

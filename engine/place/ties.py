@@ -31,7 +31,7 @@ def mark_thresholds(model: ir.Model) -> None:
     computed = _computed_with(model)
     for node, rule in reversed(list(_placed(model))):
         output = str(node.outputs[0].name)
-        if rule.tie(node) is Tie.OPERANDS_TAKE_OUTPUT and not _is_int16(calibrations.get(output)):
+        if rule.tie(node) is Tie.OPERANDS_TAKE_OUTPUT and not _keeps_operands(calibrations.get(output)):
             for name in _activations(node, rule):
                 _tie_operand(ties, name, output, computed)
     for node in model.graph:
@@ -85,8 +85,16 @@ def _tie_operand(ties: dict[str, str], name: str, to: str, computed: set[str]) -
         ties[head] = to
 
 
-def _is_int16(calibration: ir.Node | None) -> bool:
-    return calibration is not None and attribute(calibration, "qtype") == INT16
+def _keeps_operands(calibration: ir.Node | None) -> bool:
+    """Whether the operands of what is calibrated keep their own thresholds: int16 that no reader fixes.
+
+    Before an int16 Sigmoid they take its range (heads of ``yolov8_decode``, ``yolo11``, ``fpn_retina_gn``).
+    """
+    if calibration is None or attribute(calibration, "qtype") != INT16:
+        return False
+    readers = [usage.node for usage in calibration.outputs[0].uses()]
+    rule = rule_for(readers[0]) if len(readers) == 1 and on_bpu(readers[0]) else None
+    return rule is None or rule.fixed_thresholds(readers[0], INT16)[0] is None
 
 
 def _tensor_name(value: ir.Value | None) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from harness.execution.coordinator import Plan
     from harness.gates.judgement import References
-    from harness.report.results import Sweep
+    from harness.report.results import Sweep, SweepSummary
     from harness.suites.expansion import Expansion
     from harness.suites.suite import Suite
     from harness.trials.tasks import Preparation, Prepared
@@ -85,7 +85,7 @@ def run(
         typer.Option(help="serial, processes, dask://host:port or package.module:factory (of a worker count)."),
     ] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; default: one per CPU.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run trials again that have a result.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials again, from the start.")] = False,
     time_limit: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds that a trial may take; default: the suite's, else an hour.")
     ] = None,
@@ -136,6 +136,13 @@ def nightly(
     tracking_uri: Annotated[
         str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
     ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="As of ptqlab run.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="As of ptqlab run.")] = False,
+    retry: Annotated[Retry, typer.Option(help="As of ptqlab run.")] = Retry.NONE,
+    recheck_nights: Annotated[
+        int,
+        typer.Option(min=0, help="Nights in which every reused trial is computed anew once, and compared; 0: never."),
+    ] = 14,
     accept: Annotated[
         bool, typer.Option("--accept", help="Promote the sweep although it differs, unless a trial failed.")
     ] = False,
@@ -156,9 +163,15 @@ def nightly(
     from harness.trials.tasks import Bench
 
     definition = open_suite(suite)
-    plan = Plan(bench=Bench(workdir.resolve()), executor=executor_factory(executor), workers=available_cpus())
+    plan = Plan(
+        bench=Bench(workdir.resolve()),
+        executor=executor_factory(executor),
+        workers=workers or available_cpus(),
+        fresh=fresh,
+        retry_failed=retry is Retry.FAILED,
+    )
     references = night_references(suite, definition, workdir, tracking_uri)
-    sweep = _run(definition, plan, references=references, record=True, tracking_uri=tracking_uri, night=True)
+    sweep = _run(definition, plan, references=references, record=True, tracking_uri=tracking_uri, night=recheck_nights)
     _show_sweep(sweep, workdir)
     _show_drift(sweep, workdir)
     if promote_if_good(sweep, accept=accept, anchor=anchor):
@@ -174,7 +187,7 @@ def _run(
     references: References,
     record: bool,
     tracking_uri: str | None,
-    night: bool = False,
+    night: int | None = None,
 ) -> Sweep:
     """Run ``suite`` under a progress bar; ends the program where the user interrupts it."""
     from harness.sweep import run_suite
@@ -188,7 +201,8 @@ def _run(
                 record=record,
                 tracking_uri=tracking_uri,
                 observers=[progress],
-                night=night,
+                night=night is not None,
+                recheck_nights=night or 0,
             )
         except KeyboardInterrupt:
             typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command goes on from there.")
@@ -392,7 +406,8 @@ def _show_sweep(sweep: Sweep, workdir: Path) -> None:
     summary = sweep.summary
     against = f"baseline {sweep.baseline.name}" if sweep.baseline else "no baseline"
     console.print(
-        f"{sweep.verdict.value}: {len(sweep.results)} trials, {len(sweep.failed)} failed, {summary.reused} reused, "
+        f"{sweep.verdict.value}: {len(sweep.results)} trials, {len(sweep.failed)} failed, "
+        f"{summary.reused} reused{_rechecked(summary)}, "
         f"{summary.seconds:.1f} s, {against}; ★ = Pareto point",
         style="bold",
         markup=False,
@@ -409,6 +424,10 @@ def _show_sweep(sweep: Sweep, workdir: Path) -> None:
         )
     elif summary.tracking_uri:
         console.print(f"MLflow  mlflow ui --backend-store-uri {summary.tracking_uri}", soft_wrap=True, highlight=False)
+
+
+def _rechecked(summary: SweepSummary) -> str:
+    return f" ({summary.rechecked} computed anew)" if summary.rechecked else ""
 
 
 def _show_drift(sweep: Sweep, workdir: Path) -> None:

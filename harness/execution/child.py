@@ -55,7 +55,7 @@ def main() -> None:
 
 def _compute(task: Task) -> Reply:
     stages = importlib.import_module(task.stages)
-    bench = Bench(Path(task.workdir), threads=task.threads, fingerprints=task.fingerprints)
+    bench = Bench(Path(task.workdir), threads=task.threads, fingerprints=task.fingerprints, cache_name=task.cache_name)
     if task.spec is not None:
         return Reply(result=stages.run_trial(task.spec, task.statistics, bench))
     return Reply(prepared=stages.prepare(task.preparation, bench))

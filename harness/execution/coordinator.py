@@ -8,7 +8,9 @@ executor lose workers all the same, what they were at is tried once more, one ta
 from __future__ import annotations
 
 import importlib
+import shutil
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
@@ -20,7 +22,8 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from engine.errors import ConfigError
@@ -115,7 +118,7 @@ class Plan:
         bench: where.
         executor: makes the executor.
         workers: trials at a time, where the executor does not know better (attribute ``capacity``).
-        fresh: run trials that have a result again.
+        fresh: run trials again that have a result, and use nothing that earlier sweeps left of them.
         retry_failed: run trials that failed again.
         time_limit: seconds that a trial or preparation may take; None for :data:`DEFAULT_TIME_LIMIT`.
         stages: module that offers ``prepare`` and ``run_trial``, and ``fingerprints`` of the stages that these run.
@@ -141,6 +144,7 @@ class Plan:
             stages=self.stages,
             threads=self.bench.threads,
             fingerprints=self._fingerprints(),
+            cache_name=self.bench.cache_name,
             time_limit=self.time_limit or DEFAULT_TIME_LIMIT,
             **what,
         )
@@ -167,15 +171,29 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
             for observer in observers:
                 observer.finished(found, reused=True)
     missing = [spec for spec in specs if spec.key not in results][: plan.most_trials]
-    for event in _Coordinator(plan, missing).run():
-        for observer in observers:
+    with _own_cache(plan) as running:
+        for event in _Coordinator(running, missing).run():
+            for observer in observers:
+                if isinstance(event, TrialResult):
+                    observer.finished(event, reused=False)
+                else:
+                    observer.prepared(*event)
             if isinstance(event, TrialResult):
-                observer.finished(event, reused=False)
-            else:
-                observer.prepared(*event)
-        if isinstance(event, TrialResult):
-            results[event.spec.key] = event
+                results[event.spec.key] = event
     return [results[spec.key] for spec in specs if spec.key in results]
+
+
+@contextmanager
+def _own_cache(plan: Plan) -> Iterator[Plan]:
+    """``plan``, where it is a fresh one with a cache that lasts as long as its sweep."""
+    if not plan.fresh:
+        yield plan
+        return
+    bench = replace(plan.bench, cache_name=f".fresh-{uuid.uuid4().hex[:12]}")
+    try:
+        yield replace(plan, bench=bench)
+    finally:
+        shutil.rmtree(bench.cache.root, ignore_errors=True)
 
 
 def is_reusable(found: TrialResult, *, retry_failed: bool) -> bool:

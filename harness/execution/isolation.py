@@ -40,7 +40,7 @@ class Task(StrictModel):
         workdir: of the :class:`harness.trials.tasks.Bench`.
         stages: module that offers ``prepare`` and ``run_trial`` as :mod:`harness.execution.pipeline` does.
         threads: CPU threads that it may use.
-        fingerprints: of the bench.
+        fingerprints, cache_name: of the bench.
         time_limit: seconds, None for no limit.
     """
 
@@ -49,6 +49,7 @@ class Task(StrictModel):
     stages: str
     threads: int
     fingerprints: Mapping[str, str] = {}
+    cache_name: str = "cache"
     time_limit: float | None = None
     spec: TrialSpec | None = None
     statistics: str = ""

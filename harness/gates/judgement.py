@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.gates.baseline import load_baseline
 from harness.gates.judge import judge_sweep
-from harness.gates.verdicts import TrialVerdict, Verdict, worst
+from harness.gates.verdicts import Check, TrialVerdict, Verdict, worst
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
@@ -33,6 +33,14 @@ class Judgement(StrictModel):
     def verdict(self) -> Verdict:
         """The worst of all trials."""
         return worst(verdict.verdict for verdict in self.verdicts)
+
+    def with_checks(self, checks: Mapping[str, Check]) -> Judgement:
+        """The same with a further check of some trials, by their ids."""
+        verdicts = [
+            TrialVerdict(each.trial, (*each.checks, checks[each.trial])) if each.trial in checks else each
+            for each in self.verdicts
+        ]
+        return self.model_copy(update={"verdicts": tuple(verdicts)})
 
     def of(self, trial: str) -> TrialVerdict:
         """The verdict on the trial with id ``trial``; without checks where it has none."""

@@ -35,6 +35,7 @@ class SweepSummary(StrictModel):
         started_at: local time, ISO 8601.
         seconds: wall time.
         reused: trials whose result an earlier sweep had left.
+        rechecked: of these, computed anew and compared.
         left: trials that the budget left for the next run.
         shared: stages that several trials share.
         engine: version.
@@ -50,6 +51,7 @@ class SweepSummary(StrictModel):
     started_at: str
     seconds: float
     reused: int
+    rechecked: int = 0
     left: int = 0
     shared: tuple[SharedSeconds, ...] = ()
     engine: str

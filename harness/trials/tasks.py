@@ -31,11 +31,13 @@ class Bench:
         workdir: holds ``cache`` and ``trials``.
         threads: CPU threads that a worker may use.
         fingerprints: of stages by their module, as far as they are known; others are computed.
+        cache_name: folder of the results of stages.
     """
 
     workdir: Path
     threads: int = 1
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    cache_name: str = "cache"
 
     def fingerprint(self, stage: Stage) -> str:
         """Sources and tools of ``stage``."""
@@ -44,7 +46,7 @@ class Bench:
     @property
     def cache(self) -> Cache:
         """Results of stages."""
-        return Cache(self.workdir / "cache")
+        return Cache(self.workdir / self.cache_name)
 
     @property
     def store(self) -> TrialStore:

@@ -339,6 +339,12 @@ def reciprocal_root(draw: Draw, net: Network) -> str:
     return net.op("Reciprocal", net.op("Sqrt", inside))
 
 
+def softmax_over_channels(draw: Draw, net: Network) -> str:
+    x, _ = feature_map(draw, net)
+    swapped = net.op("Transpose", x, perm=[0, 3, 2, 1])
+    return net.op("Transpose", net.op("Softmax", swapped, axis=3), perm=[0, 3, 2, 1])
+
+
 def normalised(draw: Draw, net: Network) -> str:
     x, (_, channels, height, width) = feature_map(draw, net, low=2)
     if net.opset < 17 or draw(st.booleans()):
@@ -491,6 +497,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         arithmetic.DivToReciprocal: Pattern(quotient),
         arithmetic.WhereToProducts: Pattern(choice),
         activations.CollapseRsqrt: Pattern(reciprocal_root),
+        activations.CollapseSoftmax: Pattern(softmax_over_channels),
         DecomposeNormalization: Pattern(normalised),
         UnrollLstm: Pattern(recurrent_cell),
         pooling.ReduceMeanToGlobalPool: Pattern(map_mean),

@@ -26,6 +26,7 @@ from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.calibrate.statistics.statistics import Statistics
+from engine.parity import DEFAULT_FIRST_SAMPLE, quirk
 from engine.terms import CalibrationType
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -83,11 +84,12 @@ class Search(ABC):
 
 
 class ModelwiseSearch(Search):
-    """``default``: the method whose outputs are most similar to the float ones, in the mean over samples.
+    """``default``: the method whose outputs are most similar to the float ones.
 
-    The original's choice depends on the first sample, by a rule that does not always hold
-    (reference/calibration.md 2); a mean is
-    the steadier estimate of what is seen on other data. ``per_channel`` is searched, so it need not be set.
+    As in the original the first sample decides between methods per tensor (quirk ``default-first-sample``), unless
+    ``compatibility`` is ``clean``: a mean over samples is the steadier estimate of what is seen on other data. The mean
+    always decides whether the method goes per channel, for which the original has no rule that is known.
+    ``per_channel`` is searched, so it need not be set.
     """
 
     log_name = "modelwise search"
@@ -103,7 +105,8 @@ class ModelwiseSearch(Search):
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
-        field = _race(subject, _elementary(options))
+        first = quirk(DEFAULT_FIRST_SAMPLE).imitated(options.compatibility)
+        field = _race(subject, _elementary(options), first)
         best = min(field, key=lambda candidate: field[candidate].loss)
         for candidate, runner in field.items():
             logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, 1 - runner.loss)
@@ -157,10 +160,17 @@ class _Runner:
         self.losses = np.append(self.losses, [1 - similarity(actual, expected) for actual, expected in pairs])
 
 
-def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
+def _race(
+    subject: Subject, candidates: Sequence[CalibrationOptions], by_first: bool
+) -> dict[CalibrationOptions, _Runner]:
     """What successive halving leaves of ``candidates``, which are per tensor and give tensors the same types.
 
     The best so far then enters per channel as well, where that makes a difference; it catches up on the others.
+
+    Args:
+        subject: what the search works on.
+        candidates: per tensor.
+        by_first: the first sample leaves one of them.
     """
     unsigned = unsigned_of(subject.placed, candidates[0])
     with ThreadPoolExecutor(subject.threads) as pool:
@@ -168,7 +178,23 @@ def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[Ca
         expected = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
         session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
         runners = [_per_tensor(subject, session, unsigned, found.result) for found in thresholds]
-        return _halve(subject, dict(zip(candidates, runners, strict=True)), expected.result())
+        field = dict(zip(candidates, runners, strict=True))
+        if by_first:
+            field = _best_on_first(subject, field, expected.result())
+        return _halve(subject, field, expected.result())
+
+
+def _best_on_first(
+    subject: Subject, field: Mapping[CalibrationOptions, _Runner], expected: FloatSession
+) -> dict[CalibrationOptions, _Runner]:
+    """The candidate that is best on the first sample, which it has not seen yet then; ``expected``: as for _halve."""
+    block = _read(subject, [0], expected)
+    for candidate, runner in field.items():
+        runner.run(block)
+        logger.debug("Cosine similarity of %s on the first sample: %.6f", candidate.log_name, 1 - runner.loss)
+    best = min(field, key=lambda candidate: field[candidate].loss)
+    field[best].losses = np.empty(0)
+    return {best: field[best]}
 
 
 def _halve(

@@ -8,6 +8,9 @@ import numpy as np
 
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
+from engine.simulate.kernels.shuffles import I8, I16, I32, look_up_bytes, make_transpose
+
+transpose_int8, transpose_int16, transpose_int32 = make_transpose(I8), make_transpose(I16), make_transpose(I32)
 
 
 @compiled
@@ -54,6 +57,10 @@ def strided_copy(f: Any, arena: int, begin: int, end: int) -> None:
         if dims[7] == 1 and dims[11] == 1:
             for k in range(dims[2]):
                 copy_bytes(x + k * dims[6] * f.x_bytes, y + k * dims[10] * f.x_bytes, dims[3] * f.x_bytes)
+        elif dims[6] == 1 and dims[11] == 1:
+            transpose_plane(x, y, dims[2], dims[3], dims[7], dims[10], f.x_bytes)
+        elif dims[7] == 1 and dims[10] == 1:
+            transpose_plane(x, y, dims[3], dims[2], dims[6], dims[11], f.x_bytes)
         elif f.x_bytes == 1:
             copy_plane(uint8_at(x, reach(dims, 4)), uint8_at(y, reach(dims, 8)), dims)
         elif f.x_bytes == 2:
@@ -79,6 +86,55 @@ def copy_plane(x: Any, y: Any, dims: Any) -> None:
 
 
 @compiled
+def transpose_plane(x: int, y: int, across: int, along: int, x_pitch: int, y_pitch: int, item_bytes: int) -> None:
+    """``y[i, j] = x[j, i]`` for ``across`` i and ``along`` j; pitches of rows in elements."""
+    size = 16 // item_bytes
+    for j in range(0, along - size + 1, size):
+        for i in range(0, across - size + 1, size):
+            source, target = x + (j * x_pitch + i) * item_bytes, y + (i * y_pitch + j) * item_bytes
+            if item_bytes == 1:
+                transpose_int8(source, x_pitch, target, y_pitch)
+            elif item_bytes == 2:
+                transpose_int16(source, 2 * x_pitch, target, 2 * y_pitch)
+            else:
+                transpose_int32(source, 4 * x_pitch, target, 4 * y_pitch)
+    done_i, done_j = across - across % size, along - along % size
+    rest_of_plane(x, y, across, done_j, along, x_pitch, y_pitch, item_bytes)
+    right_x, right_y = x + done_i * item_bytes, y + done_i * y_pitch * item_bytes
+    rest_of_plane(right_x, right_y, across - done_i, 0, done_j, x_pitch, y_pitch, item_bytes)
+
+
+@compiled
+def rest_of_plane(
+    x: int, y: int, across: int, begin: int, end: int, x_pitch: int, y_pitch: int, item_bytes: int
+) -> None:
+    """The same for j from ``begin`` to ``end``, element by element."""
+    if begin == end or across == 0:
+        return
+    x_size, y_size = (end - 1) * x_pitch + across, (across - 1) * y_pitch + end
+    if item_bytes == 1:
+        swap_axes(int8_at(x, x_size), int8_at(y, y_size), across, begin, end, x_pitch, y_pitch)
+    elif item_bytes == 2:
+        swap_axes(int16_at(x, x_size), int16_at(y, y_size), across, begin, end, x_pitch, y_pitch)
+    else:
+        swap_axes(int32_at(x, x_size), int32_at(y, y_size), across, begin, end, x_pitch, y_pitch)
+
+
+@compiled
+def swap_axes(x: Any, y: Any, across: int, begin: int, end: int, x_pitch: int, y_pitch: int) -> None:
+    """``y[i, j] = x[j, i]``; three rows at once become the channels of pixels."""
+    if begin == 0 and end == 3 and y_pitch == 3:
+        for i in range(across):
+            y[3 * i] = x[i]
+            y[3 * i + 1] = x[x_pitch + i]
+            y[3 * i + 2] = x[2 * x_pitch + i]
+        return
+    for j in range(begin, end):
+        for i in range(across):
+            y[i * y_pitch + j] = x[j * x_pitch + i]
+
+
+@compiled
 def look_up(f: Any, arena: int, begin: int, end: int) -> None:
     """``y[i] = table[i % period][x[i]]``: units are runs of ``count`` elements, a multiple of ``period``."""
     for unit in range(begin, end):
@@ -86,6 +142,9 @@ def look_up(f: Any, arena: int, begin: int, end: int) -> None:
         size = min(f.count, f.in_c - first)
         x, y = arena + f.x + first * f.x_bytes, arena + f.y + first * f.y_bytes
         if f.x_bytes == 1 and f.y_bytes == 1:
+            if f.period == 1:
+                done = look_up_bytes(x, f.table, y, size)
+                x, y, size = x + done, y + done, size - done
             look_up_run(int8_at(x, size), int8_at(y, size), int8_at(f.table, 256 * f.period), f.period, 8)
         elif f.x_bytes == 1:
             look_up_run(int8_at(x, size), int16_at(y, size), int16_at(f.table, 256 * f.period), f.period, 8)

@@ -33,6 +33,7 @@ class Registers:
     Attributes:
         lanes: int32 lanes of a vector register.
         quads: whether an instruction sums four products of uint8 and int8 per lane, exactly (AVX512-VNNI).
+        permutes: whether an instruction picks bytes from 128 (AVX512-VBMI).
         rows: for 1, 2, … vectors of output channels, the rows (pixels) of a tile, so that accumulators, one weight
             vector per column and one broadcast activation fit the register file.
     """
@@ -40,12 +41,14 @@ class Registers:
     lanes: int
     rows: tuple[int, ...]
     quads: bool = False
+    permutes: bool = False
 
 
 def _host_registers() -> Registers:
     features = binding.get_host_cpu_features()
     if features.get("avx512bw"):
-        return Registers(lanes=16, rows=(12, 12, 8, 6), quads=bool(features.get("avx512vnni")))
+        found = {"quads": bool(features.get("avx512vnni")), "permutes": bool(features.get("avx512vbmi"))}
+        return Registers(lanes=16, rows=(12, 12, 8, 6), **found)
     if features.get("avx2"):
         return Registers(lanes=8, rows=(8, 6))
     return Registers(lanes=4, rows=(8, 6))

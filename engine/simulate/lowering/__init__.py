@@ -15,7 +15,6 @@ from engine.simulate.lowering.comparison import lower_comparison
 from engine.simulate.lowering.convolution import (
     lower_convolution,
     lower_preprocess,
-    lower_transposed_convolution,
 )
 from engine.simulate.lowering.elementwise import (
     lower_dequantize,
@@ -51,6 +50,7 @@ from engine.simulate.lowering.standard import (
     lower_transpose,
 )
 from engine.simulate.lowering.tables import lower_requantize, lower_table_of_ramp
+from engine.simulate.lowering.transposed import lower_transposed_convolution
 
 __all__ = ["LOWERINGS", "STANDARD_LOWERINGS", "Call", "NotLowered"]
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.conv import Conv, bias_and_sum, shifted_bias
-from engine.ops.conv_transpose import transposed_bias
+from engine.ops.conv import bias_and_sum, shifted_bias
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.core.windows import geometry
@@ -31,9 +30,9 @@ from engine.simulate.lowering.common import (
     tap_fields,
     window_fields,
 )
-from engine.simulate.lowering.movement import pad, strided_copy
+from engine.simulate.lowering.movement import pad
 from engine.simulate.lowering.tables import look_up, tables_of_ramp
-from engine.simulate.program import Assembler, Operand, Tensor
+from engine.simulate.program import Assembler, Tensor
 
 Array = NDArray[Any]
 
@@ -140,49 +139,6 @@ def lower_preprocess(call: Call, program: Assembler) -> Tensor:
     kernel = np.asarray(call.inputs[1]).shape
     attributes = {**as_convolution(call.attributes), "kernel_shape": np.array(kernel[1:3], np.int64)}
     return lower_convolution(Call(call.operator, attributes, call.inputs), program)
-
-
-def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
-    """HzSQuantizedConvTranspose: a convolution of the input with zeros between its pixels, weights turned around."""
-    x, (weights, *rest), a = call.image(), call.constants(*range(1, len(call.inputs))), call.attributes
-    check_window(a)
-    group = int(a["group"])
-    if weights.ndim != 4 or len(weights) != x.shape[3] or group < 1 or len(weights) % group:
-        raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
-    kernel, strides = np.array(weights.shape[1:3], np.int64), a["strides"]
-    reach = a["dilations"] * (kernel - 1)
-    size = (np.array(x.shape[1:3]) - 1) * strides + reach + 1 + a["output_padding"] - a["pads"][:2] - a["pads"][2:]
-    first = reach - a["pads"][:2]
-    last = first + (np.array(x.shape[1:3]) - 1) * strides
-    height, width = (int(n) for n in size + reach)
-    if np.any(first < 0) or np.any(size < 1) or last[0] >= height or last[1] >= width:
-        raise NotLowered("its pads cut off more than the kernel reaches, or all of the result")
-    _, rows, columns, channels = x.shape
-    spread = program.tensor((1, height, width, channels), x.dtype)
-    blank = {"in_h": 0, "in_w": 0, "in_c": channels, "out_h": height, "out_w": width}
-    program.emit(Kind.PAD, {"x": x, "y": spread}, units=height, value=0, **blank)
-    pitch = width * channels
-    dims, x_strides = (1, rows, columns, channels), (0, columns * channels, channels, 1)
-    y_strides = (0, int(strides[0]) * pitch, int(strides[1]) * channels, 1)
-    start = int(first[0]) * pitch + int(first[1]) * channels
-    strided_copy(x, spread, dims, x_strides, y_strides, program, y_start=start)
-    attributes = {
-        **{name: attribute.default for name, attribute in Conv.attributes.items()},
-        **{"kernel_shape": kernel, "strides": np.ones(2, np.int64), "dilations": a["dilations"]},
-        **{"pads": np.zeros(4, np.int64), "group": a["group"], "activation": a["activation"]},
-        **{"use_bias": a["use_bias"]},
-        **{"right_shift": a["accu_right_shift"], "scale": a["y_quant_scale"], "out_shift": a["y_right_shift"]},
-    }
-    bias = transposed_bias([None, weights, *rest], a)
-    inputs: list[Operand] = [spread, turned_weights(weights, group), *bias]
-    return lower_convolution(Call(Conv(), attributes, inputs), program)
-
-
-def turned_weights(weights: Array, groups: int) -> Array:
-    """Weights (I, kh, kw, O / g) of a transposed convolution as those (O, kh, kw, I / g) of the equal convolution."""
-    inside, kernel_h, kernel_w, outside = weights.shape
-    grouped = weights.reshape(groups, inside // groups, kernel_h, kernel_w, outside)[:, :, ::-1, ::-1]
-    return grouped.transpose(0, 4, 2, 3, 1).reshape(groups * outside, kernel_h, kernel_w, inside // groups)
 
 
 def convolution_parameters(bias: NDArray[np.int64], attributes: Attributes, channels: int) -> NDArray[np.int32]:

@@ -68,12 +68,17 @@ def lower_depth_to_space(call: Call, program: Assembler) -> Tensor:
         raise NotLowered(f"blocks of {block} for {x.shape[3]} channels")
     if call.attributes["mode"] == "CRD":
         raise NotLowered("mode CRD, on which numpy is faster")
+    return blocks_to_pixels(x, block, block, program)
+
+
+def blocks_to_pixels(x: Tensor, rows: int, columns: int, program: Assembler) -> Tensor:
+    """Channels (row, column, channel) of each pixel as a block of pixels."""
     _, height, width, channels = x.shape
-    inside = channels // (block * block)
-    y = program.tensor((1, height * block, width * block, inside), x.dtype)
-    row, pitch = width * channels, width * block * inside
-    dims, run = (height, block, width, block * inside), block * inside
-    strided_copy(x, y, dims, (row, run, channels, 1), (block * pitch, pitch, run, 1), program)
+    inside = channels // (rows * columns)
+    y = program.tensor((1, height * rows, width * columns, inside), x.dtype)
+    run, pitch = columns * inside, width * columns * inside
+    x_strides, y_strides = (width * channels, run, channels, 1), (rows * pitch, pitch, run, 1)
+    strided_copy(x, y, (height, rows, width, run), x_strides, y_strides, program)
     return y
 
 

@@ -88,6 +88,16 @@ def test_damaged_cases_are_rows(reduced: Path, file: str, content: str | None, m
     assert rows[whole.name].outcome is Outcome.CONVERTED
 
 
+def test_python_files_that_a_case_names_are_not_run(reduced: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load((reduced / "c.yaml").read_text())
+    (reduced / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    content["custom_op"] = {"op_register_files": "evil.py", "custom_op_dir": str(reduced)}
+    (reduced / "c.yaml").write_text(yaml.safe_dump(content))
+    (row,) = measure_all(find_cases(reduced), Plan(1))
+    assert row.outcome is Outcome.CONVERTED
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_case_that_takes_too_long_is_a_row(reduced: Path) -> None:
     (row,) = measure_all(find_cases(reduced), Plan(1, time_limit=0.05))
     assert row.outcome is Outcome.CRASHED

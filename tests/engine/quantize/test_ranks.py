@@ -10,7 +10,7 @@ from onnx import helper
 
 from engine.calibrate import apply_thresholds
 from engine.optimize import optimize
-from engine.place import place
+from engine.place import PlacementOptions, place
 from engine.quantize import quantize
 from tests.engine.optimize.equivalence import build
 from tests.engine.optimize.networks import node, normal
@@ -20,15 +20,13 @@ MAP = {"x": (1, 6, 4, 4)}
 
 def quantized(nodes: list[onnx.NodeProto], march: str = "bayes-e", **constants: np.ndarray) -> ir.Model:
     """A convolution to ``c``, ``nodes`` from there to ``m``, and a product of ``m`` with a matrix."""
-    first = helper.make_node("Conv", ["x", "cw"], ["c"], name="first")
-    model = build(
-        [first, *nodes, node("MatMul", "m last")],
-        MAP,
-        ["y"],
-        {"cw": normal(6, 6, 1, 1), "last": normal(6, 3), **constants},
-    )
-    placed = place(optimize(model, march), march).model
+    placed = place(optimize(network([*nodes, node("MatMul", "m last")], ["y"], **constants), march), march).model
     return quantize(apply_thresholds(placed, None), march)
+
+
+def network(nodes: list[onnx.NodeProto], outputs: list[str], **constants: np.ndarray) -> ir.Model:
+    first = helper.make_node("Conv", ["x", "cw"], ["c"], name="first")
+    return build([first, *nodes], MAP, outputs, {"cw": normal(6, 6, 1, 1), "last": normal(6, 3), **constants})
 
 
 def borders(model: ir.Model) -> int:
@@ -104,3 +102,25 @@ def test_sums_of_what_the_cpu_computed_are_no_convolutions() -> None:
     types = [item.op_type for item in quantized(nodes, "bernoulli2", w=normal(6, 6)).graph]
     assert "HzSElementwiseAdd" in types
     assert "Add" not in types
+
+
+@pytest.mark.parametrize("output_type", [None, "int16"])
+def test_a_reshape_at_the_end_stays_where_a_type_is_asked_for(output_type: str | None) -> None:
+    model = optimize(network([node("Reshape", "c k")], ["y"], k=np.array([1, 6, 16])), "bayes-e")
+    placed = place(model, "bayes-e", PlacementOptions(output_type=output_type)).model
+    types = [item.op_type for item in quantize(apply_thresholds(placed, None), "bayes-e").graph]
+    assert (types.index("Reshape") < types.index("HzDequantize")) is (output_type is not None)
+
+
+def test_what_is_joined_before_an_int16_sigmoid_has_its_range() -> None:
+    nodes = [
+        node("Reshape", "c k", "r"),
+        node("Softmax", "c", "s", axis=1),
+        node("Reshape", "s k", "t"),
+        node("Concat", "r t", "j", axis=2),
+        node("Sigmoid", "j", "y"),
+    ]
+    placed = place(optimize(network(nodes, ["y"], k=np.array([1, 6, 16])), "bayes-e"), "bayes-e").model
+    types = [item.op_type for item in quantize(apply_thresholds(placed, None), "bayes-e").graph]
+    assert "HzLut2Layer" in types
+    assert "HzRequantize" not in types

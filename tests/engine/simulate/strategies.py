@@ -130,11 +130,13 @@ def transposed_convolutions(draw: Draw) -> NodeCase:
     dilations = draw(st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 3)]))
     pads = [draw(st.integers(0, min(2, k - 1))) for k in (*kernel, *kernel)]
     height, width = draw(st.tuples(st.integers(2, 8), st.integers(2, 8)))
-    out_c = group * outside
+    out_c, strides = group * outside, draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    if draw(st.booleans()):  # windows that do not overlap
+        strides, dilations, pads = kernel, (1, 1), [0, 0, 0, 0]
     attributes = {
         "kernel_shape": kernel,
         "pads": pads,
-        "strides": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "strides": strides,
         "dilations": dilations,
         "output_padding": draw(st.tuples(st.integers(0, 1), st.integers(0, 1))),
         "group": group,

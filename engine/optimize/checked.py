@@ -1,0 +1,147 @@
+"""Passes run one after the other, and after each the shapes of what it changed are inferred and compared.
+
+So a wrong permutation or axis is found in the pass that wrote it, by its name, and not where a later stage runs the
+model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from engine.errors import OptimizeError
+from engine.ir import HORIZON_DOMAIN
+from engine.ops.foreign.composite import COMPOSITES, PREPROCESS
+from engine.optimize.base import static_shape
+
+MAX_ROUNDS = 100
+"""Bound on the rounds of passes; every round that changes something removes or replaces a node for good."""
+
+_MOST_ELEMENTS = 64
+"""Largest constant whose values shape inference gets: shapes, axes and pads are shorter."""
+
+_Shape = tuple[int, ...] | None
+
+
+class CheckedPasses:
+    """Runs the passes of one optimisation; remembers which nodes are known to be right."""
+
+    def __init__(self, model: ir.Model) -> None:
+        """``model`` itself is right: the frontend has checked it."""
+        self._model = model
+        self._known = {node: _state(node) for node in model.graph}
+
+    def run(self, passes: Sequence[ir.passes.PassBase]) -> list[str]:
+        """Run ``passes`` once, in order; the names of those that changed something.
+
+        Raises:
+            OptimizeError: a node of the changed model has other shapes than its operator gives.
+        """
+        changed = []
+        for item in passes:
+            if item(self._model).modified:
+                changed.append(type(item).__name__)
+                self._check(changed[-1])
+        return changed
+
+    def settle(self, passes: Sequence[ir.passes.PassBase]) -> None:
+        """Run ``passes`` until none of them changes anything.
+
+        Raises:
+            OptimizeError: as :meth:`run`; or they still change something after :data:`MAX_ROUNDS` rounds.
+        """
+        for _ in range(MAX_ROUNDS):
+            changed = self.run(passes)
+            if not changed:
+                return
+        raise did_not_settle(changed)
+
+    def _check(self, name: str) -> None:
+        opset = self._model.opset_imports.get("", 0)
+        for node in self._model.graph:
+            state = _state(node)
+            if self._known.get(node) != state:
+                _check_node(node, opset, name)
+                self._known[node] = _state(node)
+
+
+def did_not_settle(changed: Sequence[str]) -> OptimizeError:
+    """The error of passes that never come to an end."""
+    names = ", ".join(dict.fromkeys(changed))
+    return OptimizeError(f"optimisation: {names} still change the model after {MAX_ROUNDS} rounds; a defect of ptqlab")
+
+
+def _state(node: ir.Node) -> tuple[object, ...]:
+    """What the shapes of ``node`` depend on; attributes and constants by identity, for passes replace them."""
+    shapes = tuple(None if value is None else (static_shape(value), id(value.const_value)) for value in node.inputs)
+    results = tuple(static_shape(value) for value in node.outputs)
+    return node.op_type, node.domain, shapes, results, tuple(map(id, node.attributes.values()))
+
+
+def _check_node(node: ir.Node, opset: int, name: str) -> None:
+    """Compare the shapes of the results of ``node`` with those that its operator gives; add those that are missing.
+
+    Raises:
+        OptimizeError: they differ, or the operator does not take such inputs.
+    """
+    where = f"optimisation pass {name}: node {node.name} ({node.op_type})"
+    try:
+        inferred = _inferred(node, opset)
+    except onnx.shape_inference.InferenceError as error:
+        raise OptimizeError(f"{where} cannot compute {_shapes(node.inputs)}: {error}; a defect of ptqlab") from error
+    for value, shape in zip(node.outputs, inferred, strict=False):
+        own = static_shape(value)
+        if own is None and shape is not None:
+            value.shape = ir.Shape(shape)
+        elif own is not None and shape is not None and own != shape:
+            raise OptimizeError(
+                f"{where} gives {value.name} of shape {shape} from {_shapes(node.inputs)}, not {own} as the pass says; "
+                "a defect of ptqlab"
+            )
+
+
+def _shapes(values: Sequence[ir.Value | None]) -> str:
+    return ", ".join(f"{value.name} {static_shape(value)}" for value in values if value is not None)
+
+
+def _inferred(node: ir.Node, opset: int) -> list[_Shape]:
+    """Shapes of the results of ``node``, ``None`` where they do not follow from the inputs."""
+    shapes = [None if value is None else static_shape(value) for value in node.inputs]
+    if node.domain == HORIZON_DOMAIN:
+        keeps = node.op_type in COMPOSITES and node.op_type != PREPROCESS
+        return [shapes[0]] if keeps and shapes else []
+    has_graphs = any(attr.type is ir.AttributeType.GRAPH for attr in node.attributes.values())
+    is_open = any(value is not None and (static_shape(value) is None or value.dtype is None) for value in node.inputs)
+    if node.domain not in ("", "ai.onnx") or has_graphs or is_open:
+        return []
+    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset)
+    types = {str(value.name): _type(value) for value in node.inputs if value is not None}
+    found = onnx.shape_inference.infer_node_outputs(
+        schema, ir.to_proto(node), types, _data(node), opset_imports=[onnx.helper.make_opsetid("", opset)]
+    )
+    return [_static(found.get(str(value.name))) for value in node.outputs]
+
+
+def _type(value: ir.Value) -> onnx.TypeProto:
+    return onnx.helper.make_tensor_type_proto(int(value.dtype or 0), static_shape(value))
+
+
+def _data(node: ir.Node) -> dict[str, onnx.TensorProto]:
+    """The short constants that ``node`` reads: shapes, axes, pads."""
+    found: dict[str, Any] = {}
+    for value in node.inputs:
+        tensor = None if value is None else value.const_value
+        if value is not None and tensor is not None and tensor.size <= _MOST_ELEMENTS:
+            found[str(value.name)] = onnx.numpy_helper.from_array(np.asarray(tensor.numpy()), str(value.name))
+    return found
+
+
+def _static(kind: onnx.TypeProto | None) -> _Shape:
+    if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        return None
+    dims = kind.tensor_type.shape.dim
+    return tuple(dim.dim_value for dim in dims) if all(dim.HasField("dim_value") for dim in dims) else None

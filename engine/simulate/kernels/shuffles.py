@@ -1,0 +1,83 @@
+"""Vector kernels that move bytes: blocks of matrices transposed, tables of 256 bytes looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
+from numba import types
+from numba.core import cgutils
+
+from engine.simulate.kernels.jit import intrinsic
+from engine.simulate.kernels.vector import REGISTERS
+
+I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+REGISTER_BITS = 128
+"""Registers whose halves every CPU interleaves in one instruction."""
+WIDE = ir.VectorType(I8, 64)
+HALF_TABLE = ir.FunctionType(WIDE, [WIDE] * 3)
+
+
+def side(item: ir.IntType) -> int:
+    """Rows and columns of a block of elements of that type."""
+    return REGISTER_BITS // int(item.width)
+
+
+def make_transpose(item: ir.IntType) -> Callable[..., None]:
+    """Intrinsic ``(x, x_pitch, y, y_pitch)``: ``y[c, r] = x[r, c]`` for a square block; pitches of rows in bytes.
+
+    Each of log2(side) rounds interleaves row i with row i + side / 2.
+    """
+    size = side(item)
+    kind = ir.VectorType(item, size)
+    orders = [[half * size // 2 + k // 2 + (k % 2) * size for k in range(size)] for half in range(2)]
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        x, x_pitch, y, y_pitch = args
+        rows = [builder.load(_row(builder, x, x_pitch, r, kind), align=1) for r in range(size)]
+        masks = [ir.Constant(ir.VectorType(I32, size), order) for order in orders]
+        for _round in range(size.bit_length() - 1):
+            pairs = [(rows[r], rows[r + size // 2]) for r in range(size // 2)]
+            rows = [builder.shuffle_vector(a, b, mask) for a, b in pairs for mask in masks]
+        for r, value in enumerate(rows):
+            builder.store(value, _row(builder, y, y_pitch, r, kind), align=1)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def transpose(typing_context: Any, x: Any, x_pitch: Any, y: Any, y_pitch: Any) -> Any:
+        return types.void(*[types.intp] * 4), codegen
+
+    return transpose
+
+
+def _row(builder: ir.IRBuilder, base: ir.Value, pitch: ir.Value, index: int, kind: ir.Type) -> ir.Value:
+    address = builder.add(base, builder.mul(pitch, ir.Constant(I64, index)))
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+@intrinsic
+def look_up_bytes(typing_context: Any, x: Any, table: Any, y: Any, size: Any) -> Any:
+    """``y[i] = table[x[i] + 128]`` for int8 ``x``, in whole registers; how many elements, which may be none.
+
+    The seven lower bits of x choose among 128 bytes; its sign says which half of the table they belong to.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        x, table, y, size = args
+        if not REGISTERS.permutes:
+            return ir.Constant(I64, 0)
+        step = ir.Constant(I64, 64)
+        quarters = [builder.load(_row(builder, table, step, k, WIDE), align=1) for k in range(4)]
+        permute = cgutils.get_or_insert_function(builder.module, HALF_TABLE, "llvm.x86.avx512.vpermi2var.qi.512")
+        runs = builder.sdiv(size, step)
+        with cgutils.for_range(builder, runs) as loop:
+            start = builder.mul(loop.index, step)
+            value = builder.load(builder.inttoptr(builder.add(x, start), WIDE.as_pointer()), align=1)
+            low, high = (builder.call(permute, [quarters[k], value, quarters[k + 1]]) for k in (0, 2))
+            negative = builder.icmp_signed("<", value, ir.Constant(WIDE, None))
+            target = builder.inttoptr(builder.add(y, start), WIDE.as_pointer())
+            builder.store(builder.select(negative, low, high), target, align=1)
+        return builder.mul(runs, step)
+
+    return types.intp(*[types.intp] * 4), codegen
