@@ -195,7 +195,7 @@ def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]
 def _kernel_ns(layer: Layer, latency: Latency) -> float:
     fitted = latency.fitted
     elements = math.prod(layer.output_shape)
-    window = layer.extent[0] * layer.extent[1]
+    window = layer.kernel[0] * layer.kernel[1]
     match layer.kind:
         case CostKind.MATMUL if len(layer.inputs) > 1:
             return layer.macs / fitted.mac_rate + 1000 * fitted.matrix_us * math.prod(layer.output_shape[:-2])
@@ -204,7 +204,7 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
             return max(macs / fitted.mac_rate, moved / fitted.activation_rate) + _int16_ns(layer, fitted)
         case CostKind.DEPTHWISE:
-            rows = math.prod(aligned_shape(layer.output_shape, latency.alignment)[1:3])
+            rows = math.prod(_phases(layer, latency.alignment)[1:3])
             channels = round_up(layer.output_shape[-1], latency.alignment.in_channels)
             if _is_dense(layer, latency):
                 return rows * channels * window * latency.weight_load.wide_depthwise_lanes / fitted.mac_rate
@@ -225,6 +225,16 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return elements / fitted.elementwise_rate
 
 
+def _phases(layer: Layer, alignment: Alignment) -> tuple[int, ...]:
+    """The output as it is computed: a dilated layer runs on the pixels of each phase apart, each padded for itself."""
+    down, right = layer.dilations
+    if (down, right) == (1, 1):
+        return aligned_shape(layer.output_shape, alignment)
+    batch, height, width, channels = layer.output_shape
+    phase = aligned_shape((batch, -(-height // down), -(-width // right), channels), alignment)
+    return phase[0], phase[1] * down, phase[2] * right, phase[3]
+
+
 def _has_one_channel(layer: Layer) -> bool:
     """Whether a map of one channel is broadcast over the channels of another; as dear as two maps of one shape."""
     return any(shape[-1] == 1 for shape in layer.input_shapes)
@@ -234,12 +244,12 @@ def _aligned_macs(layer: Layer, alignment: Alignment) -> float:
     """Multiply-accumulates including those on padding."""
     if len(layer.output_shape) != 4:
         return layer.macs
-    batch, height, width, channels = aligned_shape(layer.output_shape, alignment)
+    batch, height, width, channels = _phases(layer, alignment)
     per_group = layer.input_shapes[0][-1] // layer.group
     if layer.kind is CostKind.GROUPED:
         per_group = max(per_group, _GROUP_LANES)
     depth = round_up(per_group, alignment.in_channels)
-    window = layer.extent[0] * layer.extent[1]
+    window = layer.kernel[0] * layer.kernel[1]
     if layer.kind is CostKind.TRANSPOSED:
         window = -(-window // (layer.strides[0] * layer.strides[1]))
     return batch * height * width * channels * depth * window

@@ -79,14 +79,6 @@ class Layer(Record):
     parameter_bytes: int = 0
 
     @property
-    def extent(self) -> tuple[int, int]:
-        """Height and width of the window with the rows and columns that dilation leaves out: all are computed."""
-        return (
-            (self.kernel[0] - 1) * self.dilations[0] + 1,
-            (self.kernel[1] - 1) * self.dilations[1] + 1,
-        )
-
-    @property
     def ops(self) -> int:
         """Operations per frame as the original counts them: two per multiply-accumulate."""
         return 2 * self.macs

@@ -38,6 +38,8 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
     rank = len(layer.output_shape)
     if is_plain(layer, latency):
         yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
+    if layer.dilations != (1, 1):
+        yield Overhead.DILATED, _rows(layer.output_shape)
     match layer.kind:
         case CostKind.CONV if rank == _MAP_RANK and layer.output_shape[1:3] == (1, 1):
             yield Overhead.PIXEL, 1

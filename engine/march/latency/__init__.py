@@ -232,6 +232,8 @@ class Overhead(StrEnum):
     """Elements that take one slope or another by their sign."""
     MOVED = "moved"
     """Rows (of the last dimension) that are reshaped, or transposed in up to four dimensions."""
+    DILATED = "dilated"
+    """Pixels of dilated convolutions, which are sorted into phases and back."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
     SINGLE = "single"

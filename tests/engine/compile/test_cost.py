@@ -65,15 +65,16 @@ def test_small_tables_of_bernoulli2_load_their_program_and_large_ones_nothing() 
     assert loaded("bernoulli2", table) == loaded("bernoulli2", alone(CostKind.MOVE, MAP, MAP))
 
 
-def test_dilated_windows_are_computed_whole() -> None:
-    """Nine taps of distance two lie in five rows of five."""
-    times = [
-        layer_costs(
-            alone(CostKind.CONV, MAP, MAP, kernel=(3, 3), dilations=(step, step), macs=1), load_latency("bayes-e")
-        )[0].compute_us
-        for step in (1, 2)
-    ]
-    assert times[1] / times[0] == pytest.approx(25 / 9)
+def test_dilated_layers_run_on_each_phase_apart() -> None:
+    """28 x 28, dilation 2: four maps of 14 x 14, each 16 x 16 on bayes-e; dilation 14: 196 of 2 x 2, each 4 x 8."""
+
+    def computing(step: int) -> float:
+        one = alone(CostKind.CONV, MAP, MAP, kernel=(3, 3), dilations=(step, step), macs=1)
+        return layer_costs(one, load_latency("bayes-e"))[0].compute_us
+
+    times = [computing(step) for step in (1, 2, 14)]
+    assert times[1] / times[0] == pytest.approx(4 * 16 * 16 / (28 * 32))
+    assert times[2] / times[0] == pytest.approx(14 * 14 * 4 * 8 / (28 * 32))
 
 
 def test_only_what_enters_the_model_is_brought_into_the_layout_of_the_array() -> None:

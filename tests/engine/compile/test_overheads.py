@@ -28,6 +28,7 @@ def layer(kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **de
     ("found", "expected"),
     [
         (layer(CostKind.CONV, (1, 1, 1, 8), (1, 1, 1, 16)), (Overhead.PIXEL, 1)),
+        (layer(CostKind.CONV, MAP, MAP, dilations=(2, 2)), (Overhead.DILATED, 0.064)),
         (layer(CostKind.ADD, MAP, MAP, MAP), (Overhead.SUM, 1)),
         (layer(CostKind.MUL, MAP, MAP, (1, 1, 1, 16)), (Overhead.BROADCAST, 1)),
         (layer(CostKind.LUT, MAP, MAP), (Overhead.TABLE, 1)),
