@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute, before_calibration, constant_of, shape_of
+from engine.ir import QMAX, attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.conv import by_terms, float_bias, shifted_bias
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
@@ -43,6 +43,8 @@ from engine.ops.core.schema import (
     WEIGHT_THRESHOLDS,
     Schema,
 )
+
+INT8_BITS = 8
 
 
 class ConvTranspose(QuantizedOperator):
@@ -168,6 +170,8 @@ class ConvTransposeRule(FloatRule):
     op_types = ("ConvTranspose",)
     int16_inputs = False
     int16_outputs = False
+    requantized_to_int16 = True
+    """For the Sigmoid at the end of ``db_text`` and the Concats of ``unet_t3_argmax_c``."""
 
     def weights(self, node: ir.Node) -> Mapping[int, int]:
         return {1: 1}
@@ -199,6 +203,7 @@ class ConvTransposeRule(FloatRule):
         group = attribute(node, "group", 1)
         x = lowering.integer(given(node, 0))
         output = required(lowering.calibration(result))
+        output_scales = output.thresholds / np.float32(QMAX["int8"])
         thresholds = required(lowering.calibration(weight)).thresholds
         by_output = per_output_channel(required(lowering.constant(weight)), group)
         integers = convolution_integers(
@@ -206,7 +211,7 @@ class ConvTransposeRule(FloatRule):
             thresholds,
             lowering.constant(node.inputs[2] if len(node.inputs) > 2 else None),
             x.scale,
-            output.scales,
+            output_scales,
             8,
             bias_bits=16,
         )
@@ -234,7 +239,9 @@ class ConvTransposeRule(FloatRule):
             lowering.initializer(f"{node.name}_{names[0]}_quantized", quantized),
             lowering.initializer(f"{node.name}_{names[1]}_quantized", integers.bias),
         ]
-        lowering.emit("HzSQuantizedConvTranspose", node, inputs, attributes, result, bits=8, scale=output.scales)
+        lowering.emit("HzSQuantizedConvTranspose", node, inputs, attributes, result, bits=8, scale=output_scales)
+        if output.bits > INT8_BITS:
+            lowering.alias(result, lowering.integer(result, like=output))
 
 
 def per_output_channel(weights: Array, group: int) -> Array:

@@ -46,11 +46,12 @@ class KeepReducedAxis(NodePass):
             inputs[1] = add_initializer(graph, f"{node.name}{inputs[1].name}", indices.reshape(-1))
         else:
             attributes["keepdims"] = 1
+        kept_name, reshape_name = _names(node)
         kept = make_node(
             node.op_type,
             inputs,
             name=str(node.name),
-            output=f"{node.name}_keepdims_output" if indices is None else f"replaced_{result.name}",
+            output=kept_name,
             like=result,
             shape=(*shape[:axis], 1, *shape[axis + 1 :]),
             attributes=attributes,
@@ -58,7 +59,7 @@ class KeepReducedAxis(NodePass):
         reshape = make_node(
             "Reshape",
             [kept.outputs[0], add_initializer(graph, f"{node.name}_reshape_shape", np.asarray(dropped, np.int64))],
-            name=f"{node.name}_reshape",
+            name=reshape_name,
             output=f"{node.name}_reshaped",
             like=result,
         )
@@ -79,3 +80,14 @@ class KeepReducedAxis(NodePass):
             return axis if axis == 1 and self.rules.argmax_keeps_axis else None
         axes = axes_of(node, rank)
         return axes[0] if axes is not None and len(axes) == 1 else None
+
+
+def _names(node: ir.Node) -> tuple[str, str]:
+    """Names of the result that keeps its axis and of the ``Reshape``, as the original's."""
+    match node.op_type:
+        case "Gather":
+            return f"replaced_{node.outputs[0].name}", f"{node.name}_reshape"
+        case "ArgMax" | "ArgMin":
+            return f"4dim_{node.outputs[0].name}", f"{node.name}_output_reshape"
+        case _:
+            return f"{node.name}_keepdims_output", f"{node.name}_reshape"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import onnx_ir as ir
 
@@ -38,7 +38,8 @@ def tensor_types(model: ir.Model, march: March, options: PlacementOptions) -> tu
         asked = [request for value in group for request in requests.get(value, ())]
         if not asked and (tails.isdisjoint(group) or not narrow.keys().isdisjoint(group)):
             continue
-        obstacle = next((text for value in group if (text := _no_int16(value)) is not None), None)
+        askers = {name for name, _ in asked}
+        obstacle = next((text for value in group if (text := _no_int16(value, askers)) is not None), None)
         if obstacle is None:
             types.update(dict.fromkeys(group, INT16))
         else:
@@ -126,14 +127,21 @@ def _tied_groups(model: ir.Model) -> list[list[ir.Value]]:
     return list(ordered.values())
 
 
-def _no_int16(value: ir.Value) -> str | None:
-    """Why ``value`` cannot be int16: a neighbour on the BPU has no int16 there."""
+def _no_int16(value: ir.Value, askers: Set[str]) -> str | None:
+    """Why ``value`` cannot be int16: a neighbour on the BPU has no int16 there.
+
+    Args:
+        value: activation tensor.
+        askers: names of the nodes that ask for int16; the result of any other may be requantised to it.
+    """
     producer = value.producer()
     sides = [(usage.node, f"input{usage.idx}") for usage in value.uses()]
     sides += [] if producer is None else [(producer, "output")]
     for node, where in sides:
         rule = rule_for(node)
         if not on_bpu(node) or rule is None:
+            continue
+        if where == "output" and rule.requantized_to_int16 and node.name not in askers:
             continue
         if not (rule.int16_outputs if where == "output" else rule.int16_inputs):
             return f"The {where} of Node(name:{node.name}, type:{node.op_type}) does not support data type: int16"

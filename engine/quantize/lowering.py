@@ -343,13 +343,14 @@ class IntegerGraph:
 
     def _requantize_node(self, name: str, layout: str, form: Quantized, wanted: Calibration) -> ir.Value:
         """HzRequantize of ``form``, which is in ``layout``."""
+        node = f"{name}_Requantize" if wanted.bits > form.bits else f"{name}_calibrated_Requantize"
         split = requantization(form.scale.astype(np.float64) / wanted.scales.astype(np.float64), wanted.bits)
         shape = shape_of(form.value)
         is_map = len(shape) == len(TO_NHWC)
         channels = shape[-1] if layout in ("NHWC", "flat") and split.scale.size == 1 else 1
         return self._append(
             "HzRequantize",
-            f"{name}_calibrated_Requantize",
+            node,
             [form.value],
             {
                 "axis": CHANNELS_LAST if is_map else len(shape) - 1,
@@ -359,7 +360,7 @@ class IntegerGraph:
                 "output_right_shift": (split.right_shift + split.out_shift).tolist() * channels,
                 "data_format": "NHWC" if is_map else None,
             },
-            f"{name}_calibrated_Requantize_requantized_output",
+            f"{node}_requantized_output",
             ir.TensorType(DTYPES[wanted.bits]),
             shape,
         )

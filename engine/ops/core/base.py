@@ -221,6 +221,8 @@ class FloatRule(ABC):
     """Whether activation inputs may be int16 (on a march that has int16 at all)."""
     int16_outputs: ClassVar[bool] = True
     """Whether the output may be int16."""
+    requantized_to_int16: ClassVar[bool] = False
+    """Whether an int8 result is requantised where others want it in int16."""
     one_width: ClassVar[bool] = False
     """Whether input and output are both int8 or both int16."""
     int32_output: ClassVar[bool] = False

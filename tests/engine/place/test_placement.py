@@ -408,3 +408,30 @@ def test_mean_over_the_map_is_its_int32_sum_at_the_end() -> None:
     (pool,) = (node for node in found.graph if node.name == "Middle")
     assert pool.attributes["output_bit"].as_int() == 32
     assert pool.outputs[0].dtype == ir.DataType.INT32
+
+
+def test_reshape_of_an_output_of_int16_stays_on_the_bpu() -> None:
+    model = network([one("Reshape", "c0", "shape")], tail=False, constants={"shape": np.array([1, -1])})
+    assert devices(model)["Middle"] == "CPU"
+    assert devices(model, options=PlacementOptions(output_type="int16"))["Middle"] == "BPU"
+
+
+def test_sigmoid_behind_a_transposed_convolution_is_int16_at_the_end() -> None:
+    middle = [helper.make_node("ConvTranspose", ["c0", "k"], ["t"], name="Up"), one("Sigmoid", "t")]
+    model = network(middle, tail=False, constants={"k": np.ones((4, 4, 1, 1), np.float32)})
+    placed = place(model, "bayes-e", PlacementOptions())
+    assert qtype(calibrated(placed)["t"]) == "int16"
+    found = quantize(apply_thresholds(placed.model, None), "bayes-e")
+    names = [node.name for node in found.graph]
+    up = names.index("Up")
+    assert found.graph[up].outputs[0].dtype == ir.DataType.INT8
+    assert names[up + 1 : up + 3] == ["t_Requantize", "Middle"]
+
+
+def test_transposed_convolution_that_is_asked_for_int16_has_none() -> None:
+    middle = [helper.make_node("ConvTranspose", ["c0", "k"], ["t"], name="Up"), one("Tanh", "t")]
+    model = network(middle, constants={"k": np.ones((4, 4, 1, 1), np.float32)})
+    options = PlacementOptions(node_info={"Up": NodeTypes(output_type="int16")})
+    placed = place(model, "bayes-e", options)
+    assert qtype(calibrated(placed)["t"]) == "int8"
+    assert [refusal.node for refusal in placed.refusals] == ["Up"]
