@@ -125,12 +125,13 @@ class SinkReshape(_Sink):
     moves = "Reshape"
 
     def passes(self, node: ir.Node) -> bool:
-        """Also the product with a matrix, if batch and channels stay apart (``min_ln``, ``vit_sep``, ``detr``).
+        """Also a ``Slice``, and the product with a matrix if batch and channels stay apart.
 
-        Not any 1x1 convolution (reference/operators.md, ``Reshape`` 3d->4d).
+        Measured in ``yolov8_decode`` and ``yolo11``, and in ``min_ln``, ``vit_sep`` and ``detr``. Not any 1x1
+        convolution (reference/operators.md, ``Reshape`` 3d->4d).
         """
         if MARK_PRODUCT not in node.metadata_props:
-            return super().passes(node)
+            return super().passes(node) or is_standard(node, "Slice")
         reshape = node.inputs[0].producer() if node.inputs[0] is not None else None
         if not is_standard(reshape, "Reshape") or reshape is None:
             return False
@@ -149,6 +150,8 @@ class SinkReshape(_Sink):
         kept = _Correspondence.between(before, whole)
         if kept is None or any(not kept.holds(a, b) for a, b in known):
             return False
+        if node.op_type == "Slice":
+            return _sink_slice(node, movements[0], kept)
         arrays: dict[int, Array] = {}
         for index, array in _operands(node).items():
             shape = kept.source_of(_aligned(array, len(after)).shape)
@@ -163,18 +166,53 @@ class SinkReshape(_Sink):
         shape = tuple(1 if inner is not None and axis in inner else size for axis, size in enumerate(before))
         shape = (*shape[:1], after[1], *shape[2:]) if node.op_type == "Conv" else shape
         moved = _rebuilt(node, arrays, suffix="reshape", output=f"{result.name}_reshape", shape=shape, axes=inner)
-        target = add_initializer(
-            graph_of(node), f"{node.name}{result.name}_Reshape_0_shape", np.asarray(after, np.int64)
-        )
-        reshape = make_node(
-            "Reshape",
-            [moved.outputs[0], target],
-            name=f"{node.name}{result.name}_Reshape_0",
-            output=f"{node.name}{result.name}_reshaped",
-            like=result,
-        )
-        _replace(node, [moved, reshape], movements)
+        _replace(node, [moved, _reshape_behind(node, moved)], movements)
         return True
+
+
+def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool:
+    """Move the reshape ``movement`` behind a ``Slice`` along axes that it keeps whole."""
+    given = [constant(value) for value in node.inputs[1:4]]
+    if len(given) < _SLICE_WITH_AXES or any(array is None for array in given):
+        return False
+    result, graph = node.outputs[0], graph_of(node)
+    after = static_shape(result) or ()
+    axes = [int(axis) % len(after) for axis in given[2]] if given[2] is not None else []
+    inner = [kept.axes([axis]) for axis in axes]
+    if any(found is None for found in inner):
+        return False
+    moved_axes = [found[0] for found in inner if found is not None]
+    sizes = dict(zip(moved_axes, (after[axis] for axis in axes), strict=True))
+    axes_value = node.inputs[3]
+    name = f"{node.name}_{'' if axes_value is None else axes_value.name}_new_axes"
+    inputs = [movement.inputs[0], *node.inputs[1:3], add_initializer(graph, name, np.asarray(moved_axes, np.int64))]
+    moved = make_node(
+        "Slice",
+        [*inputs, *node.inputs[4:]],
+        name=str(node.name),
+        output=f"{result.name}_reshape",
+        like=movement.inputs[0],
+        shape=tuple(sizes.get(axis, size) for axis, size in enumerate(kept.before)),
+    )
+    _replace(node, [moved, _reshape_behind(node, moved)], [movement])
+    return True
+
+
+_SLICE_WITH_AXES = 3
+
+
+def _reshape_behind(node: ir.Node, moved: ir.Node) -> ir.Node:
+    """The ``Reshape`` from what ``moved`` computes to the shape that ``node`` gave."""
+    result = node.outputs[0]
+    after = np.asarray(static_shape(result) or (), np.int64)
+    target = add_initializer(graph_of(node), f"{node.name}{result.name}_Reshape_0_shape", after)
+    return make_node(
+        "Reshape",
+        [moved.outputs[0], target],
+        name=f"{node.name}{result.name}_Reshape_0",
+        output=f"{node.name}{result.name}_reshaped",
+        like=result,
+    )
 
 
 @dataclass(frozen=True)

@@ -91,3 +91,11 @@ def test_names_are_those_of_the_original() -> None:
     _, relu, reshape, _ = after.graph
     assert (relu.outputs[0].name, reshape.name, reshape.outputs[0].name) == ("a_reshape", "Ra_Reshape_0", "a")
     assert reshape.inputs[1].name == "Ra_Reshape_0_shape"
+
+
+def test_a_slice_along_an_axis_that_stays_is_taken_from_the_map() -> None:
+    nodes = [node("Slice", "r start end axis")]
+    numbers = {"start": np.array([0]), "end": np.array([2]), "axis": np.array([1])}
+    assert operators(nodes, shape=np.array([1, 6, 16]), **numbers) == ["Slice", "Reshape"]
+    joined = {**numbers, "axis": np.array([-1])}
+    assert operators(nodes, shape=np.array([1, 6, 16]), **joined) == ["Reshape", "Slice"]
