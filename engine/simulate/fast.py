@@ -21,6 +21,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.simulate.assemble import assemble
+from engine.simulate.kernels.machine import OVER, STATE_WORDS
 from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
@@ -28,17 +29,12 @@ from engine.simulate.tensors import check_feed, check_outputs, describe, graph_i
 Array = NDArray[Any]
 
 
-_EVERYBODY = 1 << 62
-"""More arrivals at a barrier than any thread waits for."""
-
-
 @dataclass(frozen=True)
 class Workplace:
-    """Memory that one sample is computed in: an arena, scratch for every thread, a barrier."""
+    """Memory that one sample is computed in: an arena, and scratch for every thread."""
 
     arena: NDArray[np.uint8]
     scratch: tuple[NDArray[np.uint8], ...]
-    barrier: NDArray[np.int64]
 
 
 class FastSimulator:
@@ -126,22 +122,20 @@ class FastSimulator:
             self._run_part(part, place, threads)
 
     def _run_part(self, part: Array, place: Workplace, threads: int) -> None:
-        place.barrier[0] = 0
-        arena, barrier = place.arena.ctypes.data, place.barrier.ctypes.data
-        scratch = [place.scratch[thread].ctypes.data for thread in range(threads)]
+        """One table of instructions; a helper that comes too late finds the work done, and nobody waits for it."""
+        state = np.zeros(STATE_WORDS, np.int64)
         helpers = []
         try:
             if self._pool is not None:
-                for thread in range(1, threads):
-                    job = (part, arena, scratch[thread], barrier, thread, threads)
-                    helpers.append(self._pool.submit(run_machine, *job))
-            run_machine(part, arena, scratch[0], barrier, 0, threads)
-        except BaseException:  # Ctrl-C among others: nobody may wait for a thread that does not come
-            place.barrier[0] = _EVERYBODY
-            raise
-        finally:
+                helpers = [self._pool.submit(_work, part, place, state, n, threads) for n in range(1, threads)]
+            _work(part, place, state, 0, threads)
+        except BaseException:  # Ctrl-C among others: nobody may use the workplace any more
+            state[0] = OVER
             for helper in helpers:
                 helper.result()
+            raise
+        for helper in helpers:
+            helper.cancel()
 
     @contextmanager
     def _workplace(self) -> Iterator[Workplace]:
@@ -150,7 +144,7 @@ class FastSimulator:
         except Empty:
             program = self._graph.program
             scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
-            place = Workplace(program.new_arena(), scratch, np.zeros(1, np.int64))
+            place = Workplace(program.new_arena(), scratch)
         try:
             yield place
         finally:
@@ -162,6 +156,11 @@ class FastSimulator:
             return np.array(np.broadcast_to(constant, (count, *constant.shape)))
         tensor = self._graph.outputs[name]
         return np.empty((count, *tensor.shape), tensor.dtype)
+
+
+def _work(part: Array, place: Workplace, state: NDArray[np.int64], thread: int, threads: int) -> None:
+    """Be thread ``thread`` of those that run ``part``; what the addresses lead to lives as long as this call."""
+    run_machine(part, place.arena.ctypes.data, place.scratch[thread].ctypes.data, state.ctypes.data, thread, threads)
 
 
 def available_cpus() -> int:

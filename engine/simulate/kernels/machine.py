@@ -1,4 +1,8 @@
-"""The machine: runs instructions on an arena, alone or shared among threads that meet after every instruction."""
+"""The machine: runs instructions on an arena, alone or with the help of other threads.
+
+The first thread goes from instruction to instruction. Helpers take units of the present one as long as there are any;
+nobody waits for a helper that the operating system does not run, unless it has taken units.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import movement as move
 from engine.simulate.kernels.instructions import Kind
 from engine.simulate.kernels.jit import compiled, sources_digest
-from engine.simulate.kernels.scalar import atomic_increment, atomic_load
+from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, exchange_if
 
 CONVOLUTION, DEPTHWISE, PAD = int(Kind.CONVOLUTION), int(Kind.DEPTHWISE), int(Kind.PAD)
 COPY, TABLE, ELEMENTWISE = int(Kind.COPY), int(Kind.TABLE), int(Kind.ELEMENTWISE)
@@ -24,7 +28,16 @@ BILINEAR, QUANTIZE, DEQUANTIZE = int(Kind.BILINEAR), int(Kind.QUANTIZE), int(Kin
 MATRIX_PRODUCT, REDUCE = int(Kind.MATRIX_PRODUCT), int(Kind.REDUCE)
 
 SPINS = 4096
-"""Looks at the barrier before a waiting thread gives its time slice away."""
+"""Looks at the shared state before a waiting thread gives its time slice away."""
+DONE = 64
+"""Byte of the shared state, a cache line behind the first, where completed units are counted."""
+STATE_WORDS = 16
+"""int64 of the shared state."""
+OVER = 1 << 62
+"""State at which all threads stop."""
+LOWER = (1 << 32) - 1
+CHUNKS = 4
+"""Parts per thread that the units of an instruction are handed out in."""
 
 if os.name == "posix":
     give_way: Callable[[], int] = types.ExternalFunction("sched_yield", types.int32())
@@ -40,25 +53,33 @@ def make_run(sources: str) -> Callable[[Any, int, int, int, int, int], None]:
     """The machine; ``sources`` is the digest by which code that was kept on disk is recognised as still valid."""
 
     @entry
-    def run(program: Any, arena: int, scratch: int, barrier: int, thread: int, threads: int) -> None:
-        """Run all instructions of ``program`` as thread ``thread`` of ``threads``.
+    def run(program: Any, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
+        """Run all instructions of ``program`` as thread ``thread`` of ``threads``; only the first sees all of them.
 
         Args:
             program: array of ``INSTRUCTION`` records.
             arena: address of the buffers.
             scratch: address of this thread's own working memory.
-            barrier: address of an int64 counter, 0 at the start, that all threads share.
+            state: address of :data:`STATE_WORDS` int64, 0 at the start, that all threads share: instruction and next
+                unit in the upper and lower half of the first, completed units in another.
             thread: 0-based number of this thread.
             threads: how many run the same program on the same arena.
         """
         _ = sources
-        for index in range(len(program)):
-            f = program[index]
-            begin, end = thread * f.units // threads, (thread + 1) * f.units // threads
-            if begin < end:
-                execute(f, arena, scratch, begin, end)
-            if threads > 1:
-                wait(barrier, (index + 1) * threads)
+        if threads == 1:
+            for index in range(len(program)):
+                execute(program[index], arena, scratch, 0, program[index].units)
+        elif thread == 0:
+            for index in range(len(program)):
+                if index > 0:
+                    atomic_store(state + DONE, 0)
+                    atomic_store(state, index << 32)
+                while take(program, arena, scratch, state, threads):
+                    pass
+                wait(state + DONE, program[index].units)
+            atomic_store(state, OVER)
+        else:
+            help_out(program, arena, scratch, state, threads)
 
     return run
 
@@ -97,11 +118,37 @@ def execute(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
 
 
 @compiled
-def wait(barrier: int, arrivals: int) -> None:
-    """Arrive at the barrier and wait until ``arrivals`` have been counted since the start."""
-    atomic_increment(barrier)
+def take(program: Any, arena: int, scratch: int, state: int, threads: int) -> bool:
+    """Compute some units of the present instruction; False where none are left to take."""
+    seen = atomic_load(state)
+    index, unit = seen >> 32, seen & LOWER
+    if index >= len(program) or unit >= program[index].units:
+        return False
+    end = min(unit + max(1, program[index].units // (CHUNKS * threads)), program[index].units)
+    if exchange_if(state, seen, seen - unit + end):
+        execute(program[index], arena, scratch, unit, end)
+        atomic_add(state + DONE, end - unit)
+    return True
+
+
+@compiled
+def help_out(program: Any, arena: int, scratch: int, state: int, threads: int) -> None:
+    """Take units of every instruction until the first thread is through."""
     spins = 0
-    while atomic_load(barrier) < arrivals:
+    while atomic_load(state) >> 32 < len(program):
+        if take(program, arena, scratch, state, threads):
+            spins = 0
+        else:
+            spins += 1
+            if spins > SPINS:
+                give_way()
+
+
+@compiled
+def wait(counter: int, count: int) -> None:
+    """Wait until ``counter`` has come to ``count``."""
+    spins = 0
+    while atomic_load(counter) < count:
         spins += 1
         if spins > SPINS:
             give_way()

@@ -35,14 +35,14 @@ def shifted_right(typing_context: Any, value: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def atomic_increment(typing_context: Any, address: Any) -> Any:
-    """Add 1 to the int64 at ``address`` in one indivisible step."""
+def atomic_add(typing_context: Any, address: Any, amount: Any) -> Any:
+    """Add ``amount`` to the int64 at ``address`` in one indivisible step."""
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        builder.atomic_rmw("add", builder.inttoptr(args[0], I64.as_pointer()), ir.Constant(I64, 1), "seq_cst")
+        builder.atomic_rmw("add", builder.inttoptr(args[0], I64.as_pointer()), args[1], "seq_cst")
         return context.get_dummy_value()
 
-    return types.void(types.intp), codegen
+    return types.void(types.intp, types.intp), codegen
 
 
 @intrinsic
@@ -53,6 +53,28 @@ def atomic_load(typing_context: Any, address: Any) -> Any:
         return builder.load_atomic(builder.inttoptr(args[0], I64.as_pointer()), "seq_cst", 8)
 
     return types.intp(types.intp), codegen
+
+
+@intrinsic
+def atomic_store(typing_context: Any, address: Any, value: Any) -> Any:
+    """Set the int64 at ``address``, which other threads read."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        builder.store_atomic(args[1], builder.inttoptr(args[0], I64.as_pointer()), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), codegen
+
+
+@intrinsic
+def exchange_if(typing_context: Any, address: Any, expected: Any, value: Any) -> Any:
+    """Set the int64 at ``address`` to ``value`` if it is ``expected``, in one indivisible step; whether it was."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        pointer = builder.inttoptr(args[0], I64.as_pointer())
+        return builder.extract_value(builder.cmpxchg(pointer, args[1], args[2], "seq_cst", "seq_cst"), 1)
+
+    return types.boolean(types.intp, types.intp, types.intp), codegen
 
 
 @intrinsic

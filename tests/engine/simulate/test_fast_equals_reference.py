@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -78,6 +78,24 @@ def test_one_simulator_serves_several_callers() -> None:
         actual = list(callers.map(lambda feed: simulator.run({info.name: feed})["y"], feeds))
     for a, b in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+class IdlePool:
+    """Threads that the operating system never runs."""
+
+    def submit(self, *_: Any) -> Future[None]:
+        return Future()
+
+
+def test_nobody_waits_for_helpers_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine every instruction once took a time slice of every thread."""
+    (case,) = [case for case in conversion_cases(BUNDLED) if str(case) == "p_rgb"]
+    model = load_model(case.model)
+    simulator = FastSimulator(model, threads=3)
+    monkeypatch.setattr(simulator, "_pool", IdlePool())
+    (info,) = simulator.inputs
+    feed = {info.name: np.random.default_rng(0).integers(-128, 128, info.shape).astype(info.dtype)}
+    np.testing.assert_array_equal(simulator.run(feed)["y"], FastSimulator(model, threads=1).run(feed)["y"])
 
 
 def test_an_interrupt_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
