@@ -74,6 +74,8 @@ def _undone(node: ir.Node, result: Array, shape: tuple[int, ...]) -> Array:
 def integer_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
     """Every tensor of a quantised model that depends on its inputs, by name.
 
+    A model that takes several samples at once is given the last one again where there are too few to fill it up.
+
     Args:
         model: quantised; not changed.
         feed: by input name, float32 as the original_float model takes it; rounded where the model takes integers.
@@ -88,7 +90,22 @@ def integer_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
         for value in node.outputs:
             if value in dynamic and value.name and value.name not in kept and value.shape is not None:
                 probe.graph.outputs.append(value)
-    return Session(probe, mode="reference").run(fed(probe, feed))
+    rows = fed(probe, feed)
+    values = graph_inputs(probe)
+    runs = max((-(-len(rows[str(value.name)]) // (shape_of(value) or (1,))[0]) for value in values), default=0)
+    filled = {str(value.name): _filled(rows[str(value.name)], runs * (shape_of(value) or (1,))[0]) for value in values}
+    found = Session(probe, mode="reference").run(filled)
+    first = str(values[0].name)
+    return {name: _without_fill(array, len(rows[first]), len(filled[first])) for name, array in found.items()}
+
+
+def _filled(array: Array, rows: int) -> Array:
+    return array if len(array) == rows else np.concatenate([array, array[-1:].repeat(rows - len(array), 0)])
+
+
+def _without_fill(array: Array, rows: int, filled: int) -> Array:
+    """``array`` without what follows from rows that only fill up; its first dimension goes by samples."""
+    return array if rows == filled else array[: len(array) * rows // filled]
 
 
 def fed(model: ir.Model, feed: Feed) -> dict[str, Array]:
