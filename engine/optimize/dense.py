@@ -337,6 +337,13 @@ def dense_of(node: ir.Node) -> Dense | None:
     return Dense(weight, str(weight_value.name), bias, str(bias_value.name) if bias_value is not None else "")
 
 
+LARGEST_COVERED_MAP = 7
+"""Longest side of a map that the kernel of a dense layer covers; a larger one is flattened.
+
+4 x 4 is covered (the case flatten->gemm of the reference), 8 x 8 flattened (``vgg``, ``min_reset``). Where between them
+the limit lies was not seen: this is bernoulli2's largest kernel."""
+
+
 def flattened_map(value: ir.Value, features: int) -> ir.Value | None:
     """The map (N, C, H, W) that ``value`` (N, C*H*W) is a reshaped view of; ``None`` where it is none."""
     producer = value.producer()
@@ -345,7 +352,7 @@ def flattened_map(value: ir.Value, features: int) -> ir.Value | None:
     source, shape = producer.inputs[0], static_shape(producer.inputs[0])
     if source is None or shape is None or len(shape) != 4 or int(np.prod(shape[1:])) != features:
         return None
-    return source
+    return source if max(shape[2:]) <= LARGEST_COVERED_MAP else None
 
 
 def _per_output(bias: Array, outputs: int) -> Array | None:

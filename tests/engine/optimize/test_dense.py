@@ -41,13 +41,13 @@ class TestDense:
     @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
     @pytest.mark.parametrize("trans_b", [0, 1])
     def test_gemm_of_a_flattened_map(self, march: str, trans_b: int) -> None:
-        weight = normal(10, 256) if trans_b else normal(256, 10)
+        weight = normal(10, 64) if trans_b else normal(64, 10)
         nodes = [
             node("Relu", "x", "r"),
             node("Flatten", "r", "f"),
             node("Gemm", "f w b", name="fc", transB=trans_b, alpha=0.5, beta=2.0),
         ]
-        after = optimized(build(nodes, MAP, ["y"], {"w": weight, "b": normal(10)}), march)
+        after = optimized(build(nodes, {"x": (1, 4, 4, 4)}, ["y"], {"w": weight, "b": normal(10)}), march)
         _, conv, reshape = after.graph
         prefix, suffix = (
             ("replaced_", "_reshape_output")
@@ -56,8 +56,14 @@ class TestDense:
         )
         assert (conv.name, conv.outputs[0].name, reshape.name) == ("fc", f"{prefix}y", f"fc{suffix}")
         assert [value.name for value in conv.inputs[1:]] == ["fcw_conv_weight", "fcb_conv_bias"]
-        assert conv.attributes["kernel_shape"].value == (8, 8)
+        assert conv.attributes["kernel_shape"].value == (4, 4)
         assert reshape.inputs[1].name == "fc_reshape_output_shape_dim4"
+
+    def test_large_map_is_flattened_before_its_gemm(self) -> None:
+        nodes = [node("Flatten", "x", "f"), node("Gemm", "f w", name="fc")]
+        after = optimized(build(nodes, MAP, ["y"], {"w": normal(256, 10)}), "bernoulli2")
+        (conv,) = (item for item in after.graph if item.op_type == "Conv")
+        assert (conv.attributes["kernel_shape"].value, conv.inputs[0].shape) == ((1, 1), (1, 256, 1, 1))
 
     @pytest.mark.parametrize("bias", [(), (1,), (1, 10), (10,)])
     def test_gemm_biases(self, bias: tuple[int, ...]) -> None:
