@@ -403,7 +403,7 @@ def gemm(draw: Draw, net: Network, x: str, features: int) -> str:
 
 
 def gemm_of_map(draw: Draw, net: Network) -> str:
-    source, (_, channels, height, width) = feature_map(draw, net)
+    source, (_, channels, height, width) = feature_map(draw, net, high=7)
     features = channels * height * width
     return gemm(draw, net, net.op("Reshape", source, net.ints(-1, features)), features)
 
