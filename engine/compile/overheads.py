@@ -63,8 +63,6 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
             yield Overhead.WIDE_POOL, elements
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
-        case CostKind.JOIN if wide and rank < _MAP_RANK:
-            yield Overhead.WIDE_ROW, _rows(layer.output_shape)
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
         case CostKind.TRANSPOSE if rank > _MAP_RANK:

@@ -238,8 +238,6 @@ class Overhead(StrEnum):
     """Elements of maps of which one channel is left."""
     SINGLE = "single"
     """Elements moved one at a time: transposed in more than four dimensions."""
-    WIDE_ROW = "wide_row"
-    """Rows of int16 that are joined outside of four dimensions."""
     WIDE_POOL = "wide_pool"
     """Int16 elements of pools."""
     DEEP_REDUCE = "deep_reduce"

@@ -39,7 +39,7 @@ def layer(kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **de
         (layer(CostKind.POOL, MAP, MAP, input_bits=16), (Overhead.WIDE_POOL, 1.024)),
         (layer(CostKind.RESIZE, MAP, (1, 4, 4, 16)), (Overhead.RESIZE, 1)),
         (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
-        (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.WIDE_ROW, 0.02)),
+        (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.JOIN, 1)),
         (layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)), (Overhead.MOVED, 0.128)),
         (layer(CostKind.TRANSPOSE, (3, 1, 2, 4, 16), (1, 4, 3, 2, 16)), (Overhead.SINGLE, 0.384)),
         (layer(CostKind.RESHAPE, (1, 4, 60, 3), (1, 20, 36)), (Overhead.MOVED, 0.02)),
