@@ -242,7 +242,8 @@ def split_window(window: Window, limit: int, *, smallest: bool = False) -> list[
 def factors(size: int, limit: int, *, smallest: bool = False) -> list[int] | None:
     """Factors of ``size`` up to ``limit``, each the largest (or ``smallest``) that divides what is left.
 
-    8 = 4 * 2, 16 = 4 * 4, 24 = 6 * 4, 32 = 4 * 4 * 2, 15 = 5 * 3, 12 = 6 * 2, 48 = 6 * 4 * 2 (17 networks).
+    8 = 4 * 2, 16 = 4 * 4, 24 = 6 * 4, 32 = 4 * 4 * 2, 15 = 5 * 3, 12 = 6 * 2, 48 = 6 * 4 * 2: every
+    size that the recorded networks hold.
 
     Returns:
         ``None`` where a prime factor is above ``limit``.

@@ -335,7 +335,7 @@ class IntegerGraph:
         return self._integers[key]
 
     def _rescale(self, tensor: str, _: str, form: Quantized, wanted: Calibration) -> ir.Value:
-        """A convolution that requantises: 33 of 33 rescalings in eight networks on bernoulli2."""
+        """A convolution that requantises: 89 of them in ten recorded networks of bernoulli2."""
         name, shape = rescaling_name(tensor, wanted), shape_of(form.value)
         inputs, attributes = unit_convolution(name, shape[-1], form, wanted, self)
         kind = ir.TensorType(DTYPES[wanted.bits])

@@ -48,7 +48,7 @@ def failing(reads: Reads) -> type[ArrayData]:
 
 
 def network(folder: Path) -> Network:
-    card = load_card("mnist_lenet")
+    card = load_card("mnist_resnet8")  # calibrates in groups; mnist_lenet does not
     spec = TrialSpec(
         model=card.name,
         march=March.BAYES_E,
@@ -78,7 +78,8 @@ def test_a_sweep_goes_on_within_a_calibration_pass(
         cut.collect_statistics(SETTINGS)
     reads.limit = None
     assert cut.collect_statistics(SETTINGS[::-1]) == key  # trials in another order make no other pass
-    assert reads.starts == list(range(0, SAMPLES, 8))  # every group once
+    once = list(range(0, SAMPLES, 8))
+    assert reads.starts in (once, 2 * once)  # every group once in each pass; a second one is that of whole ranges
     path, wanted = (each.bench.cache.path("statistics", key, ".npz") for each in (cut, undisturbed))
     assert Statistics.load(path).digest() == Statistics.load(wanted).digest()
     assert not list(path.parent.glob("*.partial.npz"))
