@@ -75,7 +75,8 @@ class Disagreement(BaseModel):
         stage: of the conversion where it departs.
         cause: why, or ``unknown``; what is known of it.
         effect: what it costs, measured.
-        rests_on: what a network must have to be concerned.
+        rests_on: what a network must have to be concerned; ``None`` where that is an option.
+        option: what the configuration must say; empty for any.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,7 +86,8 @@ class Disagreement(BaseModel):
     stage: Stage
     cause: str
     effect: str
-    rests_on: Construct
+    rests_on: Construct | None = None
+    option: str = ""
 
 
 @cache
@@ -104,7 +106,10 @@ def concerned(network: ir.Model, march: str) -> tuple[tuple[Disagreement, tuple[
     """
     found = []
     for item in known():
-        names = tuple(str(node.name) for node in network.graph if item.rests_on.fits(node, march))
+        if item.rests_on is None:
+            continue
+        fits = item.rests_on.fits
+        names = tuple(str(node.name) for node in network.graph if fits(node, march))
         if names:
             found.append((item, names))
     return tuple(found)
@@ -124,7 +129,7 @@ def as_markdown() -> str:
     lines = ["| | network | node | stage | cause | effect | explain warns at |", "|---|---|---|---|---|---|---|"]
     for index, item in enumerate(known(), 1):
         cells = (str(index), item.network, f"`{item.node}`", item.stage.value, item.cause, item.effect)
-        lines.append(f"| {' | '.join((*cells, str(item.rests_on)))} |")
+        lines.append(f"| {' | '.join((*cells, str(item.rests_on or f'`{item.option}`, which it does not see')))} |")
     return "\n".join(lines)
 
 

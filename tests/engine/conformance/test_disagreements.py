@@ -58,7 +58,8 @@ def test_the_list_is_complete_and_names_what_exists() -> None:
     for item in known():
         assert item.cause
         assert item.effect
-        assert set(item.rests_on.marches) <= set(MARCHES)
+        assert (item.rests_on is None) == bool(item.option)
+        assert item.rests_on is None or set(item.rests_on.marches) <= set(MARCHES)
 
 
 def test_documentation_has_the_table() -> None:
