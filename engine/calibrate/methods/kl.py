@@ -38,7 +38,7 @@ _TERMS = 4
 """Sums that :func:`_add_up` makes."""
 
 
-def kl_threshold(histogram: Histogram) -> float:
+def kl_threshold(histogram: Histogram, *, stepped: bool = True) -> float:
     """The threshold whose clipped and quantised distribution is closest to the original one.
 
     For every number of bins i from 128 on, P is the histogram cut off after i bins with the rest added to its last
@@ -47,6 +47,10 @@ def kl_threshold(histogram: Histogram) -> float:
     steps (:data:`STEP`), is smoothed by a mean over 9 neighbours; the first minimum gives the threshold, the middle of
     its bin. So it is always below the largest value.
 
+    Args:
+        histogram: of the magnitudes.
+        stepped: whether divergences count in steps, as in the original, or exactly.
+
     Returns:
         The threshold; 0 if only zeros were seen.
     """
@@ -54,9 +58,10 @@ def kl_threshold(histogram: Histogram) -> float:
     if histogram.width == 0.0:
         return 0.0
     counts[0] = 0.0
-    steps = np.minimum(np.floor(_divergences(counts) / STEP + _SHARE), _MALFORMED)
+    curve = _divergences(counts) / STEP
+    curve = np.minimum(np.floor(curve + _SHARE) if stepped else curve, _MALFORMED)
     # Sums of whole numbers are exact, so that equal means are found equal.
-    smoothed = np.convolve(steps, np.ones(WINDOW), mode="valid")
+    smoothed = np.convolve(curve, np.ones(WINDOW), mode="valid")
     center = LEVELS + WINDOW // 2 + int(np.argmin(smoothed))
     return (center + 0.5) * histogram.width
 

@@ -13,7 +13,7 @@ from engine.calibrate.methods.mse import mse_threshold
 from engine.calibrate.statistics.distribution import Distribution, clamp_percentile
 from engine.config.options import CalibrationChoice
 from engine.errors import ConfigError, UnsupportedError
-from engine.parity import BIAS_CORRECTION_RACE, quirk
+from engine.parity import BIAS_CORRECTION_RACE, KL_STEPS, quirk
 from engine.terms import CalibrationType
 
 FIXED_THRESHOLD = 1.0
@@ -109,7 +109,7 @@ class Kl(Method):
             raise ConfigError("calibration_type 'kl' needs histograms, which the statistics were collected without")
         from engine.calibrate.methods.kl import kl_threshold  # brings numba
 
-        return kl_threshold(distribution.histogram)
+        return kl_threshold(distribution.histogram, stepped=quirk(KL_STEPS).imitated(options.compatibility))
 
     def log_name(self, options: CalibrationOptions) -> str:
         """``kl:num_bin=...``."""

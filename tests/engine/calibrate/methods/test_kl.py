@@ -104,3 +104,19 @@ def test_counts_in_the_last_bins_give_the_last_cut() -> None:
 
 def test_zeros_only_give_no_threshold() -> None:
     assert kl_threshold(Histogram(np.zeros(1024, np.int64), 0.0)) == 0.0
+
+
+def test_without_steps_the_deepest_minimum_counts() -> None:
+    """A level stretch and a minimum behind it that is deeper by less than a step: ``compatibility`` decides."""
+    rng = np.random.default_rng(0)
+    different = 0
+    for _ in range(200):
+        values = np.abs(rng.standard_normal(2000)).astype(np.float32)
+        values[:3] *= rng.uniform(3, 30)
+        counts, _ = np.histogram(values, 1024, (0, values.max()))
+        histogram = Histogram(counts, float(values.max()) / 1024)
+        stepped, exact = kl_threshold(histogram), kl_threshold(histogram, stepped=False)
+        assert 0 < stepped <= values.max()
+        assert 0 < exact <= values.max()
+        different += stepped != exact
+    assert different > 0
