@@ -66,20 +66,29 @@ def make_run(sources: str) -> Callable[[Any, int, int, int, int, int], None]:
             threads: how many run the same program on the same arena.
         """
         _ = sources
-        if threads == 1:
-            for index in range(len(program)):
-                execute(program[index], arena, scratch, 0, program[index].units)
-        elif thread == 0:
-            for index in range(len(program)):
-                if index > 0:
-                    atomic_store(state + DONE, 0)
-                    atomic_store(state, index << 32)
-                while take(program, arena, scratch, state, threads):
-                    pass
-                wait(state + DONE, program[index].units)
-            atomic_store(state, OVER)
-        else:
-            help_out(program, arena, scratch, state, threads)
+        index, spins = 0, 0
+        while True:
+            seen = atomic_load(state)
+            present, unit = seen >> 32, seen & LOWER
+            if present >= len(program):
+                return
+            units = program[present].units
+            if unit < units:
+                # One place only that executes: every other one would be compiled with all kernels in it.
+                end = min(unit + max(1, units // (CHUNKS * threads) if threads > 1 else units), units)
+                if exchange_if(state, seen, seen - unit + end):
+                    execute(program[present], arena, scratch, unit, end)
+                    atomic_add(state + DONE, end - unit)
+                spins = 0
+            elif thread > 0:
+                spins += 1
+                if spins > SPINS:
+                    give_way()
+            else:
+                wait(state + DONE, units)
+                index += 1
+                atomic_store(state + DONE, 0)
+                atomic_store(state, index << 32)
 
     return run
 
@@ -115,33 +124,6 @@ def execute(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         matmul.product(f, arena, scratch, begin, end)
     elif f.kind == REDUCE:
         reduction.reduce(f, arena, scratch, begin, end)
-
-
-@compiled
-def take(program: Any, arena: int, scratch: int, state: int, threads: int) -> bool:
-    """Compute some units of the present instruction; False where none are left to take."""
-    seen = atomic_load(state)
-    index, unit = seen >> 32, seen & LOWER
-    if index >= len(program) or unit >= program[index].units:
-        return False
-    end = min(unit + max(1, program[index].units // (CHUNKS * threads)), program[index].units)
-    if exchange_if(state, seen, seen - unit + end):
-        execute(program[index], arena, scratch, unit, end)
-        atomic_add(state + DONE, end - unit)
-    return True
-
-
-@compiled
-def help_out(program: Any, arena: int, scratch: int, state: int, threads: int) -> None:
-    """Take units of every instruction until the first thread is through."""
-    spins = 0
-    while atomic_load(state) >> 32 < len(program):
-        if take(program, arena, scratch, state, threads):
-            spins = 0
-        else:
-            spins += 1
-            if spins > SPINS:
-                give_way()
 
 
 @compiled
