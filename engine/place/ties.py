@@ -1,12 +1,12 @@
 """Thresholds that are not a tensor's own: taken over from another one, or fixed by an operator.
 
 An operator that only moves values cannot rescale them, so what it reads and writes has one threshold: that of the
-tensor at the head of such a chain. A Concat takes the operands that nothing computes with at its output's threshold and
-requantises the others. All 20 recorded patterns of operands and readers show it: an operand that a convolution or a
-sum reads too keeps its own (`input.20` of GhostNet, `input.68` of YOLO11), so do all outputs of a Split one of which
-is computed with (``min_c2f``); through Reshape, Transpose and Resize the Concat reaches back to the tensor that was
-moved (the heads of YOLO11); of two Concats that a Resize's input and output go to, the one that runs last decides (the necks of YOLOv5 to
-YOLO11).
+tensor at the head of such a chain. A Concat takes the operands that nothing computes with at its output's threshold
+and requantises the others. All 20 recorded patterns of operands and readers show it: an operand that a convolution or
+a sum reads too keeps its own (`input.20` of GhostNet, `input.68` of YOLO11), so do all outputs of a Split one of
+which is computed with (``min_c2f``); through Reshape, Transpose and Resize the Concat reaches back to the tensor that
+was moved (the heads of YOLO11); of two Concats that a Resize's input and output go to, the one that runs last decides
+(the necks of YOLOv5 to YOLO11).
 """
 
 from __future__ import annotations
