@@ -100,7 +100,7 @@ def sorted_copy(model: ir.Model) -> ir.Model:
         ModelError: the graph has a cycle, or a tensor that nothing writes.
     """
     try:
-        copy = expand_composites(model, keep=OPERATORS)
+        copy = expand_composites(model, keep=lambda node: node.op_type in OPERATORS)
         copy.graph.sort()
     except (ValueError, RuntimeError) as error:
         raise ModelError(

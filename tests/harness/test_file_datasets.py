@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.errors import CalibrationDataError, ConfigError, ModelError
+from engine.errors import CalibrationDataError, ConfigError, MissingError, ModelError, PtqlabError
 from harness.datasets.files import ArrayFolder, Coco, ImageFolder
 from harness.datasets.text_lines import ALPHABET, TextLines
 from harness.datasets.text_pages import TextPages
@@ -203,14 +203,16 @@ def test_pages_of_text_have_ink_in_their_boxes_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "error", "message"),
     [
-        ({"distribution": "no-such-thing", "file": "a.onnx"}, "pip install no-such-thing"),
-        ({"distribution": "numpy", "file": "numpy/a.onnx"}, "numpy has no file numpy/a.onnx"),
+        ({"distribution": "no-such-thing", "file": "a.onnx"}, MissingError, "pip install no-such-thing"),
+        ({"distribution": "numpy", "file": "numpy/a.onnx"}, ModelError, "numpy has no file numpy/a.onnx"),
     ],
 )
-def test_a_package_that_lacks_the_model_is_named(source: dict[str, str], message: str) -> None:
-    with pytest.raises(ModelError, match=message):
+def test_a_package_that_lacks_the_model_is_named(
+    source: dict[str, str], error: type[PtqlabError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         package_model(PackageSource(**source))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import ConfigError, ModelError
+from engine.errors import ConfigError, MissingError, ModelError
 from harness.metrics.recognition import EditSimilarity
 from harness.zoo.cards import ModelCard, list_cards, load_card
 from harness.zoo.float_baseline import float_score
@@ -17,7 +17,7 @@ CARDS = list_cards("ocr_*")
 def _package() -> None:
     try:
         CARDS[0].model_path()
-    except ModelError as error:
+    except MissingError as error:
         pytest.skip(f"extra packages: {error}")
 
 

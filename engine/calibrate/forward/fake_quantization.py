@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,8 +35,10 @@ _ROUNDING_CONSTANT = 1.5 * 2**23
 """Adding and subtracting it rounds a float32 of magnitude up to 2^22 half to even."""
 
 
-def lower_calibration(model: ir.Model, *, quantize_linear: bool = False, keep: Container[str] = ()) -> ir.Model:
-    """A copy of a float-stage model that holds standard ONNX operators only, and composites of the types ``keep``.
+def lower_calibration(
+    model: ir.Model, *, quantize_linear: bool = False, keep: Callable[[ir.Node], bool] | None = None
+) -> ir.Model:
+    """A copy of a float-stage model that holds standard ONNX operators only, and composites that ``keep`` names.
 
     Other composites are expanded. An ``HzCalibration`` becomes what it stands for: nothing where its switch is ``OFF``,
     so that the graph is that of the optimised model again; else what :func:`fake_quantize` does, in standard nodes.
@@ -48,7 +50,7 @@ def lower_calibration(model: ir.Model, *, quantize_linear: bool = False, keep: C
         model: float-stage model; not changed.
         quantize_linear: 8 bits with one scale as ``QuantizeLinear`` and ``DequantizeLinear``: the same numbers in half
             the time, but only in a runtime that is told not to compute in integers around them.
-        keep: types of composites that stay.
+        keep: whether a composite stays as it is; None for none of them.
 
     Raises:
         ModelError: an ``HzCalibration`` that is ``ON`` has no thresholds yet.

@@ -22,7 +22,7 @@ from engine.calibrate.forward.batching import computes_samples_apart, with_symbo
 from engine.calibrate.forward.chained import ChainedRunner, run_bound
 from engine.calibrate.forward.depthwise import extract_depthwise
 from engine.calibrate.forward.fake_quantization import lower_calibration
-from engine.calibrate.forward.own_arithmetic import OWN_ARITHMETIC, has_own_arithmetic
+from engine.calibrate.forward.own_arithmetic import has_own_arithmetic
 from engine.errors import InferenceError, ModelError
 from engine.ir import (
     shape_of,
@@ -83,7 +83,7 @@ class FloatSession:
         samplewise: bool = False,
     ) -> None:
         plain = kernels is Kernels.PLAIN
-        model = lower_calibration(model, quantize_linear=True, keep=OWN_ARITHMETIC if plain else ())
+        model = lower_calibration(model, quantize_linear=True, keep=has_own_arithmetic if plain else None)
         if outputs is not None:
             _fetch(model, outputs)
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}

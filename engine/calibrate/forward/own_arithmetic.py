@@ -31,8 +31,10 @@ _CHANNELS_FIRST = (0, 3, 1, 2)
 
 
 def has_own_arithmetic(node: ir.Node) -> bool:
-    """Whether :func:`computed` is to compute ``node``."""
-    return node.domain == HORIZON_DOMAIN and node.op_type in OWN_ARITHMETIC
+    """Whether :func:`computed` is to compute ``node``; a preprocessing with computed weights is ONNX Runtime's."""
+    if node.domain != HORIZON_DOMAIN or node.op_type not in OWN_ARITHMETIC:
+        return False
+    return node.op_type != PREPROCESS or all(constant_of(value) is not None for value in node.inputs[1:3])
 
 
 def computed(node: ir.Node) -> Compute:

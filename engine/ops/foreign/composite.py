@@ -7,7 +7,7 @@ One table, :data:`COMPOSITES`. The element-wise ones carry the numpy function th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,16 +76,16 @@ class Composite:
     function: Function | None = None
 
 
-def expand_composites(model: ir.Model, keep: Container[str] = ()) -> ir.Model:
+def expand_composites(model: ir.Model, keep: Callable[[ir.Node], bool] | None = None) -> ir.Model:
     """A copy of ``model`` in which every composite is replaced by standard ONNX nodes; other nodes stay as they are.
 
-    Composites of the types in ``keep`` stay too.
+    Composites that ``keep`` names stay too.
 
     Outputs keep their names, so that any tensor of the graph can be fetched from either form.
     """
     model = model.clone()
     for node in tuple(model.graph):
-        if node.domain == HORIZON_DOMAIN and node.op_type in COMPOSITES and node.op_type not in keep:
+        if node.domain == HORIZON_DOMAIN and node.op_type in COMPOSITES and not (keep is not None and keep(node)):
             expand(model.graph, node)
     RemoveUnusedOpsetsPass()(model)
     return model

@@ -62,7 +62,8 @@ def test_accuracies_of_labelled_data(folder: Path) -> None:
         accuracy, ratio = map(float, found[name][:2])
         assert ratio == pytest.approx(accuracy / float(found[FLOAT][0]), abs=1e-3)
         assert accuracy == pytest.approx(round(accuracy * SCORED) / SCORED, abs=1e-4)
-    assert found[CHOSEN] == found[CEILING]
+    # All that is granted in int16 need not be the best: a node of int16 may cost its neighbours a requantisation.
+    assert float(found[CHOSEN][2]) >= float(found[CEILING][2])
     fragment = yaml.safe_load((folder / "fragment.yaml").read_text())
     assert len(fragment["model_parameters"]["node_info"]) == int(found[CHOSEN][-2])
 
