@@ -103,7 +103,7 @@ class TestTraining:
         """One epoch, twice: the same file both times, and a card that reads back with a measured score."""
         from harness.zoo.training import training
 
-        monkeypatch.setattr(paths, "suites", lambda: tmp_path)
+        monkeypatch.setattr(paths, "suites", lambda: (tmp_path,))
         folder = tmp_path / "zoo"
         folder.mkdir()
         recipe = replace(training.RECIPES["mnist_lenet"], epochs=1)
