@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,7 @@ def with_rearranged(model: ir.Model, expected: Mapping[str, Array], actual: Mapp
         actual: what ``model`` computes, likewise.
     """
     found = dict(expected)
+    found |= {name: value for name, value in _reshaped(expected, actual).items() if name not in found}
     for node in reversed(model.graph):
         source, result = node.inputs[0] if node.inputs else None, str(node.outputs[0].name)
         if node.op_type not in _REARRANGING or source is None or str(source.name) in found:
@@ -55,6 +57,28 @@ def with_rearranged(model: ir.Model, expected: Mapping[str, Array], actual: Mapp
             parts = [_undone(node, part, shape_of(source)) for part in np.split(found[result], samples)]
             found[str(source.name)] = np.concatenate(parts)
     return found
+
+
+def _reshaped(expected: Mapping[str, Array], actual: Mapping[str, Array]) -> dict[str, Array]:
+    """Tensors that a pass computes in another shape, nothing behind them undoing it: found by their names.
+
+    Such a tensor's name is that of the one it stands for, with what the optimiser writes around it. It counts where
+    both shapes differ in dimensions of 1 alone, so that the order of the values is the same.
+    """
+    found = {}
+    for name, value in actual.items():
+        plain = _AROUND.sub("", name)
+        if name not in expected and plain in expected and _without_ones(value) == _without_ones(expected[plain]):
+            found[name] = expected[plain].reshape(value.shape)
+    return found
+
+
+_AROUND = re.compile(r"^(?:transposed_|replaced_|4dim_)+|(?:_reshape)+$")
+"""What passes that change shapes write before and behind the name of a tensor (:mod:`engine.optimize`)."""
+
+
+def _without_ones(array: Array) -> tuple[int, ...]:
+    return tuple(size for size in array.shape if size != 1)
 
 
 _REARRANGING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})

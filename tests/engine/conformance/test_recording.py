@@ -54,7 +54,8 @@ def test_a_recorded_case_equals_itself(tmp_path: Path) -> None:
     assert folder.name == "net"
     assert row.departure is None
     assert (row.converts, row.outputs, row.operators, row.simulator) == (True, True, True, True)
-    assert row.thresholds == Share(equal=5, total=5)
+    assert row.thresholds is not None
+    assert row.thresholds.equal == row.thresholds.total > 0
     assert row.devices == Share(equal=len(case.devices), total=len(case.devices))
     assert row.integers is not None
     assert row.integers.equal == row.integers.total > 0
