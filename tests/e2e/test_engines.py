@@ -110,19 +110,19 @@ def cosine(result: TrialResult) -> float:
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("command", "symptom", "message"),
     [
-        ("", "set PTQLAB_HB_MAPPER"),
-        ("/no/such/hb_mapper", "cannot be run: No such file"),
-        ("sh -c 'echo no licence; exit 7'", "exit code 7: no licence; see"),
+        ("", Symptom.ENVIRONMENT, "set PTQLAB_HB_MAPPER"),
+        ("/no/such/hb_mapper", Symptom.ENVIRONMENT, "cannot be run: No such file"),
+        ("sh -c 'echo no licence; exit 7'", Symptom.REFUSED, "exit code 7: no licence; see"),
     ],
 )
 def test_a_command_that_does_not_convert_fails_its_trials_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, symptom: Symptom, message: str
 ) -> None:
     monkeypatch.setenv(HB_MAPPER, command)
     only = SUITE.model_copy(update={"sweep": None, "trials": SUITE.trials[2:3]})
     (result,) = run_suite(only, Plan(bench=Bench(tmp_path), executor=serial), record=False).results
     assert result.failure is not None
-    assert (result.failure.stage, result.failure.symptom) == ("hb_mapper", Symptom.REFUSED)
+    assert (result.failure.stage, result.failure.symptom) == ("hb_mapper", symptom)
     assert message in result.failure.message
