@@ -27,7 +27,7 @@ from harness.gates.baseline import (
     updated_baseline,
 )
 from harness.gates.judgement import References
-from harness.gates.nights import WATCHED, Night, append_night, trial_night
+from harness.gates.nights import WATCHED, Night, append_night, read_nights, trial_night
 from harness.report.results import (
     PARETO_FILE,
     PARQUET_FILE,
@@ -136,6 +136,7 @@ def run_suite(
         load_baseline(references.anchor, suite)  # refused now, not after the sweep
     specs = plan_trials(suite) if specs is None else list(specs)
     store, workdir = plan.bench.store, plan.bench.workdir
+    read_nights(sweep_folder(workdir, suite.name))  # a damaged file is refused now, not after the sweep
     sweep_id = uuid.uuid4().hex[:16]
     recorder = Recorder(suite, sweep_id, workdir, store, tracking_uri) if record else None
     tally = _Tally()

@@ -177,6 +177,8 @@ def nightly(
     if promote_if_good(sweep, accept=accept, anchor=anchor):
         aliases = "@last-good and @anchor" if anchor else "@last-good"
         typer.echo(f"promoted: this sweep is {aliases} of {definition.name} now")
+    elif anchor:
+        typer.echo(f"not promoted: @anchor of {definition.name} stays where it was", err=True)
     sys.exit(exit_code(sweep, accept=accept))
 
 

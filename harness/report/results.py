@@ -44,7 +44,7 @@ class SweepSummary(StrictModel):
         judgement: what the gate said of it.
     """
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     id: str = ""
     suite: Suite
     trials: tuple[TrialSpec, ...]
@@ -58,7 +58,7 @@ class SweepSummary(StrictModel):
     commit: str | None = None
     tracking_uri: str = ""
     run: str = ""
-    judgement: Judgement = Judgement()
+    judgement: Judgement
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ from engine.errors import ConfigError
 from harness.execution.coordinator import Plan, serial
 from harness.gates.drift import drifts
 from harness.gates.judgement import References
-from harness.gates.nights import read_nights
+from harness.gates.nights import NIGHTS_FILE, read_nights
 from harness.gates.verdicts import Verdict
 from harness.nightly import EXIT_BASELINE, BaselineError, exit_code, night_references, promote_if_good
-from harness.report.results import Sweep, sweep_folder
+from harness.report.results import SWEEP_FILE, Sweep, sweep_folder
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import resolve_baseline, run_suite
+from harness.sweep import load_sweep, resolve_baseline, run_suite
 from harness.tracking.mlflow_store import LAST_GOOD
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
@@ -151,3 +152,21 @@ def test_the_anchor_stays_where_a_person_put_it(tmp_path: Path) -> None:
     assert after.baseline is not None
     assert after.anchor.read_bytes() == before
     assert after.baseline.read_bytes() != before
+
+
+def test_a_damaged_record_of_nights_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    assert promote_if_good(night(tmp_path, 450))
+    (sweep_folder(tmp_path, "mine") / NIGHTS_FILE).write_text("{")
+    with pytest.raises(ConfigError, match=r"nights\.jsonl, line 1: is no night"):
+        night(tmp_path, 450)
+
+
+def test_a_sweep_of_an_older_version_is_not_shown_as_judged(tmp_path: Path) -> None:
+    """Without a judgement there is no verdict, least of all PASS."""
+    night(tmp_path, 450)
+    file = sweep_folder(tmp_path, "mine") / SWEEP_FILE
+    content = json.loads(file.read_text())
+    del content["judgement"]
+    file.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match="written by another version"):
+        load_sweep(tmp_path, "mine")

@@ -20,7 +20,7 @@ from rich.console import Console
 from engine.config import CalibrationParameters, InputParameters, ModelParameters
 from harness.execution.coordinator import DEFAULT_TIME_LIMIT, Plan
 from harness.gates.baseline import save_baseline, updated_baseline
-from harness.gates.judgement import References
+from harness.gates.judgement import Judgement, References
 from harness.report.page import render
 from harness.report.results import Sweep, SweepSummary, pareto, pareto_yaml, trials_csv, trials_parquet
 from harness.report.tables import comparison_table, node_table, sweep_tables, trial_table
@@ -56,6 +56,7 @@ def sweep(tmp_path: Path) -> Sweep:
         reused=1,
         shared=(SharedSeconds(model="one", march="bayes-e", seconds={"statistics": 1.5}),),
         engine="0.1.0+abc",
+        judgement=Judgement(),
     )
     return judged(Sweep(summary, tuple(results)), References(), tmp_path)
 
