@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
@@ -20,7 +21,7 @@ from onnx import numpy_helper
 from onnx.external_data_helper import load_external_data_for_model
 from onnx_ir.serde import SerdeError
 
-from engine.errors import ModelError, OutputError
+from engine.errors import ConfigError, ModelError, OutputError
 
 HORIZON_DOMAIN = "horizon"
 """ONNX domain of the quantised operators, ``HzCalibration`` and the float operators that patterns collapse to."""
@@ -35,6 +36,8 @@ WEIGHT_QUANT_ATTRS = 139537
 
 MARK_ON = "hz.on"
 MARK_REASON = "hz.reason"
+MARK_LATE = "hz.late"
+"""On a CPU node whose inputs are quantised all the same."""
 MARK_TIE = "hz.tie"
 MARK_FIXED = "hz.fixed"
 MARK_MARCH = "hz.march"
@@ -44,6 +47,9 @@ MARK_PART_OF = "hz.part_of"
 
 QMAX = {"int8": 127, "int16": 32767, "uint8": 255}
 """Largest magnitude of each quantised type: scale = threshold / QMAX (reference/calibration.md 2)."""
+UNSIGNED = "uint8"
+OFFSET = 128
+"""What an unsigned integer exceeds the signed one by that the BPU holds for it."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +77,47 @@ class Calibration:
         """Width in bits of the quantised type."""
         return 16 if self.qtype == "int16" else 8
 
+    @property
+    def narrowed(self) -> Calibration:
+        """The same in int8 where it is int16."""
+        if self.qtype != "int16":
+            return self
+        scales = self.scales.astype(np.float64) * QMAX["int16"] / QMAX["int8"]
+        return replace(self, qtype="int8", scales=scales.astype(np.float32))
+
+    @property
+    def offset(self) -> int:
+        """What the integer that the BPU holds falls short of the quantised one by."""
+        return OFFSET if self.qtype == UNSIGNED else 0
+
+
+NOTICE = b"# ptqlab: "
+"""Start of the first line of a file that has the name of a format of the original and is not of that format."""
+
+
+_MOST_NOTICE = 1024
+"""Most bytes of that line."""
+
+
+def with_notice(data: bytes, text: str) -> bytes:
+    """``data`` behind a first line that says what they are."""
+    return NOTICE + text.encode() + b"\n" + data
+
+
+def notice_length(stream: BinaryIO) -> int:
+    """Bytes of the line of :func:`with_notice` that a file begins with; 0 where it has none."""
+    stream.seek(0)
+    line = stream.readline(_MOST_NOTICE)
+    return len(line) if line.startswith(NOTICE) else 0
+
+
+def without_notice(data: bytes) -> bytes:
+    """``data`` without the line of :func:`with_notice`, where they have one."""
+    return data.partition(b"\n")[2] if data.startswith(NOTICE) else data
+
 
 def load_model(path: str | os.PathLike[str]) -> ir.Model:
-    """Read an ONNX file into memory.
+    """Read an ONNX file into memory; a first line of :func:`with_notice` is skipped.
 
     Raises:
         ModelError: the file is missing, is not an ONNX model, or its external data lie outside its folder.
@@ -82,7 +126,7 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
     if not os.path.isfile(path):  # unlike Path.is_file, it takes names that no file can have
         raise ModelError(f"{path}: no such model file")
     try:
-        proto = onnx.load(os.fspath(path), load_external_data=False)
+        proto = onnx.load_model_from_string(without_notice(path.read_bytes()))
         _check_parts(proto, path)
         load_external_data_for_model(proto, os.fspath(path.parent))
         check_tensors(proto)
@@ -142,9 +186,51 @@ def _parts(message: Message) -> Iterator[Message]:
                 yield from _parts(part)
 
 
+_LONGEST_FILE_NAME = 120
+"""Bytes: file systems take 255, of which suffixes and temporary names need some."""
+
+
 def file_name(name: str) -> str:
-    """``name`` without what a file name must not hold."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+    """``name``, which a stranger's file may hold, as the name of a file or folder, or the beginning of one.
+
+    Letters, digits, ``-``, ``_`` and ``.`` stay, others become ``_``; it is never empty, hidden or ``..``. One of more
+    than 120 bytes ends in a digest. For names of several files in one folder see :class:`FileNames`.
+    """
+    kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name) or "_"
+    kept = f"_{kept[1:]}" if kept.startswith(".") else kept
+    encoded = kept.encode()
+    if len(encoded) <= _LONGEST_FILE_NAME:
+        return kept
+    digest = _short_digest(name)
+    return f"{encoded[: _LONGEST_FILE_NAME - 1 - len(digest)].decode(errors='ignore')}_{digest}"
+
+
+class FileNames:
+    """:func:`file_name` of names in one folder: what another has taken, capitals or not, ends in a digest."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        """File name of ``name``: the same every time, and no other name's."""
+        if name not in self._found:
+            plain = file = file_name(name)
+            while file.casefold() in self._taken:
+                file = file_name(f"{plain[: _LONGEST_FILE_NAME // 4]}_{_short_digest(f'{file}/{name}')}")
+            self._found[name] = file
+            self._taken.add(file.casefold())
+        return self._found[name]
+
+
+def file_names(names: Iterable[str]) -> dict[str, str]:
+    """The :class:`FileNames` of ``names``, those before others first."""
+    found = FileNames()
+    return {name: found[name] for name in names}
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
@@ -167,6 +253,35 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> Path:
         _discard(temporary)
         raise
     return path
+
+
+def refuse_overwriting(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse, before anything is read, to write where something is read: the same file, also through links.
+
+    Args:
+        outputs: files and folders that are written.
+        inputs: files that are read, and folders all files of which are.
+
+    Raises:
+        ConfigError: an output is an input, or a file of such a folder, or a folder that holds an input.
+    """
+    read = [path for path in inputs if path is not None]
+    for output in outputs:
+        clash = next((path for path in read if output is not None and _overlap(output, path)), None)
+        if clash is not None:
+            raise ConfigError(f"{output} would be written over {clash}, which is read; give another place to write to")
+
+
+def _overlap(output: Path, given: Path) -> bool:
+    written, read = Path(os.path.realpath(output)), Path(os.path.realpath(given))
+    if written == read or (read.is_dir() and written.parent == read):
+        return True
+    if written.is_dir() and read.is_relative_to(written):
+        return True
+    try:
+        return os.path.samefile(written, read)  # hard links, and file systems that do not tell capitals apart
+    except (OSError, ValueError):
+        return False
 
 
 def _discard(temporary: Path) -> None:
@@ -239,10 +354,11 @@ def read_calibration(node: ir.Node) -> Calibration:
 
 
 def before_calibration(value: ir.Value) -> ir.Value:
-    """``value``, or the tensor that was calibrated where ``value`` is the output of an ``HzCalibration``."""
+    """``value``, or the tensor that was calibrated, once or twice, where it is the output of an ``HzCalibration``."""
     node = value.producer()
-    if node is not None and is_calibration(node) and node.inputs[0] is not None:
-        return node.inputs[0]
+    while node is not None and is_calibration(node) and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
     return value
 
 
@@ -274,3 +390,18 @@ def node_by_name(model: ir.Model, names: Sequence[str]) -> dict[str, ir.Node]:
     """The nodes called ``names`` (those that exist), by name."""
     wanted = set(names)
     return {node.name: node for node in model.graph if node.name in wanted}
+
+
+def set_constant(graph: ir.Graph, node: ir.Node, index: int, array: NDArray[np.float32]) -> None:
+    """Let input ``index`` of ``node`` be the constant ``array`` under a name of its own; an unused old one goes."""
+    old = node.inputs[index] if len(node.inputs) > index else None
+    name = f"{node.name}_input_{index}" if old is None else str(old.name)
+    while name in graph.initializers:
+        name = f"{name}_changed"
+    tensor = ir.tensor(np.asarray(array, np.float32), name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+    graph.register_initializer(value)
+    node.resize_inputs(max(index + 1, len(node.inputs)))
+    node.replace_input_with(index, value)
+    if old is not None and old.is_initializer() and not old.uses():
+        graph.initializers.pop(str(old.name), None)

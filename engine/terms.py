@@ -13,10 +13,38 @@ class March(StrEnum):
     BERNOULLI2 = "bernoulli2"
     BAYES = "bayes"
     BAYES_E = "bayes-e"
+    NASH_E = "nash-e"
+    NASH_M = "nash-m"
+    NASH_P = "nash-p"
 
 
-EXTRAPOLATED: Mapping[str, March] = MappingProxyType({"nash-e": March.BAYES_E, "nash-m": March.BAYES_E})
-"""Later marches without figures of their own, and the march whose rules and figures stand in."""
+EXTRAPOLATED: Mapping[March, March] = MappingProxyType(
+    dict.fromkeys((March.NASH_E, March.NASH_M, March.NASH_P), March.BAYES_E)
+)
+"""Later marches that nothing was measured on, and the march whose rules and figures stand in."""
+
+MEASURED_MARCHES = tuple(march for march in March if march not in EXTRAPOLATED)
+"""The marches that were measured; those that ``hb_mapper`` converts for."""
+
+
+def measured_march(march: str) -> March:
+    """The march whose rules and figures hold for ``march``.
+
+    Raises:
+        ValueError: ``march`` is unknown.
+    """
+    return EXTRAPOLATED.get(March(march), March(march))
+
+
+def named(march: str) -> str:
+    """``march`` as tables and pages show it: with where its figures come from, if they are another's."""
+    return f"{march} ({extrapolation(march)})" if extrapolation(march) else march
+
+
+def extrapolation(march: str) -> str:
+    """What to say beside every figure for ``march``: where it comes from; empty where it was measured."""
+    origin = measured_march(march)
+    return "" if origin == march else f"extrapolated from {origin}; nothing measured"
 
 
 class InputType(StrEnum):
@@ -128,11 +156,13 @@ class InputSource(StrEnum):
     RESIZER = "resizer"
 
 
-SUPPORTED_CONVERSIONS: Mapping[InputType, tuple[InputType, ...]] = {
-    InputType.YUV444: (InputType.NV12, InputType.YUV444),
-    InputType.RGB: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
-    InputType.BGR: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
-    InputType.GRAY: (InputType.GRAY,),
-    InputType.FEATUREMAP: (InputType.FEATUREMAP,),
-}
+SUPPORTED_CONVERSIONS: Mapping[InputType, tuple[InputType, ...]] = MappingProxyType(
+    {
+        InputType.YUV444: (InputType.NV12, InputType.YUV444),
+        InputType.RGB: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
+        InputType.BGR: (InputType.NV12, InputType.YUV444, InputType.RGB, InputType.BGR),
+        InputType.GRAY: (InputType.GRAY,),
+        InputType.FEATUREMAP: (InputType.FEATUREMAP,),
+    }
+)
 """``input_type_rt`` per ``input_type_train``, as the documents' table has it."""

@@ -9,8 +9,9 @@ import fcntl
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,6 +72,8 @@ class Cache:
                     result = compute()
                     codec.save(result, path)
                     return result
+        with suppress(OSError):  # a folder that cannot be written is read all the same
+            os.utime(path)  # what was used lately is not removed
         found: T = codec.load(path)
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,8 @@ from pathlib import Path
 from engine.errors import ConfigError
 from engine.simulate.fast import available_cpus
 from harness import paths
-from harness.execution.coordinator import Plan, executor_factory, run_sweep
+from harness.announcing import tell_ci
+from harness.execution.coordinator import Observer, Plan, executor_factory, run_sweep
 from harness.gates.baseline import (
     Baseline,
     baseline_path,
@@ -28,6 +29,9 @@ from harness.sweep import judged_anew, load_sweep, plan_trials, resolve_baseline
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialResult, TrialSpec
 from harness.workdir import default_workdir
+
+_MOST_FOLDERS = 5
+"""Trials whose folders are named where only some were selected."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,12 @@ class SuiteGate:
         have = {spec.id for spec in self.specs}
         return [name for name in self.baseline.trials if name not in have]
 
-    def run(self, keys: Collection[str]) -> str:
+    def run(self, keys: Collection[str], observers: Sequence[Observer] = ()) -> str:
         """Run the trials with these keys, and write the baseline if that was asked for; lines about it.
+
+        Args:
+            keys: of the selected trials.
+            observers: told how it goes.
 
         Raises:
             ConfigError: a new baseline is asked for, but not all trials were selected, or one of them failed.
@@ -114,25 +122,29 @@ class SuiteGate:
         if len(specs) < len(self.specs):
             if self._options.update:
                 raise ConfigError("--ptqlab-update-baseline needs all trials of the suite; select none")
-            results = run_sweep(specs, within(self.suite.budget, self._plan))
-            return f"suite {self.suite.name}: {len(results)} of {len(self.specs)} trials selected"
+            results = run_sweep(specs, within(self.suite.budget, self._plan), observers)
+            lines = [f"suite {self.suite.name}: {len(results)} of {len(self.specs)} trials selected"]
+            for result in results[:_MOST_FOLDERS]:
+                lines.append(f"{result.spec.id}: {self._plan.bench.store.folder(result.spec.key).as_uri()}")
+            return "\n".join(lines)
         references = References(baseline=None if self._options.update else self.baseline_path)
-        sweep = run_suite(self.suite, self._plan, specs=specs, record=False, references=references)
+        sweep = run_suite(self.suite, self._plan, specs=specs, record=False, references=references, observers=observers)
         written = ""
         if self._options.update:
             self._accept(sweep)
             written = f"\nbaseline written: {self.baseline_path}"
             sweep = judged_anew(sweep, References(baseline=self.baseline_path), self._plan.bench.workdir)
         summary = sweep.summary
+        announced = "".join(f"\n{line}" for line in tell_ci(sweep, self._plan.bench.workdir))
         report = sweep_folder(self._plan.bench.workdir, self.suite.name) / REPORT_FILE
         return (
             f"suite {self.suite.name}: {sweep.verdict.value}, {len(specs)} trials, {len(sweep.failed)} failed, "
-            f"{summary.reused} reused, {summary.seconds:.1f} s\nreport {report.as_uri()}{written}"
+            f"{summary.reused} reused, {summary.seconds:.1f} s\nreport {report.as_uri()}{written}{announced}"
         )
 
     def _accept(self, sweep: Sweep) -> None:
         old = read_baseline(self.baseline_path) if self.baseline_path.is_file() else None
-        new = updated_baseline(old, self.suite, sweep.results, self._plan.bench.store)
+        new = updated_baseline(old, self.suite, sweep.results, self._plan.bench.store, sweep.summary.origin)
         save_baseline(new, self.baseline_path)
 
     def result(self, spec: TrialSpec) -> TrialResult | None:
@@ -148,9 +160,19 @@ class SuiteGate:
             return self._judgement.of(spec.id)
         return judge(result, self._plan.bench.store.predictions(spec.key), self.baseline, self.suite.gates)
 
-    @cached_property
+    def cause(self, spec: TrialSpec) -> str:
+        """Why the trial differs from the baseline, in a sentence; empty where the sweep does not say."""
+        explanation = self._sweep.summary.explanation if self._sweep is not None else None
+        causes = explanation.of(spec.id) if explanation is not None else None
+        return causes.headline if causes is not None else ""
+
+    @property
     def _judgement(self) -> Judgement | None:
-        """The judgement of these trials by this baseline that the last sweep left, here or in xdist's controller.
+        return None if self._sweep is None else self._sweep.summary.judgement
+
+    @cached_property
+    def _sweep(self) -> Sweep | None:
+        """The sweep of these trials against this baseline that was the last, here or in xdist's controller.
 
         None where there is none, since only some of the trials were selected.
         """
@@ -159,8 +181,7 @@ class SuiteGate:
         except ConfigError:
             return None
         same = sweep.summary.trials == tuple(self.specs) and sweep.summary.suite == self.suite
-        found = sweep.summary.judgement
-        return found if same and found.baseline_digest == digest_of(self.baseline_path) else None
+        return sweep if same and sweep.summary.judgement.baseline_digest == digest_of(self.baseline_path) else None
 
     def leftover(self, name: str) -> TrialVerdict:
         """The verdict on one of :attr:`leftovers`."""

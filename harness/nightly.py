@@ -12,7 +12,7 @@ from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 from harness.suites.suite import Suite
 from harness.sweep import find_baseline, resolve_baseline
-from harness.tracking.mlflow_store import ANCHOR, LAST_GOOD, NoAliasError, set_alias
+from harness.tracking.aliases import ANCHOR, LAST_GOOD, NoAliasError, set_alias
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ else of ptqlab is imported.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
     except PtqlabError as error:
         raise pytest.UsageError(str(error)) from error
     given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
-    config.args = [*(argument for argument in given if argument != str(gate.path)), str(gate.path)]
+    own = [argument for argument in given if Path(argument.partition("::")[0]).resolve() == gate.path]
+    trials = [f"{gate.path}::{argument.partition('::')[2]}" for argument in own if "::" in argument]
+    config.args = [*(argument for argument in given if argument not in own), *(trials or [str(gate.path)])]
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -94,9 +96,36 @@ def pytest_runtestloop(session: pytest.Session) -> None:
             raise pytest.UsageError(f"--ptqlab-suite {gate.suite.name}: none of its trials is selected")
         return
     try:
-        config.stash[REPORT] = gate.run(keys)
+        config.stash[REPORT] = gate.run(keys, [_Progress(config, len(keys))])
     except PtqlabError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+class _Progress:
+    """Writes a line per trial while the sweep runs."""
+
+    def __init__(self, config: pytest.Config, trials: int) -> None:
+        self._terminal = config.pluginmanager.get_plugin("terminalreporter")
+        self._trials, self._done = trials, 0
+
+    def planned(self, specs: Sequence[TrialSpec]) -> None:
+        """How many there are."""
+        self._say(f"{len(specs)} trials")
+
+    def prepared(self, preparation: Any, prepared: Any) -> None:
+        """What several trials share."""
+        seconds = sum(prepared.seconds.values())
+        self._say(f"{preparation.specs[0].model}: prepared in {seconds:.1f} s")
+
+    def finished(self, result: Any, *, reused: bool) -> None:
+        """One trial further."""
+        self._done += 1
+        figure = f"{result.accuracy.metric} {result.accuracy.value:.4f}" if result.accuracy else "failed"
+        self._say(f"[{self._done}/{self._trials}] {result.spec.id}: {figure}{' (reused)' if reused else ''}")
+
+    def _say(self, text: str) -> None:
+        if self._terminal is not None:
+            self._terminal.write_line(f"ptqlab: {text}")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -135,7 +164,13 @@ class _VerdictItem(pytest.Item):
         verdict = self.verdict()
         self.user_properties.append(("verdict", verdict.verdict.value))
         if verdict.message:
-            raise VerdictNotPassError(f"{verdict.verdict.value}: {verdict.trial}\n{verdict.message}")
+            cause = self.cause()
+            why = f"\nwhy: {cause}" if cause else ""
+            raise VerdictNotPassError(f"{verdict.verdict.value}: {verdict.trial}\n{verdict.message}{why}")
+
+    def cause(self) -> str:
+        """Why it is not PASS, in a sentence; empty where nobody knows."""
+        return ""
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Verdicts and refusals in words, without a traceback."""
@@ -167,6 +202,10 @@ class TrialItem(_VerdictItem):
         if result is not None:
             self.user_properties.extend(result.metrics().items())
         return gate.verdict(self.spec)
+
+    def cause(self) -> str:
+        """What changed between baseline and sweep."""
+        return self.config.stash[GATE].cause(self.spec)
 
 
 class LeftoverItem(_VerdictItem):

@@ -14,7 +14,10 @@ from pydantic import ValidationError
 from engine.errors import ConfigError
 from engine.ir import write_atomically
 from engine.terms import SUPPORTED_CONVERSIONS
+from harness.backends.pipeline import environment
+from harness.bisecting import bisected
 from harness.cache import save_json
+from harness.checking import refuse_mistakes
 from harness.execution.coordinator import Observer, Plan, run_sweep
 from harness.execution.planning import resolve
 from harness.execution.recheck import recheck, tonights
@@ -26,8 +29,12 @@ from harness.gates.baseline import (
     save_baseline,
     updated_baseline,
 )
-from harness.gates.judgement import References
+from harness.gates.choice import choose
+from harness.gates.explanation import explain
+from harness.gates.judgement import Judgement, References
 from harness.gates.nights import WATCHED, Night, append_night, read_nights, trial_night
+from harness.gates.promised import float_checks
+from harness.report.badge import JSON_FILE, SVG_FILE, badge_json, badge_svg
 from harness.report.results import (
     PARETO_FILE,
     PARQUET_FILE,
@@ -36,17 +43,21 @@ from harness.report.results import (
     TABLE_FILE,
     Sweep,
     SweepSummary,
-    pareto,
     pareto_yaml,
     sweep_folder,
     trials_csv,
     trials_parquet,
 )
+from harness.report.summary import SUMMARY_FILE, markdown
+from harness.resuming import Running, begin, end
 from harness.suites.expansion import Expansion, ModelFacts, expand
 from harness.suites.suite import Budget, Suite, suite_path
-from harness.tracking.mlflow_store import BASELINE_FILE, Closing, RunStatus, default_tracking_uri, fetch_baseline
+from harness.tracking.aliases import BASELINE_FILE, fetch_baseline
+from harness.tracking.mlflow_store import Closing, RunStatus, default_tracking_uri
 from harness.tracking.record import Recorder
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep
+from harness.tracking.trial_run import sweep_metrics
+from harness.trials.origins import SweepOrigin, keep_environment, origins_of
 from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 from harness.version import engine_version, git_commit
@@ -54,12 +65,14 @@ from harness.zoo.cards import ModelCard, list_cards
 
 
 def plan_trials(suite: Suite) -> list[TrialSpec]:
-    """Specs of all trials of ``suite``.
+    """Specs of all trials of ``suite``, whose cards are looked through for mistakes first.
 
     Raises:
         PtqlabError: a selection matches nothing, or a card or its data are wrong or absent.
     """
-    return resolve(suite, expansion_of(suite).points)
+    points = expansion_of(suite).points
+    refuse_mistakes(suite, points)
+    return resolve(suite, points)
 
 
 def expansion_of(suite: Suite, where: str | None = None) -> Expansion:
@@ -73,6 +86,7 @@ def facts_of(card: ModelCard) -> ModelFacts:
         labels=(*tags_of(card), f"task:{card.task.value}", f"dataset:{card.dataset.name}"),
         input_types=SUPPORTED_CONVERSIONS[card.input_spec.type_train],
         calibration_samples=card.dataset.calibration.count,
+        evaluation_samples=card.dataset.evaluation.count,
     )
 
 
@@ -111,6 +125,8 @@ def run_suite(
     observers: Iterable[Observer] = (),
     night: bool = False,
     recheck_nights: int = 0,
+    explain_seconds: float = 0.0,
+    asked: str = "",
 ) -> Sweep:
     """Run all trials of a suite; leave results, table, report and MLflow record.
 
@@ -125,6 +141,8 @@ def run_suite(
         night: whether the sweep is one of a series whose drift is followed.
         recheck_nights: in so many nights every reused trial is computed anew once and compared with what is stored; 0
             for never.
+        explain_seconds: that a bisection of the first trial that got worse may take; 0 for none.
+        asked: name or file of the suite, which goes on with it after an interruption.
 
     Raises:
         PtqlabError: suite, cards, data or baseline are wrong. A trial that fails does not raise.
@@ -134,43 +152,90 @@ def run_suite(
     accepted = load_baseline(references.baseline, suite) if references.baseline else None
     if references.anchor:
         load_baseline(references.anchor, suite)  # refused now, not after the sweep
-    specs = plan_trials(suite) if specs is None else list(specs)
+    specs = resolve(suite, expansion_of(suite).points) if specs is None else list(specs)
     store, workdir = plan.bench.store, plan.bench.workdir
-    read_nights(sweep_folder(workdir, suite.name))  # a damaged file is refused now, not after the sweep
     sweep_id = uuid.uuid4().hex[:16]
+    origin = _origin(sweep_id, specs, workdir)  # a folder that cannot be written is refused now, not after the sweep
+    read_nights(sweep_folder(workdir, suite.name))  # and so is a damaged file
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    begin(Running(suite=suite.name, asked=asked or suite.name, started_at=now, trials=tuple(specs)), workdir)
     recorder = Recorder(suite, sweep_id, workdir, store, tracking_uri) if record else None
     tally = _Tally()
     started = time.perf_counter()
     try:
         results = run_sweep(specs, within(suite.budget, plan), [tally, *([recorder] if recorder else []), *observers])
+        reused = [spec for spec in specs if spec.key in tally.reused]
+        checks = recheck(tonights(reused, recheck_nights, date.today().toordinal()), plan)
+        judgement = references.judge(suite, results, store, specs).with_checks(checks)
+        judgement = judgement.with_checks(float_checks(results, origin.models))
+        summary = _summary(suite, specs, results, tally, origin, judgement, recorder).model_copy(
+            update={
+                "asked": asked,
+                "seconds": time.perf_counter() - started,
+                "rechecked": len(checks),
+                "choices": choose(results, store, suite.gates.significance),
+            }
+        )
+        sweep = explained(Sweep(summary, tuple(results)), accepted, store)
+        explanation = bisected(sweep, sweep_folder(workdir, suite.name), explain_seconds)
+        sweep = replace(sweep, summary=sweep.summary.model_copy(update={"explanation": explanation}))
+        if night:
+            append_night(as_night(sweep, references.anchor, store), sweep_folder(workdir, suite.name))
+        files = [*write_sweep(sweep, workdir), *_write_baseline(sweep, accepted, store, workdir)]
     except BaseException:
         if recorder:
             recorder.close(Closing(status=RunStatus.KILLED))
         raise
-    reused = [spec for spec in specs if spec.key in tally.reused]
-    checks = recheck(tonights(reused, recheck_nights, date.today().toordinal()), plan)
-    summary = SweepSummary(
-        id=sweep_id,
+    end(suite.name, workdir)
+    problem = _close(recorder, sweep, files, workdir, tally.reused) if recorder else None
+    return replace(sweep, record_problem=problem)
+
+
+def _summary(
+    suite: Suite,
+    specs: Sequence[TrialSpec],
+    results: Sequence[TrialResult],
+    tally: _Tally,
+    origin: SweepOrigin,
+    judgement: Judgement,
+    recorder: Recorder | None,
+) -> SweepSummary:
+    """What is known of a sweep once its trials are there."""
+    return SweepSummary(
+        id=origin.sweep,
         suite=suite,
         trials=tuple(specs),
         started_at=tally.started_at,
-        seconds=time.perf_counter() - started,
+        seconds=0.0,
         reused=len(tally.reused),
-        rechecked=len(checks),
         left=len(specs) - len(results),
         shared=tuple(tally.shared),
         engine=engine_version(),
         commit=git_commit(),
         tracking_uri=recorder.tracking_uri if recorder else "",
         run=recorder.parent if recorder else "",
-        judgement=references.judge(suite, results, store, specs).with_checks(checks),
+        origin=origin,
+        experiment=recorder.experiment if recorder else "",
+        judgement=judgement,
     )
-    sweep = Sweep(summary, tuple(results))
-    if night:
-        append_night(as_night(sweep, references.anchor, store), sweep_folder(workdir, suite.name))
-    files = [*write_sweep(sweep, workdir), *_write_baseline(sweep, accepted, store, workdir)]
-    problem = _close(recorder, sweep, files, workdir, tally.reused) if recorder else None
-    return replace(sweep, record_problem=problem)
+
+
+def _origin(sweep: str, specs: Sequence[TrialSpec], workdir: Path) -> SweepOrigin:
+    """What a sweep of ``specs`` is made of; what computes each is kept in the working directory too."""
+    version = engine_version()
+    for engine, kind in {spec.engine: spec.settings.engine for spec in specs}.items():
+        keep_environment(environment({kind}, version), engine, workdir)
+    used = {spec.settings.engine for spec in specs}
+    return SweepOrigin(sweep=sweep, models=origins_of(specs), environment=environment(used, version))
+
+
+def explained(sweep: Sweep, baseline: Baseline | None, store: TrialStore) -> Sweep:
+    """``sweep`` with the reasons why it differs from ``baseline``."""
+    if baseline is None:
+        return replace(sweep, summary=sweep.summary.model_copy(update={"explanation": None}))
+    verdicts = {verdict.trial: verdict.verdict for verdict in sweep.verdicts}
+    found = explain(baseline, sweep.summary.origin, sweep.results, verdicts, store)
+    return replace(sweep, summary=sweep.summary.model_copy(update={"explanation": found}))
 
 
 def as_night(sweep: Sweep, anchor: Path | None, store: TrialStore) -> Night:
@@ -206,7 +271,8 @@ def within(budget: Budget, plan: Plan) -> Plan:
     """``plan`` with the limits of a suite; a time limit that the plan has itself counts more."""
     total = None if budget.minutes is None else 60 * budget.minutes
     per_trial = None if budget.minutes_per_trial is None else 60 * budget.minutes_per_trial
-    return replace(plan, most_trials=budget.trials, seconds=total, time_limit=plan.time_limit or per_trial)
+    most = [count for count in (plan.most_trials, budget.trials) if count is not None]
+    return replace(plan, most_trials=min(most, default=None), seconds=total, time_limit=plan.time_limit or per_trial)
 
 
 def load_sweep(workdir: Path, suite: str) -> Sweep:
@@ -235,7 +301,10 @@ def judged_anew(sweep: Sweep, references: References, workdir: Path) -> Sweep:
     """``sweep`` against other ``references``; its files are written anew, so that all say the same."""
     store = TrialStore(workdir / "trials")
     judgement = references.judge(sweep.summary.suite, sweep.results, store, sweep.summary.trials)
+    judgement = judgement.with_checks(float_checks(sweep.results, sweep.summary.origin.models))
     judged = replace(sweep, summary=sweep.summary.model_copy(update={"judgement": judgement}))
+    baseline = load_baseline(references.baseline, sweep.summary.suite) if references.baseline else None
+    judged = explained(judged, baseline, store)
     write_sweep(judged, workdir)
     return judged
 
@@ -248,8 +317,11 @@ def write_sweep(sweep: Sweep, workdir: Path) -> list[Path]:
     save_json(sweep.summary, folder / SWEEP_FILE)
     write_atomically(folder / TABLE_FILE, trials_csv(sweep).encode())
     write_atomically(folder / PARQUET_FILE, trials_parquet(sweep))
-    write_atomically(folder / PARETO_FILE, pareto_yaml(sweep.results).encode())
+    write_atomically(folder / PARETO_FILE, pareto_yaml(sweep).encode())
     write_atomically(folder / REPORT_FILE, render(sweep, workdir).encode())
+    write_atomically(folder / SUMMARY_FILE, markdown(sweep).encode())
+    write_atomically(folder / SVG_FILE, badge_svg(sweep).encode())
+    write_atomically(folder / JSON_FILE, badge_json(sweep).encode())
     return [folder / name for name in (REPORT_FILE, TABLE_FILE, PARQUET_FILE, PARETO_FILE, SWEEP_FILE)]
 
 
@@ -260,7 +332,7 @@ def _write_baseline(sweep: Sweep, old: Baseline | None, store: TrialStore, workd
     if sweep.summary.left:
         return []
     try:
-        new = updated_baseline(old, sweep.summary.suite, sweep.results, store)
+        new = updated_baseline(old, sweep.summary.suite, sweep.results, store, sweep.summary.origin)
     except ConfigError:  # a trial failed that must not: no baseline for anybody
         return []
     save_baseline(new, path)
@@ -287,18 +359,24 @@ class _Tally:
             self.reused.add(result.spec.key)
 
 
+def best_settings(sweep: Sweep) -> list[str]:
+    """The setting that is chosen for every model and march, in words."""
+    named = {result.spec.key: result.spec.id for result in sweep.results}
+    return [named[choice.best] for choice in sweep.summary.choices]
+
+
 def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir: Path, reused: set[str]) -> str | None:
     """Finish the MLflow record of ``sweep``, or keep what it is to be for ``ptqlab sync``."""
     summary = sweep.summary
     verdicts = {result.spec.key: sweep.verdict_of(result.spec.id).value for result in sweep.results}
     closing = Closing(
         status=RunStatus.FAILED if sweep.failed else RunStatus.FINISHED,
-        metrics={
-            "trials": len(sweep.results),
-            "trials.failed": len(sweep.failed),
-            "trials.reused": summary.reused,
-            "trials.pareto": len(pareto(sweep.results)),
-            "seconds.sweep": summary.seconds,
+        metrics=sweep_metrics(sweep.results),
+        tags={
+            "lab.failed": str(len(sweep.failed)),
+            "lab.reused": str(summary.reused),
+            "lab.seconds": f"{summary.seconds:.1f}",
+            "lab.best": "; ".join(best_settings(sweep)),
         },
         verdicts=verdicts | {"": sweep.verdict.value},
     )

@@ -1,4 +1,4 @@
-"""What computed a result: version of ptqlab, digest of all sources and tools, commit of the checkout."""
+"""What computed a result: version of ptqlab, digest of all sources and tools, commit of the models."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from engine.fingerprint import digest_of
-
-_HARNESS = Path(__file__).resolve().parent
+from harness import paths
 
 
 @cache
@@ -22,8 +21,21 @@ def engine_version() -> str:
 
 @cache
 def git_commit() -> str | None:
-    """Commit of the checkout that ptqlab runs from, ``-dirty`` behind it where files differ; None without one."""
-    command = ["git", "-C", str(_HARNESS), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    """Commit of the repository that the models' cards are in, ``-dirty`` behind it where files differ.
+
+    It is that of the first folder of ``PTQLAB_SUITES`` that is in one, of the bundled suites where there are no others;
+    None without one. ptqlab itself is told by its version.
+    """
+    own = [folder for folder in paths.suites() if folder != paths.bundled("suites")]
+    for folder in own or [paths.bundled("suites")]:
+        commit = None if paths.is_installed(folder) else _commit_of(folder)
+        if commit is not None:
+            return commit
+    return None
+
+
+def _commit_of(folder: Path) -> str | None:
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         finished = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -16,12 +16,12 @@ from engine.convert import Draft, check
 from engine.errors import ConfigError
 from engine.march.latency import load_latency
 from engine.terms import InputType
-from research.corpus import Row, network_of_row
+from research.corpus import MeasuredRow, network_of_row
 
 Build = Callable[[dict[str, Any], Path], object]
 
 
-def built_rows(rows: Iterable[Row], script: Path) -> list[tuple[Row, tuple[Schedule, ...]]]:
+def built_rows(rows: Iterable[MeasuredRow], script: Path) -> list[tuple[MeasuredRow, tuple[Schedule, ...]]]:
     """Rows at O2 that :func:`~research.corpus.network_of_row` does not read, with the schedules of their models.
 
     Args:

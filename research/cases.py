@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compile.compiler import CompileOptions, memory_of
-from engine.compile.cost import LayerTraffic, Traffic, layer_costs, layer_traffic, subgraph_us
+from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.schedule import Schedule
+from engine.compile.traffic import LayerTraffic, Traffic, layer_traffic
 from engine.march.latency import Latency
 from engine.terms import OptimizeLevel
-from research.corpus import Network, Row, network_of_row
+from research.corpus import MeasuredNetwork, MeasuredRow, network_of_row
 
 Floats = NDArray[np.float64]
 
@@ -22,15 +23,15 @@ SHORT_US = 30.0
 
 
 @dataclass(frozen=True)
-class Case:
+class MeasuredCase:
     """A measured row, the schedule that the compiler would make, and its traffic, which no fitted constant changes."""
 
-    row: Row
+    row: MeasuredRow
     schedule: Schedule
     traffic: Sequence[LayerTraffic]
 
     @classmethod
-    def of(cls, row: Row, schedule: Schedule, latency: Latency) -> Case:
+    def of(cls, row: MeasuredRow, schedule: Schedule, latency: Latency) -> MeasuredCase:
         """The case of a row and its schedule."""
         return cls(row, schedule, layer_traffic(schedule, latency))
 
@@ -66,47 +67,47 @@ class Errors:
         return " ".join(f"{np.median(e):7.1%} {np.quantile(e, 0.9):7.1%}" for e in (self.latency, self.ddr))
 
 
-Networks = Sequence[tuple[Row, Network]]
+Networks = Sequence[tuple[MeasuredRow, MeasuredNetwork]]
 """Rows of one core and mode ``latency`` whose networks the reader knows."""
 
 
-def networks_of(rows: Iterable[Row], latency: Latency) -> Networks:
+def networks_of(rows: Iterable[MeasuredRow], latency: Latency) -> Networks:
     """The rows that take part."""
     plain = (row for row in rows if row.core_num == 1 and row.compile_mode == "latency")
     read = ((row, network_of_row(row, latency)) for row in plain)
     return [(row, network) for row, network in read if network is not None]
 
 
-def cases_of(networks: Networks, latency: Latency) -> list[Case]:
+def cases_of(networks: Networks, latency: Latency) -> list[MeasuredCase]:
     """The rows with their schedules."""
     memory = {
         level: memory_of(latency, CompileOptions(optimize_level=OptimizeLevel(level)))
         for level in {row.optimize_level for row, _ in networks}
     }
-    return [Case.of(row, network.schedule(memory[row.optimize_level]), latency) for row, network in networks]
+    return [MeasuredCase.of(row, network.schedule(memory[row.optimize_level]), latency) for row, network in networks]
 
 
-def latencies(cases: Sequence[Case], latency: Latency) -> Floats:
+def latencies(cases: Sequence[MeasuredCase], latency: Latency) -> Floats:
     """Estimates of all cases."""
     return np.asarray([case.latency_us(latency) for case in cases])
 
 
-def errors_of(cases: Sequence[Case], latency: Latency) -> Errors:
+def errors_of(cases: Sequence[MeasuredCase], latency: Latency) -> Errors:
     """Relative errors of all cases."""
     measured = np.asarray([case.row.latency_us for case in cases])
     return Errors(abs(latencies(cases, latency) / measured - 1), ddr_errors(cases))
 
 
-def ddr_errors(cases: Sequence[Case]) -> Floats:
+def ddr_errors(cases: Sequence[MeasuredCase]) -> Floats:
     """Relative errors of the traffic of all cases."""
     return np.asarray([abs(case.ddr_bytes / case.row.ddr_bytes - 1) for case in cases])
 
 
-def counted(cases: Sequence[Case]) -> list[Case]:
+def counted(cases: Sequence[MeasuredCase]) -> list[MeasuredCase]:
     """Cases that are long enough to judge."""
     return [case for case in cases if case.row.latency_us > SHORT_US]
 
 
-def where(cases: Sequence[Case], **wanted: str) -> list[Case]:
+def where(cases: Sequence[MeasuredCase], **wanted: str) -> list[MeasuredCase]:
     """The cases whose rows have these values."""
     return [case for case in cases if all(getattr(case.row, key) == value for key, value in wanted.items())]

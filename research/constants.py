@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from engine.march.latency import Fitted, Latency
-from research.cases import Case, Floats, Networks, cases_of, ddr_errors
+from research.cases import Floats, MeasuredCase, Networks, cases_of, ddr_errors
 
 _MEMORY_GRID = tuple(
     kilobytes << 10 for kilobytes in (32, 48, 64, 96, 128, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 3072, 4096)
@@ -124,7 +124,7 @@ def _best_memory(networks: Networks, level: str, candidates: Iterable[dict[str, 
     return latency.model_copy(update=min(candidates, key=error))
 
 
-def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
+def fit_constants(cases: Sequence[MeasuredCase], latency: Latency) -> Latency:
     """The constants that minimise the robust log errors of latencies and computing times, from :data:`START`.
 
     The loss has several minima in how much the engines overlap; the best of three starts counts.
@@ -162,5 +162,5 @@ def fit_constants(cases: Sequence[Case], latency: Latency) -> Latency:
     return with_constants(min(found, key=lambda result: float(result.cost)).x)
 
 
-def _weights(cases: Sequence[Case]) -> Floats:
+def _weights(cases: Sequence[MeasuredCase]) -> Floats:
     return np.asarray([_NETWORK_WEIGHT if case.row.kind == "net" else 1.0 for case in cases])

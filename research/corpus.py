@@ -29,7 +29,7 @@ from research.networks import NETWORKS
 Spec = Mapping[str, Any]
 
 
-class Row(BaseModel):
+class MeasuredRow(BaseModel):
     """One measured compilation; see ``reference/reference/latency.md`` for the fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -64,7 +64,7 @@ def _microseconds(value: float | str) -> float:
     return 0.5 if value == _BELOW_ONE else float(value)
 
 
-def read_rows(path: Path) -> tuple[Row, ...]:
+def read_rows(path: Path) -> tuple[MeasuredRow, ...]:
     """All rows of a corpus file.
 
     Raises:
@@ -72,21 +72,21 @@ def read_rows(path: Path) -> tuple[Row, ...]:
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return tuple(Row.model_validate(json.loads(line)) for line in lines if line.strip())
+        return tuple(MeasuredRow.model_validate(json.loads(line)) for line in lines if line.strip())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not a corpus of measured compilations: {error}") from error
 
 
-def schedule_of_row(row: Row, latency: Latency, memory: Memory) -> Schedule | None:
+def schedule_of_row(row: MeasuredRow, latency: Latency, memory: Memory) -> Schedule | None:
     """The schedule of a row's network, or ``None`` where it is no chain or graph of known operators."""
     network = network_of_row(row, latency)
     return None if network is None else network.schedule(memory)
 
 
-def network_of_row(row: Row, latency: Latency) -> Network | None:
+def network_of_row(row: MeasuredRow, latency: Latency) -> MeasuredNetwork | None:
     """A row's network, or ``None`` where it is no chain or graph of known operators."""
     try:
-        return Network(row, latency)
+        return MeasuredNetwork(row, latency)
     except _UnknownOperatorError:
         return None
 
@@ -95,10 +95,10 @@ class _UnknownOperatorError(Exception):
     """The spec holds an operator that the reader does not know."""
 
 
-class Network:
+class MeasuredNetwork:
     """The layers of one row: what folds, fuses and stays float is decided as the converter decides it."""
 
-    def __init__(self, row: Row, latency: Latency) -> None:
+    def __init__(self, row: MeasuredRow, latency: Latency) -> None:
         if row.subgraphs != 1 or "wmode" in row.spec:
             raise _UnknownOperatorError(row.id)
         self._row = row

@@ -27,9 +27,9 @@ from engine.ir import write_atomically
 from engine.march.latency import Latency, Measured, Overhead, data_file, load_latency, marches
 from research.built import built_rows
 from research.cases import cases_of, networks_of
-from research.corpus import Row, read_rows
+from research.corpus import MeasuredRow, read_rows
 from research.deployed import Deployed, read_deployed
-from research.overheads import Part
+from research.overheads import MeasuredPart
 from research.report import document, report
 from research.validation import (
     NETWORKS_HEADER,
@@ -74,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fit_all(
-    rows: Sequence[Row],
+    rows: Sequence[MeasuredRow],
     networks: Sequence[Deployed],
-    built: Sequence[tuple[Row, tuple[Schedule, ...]]],
+    built: Sequence[tuple[MeasuredRow, tuple[Schedule, ...]]],
     write: bool,
     validate: bool,
 ) -> list[str]:
@@ -90,7 +90,7 @@ def _fit_all(
         evidence = Evidence(
             networks_of(of_march, old),
             [network for network in deployed if not network.held_out],
-            [Part.of_row(row.latency_us, *schedules) for row, schedules in built if row.march == march],
+            [MeasuredPart.of_row(row.latency_us, *schedules) for row, schedules in built if row.march == march],
             overheads.get(_SAME_GENERATION.get(march, ""), {}),
         )
         latency = fit(evidence, old)

@@ -37,7 +37,7 @@ _FIXED, _LAYER = "fixed_us", "layer_us"
 
 
 @dataclass(frozen=True)
-class Part:
+class MeasuredPart:
     """One or more subgraphs of which the sum of latencies was measured.
 
     Attributes:
@@ -53,30 +53,30 @@ class Part:
     schedules: tuple[Schedule, ...]
 
     @classmethod
-    def of_row(cls, measured_us: float, *schedules: Schedule) -> Part:
+    def of_row(cls, measured_us: float, *schedules: Schedule) -> MeasuredPart:
         """A row of single layers."""
         return cls("", measured_us, measured_us, schedules)
 
 
-def parts_of(networks: Iterable[Deployed]) -> list[Part]:
+def parts_of(networks: Iterable[Deployed]) -> list[MeasuredPart]:
     """The subgraphs of networks; those of a network whose number is not the original's count together.
 
     Conversions of a network that differ in nothing that the BPU sees count once.
     """
-    found: dict[tuple[str, float], list[Part]] = {}
+    found: dict[tuple[str, float], list[MeasuredPart]] = {}
     for network in networks:
         whole, schedules = network.latency_us, network.schedules
         if len(schedules) == len(network.subgraphs):
             pairs = zip(network.subgraphs, schedules, strict=True)
-            parts = [Part(network.net, whole, figures.latency, (schedule,)) for figures, schedule in pairs]
+            parts = [MeasuredPart(network.net, whole, figures.latency, (schedule,)) for figures, schedule in pairs]
         else:
-            parts = [Part(network.net, whole, whole, schedules)]
+            parts = [MeasuredPart(network.net, whole, whole, schedules)]
         found.setdefault((network.net, whole), parts)
     return [part for parts in found.values() for part in parts]
 
 
 def fit_overheads(
-    rows: Sequence[Part],
+    rows: Sequence[MeasuredPart],
     networks: Sequence[Deployed],
     latency: Latency,
     prior: Mapping[Overhead, Measured] | None = None,
@@ -105,7 +105,7 @@ def fit_overheads(
     )
 
 
-def fit_unfused(parts: Sequence[Part], latency: Latency, networks: int) -> Latency:
+def fit_unfused(parts: Sequence[MeasuredPart], latency: Latency, networks: int) -> Latency:
     """``latency`` with the overhead of a layer where nothing stays on the chip, of the least absolute relative error.
 
     Args:
@@ -131,7 +131,7 @@ def latency_us(schedules: Iterable[Schedule], latency: Latency) -> float:
 
 
 def _least_absolute(
-    parts: Sequence[Part], latency: Latency, prior: Mapping[Overhead, Measured]
+    parts: Sequence[MeasuredPart], latency: Latency, prior: Mapping[Overhead, Measured]
 ) -> tuple[list[str], Floats]:
     """Names and values of the non-negative constants; by least squares that are weighted anew in every round."""
     bare = latency.model_copy(

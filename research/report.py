@@ -11,11 +11,11 @@ from scipy.stats import spearmanr
 from engine.errors import ConfigError
 from engine.ir import write_atomically
 from engine.march.latency import Latency
-from research.cases import SHORT_US, Case, Floats, counted, errors_of, latencies, where
+from research.cases import SHORT_US, Floats, MeasuredCase, counted, errors_of, latencies, where
 from research.constants import LEAST_COMPUTE_US
 
 
-def report(cases: Sequence[Case], total: int, latency: Latency) -> str:
+def report(cases: Sequence[MeasuredCase], total: int, latency: Latency) -> str:
     """The error table of one march: by kind, by level, whole networks, worst rows."""
     judged = counted(cases)
     at_o2 = [case for case in judged if case.row.optimize_level == "O2"]
@@ -33,16 +33,16 @@ def report(cases: Sequence[Case], total: int, latency: Latency) -> str:
     return "\n".join(lines)
 
 
-def rank_correlation(cases: Sequence[Case], latency: Latency) -> float:
+def rank_correlation(cases: Sequence[MeasuredCase], latency: Latency) -> float:
     """Spearman's correlation of estimated and measured latencies: whether what is faster is said to be faster."""
     return float(spearmanr(latencies(cases, latency), [case.row.latency_us for case in cases]).statistic)
 
 
-def _computing(cases: Sequence[Case], latency: Latency) -> Floats:
+def _computing(cases: Sequence[MeasuredCase], latency: Latency) -> Floats:
     return np.asarray([case.working_us(latency) for case in cases])
 
 
-def _compute_error(cases: Sequence[Case], latency: Latency) -> float:
+def _compute_error(cases: Sequence[MeasuredCase], latency: Latency) -> float:
     timed = [case for case in cases if case.row.compute_us >= LEAST_COMPUTE_US]
     measured = np.asarray([case.row.compute_us for case in timed])
     return float(np.median(abs(_computing(timed, latency) / measured - 1)))
@@ -51,11 +51,11 @@ def _compute_error(cases: Sequence[Case], latency: Latency) -> float:
 _HEADER = f"{'':24} rows {'latency: median':>9} {'p90':>7} {'DDR: median':>7} {'p90':>6}"
 
 
-def _line(label: str, cases: Sequence[Case], latency: Latency) -> str:
+def _line(label: str, cases: Sequence[MeasuredCase], latency: Latency) -> str:
     return f"{label:24} {len(cases):4} {errors_of(cases, latency).summary() if cases else '-'}"
 
 
-def network_line(case: Case, latency: Latency) -> str:
+def network_line(case: MeasuredCase, latency: Latency) -> str:
     row, found, ddr = case.row, case.latency_us(latency), case.ddr_bytes
     return (
         f"  {row.id:44} {row.latency_us:9.1f} us, estimated {found:9.1f} "
@@ -63,7 +63,7 @@ def network_line(case: Case, latency: Latency) -> str:
     )
 
 
-def _worst_line(case: Case, latency: Latency) -> str:
+def _worst_line(case: MeasuredCase, latency: Latency) -> str:
     """A row, with its computing time: an error in that is one of a rate, any other is one of overlap or planning."""
     measured, estimated = case.row.compute_us, case.working_us(latency)
     return f"{network_line(case, latency)}; computing {measured:.0f} us, estimated {estimated:.0f}"

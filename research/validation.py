@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engine.compile.cost import layer_costs
-from engine.march.latency import Accuracy, Latency, Measured, Overhead
+from engine.march.latency import Latency, Measured, ModelAccuracy, Overhead
 from engine.terms import OptimizeLevel
-from research.cases import Case, Errors, Networks, cases_of, counted, errors_of, where
+from research.cases import Errors, MeasuredCase, Networks, cases_of, counted, errors_of, where
 from research.constants import fit_constants, fit_memory
-from research.corpus import Row
+from research.corpus import MeasuredRow
 from research.deployed import Deployed
-from research.overheads import Part, fit_overheads, fit_unfused, latency_us, parts_of
+from research.overheads import MeasuredPart, fit_overheads, fit_unfused, latency_us, parts_of
 from research.report import network_line
 
 FOLDS = 5
@@ -35,7 +35,7 @@ class Evidence:
 
     networks: Networks
     deployed: Sequence[Deployed] = ()
-    built: Sequence[Part] = ()
+    built: Sequence[MeasuredPart] = ()
     prior: Mapping[Overhead, Measured] = field(default_factory=dict)
 
 
@@ -51,12 +51,14 @@ def fit(evidence: Evidence, latency: Latency) -> Latency:
     return _with_overheads(evidence, cases, fit_constants(where(cases, optimize_level="O2"), sized))
 
 
-def _with_overheads(evidence: Evidence, cases: Sequence[Case], latency: Latency) -> Latency:
+def _with_overheads(evidence: Evidence, cases: Sequence[MeasuredCase], latency: Latency) -> Latency:
     """The second step; ``cases`` are those of the rows."""
-    rows = [Part.of_row(case.row.latency_us, case.schedule) for case in where(cases, optimize_level="O2")]
+    rows = [MeasuredPart.of_row(case.row.latency_us, case.schedule) for case in where(cases, optimize_level="O2")]
     fitted = fit_overheads([*rows, *evidence.built], evidence.deployed, latency, evidence.prior)
     apart = [network for network in evidence.deployed if network.level is OptimizeLevel.O0]
-    alone = [Part.of_row(case.row.latency_us, case.schedule) for case in where(counted(cases), optimize_level="O0")]
+    alone = [
+        MeasuredPart.of_row(case.row.latency_us, case.schedule) for case in where(counted(cases), optimize_level="O0")
+    ]
     return fit_unfused([*parts_of(apart), *alone], fitted, len({network.net for network in apart}))
 
 
@@ -71,10 +73,10 @@ def left_out(evidence: Evidence, latency: Latency) -> Estimates:
     return found
 
 
-def accuracy_of(estimates: Estimates) -> Accuracy:
+def accuracy_of(estimates: Estimates) -> ModelAccuracy:
     """What nine of ten networks left out of the fit stay within."""
     latency, traffic = errors_of_networks(estimates)
-    return Accuracy(
+    return ModelAccuracy(
         latency=round(float(np.quantile(latency, _UNCERTAIN)), 3), ddr=round(float(np.quantile(traffic, _UNCERTAIN)), 3)
     )
 
@@ -100,7 +102,7 @@ def networks_report(label: str, estimates: Estimates) -> str:
     return f"{label:34} {len(names):3} {len(estimates):4} {errors.summary()}"
 
 
-def built_text(parts: Sequence[Part], latency: Latency) -> str:
+def built_text(parts: Sequence[MeasuredPart], latency: Latency) -> str:
     """The errors of rows that only the converter reads."""
     if not parts:
         return ""
@@ -135,7 +137,7 @@ def validation_report(evidence: Evidence, latency: Latency) -> str:
     return "\n".join(lines) + "\n"
 
 
-def cross_validated(evidence: Evidence, latency: Latency) -> list[tuple[Case, Latency]]:
+def cross_validated(evidence: Evidence, latency: Latency) -> list[tuple[MeasuredCase, Latency]]:
     """Cases at O2, each with data fitted without it: ``FOLDS`` folds over the specs, memory sizes included."""
     specs = list(dict.fromkeys(_spec_of(row) for row, _ in evidence.networks))
     fold_of = {spec: position % FOLDS for position, spec in enumerate(specs)}
@@ -143,7 +145,7 @@ def cross_validated(evidence: Evidence, latency: Latency) -> list[tuple[Case, La
     return [pair for fold in folds for pair in _without(evidence, latency, fold)]
 
 
-def without_each_network(evidence: Evidence, latency: Latency) -> list[tuple[Case, Latency]]:
+def without_each_network(evidence: Evidence, latency: Latency) -> list[tuple[MeasuredCase, Latency]]:
     """Whole networks at O2, each with data fitted to all rows but those of that network, whatever its input size."""
     names: dict[str, set[str]] = {}
     for row, _ in evidence.networks:
@@ -152,7 +154,7 @@ def without_each_network(evidence: Evidence, latency: Latency) -> list[tuple[Cas
     return [pair for specs in names.values() for pair in _without(evidence, latency, specs)]
 
 
-def _without(evidence: Evidence, latency: Latency, specs: Collection[str]) -> list[tuple[Case, Latency]]:
+def _without(evidence: Evidence, latency: Latency, specs: Collection[str]) -> list[tuple[MeasuredCase, Latency]]:
     """Cases of ``specs`` at O2 with data fitted to all others."""
     seen = [pair for pair in evidence.networks if _spec_of(pair[0]) not in specs]
     fitted = fit(replace(evidence, networks=seen), latency)
@@ -160,7 +162,7 @@ def _without(evidence: Evidence, latency: Latency, specs: Collection[str]) -> li
     return [(case, fitted) for case in cases_of(unseen, fitted)]
 
 
-def _spec_of(row: Row) -> str:
+def _spec_of(row: MeasuredRow) -> str:
     """The part of a row's id that names its network: rows of other levels are no unseen ones."""
     return row.id.partition("|")[0]
 

@@ -3,7 +3,6 @@
 from engine.calibrate.data.sources import ArrayData, CalibrationData, FolderData, open_folders
 from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession, Kernels
-from engine.calibrate.methods.asymmetric import to_signed
 from engine.calibrate.methods.methods import METHODS, CalibrationOptions
 from engine.calibrate.methods.search import SEARCHES
 from engine.calibrate.methods.thresholds import apply_thresholds, calibrate, calibration_tensors
@@ -34,5 +33,4 @@ __all__ = [
     "needs_data",
     "open_folders",
     "run_calibration",
-    "to_signed",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -15,9 +16,17 @@ from engine.calibrate.methods.given import with_given
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.methods.nodewise import choose_per_tensor
 from engine.calibrate.methods.search import SEARCHES, Subject, candidates_of
-from engine.calibrate.methods.thresholds import apply_thresholds, calibration_tensors, threshold_sources, unsigned_of
+from engine.calibrate.methods.thresholds import (
+    apply_thresholds,
+    calibrated_constants,
+    calibration_tensors,
+    record_quirks,
+    threshold_sources,
+    unsigned_of,
+)
+from engine.calibrate.methods.wide import widen_results
 from engine.calibrate.statistics.cache import collect_once
-from engine.calibrate.statistics.collection import HistogramRule, StatisticsOptions
+from engine.calibrate.statistics.collection import HistogramRule, StatisticsOptions, constant_statistics
 from engine.calibrate.statistics.statistics import Statistics
 from engine.ir import attribute, calibration_nodes
 from engine.terms import CalibrationType
@@ -56,7 +65,9 @@ def run_calibration(
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads)
     subject = Subject(optimized, placed, statistics, data, threads)
-    return _correct(_choose_thresholds(subject, options), subject, options)
+    calibrated = _choose_thresholds(subject, options)
+    record_quirks(calibrated, statistics, candidates_of(options))
+    return _correct(widen_results(calibrated), subject, options)
 
 
 def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Model:
@@ -126,7 +137,12 @@ def collect_for(
     rule = HistogramRule.ORDER_INDEPENDENT if options.order_independent_kl else HistogramRule.REFERENCE
     wanted = StatisticsOptions.covering(candidates_of(options), rule, kernels=Kernels.PLAIN, threads=threads)
     tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
-    return collect_once(optimized, tensors, data, wanted)
+    found = collect_once(optimized, tensors, data, wanted)
+    constants = {name: array for placed in placements for name, array in calibrated_constants(placed).items()}
+    if not constants:
+        return found
+    own = {name: constant_statistics(array, wanted) for name, array in constants.items()}
+    return replace(found, tensors={**found.tensors, **own})
 
 
 def needs_data(options: CalibrationOptions) -> bool:

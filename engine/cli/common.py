@@ -1,4 +1,4 @@
-"""What the board-side commands share: the option ``--version``, and switches whose value is written out."""
+"""What the original's commands share: ``-h``, ``--version``, and switches whose value is written out."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ class Truth(StrEnum):
 
     def __bool__(self) -> bool:
         return self in (Truth.TRUE, Truth.ONE)
+
+
+def command_app(name: str, text: str | None, *, no_args_is_help: bool = False) -> typer.Typer:
+    """An application under a name of the original's: plain help, also as ``-h``; no completion."""
+    return typer.Typer(
+        name=name,
+        help=text,
+        no_args_is_help=no_args_is_help,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
 
 def version_option(command: str) -> Any:

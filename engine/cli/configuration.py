@@ -5,9 +5,10 @@ Descriptions are the ``Attributes`` of the groups' docstrings, values and defaul
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -17,7 +18,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from engine.config import GROUPS, OWN_OPTIMIZATIONS
-from engine.terms import SUPPORTED_CONVERSIONS, InputType, March
+from engine.config.dialect import OPTIMIZE_LEVELS
+from engine.terms import (
+    EXTRAPOLATED,
+    MEASURED_MARCHES,
+    SUPPORTED_CONVERSIONS,
+    InputType,
+    March,
+    extrapolation,
+    named,
+)
 
 _EXAMPLES: Mapping[str, str] = {
     "onnx_model": "model.onnx",
@@ -37,11 +47,19 @@ _EXAMPLES: Mapping[str, str] = {
 }
 """What a template sets; all other parameters stand in it as comments."""
 
-_ONE_MARCH: Mapping[str, tuple[March, ...]] = {
+_SOME_MARCHES: Mapping[str, tuple[March, ...]] = {
     "core_num": (March.BERNOULLI2,),
     "set_node_data_type": (March.BAYES, March.BAYES_E),
+    "input_layout_rt": MEASURED_MARCHES,
+    "norm_type": MEASURED_MARCHES,
+    "cal_data_type": MEASURED_MARCHES,
+    "std_value": tuple(EXTRAPOLATED),
+    "quant_config": tuple(EXTRAPOLATED),
 }
 """Parameters that some marches do not have."""
+
+_S100_EXAMPLES: Mapping[str, str] = {"optimize_level": OPTIMIZE_LEVELS[-1]}
+"""What a template for the S100 sets instead."""
 
 _DEPRECATED: Mapping[str, str] = {
     "set_node_data_type": "node_info",
@@ -70,9 +88,40 @@ class Parameter:
     default: str | None
 
 
+_OF_DIALECT: Mapping[str, tuple[Parameter, ...]] = {
+    "input_parameters": (
+        Parameter(
+            "std_value",
+            "Standard deviation that is divided by, instead of `scale_value`, one value or one per channel.",
+            f"positive numbers separated by spaces, or `None`, {_SEPARATED}",
+            "",
+        ),
+    ),
+    "calibration_parameters": (
+        Parameter(
+            "quant_config",
+            "What concerns precision, as a mapping or the path of a JSON file: `model_config` (`activation`: "
+            "`calibration_type`, `max_percentile`, `per_channel`, `asymmetric`; `weight`: `bias_correction`; "
+            "`model_output_type`), `op_config` and `node_config` (`qtype` by type or name of a node, which also asks "
+            "for the BPU).",
+            "`qtype`: `int8`, `int16`",
+            "",
+        ),
+    ),
+}
+"""Parameters that only the dialect of `hb_compile` has (:mod:`engine.config.dialect`), by group."""
+
+
+def group_parameters(name: str, march: March) -> tuple[Parameter, ...]:
+    """The parameters of a group for ``march``, in its order."""
+    given = (*parameters(GROUPS[name]), *_OF_DIALECT.get(name, ()))
+    return tuple(each for each in given if march in _SOME_MARCHES.get(each.name, tuple(March)))
+
+
 def parameters(group: type[BaseModel]) -> tuple[Parameter, ...]:
-    """The parameters of a group, in its order."""
-    descriptions = dict(_descriptions(group.__doc__ or ""))
+    descriptions: dict[str, str] = {}
+    for kind in reversed(group.__mro__):  # a group says nothing of what it inherits
+        descriptions |= dict(_descriptions(kind.__doc__ or ""))
     return tuple(
         Parameter(
             name=name,
@@ -86,13 +135,15 @@ def parameters(group: type[BaseModel]) -> tuple[Parameter, ...]:
 
 def template(march: March) -> str:
     """A commented YAML file for ``march`` that loads as it stands; optional parameters are comments in it."""
-    lines = [f"# Conversion for march {march.value}. All parameters; those behind a # have the value shown."]
+    lines = [
+        f"# Conversion for march {named(march)}, by {_command(march)}.",
+        "# All parameters; those behind a # have the value shown.",
+    ]
     for name, group in GROUPS.items():
         given = name != "custom_op"
         lines += ["", f"# {_summary(group)}", f"{'' if given else '# '}{name}:"]
-        for parameter in parameters(group):
-            if march in _ONE_MARCH.get(parameter.name, tuple(March)):
-                lines += _template_lines(parameter, march)
+        for parameter in group_parameters(name, march):
+            lines += _template_lines(parameter, march)
     return "\n".join(lines) + "\n"
 
 
@@ -100,31 +151,43 @@ def _template_lines(parameter: Parameter, march: March) -> Iterator[str]:
     yield f"  # {parameter.description}"
     if parameter.values:
         yield f"  #   {parameter.values.replace('`', '')}"
-    examples = {**_EXAMPLES, "march": march.value}
+    examples = {**_EXAMPLES, **(_S100_EXAMPLES if march in EXTRAPOLATED else {}), "march": march.value}
     if parameter.name in examples:
         yield f"  {parameter.name}: '{examples[parameter.name]}'"
     else:
         yield f"  # {parameter.name}: {parameter.default or ''}".rstrip()
 
 
-def reference_page() -> str:
-    """The page ``docs/configuration.md``."""
-    parts = [_INTRODUCTION]
+def _command(march: March) -> str:
+    return "hb_compile" if march in EXTRAPOLATED else "hb_mapper"
+
+
+def reference_page(command: str = "hb_mapper") -> str:
+    """The page ``docs/configuration.md``, or ``docs/configuration_s100.md`` for ``hb_compile``."""
+    marches = [march for march in March if _command(march) == command]
+    parts = [_INTRODUCTION if command == "hb_mapper" else _S100_INTRODUCTION]
     for name, group in GROUPS.items():
         parts.append(f"## `{name}`\n\n{_summary(group)}\n")
-        rows = ["| parameter | meaning | values | default |", "|---|---|---|---|", *map(_row, parameters(group))]
+        found = dict.fromkeys(parameter for march in marches for parameter in group_parameters(name, march))
+        ordered = [each for each in (*parameters(group), *_OF_DIALECT.get(name, ())) if each in found]
+        rows = [
+            "| parameter | meaning | values | default |",
+            "|---|---|---|---|",
+            *(_row(each, marches) for each in ordered),
+        ]
         parts.append("\n".join(rows) + "\n")
     parts.append(_conversions())
-    parts.append(_RULES)
+    parts.append(_RULES if command == "hb_mapper" else _S100_RULES)
     return "\n".join(parts)
 
 
-def _row(parameter: Parameter) -> str:
+def _row(parameter: Parameter, marches: Sequence[March]) -> str:
     notes = []
     if parameter.name in _DEPRECATED:
         notes.append(f"Older form of `{_DEPRECATED[parameter.name]}`.")
-    if parameter.name in _ONE_MARCH:
-        notes.append(f"Only {', '.join(march.value for march in _ONE_MARCH[parameter.name])}.")
+    having = [march for march in marches if march in _SOME_MARCHES.get(parameter.name, tuple(March))]
+    if len(having) < len(marches):
+        notes.append(f"Only {', '.join(march.value for march in having)}.")
     default = "**required**" if parameter.default is None else f"`{parameter.default}`" if parameter.default else ""
     cells = (f"`{parameter.name}`", " ".join([parameter.description, *notes]), parameter.values, default)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
@@ -152,8 +215,9 @@ def _summary(group: type[BaseModel]) -> str:
 
 def _descriptions(docstring: str) -> Iterator[tuple[str, str]]:
     """Name and text of each entry of ``Attributes``; entries of several names give each of them."""
-    body = docstring.partition("Attributes:")[2]
-    for entry in re.split(r"\n {8}(?=\S)", body)[1:]:
+    body = inspect.cleandoc(docstring).partition("Attributes:")[2]
+    indent = " " * (len(body) - len(body.lstrip()) - 1)
+    for entry in re.split(rf"\n{indent}(?=\S)", body)[1:]:
         names, _, text = entry.partition(":")
         text = " ".join(text.split()).replace("``", "`")
         for name in names.split(","):
@@ -215,6 +279,30 @@ Generated from `engine.config` by `ptqlab config --reference`; a test keeps it u
 where they exist there, else to the working directory. Unknown keys are errors.
 """
 
+_S100_INTRODUCTION = f"""# Configuration for the S100
+
+Generated from `engine.config` by `ptqlab config --reference --command hb_compile`; a test keeps it up to date.
+
+`hb_compile` reads a newer dialect of [the same parameters](configuration.md). `ptqlab config --template nash-e` prints
+a commented file to begin with, and all commands of ptqlab read it: a file that names {", ".join(EXTRAPOLATED)} is in
+this dialect. Rules, limits, integers and latency of these marches are {extrapolation(March.NASH_E)}.
+
+Results are `<prefix>.hbm` and `<prefix>_quantized_model.bc`. They are files of ptqlab's own formats under those names,
+and their first line says so; the other models are `.onnx` files as for `hb_mapper`.
+"""
+
+_S100_RULES = f"""## What differs from the dialect of `hb_mapper`
+
+* Inputs keep the layout of the model: `input_layout_rt` is refused, `input_layout_train` is `NCHW` where it is missing.
+* The normalisation follows from what is given: `mean_value`, and `scale_value` or `std_value`, not both for one input.
+* Calibration data are `.npy` files, which name their own type.
+* `optimize_level` is {", ".join(f"`{level}`" for level in OPTIMIZE_LEVELS)}.
+* `debug_mode` also takes `dump_all_layers_output`, which is `layer_out_dump`.
+* `quant_config` sets what `calibration_type`, `max_percentile`, `per_channel`, `optimization` and `node_info` set;
+  where both are given they must agree. `float16` is refused: nothing is known of its arithmetic.
+* `input_batch` may go with several inputs.
+"""
+
 _RULES = f"""## Rules between parameters
 
 * A model is `onnx_model`, or `prototxt` with `caffe_model`.
@@ -228,7 +316,7 @@ _RULES = f"""## Rules between parameters
 * `bernoulli2` has no int16, and no `yuv444` in `NCHW`; `core_num` 2 is for `bernoulli2` only.
 * `cal_data_dir` is not needed with `calibration_type` `load` and `skip`.
 * `optimization` takes `asymmetric`, `bias_correction`, `run_fast`, `set_model_output_int8`, `set_model_output_int16`,
-  `set_<OpType>_input_int16`, `set_<OpType>_output_int16`, and of ptqlab's own
+  `set_<OpType>_input_int16`, `set_<OpType>_output_int16`, and of ptqlab's own `run_<OpType>_on_bpu`,
   {", ".join(f"`{item}`" for item in OWN_OPTIMIZATIONS)}.
 * `op_register_files` and `custom_op_dir` belong together; see [custom operators](custom_operators.md).
 * An input whose `input_source` is `resizer` has less than 18432 pixels.

@@ -18,6 +18,7 @@ from engine.simulate import Session, TensorInfo
 from engine.simulate.session import image_inputs
 from engine.simulate.tensors import random_feed
 from engine.terms import InputType, Layout
+from engine.untrusted import opened_image, read_npy
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
 
@@ -68,8 +69,8 @@ def read_input(session: Session, info: TensorInfo, path: Path) -> NDArray[Any]:
         return _picture(info, spec, path)
     if path.suffix == ".npy":
         try:
-            array: NDArray[Any] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
+            array: NDArray[Any] = read_npy(path)
+        except ValueError as error:
             raise InferenceError(f"input {info.name}: {path}: cannot be read: {error}") from error
     else:
         kind = np.dtype(info.dtype if spec is None else np.uint8)
@@ -121,18 +122,16 @@ def _channels(spec: InputSpec) -> int:
 
 def _picture(info: TensorInfo, spec: InputSpec | None, path: Path) -> NDArray[Any]:
     """An image file resized to the input (one for the whole batch), in its run-time format, 128 subtracted."""
-    from PIL import Image, UnidentifiedImageError
-
     if spec is None or spec.type_train is InputType.YUV444:
         raise InferenceError(f"input {info.name} takes no pictures; give a .bin or .npy file, not {path.name}")
     nhwc = _is_nhwc(info, spec)
     height, width = info.shape[1:3] if nhwc else info.shape[2:4]
     try:
-        with Image.open(path) as picture:
+        with opened_image(path) as picture:
             mode = "L" if spec.type_train is InputType.GRAY else "RGB"
             pixels = np.asarray(picture.convert(mode).resize((width, height)))
-    except (OSError, UnidentifiedImageError) as error:
-        raise InferenceError(f"input {info.name}: {path}: cannot be read as an image: {error}") from error
+    except ValueError as error:
+        raise InferenceError(f"input {info.name}: {path}: {error}") from error
     image = np.broadcast_to(pixels.reshape(1, height, width, -1), (info.shape[0], height, width, _channels(spec)))
     if spec.type_train is InputType.BGR:
         image = image[..., ::-1]
@@ -175,6 +174,23 @@ def read_trained(session: Session, info: TensorInfo, spec: InputSpec, path: Path
     if array.dtype.kind != info.dtype.kind:
         raise InferenceError(f"input {info.name}: {path} holds {array.dtype}, the model takes {info.dtype}")
     return array.astype(info.dtype)
+
+
+def trained_as_fed(session: Session, info: TensorInfo, spec: InputSpec, images: NDArray[Any]) -> NDArray[Any]:
+    """Images as the network was trained on, before its normalisation, as an input of a model of any stage.
+
+    Args:
+        session: of the model: of a conversion, or the float model that was converted.
+        info: the input.
+        spec: what the configuration says of it.
+        images: shape (N, ...), 0..255, in ``type_train`` and ``layout_train``.
+    """
+    if info.name in image_inputs(session.model):
+        return _as_model_takes(info, spec, images, _is_nhwc(info, spec))
+    channels = (-1, 1, 1) if spec.layout_train is Layout.NCHW else (-1,)
+    mean = np.asarray(spec.mean or (0.0,), np.float32).reshape(channels)
+    scale = np.asarray(spec.scale or (1.0,), np.float32).reshape(channels)
+    return np.ascontiguousarray((images - mean) * scale, info.dtype)
 
 
 def _as_model_takes(info: TensorInfo, spec: InputSpec, images: NDArray[Any], nhwc: bool) -> NDArray[Any]:

@@ -14,7 +14,7 @@ _MARK = "__ptqlab__"
 
 
 def install() -> None:
-    """Make ``horizon_tc_ui``, ``horizon_nn`` and its modules ``api``, ``custom`` and ``debug`` importable.
+    """Make ``horizon_tc_ui``, ``horizon_nn`` and ``hmct`` with their modules importable in this process.
 
     Calling it again changes nothing.
 
@@ -42,21 +42,36 @@ def uninstall() -> None:
             del sys.modules[name]
 
 
+def names() -> tuple[str, ...]:
+    """The modules, packages before what is in them."""
+    return tuple(_content())
+
+
+def content_of(name: str) -> Mapping[str, Any]:
+    """What module ``name`` holds."""
+    return _content()[name]
+
+
 def _content() -> dict[str, Mapping[str, Any]]:
     """What each module holds; packages stand before their modules."""
     from engine import debug  # brings the whole engine, which who imports ``HB_ONNXRuntime`` alone does not need
     from engine.compat.api import ORTExecutor, convert, infer
-    from engine.compat.runtime import HB_ONNXRuntime
+    from engine.compat.runtime import HB_HBIRRuntime, HB_ONNXRuntime, HBRuntime
 
     functions = {name: getattr(debug, name) for name in debug.__all__}
-    runtime = {"HB_ONNXRuntime": HB_ONNXRuntime}
+    runtime = {"HB_ONNXRuntime": HB_ONNXRuntime, "HB_HBIRRuntime": HB_HBIRRuntime, "HBRuntime": HBRuntime}
+    api = {"ORTExecutor": ORTExecutor, "convert": convert, "infer": infer}
     return {
         "horizon_tc_ui": runtime,
         "horizon_tc_ui.hb_onnxruntime": runtime,
+        "horizon_tc_ui.hb_runtime": runtime,
         "horizon_nn": {},
         "horizon_nn.debug": functions,
         **dict.fromkeys(LOOKALIKE_MODULES, LOOKALIKE),
-        "horizon_nn.api": {"ORTExecutor": ORTExecutor, "convert": convert, "infer": infer},
+        "horizon_nn.api": api,
+        "hmct": {},
+        "hmct.debug": functions,
+        "hmct.api": api,
     }
 
 

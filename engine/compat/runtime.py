@@ -77,6 +77,18 @@ class HB_ONNXRuntime:  # noqa: N801 - the name that users' scripts import
         return list(self._session.run(prepared, output_names).values())
 
 
+class HB_HBIRRuntime(HB_ONNXRuntime):  # noqa: N801 - the name that users' scripts import
+    """The same for the files of ``hb_compile``: ``.onnx``, ``_quantized_model.bc`` and ``.hbm``.
+
+    The documents of the S100 name the class and print no script that uses it; its interface here is that of
+    :class:`HB_ONNXRuntime`.
+    """
+
+
+class HBRuntime(HB_HBIRRuntime):
+    """The inference library of the S100's documents, which name it without its interface: as above."""
+
+
 class PlainSession:
     """``hb_session`` of :class:`HB_ONNXRuntime`: runs on arrays that already have the model's types."""
 

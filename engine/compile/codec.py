@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from engine.compile.packing import Block, Layout, pack, unpack, weight_layout
+from engine.compile.packing import Block, ElementOrder, pack, unpack, weight_layout
 from engine.compile.partition import Segment
 from engine.compile.records import (
     AttributeKind,
@@ -47,7 +47,7 @@ class DataWriter:
         self.block = block
         self._data = bytearray()
 
-    def add(self, array: NDArray[Any], layout: Layout = Layout.LINEAR) -> BlobRecord:
+    def add(self, array: NDArray[Any], layout: ElementOrder = ElementOrder.LINEAR) -> BlobRecord:
         """Append ``array`` and say where it is."""
         self._data += bytes(-len(self._data) % _BLOB_ALIGNMENT)
         offset = len(self._data)
@@ -159,7 +159,7 @@ def _add_constants(node: ir.Node, constants: dict[str, BlobRecord], writer: Data
         array = value.const_value.numpy()
         is_weight = position == _WEIGHT_INPUT and array.ndim == 4 and array.dtype == np.int8
         constants[_name(value)] = writer.add(
-            array, weight_layout(array.shape, writer.block) if is_weight else Layout.LINEAR
+            array, weight_layout(array.shape, writer.block) if is_weight else ElementOrder.LINEAR
         )
 
 

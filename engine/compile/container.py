@@ -7,7 +7,8 @@ The layout is little-endian throughout::
     sections  in the order of the table, each starting at a multiple of 64 bytes, zero bytes between them
 
 Every byte of a file is covered: by the checks of the header, by a digest, or by the rule that padding is zero. A reader
-needs the header and the table only, then reads the sections that it wants.
+needs the header and the table only, then reads the sections that it wants. A file may begin with a line that says what
+it is (:data:`engine.ir.NOTICE`); offsets then count from the byte behind it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from enum import Enum
 from typing import BinaryIO
 
 from engine.errors import ContainerError
+from engine.ir import notice_length
 
 MAGIC = b"PTQLABIN"
 VERSION = 1
@@ -98,7 +100,8 @@ class ContainerReader:
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._stream = stream
         self._name = name
-        self._length = stream.seek(0, os.SEEK_END)
+        self._start = notice_length(stream)
+        self._length = stream.seek(0, os.SEEK_END) - self._start
         self.entries = self._read_table()
 
     def _read_table(self) -> tuple[Entry, ...]:
@@ -158,7 +161,7 @@ class ContainerReader:
         raise ContainerError(f"{self._name}: section {kind.value.decode()}[{index}] is missing")
 
     def _bytes_at(self, offset: int, length: int) -> bytes:
-        self._stream.seek(offset)
+        self._stream.seek(self._start + offset)
         data = self._stream.read(length)
         if len(data) != length:
             raise ContainerError(f"{self._name}: ends within the {length} bytes at {offset}")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.compile.compiler import CompiledModel, from_bytes
-from engine.compile.container import ContainerReader, Section, SectionKind, encode
+from engine.compile.container import MAGIC, ContainerReader, Section, SectionKind, encode
 from engine.errors import ConfigError, ContainerError
-from engine.ir import write_atomically
+from engine.ir import notice_length, write_atomically
 
 
 def pack(files: Sequence[Path], target: Path) -> Path:
@@ -30,6 +30,13 @@ def pack(files: Sequence[Path], target: Path) -> Path:
         names[name] = file
         sections.append(Section(SectionKind.MODEL, index, data))
     return write_atomically(target, encode(sections))
+
+
+def is_compiled(path: Path) -> bool:
+    """Whether a file is a container, by its first bytes."""
+    with path.open("rb") as stream:
+        stream.seek(notice_length(stream))
+        return stream.read(len(MAGIC)) == MAGIC
 
 
 def is_packed(path: Path) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine.errors import ContainerError
 
 
-class Layout(StrEnum):
+class ElementOrder(StrEnum):
     """Order of a constant's elements in the data section."""
 
     LINEAR = "linear"
@@ -45,15 +45,15 @@ class Block:
     depthwise_taps: int = 1
 
 
-def weight_layout(shape: tuple[int, ...], block: Block) -> Layout:
+def weight_layout(shape: tuple[int, ...], block: Block) -> ElementOrder:
     """Layout of a convolution weight of shape (O, kh, kw, I / group)."""
-    return Layout.DEPTHWISE if block.depthwise_channels and shape[3] == 1 else Layout.BLOCKED
+    return ElementOrder.DEPTHWISE if block.depthwise_channels and shape[3] == 1 else ElementOrder.BLOCKED
 
 
-def pack(array: NDArray[Any], layout: Layout, block: Block) -> bytes:
+def pack(array: NDArray[Any], layout: ElementOrder, block: Block) -> bytes:
     """``array`` as little-endian bytes in ``layout``; rank 4 except for ``LINEAR``."""
     array = np.asarray(array, _little_endian(array.dtype.name))
-    if layout is Layout.LINEAR:
+    if layout is ElementOrder.LINEAR:
         return array.tobytes()
     outs, kh, kw, ins = array.shape
     padded = np.zeros(_padded_shape(array.shape, layout, block), array.dtype)
@@ -63,26 +63,28 @@ def pack(array: NDArray[Any], layout: Layout, block: Block) -> bytes:
     return blocks.transpose(0, 2, 3, 1, 4).tobytes()
 
 
-def packed_bytes(dtype: str, shape: tuple[int, ...], layout: Layout, block: Block) -> int:
+def packed_bytes(dtype: str, shape: tuple[int, ...], layout: ElementOrder, block: Block) -> int:
     """Length in bytes of what :func:`pack` returns."""
-    elements = shape if layout is Layout.LINEAR else _padded_shape(shape, layout, block)
+    elements = shape if layout is ElementOrder.LINEAR else _padded_shape(shape, layout, block)
     return math.prod(elements) * _little_endian(dtype).itemsize
 
 
-def unpack(data: bytes | memoryview, dtype: str, shape: tuple[int, ...], layout: Layout, block: Block) -> NDArray[Any]:
+def unpack(
+    data: bytes | memoryview, dtype: str, shape: tuple[int, ...], layout: ElementOrder, block: Block
+) -> NDArray[Any]:
     """Inverse of :func:`pack`.
 
     Raises:
         ContainerError: ``data`` has not the length that dtype, shape and layout imply, or the padding is not zero.
     """
-    if layout is not Layout.LINEAR and len(shape) != 4:
+    if layout is not ElementOrder.LINEAR and len(shape) != 4:
         raise ContainerError(f"a {layout} constant has rank 4, not shape {shape}")
-    if layout is Layout.DEPTHWISE and (shape[3] != 1 or not block.depthwise_channels):
+    if layout is ElementOrder.DEPTHWISE and (shape[3] != 1 or not block.depthwise_channels):
         raise ContainerError(f"a constant of shape {shape} cannot be packed as {layout} in blocks of {block}")
     if len(data) != packed_bytes(dtype, shape, layout, block):
         raise ContainerError(f"a {layout} constant of {dtype} {shape} does not have {len(data)} bytes")
     flat = np.frombuffer(data, _little_endian(dtype))
-    if layout is Layout.LINEAR:
+    if layout is ElementOrder.LINEAR:
         return flat.reshape(shape).copy()
     outs, kh, kw, ins = shape
     padded_outs, taps, padded_ins = _padded_shape(shape, layout, block)
@@ -94,16 +96,18 @@ def unpack(data: bytes | memoryview, dtype: str, shape: tuple[int, ...], layout:
     return np.ascontiguousarray(padded[:outs, : kh * kw, :ins]).reshape(shape)
 
 
-def _padded_shape(shape: tuple[int, ...], layout: Layout, block: Block) -> tuple[int, int, int]:
+def _padded_shape(shape: tuple[int, ...], layout: ElementOrder, block: Block) -> tuple[int, int, int]:
     """Output channels, taps and input channels with padding."""
     outs, kh, kw, ins = shape
     out_block, in_block = _block_of(layout, block)
-    taps = round_up(kh * kw, block.depthwise_taps) if layout is Layout.DEPTHWISE else kh * kw
+    taps = round_up(kh * kw, block.depthwise_taps) if layout is ElementOrder.DEPTHWISE else kh * kw
     return round_up(outs, out_block), taps, round_up(ins, in_block)
 
 
-def _block_of(layout: Layout, block: Block) -> tuple[int, int]:
-    return (block.depthwise_channels, 1) if layout is Layout.DEPTHWISE else (block.out_channels, block.in_channels)
+def _block_of(layout: ElementOrder, block: Block) -> tuple[int, int]:
+    return (
+        (block.depthwise_channels, 1) if layout is ElementOrder.DEPTHWISE else (block.out_channels, block.in_channels)
+    )
 
 
 def round_up(value: int, multiple: int) -> int:

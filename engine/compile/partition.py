@@ -69,6 +69,8 @@ def device_of(node: ir.Node) -> Device:
     kinds = {attribute.type for attribute in node.attributes.values()}
     if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
         return Device.CPU
+    if not node.domain and not is_border_copy(node) and ir.DataType.INT32 in map(_dtype, _activations(node)):
+        return Device.CPU  # what moves int32 results (Slice of yolo11 and yolov8_decode)
     on_integers = {_dtype(value) for value in _activations(node)} <= _INTEGERS
     return Device.BPU if on_integers and has_bpu_operator(node) else Device.CPU
 

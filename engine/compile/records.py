@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.compile.packing import Layout
+from engine.compile.packing import ElementOrder
 from engine.errors import ContainerError
 from engine.terms import Device
 
@@ -39,7 +39,7 @@ class BlobRecord(Record):
     length: Size
     dtype: Dtype
     shape: Shape
-    layout: Layout = Layout.LINEAR
+    layout: ElementOrder = ElementOrder.LINEAR
 
 
 class TensorRecord(Record):

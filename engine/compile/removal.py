@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,11 +28,13 @@ class Removal:
         model: the compiled model that is left.
         removed: in the order of removal.
         skipped: names that stand at no end, or are none of the model's.
+        absent: types of which no node stood at an end.
     """
 
     model: CompiledModel
     removed: tuple[RemovedNode, ...]
     skipped: tuple[str, ...]
+    absent: tuple[str, ...]
 
 
 def removable(compiled: CompiledModel) -> tuple[str, ...]:
@@ -41,33 +43,61 @@ def removable(compiled: CompiledModel) -> tuple[str, ...]:
     return tuple(str(node.name) for node in graph if _at_input(node) or _at_output(node))
 
 
-def remove_nodes(compiled: CompiledModel, names: Sequence[str] = (), types: Sequence[str] = ()) -> Removal:
+@dataclass(frozen=True)
+class Named:
+    """Remove one node.
+
+    Attributes:
+        name: of the node.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class OfTypes:
+    """Remove every node at an end that has one of these types, from the ends inwards until none is left.
+
+    Attributes:
+        types: as users write them, ``Dequantize``.
+    """
+
+    types: frozenset[str]
+
+
+def remove_nodes(compiled: CompiledModel, steps: Sequence[Named | OfTypes]) -> Removal:
     """Remove nodes one after the other; each must stand at an end when its turn comes.
 
     Args:
         compiled: the model; it is left as it is.
-        names: nodes to remove, in this order.
-        types: types of which every node at an end is removed, from the ends inwards, after ``names``.
+        steps: what to remove, in this order.
 
     Returns:
         The model without them, compiled anew.
     """
     model = compiled.model.clone()
     removed: list[RemovedNode] = []
-    skipped = []
-    for name in names:
-        node = next((node for node in model.graph if node.name == name), None)
-        if node is None or not (_at_input(node) or _at_output(node)):
-            skipped.append(name)
+    skipped: list[str] = []
+    absent: list[str] = []
+    for step in steps:
+        if isinstance(step, Named):
+            node = next((node for node in model.graph if node.name == step.name), None)
+            if node is None or not (_at_input(node) or _at_output(node)):
+                skipped.append(step.name)
+            else:
+                removed.append(_remove(model.graph, node))
         else:
-            removed.append(_remove(model.graph, node))
-    while candidates := [
-        node for node in model.graph if type_of(node) in types and (_at_input(node) or _at_output(node))
-    ]:
-        removed.append(_remove(model.graph, candidates[0]))
+            found = [*_remove_types(model.graph, step.types)]
+            absent += sorted(step.types - {record.type for record in found})
+            removed += found
     left = compile_model(model, compiled.march, compiled.options, compiled.name)
     left = replace(left, parameters=compiled.parameters, removed=(*compiled.removed, *removed))
-    return Removal(left, tuple(removed), tuple(skipped))
+    return Removal(left, tuple(removed), tuple(skipped), tuple(absent))
+
+
+def _remove_types(graph: ir.Graph, types: frozenset[str]) -> Iterator[RemovedNode]:
+    while ends := [node for node in graph if type_of(node) in types and (_at_input(node) or _at_output(node))]:
+        yield _remove(graph, ends[0])
 
 
 def type_of(node: ir.Node) -> str:

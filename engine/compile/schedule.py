@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
 import onnx_ir as ir
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from engine.compile.layers import Layer, Overlap, layers_of, through_layout
 from engine.compile.memory import Memory, planned, relaid_bytes
@@ -36,7 +36,7 @@ class Schedule(Record):
         name: ``<model>_subgraph_<k>``.
         inputs: tensors that it loads from DDR, NHWC where rank 4.
         outputs: names of the tensors that it stores to DDR.
-        layers: in running order.
+        layers: in running order; none where the subgraph only moves data at its borders.
         groups: positions of layers that run row by row together.
         spilled: tensors inside the subgraph that are stored to DDR and loaded again.
         relaid: bytes by which inputs, outputs and spilled tensors pass through DDR again to be rearranged.
@@ -53,6 +53,13 @@ class Schedule(Record):
     relaid: dict[Name, Size] = Field(default={})
     overlap: Overlap = Overlap.ALL
     cores: Annotated[int, Field(ge=1, le=16)] = 1
+
+    @model_validator(mode="after")
+    def _groups_are_of_its_layers(self) -> Self:
+        for group in self.groups:
+            if not all(0 <= position < len(self.layers) for position in group):
+                raise ValueError(f"groups: {list(group)}: there are {len(self.layers)} layers")
+        return self
 
     def on_cores(self, cores: int) -> Schedule:
         """The same schedule for ``cores`` cores; they wait for each other after every group."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.compile.memory import activation_bytes
 from engine.compile.partition import Segment
 from engine.compile.schedule import Schedule
+from engine.compile.sizes import activation_bytes
 from engine.ir import shape_of
 from engine.ops.core.rows import ROW_AXIS, Rows
 from engine.ops.registry import bpu_operator
@@ -27,7 +27,7 @@ from engine.terms import Device
 
 
 @dataclass(frozen=True)
-class Run:
+class TiledRun:
     """Layers that are tiled together.
 
     Attributes:
@@ -48,7 +48,7 @@ Band = Mapping[ir.Value, Rows]
 """What one tile needs of every map."""
 
 
-def runs_of(segment: Segment, schedule: Schedule) -> Iterator[Run]:
+def runs_of(segment: Segment, schedule: Schedule) -> Iterator[TiledRun]:
     """The runs of tileable layers of a BPU segment: parts of its fused groups."""
     group_of = {schedule.layers[at].name: index for index, group in enumerate(schedule.groups) for at in group}
     run: list[ir.Node] = []
@@ -63,7 +63,7 @@ def runs_of(segment: Segment, schedule: Schedule) -> Iterator[Run]:
         yield _run(run)
 
 
-def tiles_of(run: Run, tile_bytes: int) -> tuple[Band, ...]:
+def tiles_of(run: TiledRun, tile_bytes: int) -> tuple[Band, ...]:
     """The fewest tiles whose maps fit ``tile_bytes``; where none fit, those that need the least."""
     counts = sorted({*(1 << power for power in range(run.height.bit_length())), run.height})
     candidates = []
@@ -109,14 +109,14 @@ def _is_tileable(node: ir.Node) -> bool:
     return shape_of(node.outputs[0])[ROW_AXIS] > 1 and bpu_operator(node).rows.splits(node)
 
 
-def _run(nodes: Sequence[ir.Node]) -> Run:
+def _run(nodes: Sequence[ir.Node]) -> TiledRun:
     inside = set(nodes)
     values = [node.outputs[0] for node in nodes]
     leaving = (v for v in values if v.is_graph_output() or any(usage.node not in inside for usage in v.uses()))
-    return Run(tuple(nodes), tuple(leaving))
+    return TiledRun(tuple(nodes), tuple(leaving))
 
 
-def _band(run: Run, index: int, count: int) -> Band:
+def _band(run: TiledRun, index: int, count: int) -> Band:
     """Rows of every map that tile ``index`` of ``count`` reads or computes."""
     needed: dict[ir.Value, Rows] = {value: _share(value, index, count) for value in run.exits}
     for node in reversed(run.nodes):
@@ -155,7 +155,7 @@ class _TileWriter:
         self._values = values
         self._prefix = prefix
 
-    def write(self, run: Run, bands: Sequence[Band]) -> None:
+    def write(self, run: TiledRun, bands: Sequence[Band]) -> None:
         """Add the tiles, join what leaves the run, and remove the layers."""
         producers = [self._own(node.outputs[0]).producer() for node in run.nodes]
         parts: dict[ir.Value, list[ir.Value]] = {value: [] for value in run.exits}
@@ -173,7 +173,7 @@ class _TileWriter:
             self._values[value.name] = joined
         self._graph.remove([node for node in producers if node is not None], safe=True)
 
-    def _tile(self, run: Run, band: Band, prefix: str) -> dict[ir.Value, ir.Value]:
+    def _tile(self, run: TiledRun, band: Band, prefix: str) -> dict[ir.Value, ir.Value]:
         """The layers on the rows of one band; the bands of all maps, computed or sliced, by the original map."""
         available: dict[ir.Value, ir.Value] = {}
         for node in run.nodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,46 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from engine.config.dialect import dialect_remarks, older_dialect
 from engine.config.options import CalibrationChoice, ConversionOptions
-from engine.config.parameters import GROUPS, Config
+from engine.config.parameters import GROUPS, CompilerParameters, Config
 from engine.config.values import hint
 from engine.errors import ConfigError
-from engine.terms import CalibrationType, March
+from engine.terms import EXTRAPOLATED, MEASURED_MARCHES, CalibrationType, March
 
 logger = logging.getLogger("engine.config")
 
 
-def load_config(path: str | os.PathLike[str]) -> Config:
+def load_config(path: str | os.PathLike[str], *, newer_dialect: bool | None = None) -> Config:
     """Read and check a conversion's YAML file.
+
+    Args:
+        path: the file.
+        newer_dialect: whether it is in the dialect of ``hb_compile`` (:mod:`engine.config.dialect`), else in that of
+            ``hb_mapper``, which does not have the marches of the S100. None: a file that names one of those is.
 
     Raises:
         ConfigError: the file cannot be read or is wrong; the message names file, key, value and what is allowed.
     """
-    config = parse_config(read_yaml(path), path)
-    for remark in remarks(config):
+    content = read_yaml(path)
+    march = _march_of(content)
+    newer = march in list(EXTRAPOLATED) if newer_dialect is None else newer_dialect
+    if march in list(EXTRAPOLATED) and not newer:
+        allowed = [item.value for item in MEASURED_MARCHES]
+        raise ConfigError(
+            f"{path}: User input march invalid: {march!r} . It should in list {allowed}; hb_compile converts for it"
+        )
+    if newer:
+        content = older_dialect(content, Path(path))
+    config = parse_config(content, path, batch_of_several_inputs=newer)
+    for remark in (*remarks(config), *(dialect_remarks(config) if newer else ())):
         logger.warning("%s: %s", path, remark)
     return config
+
+
+def _march_of(content: Mapping[str, Any]) -> Any:
+    group = content.get("model_parameters")
+    return group.get("march") if isinstance(group, Mapping) else None
 
 
 def remarks(config: Config) -> tuple[str, ...]:
@@ -54,7 +75,17 @@ def remarks(config: Config) -> tuple[str, ...]:
             "run_on_bpu": calibration.run_on_bpu,
         }
         found += [f"{key} is the older form of node_info" for key, given in older.items() if given]
-    return tuple(found)
+    elif model.node_info:
+        found.append("node_info is not documented for bernoulli2; run_on_cpu and run_on_bpu say where its nodes run")
+    return (*found, *_of_compiler(config.compiler_parameters))
+
+
+def _of_compiler(compiler: CompilerParameters) -> Iterator[str]:
+    """Compiler parameters that only matter to the original."""
+    if compiler.jobs is not None:
+        yield "jobs has no effect: the compiler is one process"
+    if compiler.input_source:
+        yield "input_source has no effect on results and estimates: inputs are read from memory"
 
 
 def _corrects_without_data(config: Config) -> bool:
@@ -91,6 +122,11 @@ class _ShallowLoader(yaml.SafeLoader):
     """Plain values, each key once; stops at deep nesting, which costs PyYAML its square in time and then the stack."""
 
     _level = 0
+    _merged = 0
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._flattening: list[yaml.MappingNode] = []
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """As the base class, counting levels."""
@@ -100,6 +136,25 @@ class _ShallowLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self._level -= 1
         return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """As the base class, counting what merge keys copy: merges of merges multiply as aliases do."""
+        if node in self._flattening:  # it merges itself
+            return
+        self._flattening.append(node)
+        for key, value in list(node.value):
+            if key.tag == _MERGE:
+                parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                for part in parts:
+                    if isinstance(part, yaml.MappingNode):
+                        self.flatten_mapping(part)
+                        self._merged += len(part.value)
+                if self._merged > _MOST_VALUES:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"its merge keys copy more than {_MOST_VALUES} values", key.start_mark
+                    )
+        super().flatten_mapping(node)
+        self._flattening.pop()
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """As the base class, which would let the last of equal keys win."""

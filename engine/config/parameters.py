@@ -290,7 +290,7 @@ class Config(Group):
                 raise ValueError(
                     f"The optimization parameter: {option} is not supported by BPU March:{march.value}. Please check "
                     f"it: allowed are {', '.join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS))}, set_<OpType>_input_int16, "
-                    "set_<OpType>_output_int16"
+                    "set_<OpType>_output_int16, run_<OpType>_on_bpu"
                 )
         if march is March.BERNOULLI2:
             self._fits_bernoulli2()
@@ -370,7 +370,8 @@ class Config(Group):
 
 _OUTPUT_TYPES = ("set_model_output_int8", "set_model_output_int16")
 _OPTIMIZATIONS = (*ORIGINAL_OPTIMIZATIONS, "run_fast", *_OUTPUT_TYPES)
-_OPTIMIZATION = re.compile("|".join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, r"set_\w+_(in|out)put_int16")))
+_OF_TYPES = (r"set_\w+_(in|out)put_int16", r"run_\w+_on_bpu")
+_OPTIMIZATION = re.compile("|".join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, *_OF_TYPES)))
 
 GROUPS: Mapping[str, type[BaseModel]] = {
     "model_parameters": ModelParameters,

@@ -39,7 +39,7 @@ _EMPTY_ERROR = re.compile(r"exception in command")
 
 
 @dataclass(frozen=True)
-class Sample:
+class RecordedSample:
     """One run of the original's quantised model.
 
     Attributes:
@@ -52,7 +52,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Case:
+class RecordedCase:
     """One conversion by the original.
 
     Attributes:
@@ -112,7 +112,7 @@ class Case:
             calibration["cal_data_dir"] = ";".join(self._data_folders(parts, folder))
         return content
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[RecordedSample, ...]:
         """What the original computed; empty where the case keeps no runs.
 
         Raises:
@@ -131,7 +131,7 @@ class Case:
         return [str(to)]
 
 
-def find_cases(folder: Path) -> tuple[Case, ...]:
+def find_cases(folder: Path) -> tuple[RecordedCase, ...]:
     """All cases at and below ``folder``, by name.
 
     Raises:
@@ -145,18 +145,18 @@ def find_cases(folder: Path) -> tuple[Case, ...]:
     return tuple(sorted(found, key=lambda case: (case.reduced, case.name)))
 
 
-def float_model(case: Case) -> Path | None:
+def float_model(case: RecordedCase) -> Path | None:
     """The ONNX file of the float network that the configuration of ``case`` names."""
     model = _group(read_yaml(case.config), "model_parameters").get("onnx_model")
     return None if model is None else (case.config.parent / str(model)).resolve()
 
 
-def _read(path: Path) -> Case:
+def _read(path: Path) -> RecordedCase:
     """The case whose form the file ``path`` tells; one that cannot be read says why."""
     reduced = path.name == REDUCED
     name, config = path.parent.name, path.parent / ("c.yaml" if reduced else "config.yaml")
     family = re.sub(r"_(bayes-e|bayes|bernoulli2)_.*$", "", name) if reduced else name
-    unread = Case(path.parent, name, family, "", config, reduced, True, "", {}, ())
+    unread = RecordedCase(path.parent, name, family, "", config, reduced, True, "", {}, ())
     try:
         content = _read_json(path)
         model = _group(read_yaml(config), "model_parameters")
@@ -176,7 +176,7 @@ def _missing(config: Path, model: Mapping[str, Any]) -> str:
     return f"{config}: the network {', '.join(missing)} is not there" if missing else ""
 
 
-def _recorded(case: Case, content: Mapping[str, Any]) -> Case:
+def _recorded(case: RecordedCase, content: Mapping[str, Any]) -> RecordedCase:
     code, messages = content.get("rc", 0), list(content.get("messages", ()))
     reasons = [text for text in messages if str(text).startswith("ERROR") and not _EMPTY_ERROR.search(str(text))]
     refused = code not in (0, CUT_OFF)
@@ -190,7 +190,7 @@ def _recorded(case: Case, content: Mapping[str, Any]) -> Case:
     )
 
 
-def _reduced(case: Case, content: Mapping[str, Any]) -> Case:
+def _reduced(case: RecordedCase, content: Mapping[str, Any]) -> RecordedCase:
     errors = [str(text) for text in content.get("messages", ()) if str(text).startswith("ERROR")]
     performance = content.get("performance") or {}
     compiled = bool(performance.get("n"))
@@ -215,7 +215,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise ConfigError(f"{path}: is no archive of plain arrays ({type(error).__name__})") from error
 
 
-def _recorded_samples(path: Path) -> tuple[Sample, ...]:
+def _recorded_samples(path: Path) -> tuple[RecordedSample, ...]:
     """``in{i}`` or ``in{i}__{input}``, and ``out{i}_{j}`` of output ``names[j]`` or ``out{i}__{output}``."""
     if not path.is_file():
         return ()
@@ -230,7 +230,7 @@ def _recorded_samples(path: Path) -> tuple[Sample, ...]:
             for position, name in enumerate(names)
             if f"out{index}_{position}" in arrays
         }
-        found.append(Sample(inputs, outputs))
+        found.append(RecordedSample(inputs, outputs))
         index += 1
     return tuple(found)
 
@@ -241,14 +241,14 @@ def _keyed(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {"": arrays[prefix]} if prefix in arrays else named
 
 
-def _reduced_samples(folder: Path) -> tuple[Sample, ...]:
+def _reduced_samples(folder: Path) -> tuple[RecordedSample, ...]:
     """``{i}__{tensor}`` in both files; image inputs are pixels."""
     if not (folder / "expected_outputs.npz").is_file() or not (folder / "inputs.npz").is_file():
         return ()
     inputs, outputs = read_arrays(folder / "inputs.npz"), read_arrays(folder / "expected_outputs.npz")
     fed = {key: _as_int8(array) for key, array in inputs.items()}
     return tuple(
-        Sample(_keyed(fed, str(index)), _keyed(outputs, str(index)))
+        RecordedSample(_keyed(fed, str(index)), _keyed(outputs, str(index)))
         for index in range(int(inputs.get("n", np.asarray(0))))
         if _keyed(outputs, str(index))
     )

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import onnx_ir as ir
 
 from engine.config import parse_config
-from engine.conformance.cases import Case
+from engine.conformance.cases import RecordedCase
 from engine.convert import ConversionResult, convert
 from engine.errors import PtqlabError
 from engine.ir import load_model
@@ -24,7 +24,7 @@ _STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 """Files of a conversion in the order in which they are written."""
 
 
-class Outcome(StrEnum):
+class Ending(StrEnum):
     """How our conversion of a case ended; ``unread``: the case itself cannot be read."""
 
     CONVERTED = "converted"
@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Conversion:
+class OurConversion:
     """What we made of a case.
 
     Attributes:
@@ -46,7 +46,7 @@ class Conversion:
         latencies_us: predicted latency of the BPU subgraphs.
     """
 
-    outcome: Outcome
+    outcome: Ending
     message: str
     calibrated: ir.Model | None
     quantized: ir.Model | None
@@ -82,7 +82,7 @@ def attempt(call: Callable[[], Value]) -> Attempt[Value]:
         return Attempt(None if error is not None else future.result(), error)
 
 
-def convert_case(case: Case, folder: Path) -> Conversion:
+def convert_case(case: RecordedCase, folder: Path) -> OurConversion:
     """Convert ``case`` with its own configuration, files below ``folder``."""
 
     def run() -> ConversionResult:
@@ -91,8 +91,8 @@ def convert_case(case: Case, folder: Path) -> Conversion:
     done = attempt(run)
     if done.value is not None:
         result = done.value
-        return Conversion(
-            outcome=Outcome.CONVERTED,
+        return OurConversion(
+            outcome=Ending.CONVERTED,
             message="",
             calibrated=result.models["calibrated"],
             quantized=result.models["quantized"],
@@ -101,8 +101,8 @@ def convert_case(case: Case, folder: Path) -> Conversion:
         )
     written = {stage: next(iter((folder / "out").glob(f"*_{stage}_model.onnx")), None) for stage in _STAGES}
     models = {stage: load_model(path) for stage, path in written.items() if path is not None}
-    return Conversion(
-        outcome=Outcome.REFUSED if isinstance(done.error, PtqlabError) else Outcome.CRASHED,
+    return OurConversion(
+        outcome=Ending.REFUSED if isinstance(done.error, PtqlabError) else Ending.CRASHED,
         message=done.message,
         calibrated=models.get("calibrated"),
         quantized=models.get("quantized"),

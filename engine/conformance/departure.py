@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
-from engine.conformance.cases import Case
-from engine.conformance.conversion import Conversion, Outcome
+from engine.conformance.cases import RecordedCase
+from engine.conformance.conversion import Ending, OurConversion
 from engine.conformance.pairing import pair
 from engine.conformance.stages import (
     activation_thresholds,
@@ -22,7 +22,7 @@ from engine.conformance.stages import (
 from engine.quantize.diff import Aspect, Difference, diff
 
 
-class Stage(StrEnum):
+class ComparedStage(StrEnum):
     """Stages in the order in which they are compared."""
 
     REFUSAL = "refusal"
@@ -48,7 +48,7 @@ class Departure(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    stage: Stage
+    stage: ComparedStage
     node: str
     cause: str
 
@@ -57,7 +57,7 @@ class Departure(BaseModel):
 
 
 def departure(
-    case: Case, ours: Conversion, calibrated: ir.Model | None, quantized: ir.Model | None, outputs: str
+    case: RecordedCase, ours: OurConversion, calibrated: ir.Model | None, quantized: ir.Model | None, outputs: str
 ) -> Departure | None:
     """The first departure; ``None`` where everything agrees.
 
@@ -70,37 +70,39 @@ def departure(
     """
     if case.refusal:
         text = f"the original refuses: {case.refusal}"
-        if ours.outcome is Outcome.REFUSED:
+        if ours.outcome is Ending.REFUSED:
             return None
-        kind = "ours converts" if ours.outcome is Outcome.CONVERTED else f"ours ends with {ours.message}"
-        return Departure(stage=Stage.REFUSAL, node="", cause=f"{text}; {kind}")
+        kind = "ours converts" if ours.outcome is Ending.CONVERTED else f"ours ends with {ours.message}"
+        return Departure(stage=ComparedStage.REFUSAL, node="", cause=f"{text}; {kind}")
     steps: list[Callable[[], Departure | None]] = []
     renamed: Departure | None = None
     if calibrated is not None and ours.calibrated is not None:
         first, second = calibrated, ours.calibrated
         pairing = pair(first, second)
         if pairing.difference is not None:
-            return _found(Stage.GRAPH, pairing.difference)
-        renamed = _found(Stage.NAMES, pairing.renamed)
+            return _found(ComparedStage.GRAPH, pairing.difference)
+        renamed = _found(ComparedStage.NAMES, pairing.renamed)
         steps.append(lambda: _placement(first, second, pairing.names))
         if case.has_weights:
             steps.append(lambda: _thresholds(first, second, pairing.names))
-            steps.append(lambda: _found(Stage.CALIBRATION, pairing.weight))
+            steps.append(lambda: _found(ComparedStage.CALIBRATION, pairing.weight))
     if quantized is not None and ours.quantized is not None:
         third, fourth = quantized, ours.quantized
         steps += [lambda: _quantisation(third, fourth)] if case.has_weights else []
         steps.append(lambda: _order(third, fourth))
-    if ours.outcome is Outcome.CONVERTED:
+    if ours.outcome is Ending.CONVERTED:
         steps += [lambda: _devices(case.devices, ours.devices), lambda: _subgraphs(case, ours)]
     else:
-        steps.append(lambda: Departure(stage=Stage.CONVERSION, node="", cause=f"{ours.outcome.value}: {ours.message}"))
+        steps.append(
+            lambda: Departure(stage=ComparedStage.CONVERSION, node="", cause=f"{ours.outcome.value}: {ours.message}")
+        )
     if outputs:
-        steps.append(lambda: Departure(stage=Stage.OUTPUTS, node="", cause=outputs))
+        steps.append(lambda: Departure(stage=ComparedStage.OUTPUTS, node="", cause=outputs))
     steps += [lambda: renamed, lambda: _missing(case.devices, ours.devices)]
     return next((found for step in steps if (found := step()) is not None), None)
 
 
-def _found(stage: Stage, what: tuple[str, str] | None) -> Departure | None:
+def _found(stage: ComparedStage, what: tuple[str, str] | None) -> Departure | None:
     return None if what is None else Departure(stage=stage, node=what[0], cause=what[1])
 
 
@@ -112,7 +114,7 @@ def _placement(theirs: ir.Model, ours: ir.Model, names: Mapping[str, str]) -> De
         name, kind = expected.get(key, (key, "nothing"))
         if kind != actual.get(key, "nothing"):
             cause = f"quantised to {kind} | {actual.get(key, 'nothing')}"
-            return Departure(stage=Stage.PLACEMENT, node=name, cause=cause)
+            return Departure(stage=ComparedStage.PLACEMENT, node=name, cause=cause)
     return None
 
 
@@ -124,7 +126,7 @@ def _thresholds(theirs: ir.Model, ours: ir.Model, names: Mapping[str, str]) -> D
             if found is None or not same_thresholds(values, found):
                 text = "none" if found is None else _threshold_text(found)
                 cause = f"{what} threshold {_threshold_text(values)} | {text}"
-                return Departure(stage=Stage.CALIBRATION, node=name, cause=cause)
+                return Departure(stage=ComparedStage.CALIBRATION, node=name, cause=cause)
     return None
 
 
@@ -142,7 +144,7 @@ def _quantisation(theirs: ir.Model, ours: ir.Model) -> Departure | None:
     serious = [item for item in found if item.aspect is not Aspect.NAME]
     if serious:
         first = min(serious, key=lambda item: order.get(item.where, len(order)))
-        return Departure(stage=Stage.QUANTISATION, node=first.where, cause=_text(first))
+        return Departure(stage=ComparedStage.QUANTISATION, node=first.where, cause=_text(first))
     return None
 
 
@@ -151,7 +153,7 @@ def _order(theirs: ir.Model, ours: ir.Model) -> Departure | None:
         types = [getattr(item, "op_type", "nothing") for item in (node, other)]
         if types[0] != types[1]:
             name = str(getattr(node, "name", "the end"))
-            return Departure(stage=Stage.QUANTISATION, node=name, cause=f"order: {types[0]} | {types[1]}")
+            return Departure(stage=ComparedStage.QUANTISATION, node=name, cause=f"order: {types[0]} | {types[1]}")
     return None
 
 
@@ -163,17 +165,17 @@ def _text(item: Difference) -> str:
 def _devices(expected: Mapping[str, str], actual: Mapping[str, str]) -> Departure | None:
     for name, on in expected.items():
         if actual.get(name, on) != on:
-            return Departure(stage=Stage.DEVICES, node=name, cause=f"{on} | {actual[name]}")
+            return Departure(stage=ComparedStage.DEVICES, node=name, cause=f"{on} | {actual[name]}")
     return None
 
 
 def _missing(expected: Mapping[str, str], actual: Mapping[str, str]) -> Departure | None:
     name = next((name for name in expected if name not in actual), None)
-    return _found(Stage.NAMES, None if name is None else (name, "our node table has no such node"))
+    return _found(ComparedStage.NAMES, None if name is None else (name, "our node table has no such node"))
 
 
-def _subgraphs(case: Case, ours: Conversion) -> Departure | None:
+def _subgraphs(case: RecordedCase, ours: OurConversion) -> Departure | None:
     first, second = len(case.latencies_us), len(ours.latencies_us)
     if case.reduced or not first or first == second:
         return None
-    return Departure(stage=Stage.COMPILATION, node="", cause=f"{first} BPU subgraphs | {second}")
+    return Departure(stage=ComparedStage.COMPILATION, node="", cause=f"{first} BPU subgraphs | {second}")

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from engine.conformance.departure import Stage
+from engine.conformance.departure import ComparedStage
 from engine.convert.unmeasured import activation_rank
 
 MOST_NAMES = 5
@@ -83,7 +83,7 @@ class Disagreement(BaseModel):
 
     network: str
     node: str
-    stage: Stage
+    stage: ComparedStage
     cause: str
     effect: str
     rests_on: Construct | None = None

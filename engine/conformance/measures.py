@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
-from engine.conformance.cases import Case, Sample
-from engine.conformance.conversion import Conversion, Outcome, attempt, convert_case
+from engine.conformance.cases import RecordedCase, RecordedSample
+from engine.conformance.conversion import Ending, OurConversion, attempt, convert_case
 from engine.conformance.departure import Departure, departure
 from engine.conformance.stages import activation_thresholds, integers, same_thresholds
 from engine.errors import InferenceError
@@ -72,7 +72,7 @@ class Row(BaseModel):
     march: str
     held_out: bool = False
     reduced: bool = False
-    outcome: Outcome
+    outcome: Ending
     refusal: str = ""
     message: str = ""
     converts: bool | None
@@ -99,20 +99,20 @@ class Row(BaseModel):
         return abs(self.predicted_us / self.latency_us - 1)
 
 
-def unread(case: Case, reason: str) -> Row:
+def unread(case: RecordedCase, reason: str) -> Row:
     """The row of a case that cannot be read, which says nothing about us."""
     return Row(
         case=case.name,
         family=case.family,
         march=case.march,
         reduced=case.reduced,
-        outcome=Outcome.UNREAD,
+        outcome=Ending.UNREAD,
         message=reason,
         converts=None,
     )
 
 
-def measure(case: Case, folder: Path, modes: Sequence[Mode] = (Mode.FAST,)) -> Row:
+def measure(case: RecordedCase, folder: Path, modes: Sequence[Mode] = (Mode.FAST,)) -> Row:
     """Convert ``case`` and compare with what the original made of it.
 
     Args:
@@ -134,7 +134,7 @@ def measure(case: Case, folder: Path, modes: Sequence[Mode] = (Mode.FAST,)) -> R
         outcome=ours.outcome,
         refusal=case.refusal,
         message=ours.message,
-        converts=ours.outcome is (Outcome.REFUSED if case.refusal else Outcome.CONVERTED),
+        converts=ours.outcome is (Ending.REFUSED if case.refusal else Ending.CONVERTED),
     )
     if case.has_weights:
         row = row.model_copy(update=_run_original(case, modes))
@@ -156,7 +156,7 @@ def measure(case: Case, folder: Path, modes: Sequence[Mode] = (Mode.FAST,)) -> R
     )
 
 
-def _values(ours: Conversion, calibrated: ir.Model | None, quantized: ir.Model | None) -> dict[str, object]:
+def _values(ours: OurConversion, calibrated: ir.Model | None, quantized: ir.Model | None) -> dict[str, object]:
     """What depends on weights and data."""
     return {
         "thresholds": None if calibrated is None else _thresholds(ours.calibrated, calibrated),
@@ -190,7 +190,7 @@ class _Run(BaseModel):
         }
 
 
-def _run_original(case: Case, modes: Sequence[Mode]) -> dict[str, object]:
+def _run_original(case: RecordedCase, modes: Sequence[Mode]) -> dict[str, object]:
     """The worst of the simulators."""
     if not case.quantized.is_file():
         return {}
@@ -205,7 +205,7 @@ def _run_original(case: Case, modes: Sequence[Mode]) -> dict[str, object]:
     }
 
 
-def _run_ours(case: Case, ours: Conversion) -> _Run:
+def _run_ours(case: RecordedCase, ours: OurConversion) -> _Run:
     samples = case.samples()
     if not samples:
         return _Run()
@@ -214,14 +214,14 @@ def _run_ours(case: Case, ours: Conversion) -> _Run:
     return _run(ours.quantized, samples)
 
 
-def _run(model: Path | ir.Model, samples: Sequence[Sample], mode: Mode = Mode.FAST) -> _Run:
+def _run(model: Path | ir.Model, samples: Sequence[RecordedSample], mode: Mode = Mode.FAST) -> _Run:
     if not samples:
         return _Run()
     done = attempt(lambda: _largest_error(model, samples, mode))
     return _Run(error=done.value, message=done.message)
 
 
-def _largest_error(model: Path | ir.Model, samples: Sequence[Sample], mode: Mode) -> float:
+def _largest_error(model: Path | ir.Model, samples: Sequence[RecordedSample], mode: Mode) -> float:
     session = Session(model, mode, threads=1)
     error = 0.0
     for sample in samples:
@@ -248,7 +248,7 @@ def _thresholds(ours: ir.Model | None, theirs: ir.Model) -> Share:
     return Share(equal=equal, total=len(expected))
 
 
-def _devices(ours: Conversion, expected: Mapping[str, str]) -> Share | None:
+def _devices(ours: OurConversion, expected: Mapping[str, str]) -> Share | None:
     if not expected:
         return None
     return Share(equal=sum(ours.devices.get(name) == on for name, on in expected.items()), total=len(expected))

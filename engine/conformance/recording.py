@@ -40,7 +40,7 @@ SYNTHETIC_SAMPLES = 2
 
 
 @dataclass(frozen=True)
-class Recorder:
+class CaseRecorder:
     """How cases are recorded.
 
     Attributes:

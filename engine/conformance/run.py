@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from engine.conformance.cases import Case
-from engine.conformance.conversion import Outcome
-from engine.conformance.departure import Departure, Stage
+from engine.conformance.cases import RecordedCase
+from engine.conformance.conversion import Ending
+from engine.conformance.departure import ComparedStage, Departure
 from engine.conformance.measures import Row
-from engine.conformance.worker import Task
+from engine.conformance.worker import CaseTask
 from engine.simulate.session import Mode
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -24,7 +24,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasurePlan:
     """How cases are measured.
 
     Attributes:
@@ -39,7 +39,7 @@ class Plan:
 
 
 def measure_all(
-    cases: Sequence[Case], plan: Plan, progress: Callable[[Row], None] = lambda row: None
+    cases: Sequence[RecordedCase], plan: MeasurePlan, progress: Callable[[Row], None] = lambda row: None
 ) -> tuple[Row, ...]:
     """Rows of ``cases`` in their order.
 
@@ -53,7 +53,7 @@ def measure_all(
     for child in started:
         children.put(child)
 
-    def one(case: Case) -> Row:
+    def one(case: RecordedCase) -> Row:
         with _borrowed(children) as child:
             row = child.measure(case, plan)
         progress(row)
@@ -67,7 +67,7 @@ def measure_all(
             child.end()
 
 
-def held_out(cases: Iterable[Case], every: int | None) -> frozenset[str]:
+def held_out(cases: Iterable[RecordedCase], every: int | None) -> frozenset[str]:
     """Families that are held out: each ``every``-th of the recorded ones by name; reduced cases never are."""
     if every is None:
         return frozenset()
@@ -90,7 +90,7 @@ class _Child:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def measure(self, case: Case, plan: Plan) -> Row:
+    def measure(self, case: RecordedCase, plan: MeasurePlan) -> Row:
         """The row of ``case``."""
         time_limit = plan.time_limit
         process = self._process = self._process or _start()
@@ -107,7 +107,7 @@ class _Child:
         timer.start()
         line = ""
         with suppress(BrokenPipeError):
-            process.stdin.write(Task(folder=str(case.folder.resolve()), modes=plan.modes).model_dump_json() + "\n")
+            process.stdin.write(CaseTask(folder=str(case.folder.resolve()), modes=plan.modes).model_dump_json() + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         timer.cancel()
@@ -145,17 +145,17 @@ def _start() -> subprocess.Popen[str]:
     )
 
 
-def _lost(case: Case, message: str) -> Row:
+def _lost(case: RecordedCase, message: str) -> Row:
     return Row(
         case=case.name,
         family=case.family,
         march=case.march,
         reduced=case.reduced,
-        outcome=Outcome.CRASHED,
+        outcome=Ending.CRASHED,
         refusal=case.refusal,
         message=message,
         converts=False,
         outputs=None if case.refusal else False,
         operators=None if case.refusal else False,
-        departure=Departure(stage=Stage.CONVERSION, node="", cause=message),
+        departure=Departure(stage=ComparedStage.CONVERSION, node="", cause=message),
     )

@@ -111,7 +111,7 @@ SHORT = tuple(name for name in MEASURES if not name.endswith(("_mean", "_all")))
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Some rows of a run and all measures of them.
 
     Attributes:
@@ -125,12 +125,12 @@ class Group:
     values: Mapping[str, float | None]
 
 
-def group(name: str, rows: Sequence[Row]) -> Group:
+def group(name: str, rows: Sequence[Row]) -> RowGroup:
     """All measures of ``rows``."""
-    return Group(name, len(rows), {key: measure.value(rows) for key, measure in MEASURES.items()})
+    return RowGroup(name, len(rows), {key: measure.value(rows) for key, measure in MEASURES.items()})
 
 
-def groups(rows: Iterable[Row], key: Callable[[Row], str]) -> tuple[Group, ...]:
+def groups(rows: Iterable[Row], key: Callable[[Row], str]) -> tuple[RowGroup, ...]:
     """Measures of the rows by ``key``, sorted."""
     found: dict[str, list[Row]] = {}
     for row in rows:
@@ -148,7 +148,7 @@ def of_family(row: Row) -> str:
     return f"{row.family} (held out)" if row.held_out else row.family
 
 
-def parts(rows: Sequence[Row]) -> tuple[Group, ...]:
+def parts(rows: Sequence[Row]) -> tuple[RowGroup, ...]:
     """The columns of the table: seen and held out where some rows are held out, else all."""
     away = [row for row in rows if row.held_out]
     if not away:

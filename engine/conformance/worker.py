@@ -12,13 +12,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from engine.conformance.cases import Case, find_cases
+from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.conversion import attempt
 from engine.conformance.measures import Row, measure, unread
 from engine.simulate.session import Mode
 
 
-class Task(BaseModel):
+class CaseTask(BaseModel):
     """One case to measure.
 
     Attributes:
@@ -37,7 +37,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     for line in sys.stdin:
-        task = Task.model_validate_json(line)
+        task = CaseTask.model_validate_json(line)
         (case,) = find_cases(Path(task.folder))
         start = time.perf_counter()
         row = _measured(case, task.modes)
@@ -45,7 +45,7 @@ def main() -> None:
         replies.write(row.model_dump_json() + "\n")
 
 
-def _measured(case: Case, modes: tuple[Mode, ...]) -> Row:
+def _measured(case: RecordedCase, modes: tuple[Mode, ...]) -> Row:
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         done = attempt(lambda: measure(case, Path(folder), modes))
     return unread(case, done.message) if done.value is None else done.value

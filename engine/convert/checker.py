@@ -18,8 +18,9 @@ from engine.config import (
     ModelParameters,
     NodeInfo,
 )
-from engine.convert.converter import ConversionResult, Phase, Workspace, log_placement
+from engine.convert.converter import ConversionResult, Phase, Workspace, log_ends, log_placement, tell_extrapolation
 from engine.convert.items import CALIBRATED, COMPILED, DATA, ORIGINAL, PLACED, PLACEMENT, QUANTIZED, SOURCE, SPECS
+from engine.convert.original import OriginalTool, original_tool, tell_refusals
 from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
 from engine.convert.tables import node_rows
@@ -55,22 +56,34 @@ class Draft:
     prototxt: Path | None = None
 
 
-def check(model: Path, wanted: Draft, folder: Path | None = None) -> ConversionResult:
+def check(
+    model: Path,
+    wanted: Draft,
+    folder: Path | None = None,
+    original: OriginalTool | None = None,
+    strict: bool = False,
+) -> ConversionResult:
     """Convert with fixed thresholds and without data, to see where nodes run and how fast the model will be.
 
     Args:
         model: an ONNX file, or a ``.caffemodel``.
         wanted: march, inputs and options.
         folder: where the calibrated and quantised models are left; ``None`` to write nothing.
+        original: the command of the original that the model will be shipped with; None for that of the march.
+        strict: refuse what that command refuses, instead of warning.
 
     Raises:
         UnsupportedError: an operator, version or option that cannot be converted.
         ModelError: the file cannot be read or is not valid.
         ConfigError: ``wanted`` does not fit the model.
     """
-    work = Workspace(folder, model.stem, saved=(CALIBRATED, QUANTIZED))
+    work = Workspace(folder, model.stem, saved=(CALIBRATED, QUANTIZED), march=March(wanted.march))
+    tell_extrapolation(wanted.march)
     with work.phase(Phase.PREPARE, "prepare the onnx model"):
         source = load_network(model, wanted.input_shapes, prototxt=wanted.prototxt, resize=wanted.resize)
+        tool = original or original_tool(wanted.march)
+        tell_refusals(tool, source, strict, caffe=wanted.prototxt is not None)
+        log_ends(source)
         specs = tuple(_drafted_input(value, wanted) for value in source.graph.inputs)
         given = {**DEFAULTS, SOURCE: Given(source), SPECS: Given(specs), DATA: Given(None)}
         run = Run(WITHOUT_DATA, _configuration(model.stem, wanted), given, work)

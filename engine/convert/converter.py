@@ -16,7 +16,7 @@ import onnx_ir as ir
 from pydantic import BaseModel
 
 from engine.compile import CompiledModel
-from engine.config import Config
+from engine.config import CalibrationParameters, Config
 from engine.convert.items import (
     CALIBRATED,
     COMPARISON,
@@ -28,24 +28,39 @@ from engine.convert.items import (
     PLACED,
     PLACEMENT,
     QUANTIZED,
+    SOURCE,
 )
+from engine.convert.original import OriginalTool, original_tool, tell_refusals
 from engine.convert.pipeline import conversion
 from engine.convert.runner import Hooks, Item
 from engine.convert.stages.calibrate import calibration_options
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.convert.unmeasured import mark_unmeasured
 from engine.debug.analysis.data import dump_samples
-from engine.ir import calibration_of, save_model, write_atomically
+from engine.ir import (
+    UNSIGNED,
+    calibration_nodes,
+    calibration_of,
+    read_calibration,
+    refuse_overwriting,
+    to_bytes,
+    with_notice,
+    write_atomically,
+)
 from engine.parity import decided
 from engine.perf import Performance, estimate
 from engine.place import Placement, Refusal
 from engine.place.chains import on_bpu
 from engine.place.options import INT16
+from engine.simulate.tensors import describe, graph_inputs
+from engine.terms import EXTRAPOLATED, March, extrapolation
 
 logger = logging.getLogger("engine.convert")
 
 CALIBRATION_DATA_FOLDER = "calibration_data"
 """Folder below ``working_dir`` that ``debug_mode: dump_calibration_data`` writes."""
+QUANT_INFO_SUFFIX = "_quant_info.json"
+
 MODELS: tuple[Item[ir.Model], ...] = (ORIGINAL, OPTIMIZED, CALIBRATED, QUANTIZED)
 """The models of a conversion that users see."""
 
@@ -99,8 +114,13 @@ class ConversionResult:
         return self.placement.refusals
 
 
-def convert(config: Config) -> ConversionResult:
+def convert(config: Config, original: OriginalTool | None = None, strict: bool = False) -> ConversionResult:
     """Convert a float model as ``config`` asks for; files appear in its ``working_dir``, each complete or not at all.
+
+    Args:
+        config: the conversion.
+        original: the command of the original that the model will be shipped with; None for that of the march.
+        strict: refuse what that command refuses, instead of warning.
 
     Raises:
         ConfigError: a parameter does not fit the model.
@@ -109,13 +129,19 @@ def convert(config: Config) -> ConversionResult:
         CalibrationDataError: calibration data are missing or do not fit.
     """
     model = config.model_parameters
+    tell_extrapolation(model.march)
     calibration_options(config)  # what excludes each other is said before anything is read
-    work = Workspace(model.working_dir, model.output_model_file_prefix, saved=MODELS)
+    work = Workspace(model.working_dir, model.output_model_file_prefix, saved=MODELS, march=model.march)
+    refuse_overwriting([*work.paths(), _dump_folder(config)], _files_read(config))
     run = conversion(config, hooks=work)
     with work.phase(Phase.PREPARE, "prepare the onnx model"):
+        tool = original or original_tool(model.march)
+        tell_refusals(tool, run[SOURCE], strict, caffe=model.prototxt is not None)
+        log_ends(run[SOURCE])
         _, data = run[ORIGINAL], run[DATA]
-    if data is not None and model.debug_mode is not None:
-        work.files["calibration_data"] = dump_samples(data, model.working_dir / CALIBRATION_DATA_FOLDER)
+    dumped = _dump_folder(config)
+    if data is not None and dumped is not None:
+        work.files["calibration_data"] = dump_samples(data, dumped)
     with work.phase(Phase.OPTIMIZE, "optimize the onnx model"):
         log_placement(run[PLACED])
         placement = run[PLACEMENT]
@@ -124,6 +150,7 @@ def convert(config: Config) -> ConversionResult:
     with work.phase(Phase.QUANTIZE, "quantize the model"):
         _ = run[QUANTIZED]
         log_quirks(calibrated)
+        log_idle_options(config.calibration_parameters, calibrated)
     with work.phase(Phase.COMPILE, f"compile the model with march {config.march.value}"):
         compiled = replace(run[COMPILED], parameters=parameters_as_text(config))
     if data is not None:
@@ -131,9 +158,25 @@ def convert(config: Config) -> ConversionResult:
             _ = run[COMPARISON], run[INTEGER_DISTANCES]
     comparison, integers = run[COMPARISON], run[INTEGER_DISTANCES]
     nodes = node_rows(compiled, calibrated, cosines(run[OPTIMIZED], comparison))
-    work.write(compiled.to_bytes(), "bin", ".bin")  # last of the models: where it is, everything went well
-    work.write(quant_info(compiled, calibrated, nodes), "quant_info", "_quant_info.json")
+    work.write_compiled(compiled)  # last of the models: where it is, everything went well
+    work.write(quant_info(compiled, calibrated, nodes), "quant_info", QUANT_INFO_SUFFIX)
     return work.result(compiled, placement, nodes, output_rows(comparison.outputs), output_rows(integers))
+
+
+def _dump_folder(config: Config) -> Path | None:
+    """Where calibration data are dumped, an older dump being replaced; None where that is not asked for."""
+    model = config.model_parameters
+    return None if model.debug_mode is None else model.working_dir / CALIBRATION_DATA_FOLDER
+
+
+def _files_read(config: Config) -> list[Path | None]:
+    """Files and folders that a conversion reads."""
+    model, custom = config.model_parameters, config.custom_op
+    registered: list[Path | None] = []
+    if custom is not None and custom.custom_op_dir is not None:
+        registered = [custom.custom_op_dir / file for file in custom.op_register_files]
+    data = config.calibration_parameters.cal_data_dir
+    return [model.onnx_model, model.prototxt, model.caffe_model, *data, *registered]
 
 
 def log_placement(placement: Placement) -> None:
@@ -146,6 +189,32 @@ def log_placement(placement: Placement) -> None:
         logger.warning("Node %s: %s could not be honoured: %s", refusal.node, refusal.request, refusal.reason)
 
 
+def tell_extrapolation(march: str) -> None:
+    """Warn where rules and figures of ``march`` are those of another."""
+    if extrapolation(march):
+        logger.warning("march %s: %s", march, extrapolation(march))
+
+
+def log_ends(source: ir.Model) -> None:
+    """Log names, types and shapes of a model's inputs and outputs."""
+    for kind, infos in (("Input", describe(graph_inputs(source))), ("Output", describe(source.graph.outputs))):
+        for info in infos:
+            logger.info("%s %s", kind, info)
+
+
+def log_idle_options(wanted: CalibrationParameters, calibrated: ir.Model) -> None:
+    """Warn of options that changed nothing in this model."""
+    found = [
+        read_calibration(node)
+        for node in calibration_nodes(calibrated)
+        if node.inputs[0] is not None and node.inputs[0].const_value is None
+    ]
+    if wanted.per_channel and not any(each.thresholds.size > 1 for each in found):
+        logger.warning("per_channel changed nothing: no tensor of this model can have a threshold per channel")
+    if "asymmetric" in wanted.optimization and not any(each.qtype == UNSIGNED for each in found):
+        logger.warning("asymmetric changed nothing: no tensor of this model became unsigned")
+
+
 def log_quirks(calibrated: ir.Model) -> None:
     """Log what of the original that costs accuracy, or rests on one network, decided something in this model."""
     for found, nodes in decided(calibrated).items():
@@ -156,9 +225,9 @@ def log_quirks(calibrated: ir.Model) -> None:
 
 
 def parameters_as_text(config: Config) -> dict[str, dict[str, str]]:
-    """The parameters that ``config`` gives, by group, as a ``.bin`` keeps them."""
+    """The parameters of ``config``, given or by default, by group, as a ``.bin`` keeps them."""
     return {
-        group: {key: _as_text(getattr(parameters, key)) for key in sorted(parameters.model_fields_set)}
+        group: {key: _as_text(getattr(parameters, key)) for key in type(parameters).model_fields}
         for group in type(config).model_fields
         if isinstance(parameters := getattr(config, group), BaseModel)
     }
@@ -182,6 +251,7 @@ class Workspace(Hooks):
         folder: where files go; None to write nothing.
         prefix: of their names.
         saved: models that are written at the end of their phase; the rest of :data:`MODELS` is only kept.
+        march: architecture; results for one that nothing was measured on have the names of the S100's files.
         models: by stage.
         timings: seconds per phase.
         files: written files.
@@ -190,6 +260,7 @@ class Workspace(Hooks):
     folder: Path | None
     prefix: str
     saved: tuple[Item[ir.Model], ...]
+    march: March
     models: dict[str, ir.Model] = field(default_factory=dict)
     timings: dict[Phase, float] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
@@ -214,8 +285,38 @@ class Workspace(Hooks):
     def _save(self, name: str) -> None:
         if self.folder is None:
             return
-        self.files[name] = save_model(self.models[name], self.folder / f"{self.prefix}_{name}_model.onnx")
+        data = to_bytes(self.models[name])
+        if self.march in EXTRAPOLATED and name == QUANTIZED.name:
+            data = self._noticed("quantised model, ONNX behind this line", data)
+        self.files[name] = write_atomically(self.folder / self._name_of(name), data)
         logger.info("Saving model: %s.", self.files[name].name)
+
+    def _name_of(self, model: str) -> str:
+        extrapolated = self.march in EXTRAPOLATED and model == QUANTIZED.name
+        return f"{self.prefix}_{model}_model.{'bc' if extrapolated else 'onnx'}"
+
+    @property
+    def _container_suffix(self) -> str:
+        return ".hbm" if self.march in EXTRAPOLATED else ".bin"
+
+    def paths(self) -> list[Path]:
+        """All files that a conversion writes."""
+        if self.folder is None:
+            return []
+        models = [self._name_of(item.name) for item in self.saved]
+        others = [f"{self.prefix}{suffix}" for suffix in (self._container_suffix, QUANT_INFO_SUFFIX)]
+        return [self.folder / name for name in (*models, *others)]
+
+    def write_compiled(self, compiled: CompiledModel) -> None:
+        """Write the compiled model: a ``.bin``, or what stands for a ``.hbm``."""
+        data = compiled.to_bytes()
+        if self.march in EXTRAPOLATED:
+            data = self._noticed("compiled model, ptqlab's .bin format behind this line", data)
+        self.write(data, "bin", self._container_suffix)
+
+    def _noticed(self, what: str, data: bytes) -> bytes:
+        text = f"{what}; march {self.march}, {extrapolation(self.march)}; no file of the original toolchain"
+        return with_notice(data, text)
 
     def write(self, content: bytes, kind: str, suffix: str) -> None:
         """Write another file of the conversion."""

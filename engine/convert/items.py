@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from engine.calibrate import CalibrationData, Statistics
-    from engine.calibrate.forward.compare import Comparison, Distance
+    from engine.calibrate.forward.compare import Distance, ModelComparison
     from engine.compile import CompiledModel
     from engine.config import InputSpec
     from engine.place import Placement, PlacementOptions
@@ -51,7 +51,7 @@ DEPLOYED: Item[ir.Model] = Item("deployed")
 """The integer model for as many samples as the ``.bin`` takes at once."""
 COMPILED: Item[CompiledModel] = Item("compiled")
 """What the ``.bin`` holds."""
-COMPARISON: Item[Comparison] = Item("comparison")
+COMPARISON: Item[ModelComparison] = Item("comparison")
 """The calibrated against the reference model, on the first sample; empty without data."""
 INTEGER_DISTANCES: Item[Mapping[str, Distance]] = Item("integer_distances")
 """The quantised against the optimised model, on all samples, by output; empty without data."""

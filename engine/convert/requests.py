@@ -11,7 +11,9 @@ from typing import Any
 import onnx_ir as ir
 
 from engine.config import Config, NodeInfo
+from engine.errors import UnsupportedError
 from engine.frontend.prepared import given_thresholds, given_types
+from engine.frontend.trained import why_not_trained
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.terms import CalibrationType
 
@@ -35,7 +37,13 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     """What ``config`` asks of the placement; options by operator type become requests for all nodes of that type.
 
     ``node_info`` wins over ``set_node_data_type``, that over ``optimization``, each for the types that it gives.
+
+    Raises:
+        UnsupportedError: the model is from quantisation-aware training, and its scales are not used or cannot be.
     """
+    refused = why_not_trained(optimized, config.calibration_parameters.calibration_type is CalibrationType.LOAD)
+    if refused is not None:
+        raise UnsupportedError(refused)
     requests = node_requests(config.model_parameters.node_info)
     for name, kind in config.model_parameters.set_node_data_type.items():
         _add_request(requests, name, output_type=kind.value)
@@ -49,16 +57,18 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
         if not names:
             logger.warning("optimization %s has no effect: the optimised model has no %s", option, op_type)
     output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
+    calibration = config.calibration_parameters
     return PlacementOptions(
         node_info=requests,
-        run_on_cpu=frozenset(config.calibration_parameters.run_on_cpu),
-        run_on_bpu=frozenset(config.calibration_parameters.run_on_bpu) | _run_fast(config, optimized),
+        run_on_cpu=frozenset(calibration.run_on_cpu),
+        run_on_bpu=frozenset(calibration.run_on_bpu) | _by_type(config, optimized) | _run_fast(config, optimized),
         output_type=output_types[0] if output_types else None,
         compatibility=config.model_parameters.compatibility,
     )
 
 
 _BY_TYPE = re.compile(r"set_(?!model_output)(\w+)_(input|output)_int16$")
+_ON_BPU = re.compile(r"run_(\w+)_on_bpu$")
 
 
 def _add_request(requests: dict[str, NodeTypes], name: str, **types: str) -> None:
@@ -85,11 +95,28 @@ def _add_given_types(requests: dict[str, NodeTypes], optimized: ir.Model) -> Non
                 _add_request(requests, str(node.name), output_type=types.get(str(value.name), "int8"))
 
 
+def _by_type(config: Config, optimized: ir.Model) -> frozenset[str]:
+    """Nodes that options ``run_<OpType>_on_bpu`` send to the BPU, but for those whose device is asked for by name."""
+    sent: set[str] = set()
+    for option in config.calibration_parameters.optimization:
+        if match := _ON_BPU.match(option):
+            names = {str(node.name) for node in optimized.graph if node.op_type == match[1]}
+            sent |= names - _placed_by_name(config)
+            if not names:
+                logger.warning("optimization %s has no effect: the optimised model has no %s", option, match[1])
+    return frozenset(sent)
+
+
+def _placed_by_name(config: Config) -> set[str]:
+    """Nodes whose device a configuration names."""
+    placed = {name for name, info in config.model_parameters.node_info.items() if info.on is not None}
+    return placed | set(config.calibration_parameters.run_on_cpu)
+
+
 def _run_fast(config: Config, optimized: ir.Model) -> frozenset[str]:
     """Nodes that option ``run_fast`` sends to the BPU: all that can run there, save those that are asked elsewhere."""
     if "run_fast" not in config.calibration_parameters.optimization:
         return frozenset()
-    placed = {name for name, info in config.model_parameters.node_info.items() if info.on is not None}
-    names = {str(node.name) for node in optimized.graph} - placed - set(config.calibration_parameters.run_on_cpu)
+    names = {str(node.name) for node in optimized.graph} - _placed_by_name(config)
     refused = place(optimized, config.march.value, PlacementOptions(run_on_bpu=frozenset(names))).refusals
     return frozenset(names - {refusal.node for refusal in refused})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from engine.calibrate.forward.compare import Comparison, Distance
+from engine.calibrate.forward.compare import Distance, ModelComparison
 from engine.compile import CompiledModel
 from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.errors import ModelError
@@ -136,7 +136,7 @@ def quant_info(compiled: CompiledModel, calibrated: ir.Model, rows: tuple[NodeRo
     return json.dumps(content, indent=2).encode()
 
 
-def cosines(optimized: ir.Model, comparison: Comparison) -> dict[str, float]:
+def cosines(optimized: ir.Model, comparison: ModelComparison) -> dict[str, float]:
     """Similarities by name of a node, and by name of the tensor for quantised nodes that have no float node's name."""
     producers = {str(value.name): str(node.name) for node in optimized.graph for value in node.outputs}
     tensors = {tensor: comparison.nodes[node] for tensor, node in producers.items() if node in comparison.nodes}

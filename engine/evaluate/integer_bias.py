@@ -17,9 +17,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from engine.calibrate import ArrayData, CalibrationData, FloatSession, to_signed
+from engine.calibrate import ArrayData, CalibrationData, FloatSession
 from engine.calibrate.data.samples import finite_samples
-from engine.calibrate.methods.asymmetric import OFFSET, UNSIGNED, set_constant
 from engine.calibrate.methods.thresholds import names_before_calibration
 from engine.evaluate.similarity import Evaluator, as_integers
 from engine.ir import (
@@ -29,6 +28,7 @@ from engine.ir import (
     is_calibration,
     node_by_name,
     read_calibration,
+    set_constant,
 )
 from engine.quantize import quantize
 from engine.simulate import Session
@@ -96,7 +96,7 @@ def correct_integer_biases(
     wanted = _float_means(optimized, [target.tensor for target in targets], feeds, threads)
     model = calibrated.clone()
     for target in targets:
-        quantized = quantize(to_signed(model), march)
+        quantized = quantize(model, march)
         found = _integer_mean(quantized, target, feeds, threads)
         if found is None:
             continue
@@ -106,7 +106,7 @@ def correct_integer_biases(
         set_constant(model.graph, node, 2, corrected.astype(np.float32))
     used = ArrayData({name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]})
     evaluator = Evaluator(optimized, used, len(feeds), threads)
-    before, after = (evaluator.integer(quantize(to_signed(each), march)).cosine for each in (calibrated, model))
+    before, after = (evaluator.integer(quantize(each, march)).cosine for each in (calibrated, model))
     logger.info("Mean cosine similarity of the integer outputs: %.6f, with corrected biases %.6f", before, after)
     if after < before:
         logger.warning("integer_bias_correction has no effect: it would make the outputs less similar.")
@@ -131,7 +131,7 @@ def _targets(calibrated: ir.Model) -> Iterator[_Target]:
         if found.scales.size != 1:
             continue
         tensor, scale = str(before_calibration(calibration.outputs[0]).name), float(found.scales[0])
-        offset = OFFSET * scale if found.qtype == UNSIGNED else 0.0
+        offset = found.offset * scale
         yield _Target(str(node.name), outputs.get(tensor, tensor), f"{tensor}_quantized", scale, offset)
 
 

@@ -22,7 +22,7 @@ DEFAULT_SAMPLES = 16
 
 
 @dataclass(frozen=True)
-class Score:
+class Similarity:
     """Similarity to the float model.
 
     Attributes:
@@ -68,23 +68,23 @@ class Evaluator:
         session = FloatSession(optimized, threads=threads)
         self._expected = [session.run(feed) for feed in self._feeds]
 
-    def integer(self, quantized: ir.Model) -> Score:
+    def integer(self, quantized: ir.Model) -> Similarity:
         """Score of a quantised model, on the simulator."""
         session = Session(quantized, threads=self._threads)
         return self._score([session.run(as_integers(feed, session.inputs)) for feed in self._feeds])
 
-    def floating(self, model: ir.Model) -> Score:
+    def floating(self, model: ir.Model) -> Similarity:
         """Score of a float-stage model, calibrated or not."""
         session = FloatSession(model, threads=self._threads)
         return self._score([session.run(feed) for feed in self._feeds])
 
-    def _score(self, results: list[Mapping[str, Array]]) -> Score:
+    def _score(self, results: list[Mapping[str, Array]]) -> Similarity:
         cosines, agreements = [], []
         for found, expected in zip(results, self._expected, strict=True):
             pairs = [(found[name], wanted) for name, wanted in expected.items()]
             cosines.append(np.mean([cosine(actual, wanted) for actual, wanted in pairs]))
             agreements += [actual.argmax() == wanted.argmax() for actual, wanted in pairs if _is_classes(wanted)]
-        return Score(
+        return Similarity(
             float(np.mean(cosines)), float(np.min(cosines)), float(np.mean(agreements)) if agreements else None
         )
 

@@ -12,6 +12,7 @@ from engine.config import Config, InputSpec
 from engine.errors import ConfigError
 from engine.frontend import caffe, onnx
 from engine.frontend.outputs import cut
+from engine.frontend.prepared import preprocessed_inputs
 from engine.ir import shape_of
 from engine.ops.foreign.custom_registry import load_files
 from engine.terms import Layout
@@ -37,7 +38,10 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     model, prototxt = config.float_model, config.model_parameters.prototxt
     names = onnx.input_names(model) if prototxt is None else caffe.input_names(prototxt)
     specs = config.input_specs(names)
-    source = load_network(model, {spec.name: spec.shape for spec in specs if spec.shape is not None}, prototxt=prototxt)
+    shapes = {spec.name: spec.shape for spec in specs if spec.shape is not None}
+    source = load_network(model, shapes, prototxt=prototxt)
+    _check_preprocessed(source, specs)
+    _check_batch(config.input_parameters.input_batch, source)
     _check_input_sources(config, source, specs)
     if config.model_parameters.output_nodes:
         source = cut(source, config.model_parameters.output_nodes)
@@ -53,6 +57,28 @@ def load_custom_operators(config: Config) -> None:
     custom = config.custom_op
     if custom is not None and custom.custom_op_dir is not None:
         load_files(custom.op_register_files, custom.custom_op_dir)
+
+
+def _check_batch(batch: int, source: ir.Model) -> None:
+    """``input_batch`` above 1 is of models for one sample, which the model's file may contradict."""
+    shapes = {str(value.name): shape_of(value) for value in source.graph.inputs}
+    for name, shape in shapes.items() if batch > 1 else ():
+        if not shape or shape[0] != 1:
+            raise ConfigError(
+                f"input_parameters.input_batch {batch}: input {name!r} has shape {list(shape)}, the first dimension of "
+                "every input must be 1"
+            )
+
+
+def _check_preprocessed(source: ir.Model, specs: Sequence[InputSpec]) -> None:
+    """An input whose ``HzPreprocess`` was taken out of the file gets the one that the configuration describes."""
+    images = {spec.name for spec in specs if spec.is_image}
+    missing = [name for name in preprocessed_inputs(source) if name not in images]
+    if missing:
+        raise ConfigError(
+            f"input_parameters: the model brings HzPreprocess for {', '.join(missing)}: give input_type_train, "
+            "mean_value and scale_value of the images that it was converted for, not featuremap"
+        )
 
 
 def _check_input_sources(config: Config, source: ir.Model, specs: Sequence[InputSpec]) -> None:

@@ -92,7 +92,7 @@ def conversion_matrix(type_rt: InputType, type_train: InputType, space: SpaceAnd
     return ColourMatrix(matrix[::-1].copy() if type_train is InputType.BGR else matrix, np.asarray(offset, np.float32))
 
 
-def convert(
+def convert_colour(
     images: Images, source: InputType, target: InputType, space: SpaceAndRange = SpaceAndRange.REGULAR
 ) -> NDArray[np.uint8]:
     """Convert uint8 images of a training format to a run-time format, as a camera would deliver them.

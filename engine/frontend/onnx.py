@@ -16,6 +16,7 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes import InvariantError, PassError
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
@@ -23,7 +24,8 @@ from engine.frontend.consistency import check_consistency
 from engine.frontend.control_flow import has_branches, put_branches_in_place
 from engine.frontend.limits import refuse_unsupported
 from engine.frontend.precision import compute_in_float32
-from engine.frontend.prepared import take_out_calibration
+from engine.frontend.prepared import take_out_calibration, take_out_preprocessing
+from engine.frontend.trained import without_quantization
 from engine.ir import load_model
 from engine.ops.foreign import custom
 
@@ -59,7 +61,8 @@ def load_onnx(
     Returns:
         A model that the full ONNX checker accepts, with static inferred shapes on every tensor whose shape follows from
         the inputs, and a unique non-empty name on every node (``<OpType>_<index>`` where the file has none). Nodes
-        ``HzCalibration`` are taken out (:mod:`engine.frontend.prepared`).
+        ``HzCalibration`` and ``HzPreprocess`` are taken out (:mod:`engine.frontend.prepared`), so are
+        pairs of ``QuantizeLinear`` and ``DequantizeLinear`` (:mod:`engine.frontend.trained`).
 
     Raises:
         ModelError: the file is missing, damaged, invalid, or an input stays dynamic.
@@ -70,8 +73,10 @@ def load_onnx(
     path = Path(path)
     model = _read(path)
     check_versions(model, path)
-    InlinePass()(model)
+    _inline_functions(model, path)
     take_out_calibration(model)
+    take_out_preprocessing(model)
+    model = without_quantization(model)
     check_domains(model, path)
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
@@ -82,6 +87,13 @@ def load_onnx(
         model = infer_shapes(model, path)
         put_branches_in_place(model, path)
     return finish(model, path)
+
+
+def _inline_functions(model: ir.Model, path: Path) -> None:
+    try:
+        InlinePass()(model)
+    except (InvariantError, PassError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: its functions cannot be inlined: {_brief(error)}") from error
 
 
 def finish(model: ir.Model, path: Path) -> ir.Model:

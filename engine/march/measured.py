@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 import yaml
 
+from engine.terms import measured_march
+
 FILE = "measured.yaml"
 """Beside this module; ``ptqlab conformance coverage`` writes it."""
 
@@ -29,5 +31,5 @@ def load_measured() -> Coverage:
 
 
 def is_measured(march: str, operator: str, rank: int) -> bool:
-    """Whether a recorded conversion for ``march`` has that operator on an activation of that rank."""
-    return rank in load_measured().get(march, {}).get(operator, ())
+    """Whether a recorded conversion for ``march``, or the march that stands in for it, has that operator and rank."""
+    return rank in load_measured().get(measured_march(march), {}).get(operator, ())

@@ -12,10 +12,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from engine.errors import ConfigError
+from engine.terms import MEASURED_MARCHES, measured_march
 from engine.terms import March as MarchName
 
-MARCHES = tuple(item.value for item in MarchName)
-"""Names of the architectures; each has a file ``<name>.yaml`` beside this module."""
+MARCHES = tuple(item.value for item in MEASURED_MARCHES)
+"""Names of the measured architectures; each has a file ``<name>.yaml`` beside this module."""
 
 
 class Limits(BaseModel):
@@ -84,7 +85,7 @@ class March(BaseModel):
     """One BPU architecture.
 
     Attributes:
-        name: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        name: ``bernoulli2``, ``bayes``, ``bayes-e``, or a march that has the rules of one of them.
         platform: the board it is on.
         int16: whether activations may be int16.
         int16_clip_tail: whether a tail Clip(0, 6) becomes an int16 convolution; else the Clip runs on the CPU.
@@ -104,7 +105,9 @@ class March(BaseModel):
         leaky_relu_operator: whether LeakyRelu has an operator of its own; else it is a look-up table.
         rank4_only: whether tensors of other ranks are computed on the CPU.
         cpu_operators: float operators that others run on the BPU and this one does not.
-        late_cpu_operators: such operators whose inputs are quantised all the same.
+        late_cpu_operators: operators that run on the CPU and whose inputs are quantised all the same.
+        late_rank3_operators: operators whose inputs of rank 3 are quantised all the same where ``rank4_only`` holds
+            (six networks of bernoulli2).
         limits: sizes.
         graph: rewrites of the float graph.
     """
@@ -130,18 +133,22 @@ class March(BaseModel):
     rank4_only: bool
     cpu_operators: tuple[str, ...]
     late_cpu_operators: tuple[str, ...]
+    late_rank3_operators: tuple[str, ...]
     limits: Limits
     graph: GraphRules
 
 
 @cache
 def load_march(name: str) -> March:
-    """The march called ``name``.
+    """The march called ``name``; one that nothing was measured on has the rules of the march that stands in.
 
     Raises:
         ConfigError: there is none.
     """
-    if name not in MARCHES:
-        raise ConfigError(f"User input march invalid: {name!r} . It should in list {list(MARCHES)}")
-    text = resources.files(__package__ or "engine.march").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    return March.model_validate(yaml.safe_load(text))
+    known = [item.value for item in MarchName]
+    if name not in known:
+        raise ConfigError(f"User input march invalid: {name!r} . It should in list {known}")
+    file = f"{measured_march(name)}.yaml"
+    text = resources.files(__package__ or "engine.march").joinpath(file).read_text(encoding="utf-8")
+    found = March.model_validate(yaml.safe_load(text))
+    return found if found.name == name else found.model_copy(update={"name": name, "platform": "RDK S100"})

@@ -11,10 +11,18 @@ import onnx_ir as ir
 from engine.ir import MARK_ON, before_calibration, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
-from engine.ops.core.bounds import Bound, Case, Stage, coefficient, stage_of
+from engine.ops.core.bounds import Bound, Case, OutputStage, coefficient, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import integer_type, mantissa_and_shift, requantization_of_sum, rescale, shift_left
-from engine.ops.core.float_nodes import channels_of, given, is_relu, refused_broadcast, required
+from engine.ops.core.float_nodes import (
+    channels_of,
+    given,
+    is_constant,
+    is_relu,
+    refused_broadcast,
+    refused_constant,
+    required,
+)
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, floors, limits
 from engine.ops.core.reasons import Code, Reason, because
@@ -62,10 +70,10 @@ class Add(QuantizedOperator):
         return (portable_rescaled(emit.op("Add", x, e), call.attributes, emit),)
 
 
-def elementwise_stage(attributes: Attributes) -> Stage:
+def elementwise_stage(attributes: Attributes) -> OutputStage:
     """The output stage of Add, Sub and Mul; ``output_scale`` may be negative."""
     stage = stage_of(attributes, "output_scale", "accu_right_shift", "output_right_shift")
-    return Stage(np.abs(stage.multiplier), stage.accumulator_shift, stage.shift)
+    return OutputStage(np.abs(stage.multiplier), stage.accumulator_shift, stage.shift)
 
 
 def elementwise_sum_bound(case: Case) -> Bound:
@@ -117,12 +125,16 @@ class AddRule(FloatRule):
         return (0, 1)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        if runs_as_convolution(node, march) or (march.add_as_conv and _adds_two_maps(node)):
-            return None
+        if march.add_as_conv and _adds_two_maps(node):
+            is_map = len(shape_of(node.outputs[0])) == 4
+            return None if is_map else because(Code.RANK_4, done="added to others")
         reason = refused_broadcast(node, march)
         if reason is None and march.add_as_conv and _adds_one_map_to_all_channels(node):
             return because(Code.ONE_CHANNEL_ADDED)
         return reason
+
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+        return None if _adds_two_maps(node) else refused_constant(node, march)
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
         """A sum that runs as a convolution takes its Relu, as convolutions do (measured on ``bin_addrelu``)."""
@@ -152,9 +164,12 @@ def _adds_two_maps(node: ir.Node) -> bool:
 
 
 def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
-    """Whether an operand of ``node`` has one channel, more than one pixel, and is added to a map of more channels."""
+    """Whether ``node`` adds a computed map of one channel and more than one pixel to one of more channels.
+
+    Constants are no reason (``Add_321`` of swin_b, ``Add_92`` of vit_sep_b).
+    """
     channels = shape_of(node.outputs[0])[1:2]
-    shapes = [shape_of(given(node, index)) for index in (0, 1)]
+    shapes = [shape_of(value) for value in (given(node, 0), given(node, 1)) if not is_constant(value)]
     return any(shape[1:2] == (1,) != channels and np.prod(shape[2:]) > 1 for shape in shapes)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute, before_calibration, constant_of, shape_of
+from engine.ir import Calibration, attribute, before_calibration, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
@@ -20,6 +20,7 @@ from engine.ops.core.derive import (
     fold_input_scales,
     fused_sum,
     requantized_output,
+    with_offsets,
 )
 from engine.ops.core.exact_convolution import (
     accumulated,
@@ -216,6 +217,10 @@ class ConvRule(FloatRule):
         """A dilated convolution is requantised to int8 everywhere (measured on ``dilx4``: stored bytes, fused Relu)."""
         return bool(max(attribute(node, "dilations", (1, 1))) == 1)
 
+    def has_one_scale(self, node: ir.Node) -> bool:
+        """A convolution to one channel (four conversions of ``yolo11`` and ``yolov8_decode``)."""
+        return self.stays_int32(node) and shape_of(node.outputs[0])[1] == 1
+
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
         types = [node.op_type for node in chain]
         if "Relu" in types or "Clip" in types:
@@ -229,7 +234,8 @@ class ConvRule(FloatRule):
         node, last = chain[0], chain[-1]
         result = last.outputs[0]
         tail = lowering.is_tail(result)
-        x = lowering.integer(given(node, 0), per_channel=True)
+        narrow = _narrowed(node, lowering)
+        x = lowering.integer(given(node, 0), like=narrow, per_channel=True, unsigned=True)
         weight = given(node, 1)
         output = None if tail else lowering.calibration(result)
         bits = 32 if output is None else output.bits
@@ -247,22 +253,43 @@ class ConvRule(FloatRule):
             None if output is None else output.scales,
             bits,
             bias_bits=lowering.march.bias_bits,
+            input_bits=x.bits,
         )
-        constants = convolution_constants(node, integers, lowering)
-        attributes = {**convolution_geometry(node), "use_bias": int(len(constants) > 1)}
-        inputs = [x.value, *constants]
+        attributes, offset = convolution_geometry(node), 0 if output is None else output.offset
+        if x.offset and any(attributes["pads"]):
+            x = lowering.padded(given(node, 0), x, attributes["pads"])
+            attributes["pads"] = [0] * len(attributes["pads"])
         operand = summed_operand(chain)
-        if operand is not None:
-            e = lowering.integer(operand, per_channel=True)
-            attributes["use_sumin"] = 1
-            attributes |= fused_sum(e.scale, integers.accumulator_scale, lowering.march)
-            inputs.append(e.value)
-        if any(is_relu(member) for member in chain[1:]):
+        e = None if operand is None else lowering.integer(operand, per_channel=True, unsigned=True)
+        if e is not None:
+            attributes |= {"use_sumin": 1, **fused_sum(e.scale, integers.accumulator_scale, lowering.march)}
+        integers = with_offsets(integers, attributes, x.offset, offset, 0 if e is None else e.offset)
+        constants = convolution_constants(node, integers, lowering)
+        attributes["use_bias"] = int(len(constants) > 1)
+        inputs = [x.value, *constants, *([] if e is None else [e.value])]
+        if any(is_relu(member) for member in chain[1:]) and not offset:
             attributes["activation"] = "relu"
+        if narrow is not None:
+            attributes["input_scales"] = x.scale.tolist()
         attributes["weight_thresholds"] = thresholds.tolist()
         attributes |= requantized_output(integers, bits)
         scale = integers.accumulator_scale if output is None else output.scales
         lowering.emit("HzSQuantizedConv", node, inputs, attributes, result, bits=bits, scale=scale)
+
+
+def _narrowed(node: ir.Node, lowering: Lowering) -> Calibration | None:
+    """The input's calibration as int8 where it is int16 and the BPU has no such convolution; ``None`` elsewhere.
+
+    It has none that is dilated (``sknet``), or has groups and strides (``mobilenet_v3``): two networks, three
+    convolutions; the 62 other ones of six networks read int16.
+    """
+    found = lowering.calibration(given(node, 0))
+    if found is None or found.qtype != "int16":
+        return None
+    dilated = max(attribute(node, "dilations", (1, 1))) > 1
+    if not dilated and (attribute(node, "group", 1) == 1 or max(attribute(node, "strides", (1, 1))) == 1):
+        return None
+    return found.narrowed
 
 
 def summed_operand(chain: Sequence[ir.Node]) -> ir.Value | None:
@@ -292,7 +319,7 @@ def convolution_constants(node: ir.Node, integers: Integers, lowering: Lowering)
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     bias_name = "rounding_bias" if bias is None else bias.name
     weight = lowering.initializer(f"{node.name}_{weight_name}_quantized", integers.weights.transpose(0, 2, 3, 1))
-    if bias is None and integers.requantization is None:
+    if bias is None and integers.requantization is None and not integers.exact_bias.any():
         return [weight]
     return [
         weight,

@@ -25,7 +25,7 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.tables import looked_up, table_bound
-from engine.ops.lut2_layer import interpolation_tables, two_slopes
+from engine.ops.lut2_layer import WHOLE, Curve, interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
 
 
@@ -67,7 +67,7 @@ class LutRule(FloatRule):
     """Element-wise functions of one activation: a table for int8, interpolated tables for int16."""
 
     op_types = tuple(FUNCTIONS)
-    one_width = True
+    wide_results_of_wide_inputs = True
 
     def tie(self, node: ir.Node) -> Tie:
         """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (reference/arithmetic.md 2.1)."""
@@ -97,7 +97,7 @@ class LutRule(FloatRule):
         if is_saturation(node):
             lowering.alias(result, lowering.integer(given(node, 0), like=output))
             return
-        if output.bits == 16:
+        if 16 in (output.bits, required(lowering.calibration(given(node, 0))).bits):
             lower_int16(node, output, lowering)
             return
         if node.op_type == "LeakyRelu" and lowering.march.leaky_relu_operator:
@@ -113,7 +113,7 @@ class LutRule(FloatRule):
 
 
 def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
-    """HzLut2Layer of ``node``."""
+    """HzLut2Layer of ``node``, whose input is int16; its result is that or int8."""
     x = lowering.integer(given(node, 0), like=replace(required(lowering.calibration(given(node, 0))), qtype="int16"))
     function = element_function(node)
     slopes = OUTER_SLOPES.get(node.op_type)
@@ -122,20 +122,37 @@ def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
         ratio = float(x.scale[0]) / float(output.scales[0])
         attributes = two_slopes(low * ratio, slopes[1] * ratio)
     else:
-        attributes = interpolation_tables(function, float(x.scale[0]), float(output.scales[0]))
+        curve = CURVES.get(node.op_type, WHOLE)
+        attributes = interpolation_tables(function, float(x.scale[0]), float(output.scales[0]), curve, output.bits)
     attributes = {
         "lut_type": node.op_type.removeprefix("Hz").lower(),
-        "output_bit": 16,
+        "output_bit": output.bits,
         "rounding_method": "ROUND",
         "symmetry_mode": "NONE",
         **attributes,
         "data_format": "NHWC",
     }
-    lowering.emit("HzLut2Layer", node, [x.value], attributes, node.outputs[0], bits=16, scale=output.scales)
+    lowering.emit("HzLut2Layer", node, [x.value], attributes, node.outputs[0], bits=output.bits, scale=output.scales)
 
 
 OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType({"Relu": (0.0, 1.0), "LeakyRelu": (0.01, 1.0)})
 """Functions of two straight lines through zero: slope below and above it."""
+
+
+CURVES: Mapping[str, Curve] = MappingProxyType(
+    {
+        "HzHardSwish": Curve(low=-3.0, high=3.0, below=0.0, above=1.0),
+        "HardSigmoid": Curve(low=-HARD_SIGMOID_INPUT, below=0.0, straight=True),
+        "Elu": Curve(high=0.0, above=1.0),
+        "HzSwish": Curve(low=-13.0, high=13.0),
+    }
+)
+"""Functions that are bent in a part of the range only.
+
+Shown by 33 tables of Swish (``yolov8_nhwc``), nine of HardSwish and HardSigmoid (``mobilenet_v3``) and one of Elu
+(``activations_a``), provisional each: one network. Mish, Softplus, Sigmoid, Tanh and Exp have segments in the whole
+range. Above 3 a HardSigmoid has no input.
+"""
 
 
 def lookup_table(

@@ -15,7 +15,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.element_functions import FUNCTIONS
-from engine.ops.core.fixed_point import round_away, round_shift, shift_left, shift_right, to_type
+from engine.ops.core.fixed_point import round_away, round_shift, saturate, shift_left, shift_right, to_type
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.rows import SAME_ROWS
@@ -33,6 +33,8 @@ INT16_MIN, INT16_MAX = -32768, 32767
 _LARGEST_INPUT_SCALE = float(np.finfo(np.float32).max) / 2**17
 """Of a larger one, the threshold of a tensor that holds infinity, the grid would overflow float32."""
 OUTER_LEFT, OUTER_RIGHT = 0, 7
+_EQUAL = 1e-9
+"""Relative difference of equal sums: the point of a HardSwish, whose bends are all the same, is the next one there."""
 
 
 Function = Callable[[NDArray[Any]], NDArray[Any]]
@@ -127,8 +129,31 @@ def _lists(lines: Sequence[Line]) -> dict[str, Any]:
     return {field.name: [getattr(line, field.name) for line in lines] for field in fields(Line)}
 
 
-def interpolation_tables(function: Function, input_scale: float, output_scale: float) -> dict[str, Any]:
-    """Attributes for ``function`` on the whole int16 range.
+@dataclass(frozen=True)
+class Curve:
+    """Where a function is bent, so that its segments lie there.
+
+    Attributes:
+        low, high: it is nearly straight below and above.
+        below, above: it is a line of this slope through zero there; None: the line through the last two entries.
+        straight: whether it is a straight line in between.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    below: float | None = None
+    above: float | None = None
+    straight: bool = False
+
+
+WHOLE = Curve()
+"""Bent as far as int16 reaches."""
+
+
+def interpolation_tables(
+    function: Function, input_scale: float, output_scale: float, curve: Curve = WHOLE, bits: int = 16
+) -> dict[str, Any]:
+    """Attributes for ``function`` where it is bent: the six segments lie there.
 
     The original's integers (golden conversions ``i16_exp``, ``i16_sig``). Segments begin at points of a grid of 256
     cells and share the sum of the absolute second differences on it evenly. Of functions that have no such points (not
@@ -139,35 +164,64 @@ def interpolation_tables(function: Function, input_scale: float, output_scale: f
         function: element-wise, of float inputs.
         input_scale: value of one input unit.
         output_scale: value of one output unit.
+        curve: where the function is bent.
+        bits: of the output.
     """
     xs, ys = np.float32(min(input_scale, _LARGEST_INPUT_SCALE)), np.float32(output_scale)
-    grid = np.linspace(INT16_MIN * xs, INT16_MAX * xs, CELLS + 1, dtype=np.float32)
+    low, high = INT16_MIN * xs, INT16_MAX * xs
+    is_low, is_high = bool(curve.low > low), bool(curve.high < high)
+    # In float64 where a part is taken, as the tables of Elu, HardSwish and Swish show; elsewhere in float32.
+    ends: Floats = np.array([low, high])
+    if is_low or is_high:
+        ends = np.array([max(curve.low, float(low)), min(curve.high, float(high))])
+    grid = np.linspace(ends[0], ends[1], CELLS + 1, dtype=np.float32)
 
     def quantized(x: Floats) -> Floats:
         """Unsaturated output units, in the precision of ``x``."""
         with np.errstate(all="ignore"):
             return np.asarray(np.asarray(function(x), x.dtype) / x.dtype.type(ys), x.dtype)
 
-    points = _even_bends(quantized(grid))
-    if points is None:
-        points = _least_error(to_int16(quantized(grid)), to_int16(quantized((grid[1:] + grid[:-1]) / np.float32(2))))
-    edges = grid[points]
-    pieces = [np.linspace(start, end, SEGMENT_ENTRIES, dtype=np.float32) for start, end in pairwise(edges)]
-    ends = edges.astype(np.float64)
-    units = (ends / np.float64(xs)).tolist()
+    edges = np.linspace(ends[0], ends[1], SEGMENTS + 1, dtype=np.float32)
+    if not curve.straight:
+        edges = _edges(grid, quantized, exact=is_low or is_high)
+    pieces = [np.linspace(first, last, SEGMENT_ENTRIES, dtype=np.float32) for first, last in pairwise(edges)]
+    points = edges.astype(np.float64)
+    units = (points / np.float64(xs)).tolist()
     lines = [
-        _secant(np.linspace(ends[0], ends[1], SEGMENT_ENTRIES)[:2], quantized, xs),
-        *(_line(slope := ADDRESS_RANGE / (end - start), -start * slope) for start, end in pairwise(units)),
-        _secant(np.linspace(ends[-1], ends[-2], SEGMENT_ENTRIES)[:2], quantized, xs),
+        _outer(curve.below, points[0], INT16_MIN, quantized, xs, ys)
+        if is_low
+        else _secant(np.linspace(points[0], points[1], SEGMENT_ENTRIES)[:2], quantized, xs),
+        *(_line(slope := ADDRESS_RANGE / (last - first), -first * slope) for first, last in pairwise(units)),
+        _outer(curve.above, points[-1], INT16_MAX, quantized, xs, ys)
+        if is_high
+        else _secant(np.linspace(points[-1], points[-2], SEGMENT_ENTRIES)[:2], quantized, xs),
     ]
-    table = [entry for piece in pieces for entry in to_int16(quantized(piece)).tolist()]
-    bounds = [INT16_MIN, *(int(unit) for unit in units[1:-1]), INT16_MAX, INT16_MAX]
+    table = [entry for piece in pieces for entry in to_integers(quantized(piece), bits).tolist()]
+    inner = np.rint(units).astype(np.int64).tolist()
+    bounds = [inner[0] if is_low else INT16_MIN, *inner[1:-1], inner[-1] if is_high else INT16_MAX, INT16_MAX]
     return {"table_param": table, "bound": bounds, **_lists(lines)}
 
 
-def to_int16(units: Floats) -> NDArray[np.int64]:
+def _edges(grid: Floats, quantized: Quantizer, exact: bool) -> Floats:
+    """The ends of the six segments, points of ``grid``; bends are summed in float64 where they are ``exact``."""
+    points = _even_bends(quantized(grid.astype(np.float64) if exact else grid))
+    if points is None:
+        points = _least_error(
+            to_integers(quantized(grid)), to_integers(quantized((grid[1:] + grid[:-1]) / np.float32(2)))
+        )
+    return grid[points]
+
+
+def to_integers(units: Floats, bits: int = 16) -> NDArray[np.int64]:
     """Rounded half away from zero and saturated; NaN becomes the least integer."""
-    return np.clip(round_away(np.nan_to_num(units, nan=INT16_MIN)), INT16_MIN, INT16_MAX).astype(np.int64)
+    return saturate(round_away(np.nan_to_num(units, nan=INT16_MIN, posinf=INT16_MAX, neginf=INT16_MIN)), bits)
+
+
+def _outer(slope: float | None, edge: float, limit: int, quantized: Quantizer, xs: np.float32, ys: np.float32) -> Line:
+    """The line from ``edge`` to the end of int16: of ``slope`` through zero where that is known."""
+    if slope is not None:
+        return _line(slope * float(xs / ys), 0.0)
+    return _secant(np.array([edge, limit * float(xs)]), quantized, xs)
 
 
 def _secant(x: Floats, quantized: Quantizer, input_scale: np.float32) -> Line:
@@ -176,7 +230,7 @@ def _secant(x: Floats, quantized: Quantizer, input_scale: np.float32) -> Line:
     with np.errstate(invalid="ignore"):
         slope = (y1 - y0) / (x1 - x0)
     if not np.isfinite(slope):
-        return _line(0.0, float(to_int16(quantized(x))[0]))
+        return _line(0.0, float(to_integers(quantized(x))[0]))
     return _line(slope, y0 - slope * x0)
 
 
@@ -186,7 +240,7 @@ def _even_bends(samples: Floats) -> list[int] | None:
         total = np.cumsum(np.abs(np.diff(samples, 2)), dtype=np.float64)
     if not np.isfinite(total[-1]) or total[-1] == 0:
         return None
-    shares = [int(np.argmax(total >= share * total[-1] / SEGMENTS)) for share in range(1, SEGMENTS)]
+    shares = [int(np.argmax(total > share * total[-1] / SEGMENTS * (1 + _EQUAL))) for share in range(1, SEGMENTS)]
     points = [0, *(share + 2 for share in shares), CELLS]
     return points if all(first < second for first, second in pairwise(points)) else None
 

@@ -79,7 +79,7 @@ class MaxPoolRule(FloatRule):
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        x = lowering.integer(given(node, 0))
+        x = lowering.integer(given(node, 0), unsigned=True)
         attributes = {
             "kernel_shape": list(attribute(node, "kernel_shape")),
             "pads": list(attribute(node, "pads", (0, 0, 0, 0))),

@@ -128,6 +128,7 @@ class MovementRule(FloatRule):
     """An operator whose output holds values of its input: one scale, no convolution waits for it."""
 
     passive = True
+    moves_sums = True
 
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT

@@ -14,7 +14,7 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.bounds import Bound, Case, coefficient
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import requantization, saturate, shift_right, to_type
-from engine.ops.core.float_nodes import given, refused_broadcast, required
+from engine.ops.core.float_nodes import given, refused_broadcast, refused_constant, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Reason
@@ -76,6 +76,9 @@ class MulRule(FloatRule):
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         return refused_broadcast(node, march)
+
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+        return refused_constant(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

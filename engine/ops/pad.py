@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -11,7 +11,7 @@ import onnx_ir as ir
 from engine.errors import UnsupportedError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.march import March
-from engine.ops.core.base import Array, Attribute, Attributes, Lowering, QuantizedOperator
+from engine.ops.core.base import Array, Attribute, Attributes, Lowering, Quantized, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
@@ -74,6 +74,25 @@ class Pad(QuantizedOperator):
         return (emit.cast(emit.op("Pad", *inputs, mode=mode), x.dtype),)
 
 
+def zero_padding(
+    name: str, form: Quantized, pads: Sequence[int], lowering: Lowering
+) -> tuple[list[ir.Value], Mapping[str, Any], tuple[int, ...]]:
+    """Inputs, attributes and shape of an ``HzPad`` that puts integers around ``form`` that stand for zero.
+
+    Args:
+        name: the node's.
+        form: NHWC.
+        pads: of rows and columns, begins in front of ends.
+        lowering: holds the constant.
+    """
+    top, left, bottom, right = pads
+    integer = np.array([-form.offset], np.int8 if form.bits == 8 else np.int16)
+    batch, height, width, channels = shape_of(form.value)
+    attributes = {"pads": [0, top, left, 0, 0, bottom, right, 0], "mode": "constant", "data_format": "NHWC"}
+    shape = (batch, height + top + bottom, width + left + right, channels)
+    return [form.value, lowering.initializer(f"{name}_pad", integer)], attributes, shape
+
+
 def check_mode(attributes: Attributes) -> str:
     """The node's mode.
 
@@ -100,12 +119,15 @@ class PadRule(MovementRule):
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
             return because(Code.RANK_4, done="padded")
-        if str(attribute(node, "mode", "constant")) not in ("constant", "edge"):
-            return because(Code.PAD_MODE, mode=str(attribute(node, "mode")))
         widths = pad_widths(node)
         if march.rank4_only and widths is not None and any(widths[axis] for axis in (0, 1, 4, 5)):
             return because(Code.PADDED_AXES, march=march.name)
         return because(Code.PADS) if widths is None or min(widths) < 0 else None
+
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+        """The image before a reflecting Pad is int8 all the same (``style``; provisional, 1 network)."""
+        mode = str(attribute(node, "mode", "constant"))
+        return None if mode in ("constant", "edge") else because(Code.PAD_MODE, mode=mode)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from engine.ir import shape_of
 from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
-from engine.ops.core.bounds import Bound, Case, Stage, reduction, stage_of
+from engine.ops.core.bounds import Bound, Case, OutputStage, reduction, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import integer_type, requantization, rescale, wrap_int32
 from engine.ops.core.float_nodes import channels_of, given, nhwc_axis, reduced_axis, refused_reduction, required
@@ -64,7 +64,7 @@ class ReduceMean(QuantizedOperator):
         return (emit.cast(emit.call("RescaleRound", total, narrowing, factors, *limits(bits)), integer_type(bits)),)
 
 
-def reduction_stage(attributes: Attributes) -> Stage | None:
+def reduction_stage(attributes: Attributes) -> OutputStage | None:
     """The output stage; none where the output is the int32 sum."""
     return None if attributes["output_bit"] == 32 else stage_of(attributes, "scale", "accu_right_shift", "out_shift")
 

@@ -59,6 +59,8 @@ class ResizeRule(FloatRule):
     passive = True
     int16_inputs = False
     int16_outputs = False
+    requantized_to_int16 = True
+    requantized_from_int16 = True
 
     def tie(self, node: ir.Node) -> Tie:
         """Resized values cannot be rescaled, so the producer saturates."""
@@ -84,7 +86,9 @@ class ResizeRule(FloatRule):
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         result = node.outputs[0]
-        x = lowering.integer(given(node, 0), like=lowering.calibration(result))
+        output = lowering.calibration(result)
+        # A result in int16 is int8 first (``yolov8_nhwc``; provisional, 1 network).
+        x = lowering.integer(given(node, 0), like=None if output is None else output.narrowed)
         if is_nearest(node):
             factors = [after // before for before, after in spatial_sizes(node)]
             op_type = "HzQuantizedResizeUpsample"

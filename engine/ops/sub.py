@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from engine.ir import shape_of
 from engine.march import March
 from engine.ops.add import (
     ELEMENTWISE_OUTPUT,
@@ -21,10 +22,10 @@ from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Loweri
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import shift_left
-from engine.ops.core.float_nodes import refused_broadcast
+from engine.ops.core.float_nodes import given, refused_broadcast, refused_constant
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
-from engine.ops.core.reasons import Reason
+from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
@@ -67,7 +68,13 @@ class SubRule(FloatRule):
         return (0, 1)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
+        a, b = (shape_of(given(node, index)) for index in (0, 1))
+        if march.add_as_conv and a == b:
+            return because(Code.NO_OPERATOR, march=march.name, op_type="Sub")
         return refused_broadcast(node, march)
+
+    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+        return refused_constant(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         lower_elementwise(chain[0], lowering, "HzSElementwiseSub", with_e_shift=False)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.ir import MARK_MARCH
 from engine.march import March, load_march
@@ -21,13 +20,21 @@ from engine.optimize.activations import (
     StandardActivations,
 )
 from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
-from engine.optimize.arithmetic import DivToReciprocal, SumToAdd, WhereToProducts
+from engine.optimize.arithmetic import DivToReciprocal, ExpandConstants, SumToAdd, WhereToProducts
 from engine.optimize.checked import MAX_ROUNDS, CheckedPasses, did_not_settle
-from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
+from engine.optimize.cleanup import (
+    MergeReshapes,
+    MergeTransposes,
+    RemoveCastPairs,
+    RemoveNoOps,
+    RemoveUnusedNodes,
+    ReshapingToReshape,
+)
 from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants
 from engine.optimize.defaults import CompleteAttributes
 from engine.optimize.dense import FoldAffineIntoProduct, GemmOfMapToConv, GemmToConv, MatMulToConv
-from engine.optimize.movement import KeepReducedAxis
+from engine.optimize.gru import UnrollGru
+from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis
 from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
@@ -105,7 +112,7 @@ def pipeline(march: March) -> Pipeline:
         round=(
             LiftConstants(),
             FoldConstants(),
-            RemoveUnusedNodesPass(),
+            RemoveUnusedNodes(),
             CompleteAttributes(),
             RemoveNoOps(),
             RemoveCastPairs(),
@@ -126,6 +133,7 @@ def pipeline(march: March) -> Pipeline:
             CollapseRsqrt(),
             DecomposeNormalization(),
             UnrollLstm(),
+            UnrollGru(),
             ReduceMeanToGlobalPool(),
             KeepReducedAxis(march.graph),
             AveragePool1d(),
@@ -133,16 +141,18 @@ def pipeline(march: March) -> Pipeline:
             GemmOfMapToConv(march.graph),
             MatMulToConv(),
             FoldAffineIntoProduct(),
+            ExpandConstants(),
             TransposeToReshape(),
             SinkReshape(),
             ShareMovements(),
             CancelAroundReshape(),
+            JoinAlongReshapedAxis(),
             AbsorbReshapeIntoTranspose(),
             SinkTranspose(),
-            RemoveUnusedNodesPass(),
+            RemoveUnusedNodes(),
         ),
         settled=(GemmToConv(march.graph), AffineToDepthwise()),
-        closing=(SplitWideConv(march), ConstantOutputs(), RemoveUnusedNodesPass()),
+        closing=(SplitWideConv(march), ConstantOutputs(), RemoveUnusedNodes()),
     )
 
 

@@ -16,6 +16,7 @@ from onnxscript.rewriter import pattern
 
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, attribute
 from engine.optimize.base import NodePass, clip_bounds, constant, is_standard, make_node, sole_consumer, substitute
+from engine.optimize.contract import Condition, GraphPass
 
 _RELATIVE_TOLERANCE = 1e-4
 """Of a constant in a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
@@ -23,11 +24,13 @@ _RELATIVE_TOLERANCE = 1e-4
 _Pattern = Callable[..., Any]
 
 
-class CollapseActivations(ir.passes.InPlacePass):
+class CollapseActivations(GraphPass):
     """Swish, HardSwish, Mish and Gelu (erf form) become one node; tanh-Gelu stays decomposed.
 
     Source: reference/operators.md.
     """
+
+    gives = (Condition("no Swish is left in two nodes", lambda node: _is_swish(node)),)
 
     def __init__(self) -> None:
         rules = [_rule(op_type, target, constants) for op_type, target, constants in _PATTERNS]
@@ -37,6 +40,14 @@ class CollapseActivations(ir.passes.InPlacePass):
         if not any(is_standard(node, "Mul") for node in model.graph):  # every pattern has one; matching is slow
             return ir.passes.PassResult(model, modified=False)
         return ir.passes.PassResult(model, self._rules.apply_to_model(model) > 0)
+
+
+def _is_swish(node: ir.Node) -> bool:
+    """Whether ``node`` is the product of a tensor with its sigmoid, which nothing else reads."""
+    if not is_standard(node, "Mul"):
+        return False
+    gates = [_only_read_by(value, node, "Sigmoid") for value in node.inputs]
+    return any(gate is not None and gate.inputs[0] in node.inputs for gate in gates)
 
 
 class StandardActivations(NodePass):
@@ -54,6 +65,10 @@ class StandardActivations(NodePass):
             domain=HORIZON_DOMAIN,
         )
         substitute(node, [collapsed])
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """Any."""
         return True
 
 
@@ -185,6 +200,10 @@ class CollapseRsqrt(NodePass):
         substitute(node, [collapsed])
         return True
 
+    def remains(self, node: ir.Node) -> bool:
+        """That of a root that nothing else reads."""
+        return _only_read_by(node.inputs[0], node, "Sqrt") is not None
+
 
 class HardSigmoidToHardSwish(NodePass):
     """``x * HardSigmoid(x)`` with slope 1/6 and offset 1/2 becomes ``HzHardSwish``."""
@@ -192,24 +211,35 @@ class HardSigmoidToHardSwish(NodePass):
     op_types = frozenset({"Mul"})
 
     def rewrite(self, node: ir.Node) -> bool:
+        x = self._input(node)
+        if x is None:
+            return False
+        collapsed = make_node(
+            "HzHardSwish",
+            [x],
+            name=str(node.name),
+            output=f"{node.name}_collapsed",
+            like=node.outputs[0],
+            domain=HORIZON_DOMAIN,
+        )
+        substitute(node, [collapsed])
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """Such a product."""
+        return self._input(node) is not None
+
+    @staticmethod
+    def _input(node: ir.Node) -> ir.Value | None:
+        """``x`` of the product; None where ``node`` is another one."""
         for x, other in (node.inputs, reversed(node.inputs)):
             inner = _only_read_by(other, node, "HardSigmoid")
             if x is None or inner is None or inner.inputs[0] is not x:
                 continue
             slope, offset = attribute(inner, "alpha", 0.2), attribute(inner, "beta", 0.5)
-            if not (np.isclose(slope, 1 / 6, rtol=_RELATIVE_TOLERANCE) and offset == 0.5):
-                continue
-            collapsed = make_node(
-                "HzHardSwish",
-                [x],
-                name=str(node.name),
-                output=f"{node.name}_collapsed",
-                like=node.outputs[0],
-                domain=HORIZON_DOMAIN,
-            )
-            substitute(node, [collapsed])
-            return True
-        return False
+            if np.isclose(slope, 1 / 6, rtol=_RELATIVE_TOLERANCE) and offset == 0.5:
+                return x
+        return None
 
 
 class CollapseSoftmax(NodePass):
@@ -221,12 +251,10 @@ class CollapseSoftmax(NodePass):
     op_types = frozenset({"Transpose"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        softmax = _only_read_by(node.inputs[0], node, "Softmax")
-        first = None if softmax is None else _only_read_by(softmax.inputs[0], softmax, "Transpose")
-        if softmax is None or first is None or attribute(softmax, "axis", 1) not in (-1, 3):
+        found = self._softmax(node)
+        if found is None:
             return False
-        if {tuple(attribute(transpose, "perm", ())) for transpose in (first, node)} != {_CHANNELS_SWAPPED}:
-            return False
+        first, softmax = found
         collapsed = make_node(
             "HzSoftmax",
             [first.inputs[0]],
@@ -238,6 +266,20 @@ class CollapseSoftmax(NodePass):
         )
         substitute(node, [collapsed])
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """The last of the three."""
+        return self._softmax(node) is not None
+
+    @staticmethod
+    def _softmax(node: ir.Node) -> tuple[ir.Node, ir.Node] | None:
+        """The first ``Transpose`` and the ``Softmax`` in front of the last ``Transpose``; None where it is another."""
+        softmax = _only_read_by(node.inputs[0], node, "Softmax")
+        first = None if softmax is None else _only_read_by(softmax.inputs[0], softmax, "Transpose")
+        if softmax is None or first is None or attribute(softmax, "axis", 1) not in (-1, 3):
+            return None
+        perms = {tuple(attribute(transpose, "perm", ())) for transpose in (first, node)}
+        return (first, softmax) if perms == {_CHANNELS_SWAPPED} else None
 
 
 _CHANNELS_SWAPPED = (0, 3, 2, 1)

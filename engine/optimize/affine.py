@@ -25,7 +25,7 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     padding_of,
-    set_constant,
+    replace_constant,
     sole_consumer,
     static_shape,
     substitute,
@@ -119,12 +119,25 @@ class FoldAffineIntoPrevious(NodePass):
         if not _representable(new_weight, new_bias):
             return False
         if np.any(affine.scale != 1.0):
-            set_constant(producer, 1, new_weight.astype(np.float32))
+            replace_constant(producer, 1, new_weight.astype(np.float32))
         _set_bias(producer, new_bias)
         absorb_next(last, node)
         if last is not producer:
             last.name = node.name
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """A BatchNormalization that alone reads a convolution of constant weight, if its numbers are finite."""
+        value = node.inputs[0]
+        if node.op_type != "BatchNormalization" or value is None or sole_consumer(value) is not node:
+            return False
+        conv, found = value.producer(), affine_of(node)
+        if conv is None or found is None or not is_standard(conv, *CONVOLUTIONS):
+            return False
+        weight, bias = constant(conv.inputs[1]), _bias_of(conv)
+        if weight is None or bias is None:
+            return False
+        return _representable(_scale_outputs(conv, weight, found[1].scale), found[1].of(bias))
 
 
 class FoldAffineIntoNext(NodePass):
@@ -153,7 +166,7 @@ class FoldAffineIntoNext(NodePass):
         scaled = wide * affine.scale.reshape(group, 1, channels_per_group, 1)
         if not _representable(scaled, bias + moved):
             return False
-        set_constant(following, 1, scaled.reshape(weight.shape).astype(np.float32))
+        replace_constant(following, 1, scaled.reshape(weight.shape).astype(np.float32))
         if np.any(affine.offset != 0.0):
             _set_bias(following, bias + moved)
         following.replace_input_with(0, value)
@@ -203,6 +216,12 @@ class AffineToDepthwise(NodePass):
         )
         substitute(node, [conv])
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """A BatchNormalization of a map, if its numbers are finite."""
+        if node.op_type != "BatchNormalization" or node.name is None:
+            return False
+        return len(static_shape(node.inputs[0]) or ()) == _MAP_RANK and affine_of(node) is not None
 
 
 def becomes_depthwise(node: ir.Node) -> bool:
@@ -315,7 +334,7 @@ def _bias_of(conv: ir.Node) -> NDArray[np.float64] | None:
 def _set_bias(conv: ir.Node, bias: NDArray[np.float64]) -> None:
     array = bias.astype(np.float32)
     if len(conv.inputs) > 2 and conv.inputs[2] is not None:
-        set_constant(conv, 2, array)
+        replace_constant(conv, 2, array)
         return
     value = add_initializer(graph_of(conv), f"{conv.name}_hz_bias", array)
     conv.resize_inputs(3)

@@ -52,6 +52,49 @@ class DivToReciprocal(NodePass):
         substitute(node, [reciprocal, product])
         return True
 
+    def remains(self, node: ir.Node) -> bool:
+        """One by a computed float tensor."""
+        left, right = node.inputs[0], node.inputs[1]
+        is_float = right is not None and right.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+        return left is not None and is_float and constant(right) is None
+
+
+class ExpandConstants(NodePass):
+    """A constant of fewer dimensions than the result of its sum or product gets as many.
+
+    It is called ``<node><constant>_expand_dims`` (47 of them in ``detr``, ``mobilevit``, ``swin``, ``vit_sep`` and
+    ``vit_timm``, none otherwise). A number that divides gets one dimension (``yolo11``, ``yolov8_decode``).
+    """
+
+    op_types = frozenset({"Add", "Div", "Mul", "Sub"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        found = self._short(node)
+        for index, value, array in found:
+            name = str(value.name) if node.op_type == "Div" else f"{node.name}{value.name}_expand_dims"
+            expanded = array.reshape((1,) * (self._rank(node) - array.ndim) + array.shape)
+            node.replace_input_with(index, add_initializer(graph_of(node), name, expanded))
+        return bool(found)
+
+    def remains(self, node: ir.Node) -> bool:
+        """One with a shorter constant."""
+        return bool(self._short(node))
+
+    def _short(self, node: ir.Node) -> list[tuple[int, ir.Value, Array]]:
+        """Index, value and array of the constants that have too few dimensions."""
+        arrays = [(index, value, constant(value)) for index, value in enumerate(node.inputs) if value is not None]
+        return [
+            (index, value, array)
+            for index, value, array in arrays
+            if array is not None and array.dtype.kind == "f" and array.ndim < self._rank(node)
+        ]
+
+    @staticmethod
+    def _rank(node: ir.Node) -> int:
+        """How many dimensions constants of ``node`` have."""
+        rank = len(static_shape(node.outputs[0]) or ())
+        return min(1, rank) if node.op_type == "Div" else rank
+
 
 class SumToAdd(NodePass):
     """``Sum`` of several tensors becomes a chain of ``Add``; the last keeps the node's name."""
@@ -73,6 +116,11 @@ class SumToAdd(NodePass):
             total = add.outputs[0]
         substitute(node, new_nodes)
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One of several tensors of one shape."""
+        shape = static_shape(node.outputs[0])
+        return len(node.inputs) > 1 and all(static_shape(value) == shape for value in node.inputs)
 
 
 class WhereToProducts(NodePass):

@@ -12,11 +12,12 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import attribute
+from engine.optimize.contract import GraphPass
 
 Array = NDArray[Any]
 
 
-class NodePass(ir.passes.InPlacePass):
+class NodePass(GraphPass):
     """Visits every node of the main graph once, in order; :meth:`rewrite` changes the graph around the node.
 
     Passes see a graph whose constants are initializers (:class:`~engine.optimize.constants.FoldConstants` runs first).
@@ -35,6 +36,28 @@ class NodePass(ir.passes.InPlacePass):
     @abstractmethod
     def rewrite(self, node: ir.Node) -> bool:
         """Rewrite around ``node``; whether anything changed."""
+
+    def remains(self, node: ir.Node) -> bool:
+        """Whether ``node``, one of :attr:`op_types`, is what this pass never leaves in a graph: what it ensures.
+
+        Of passes that take one of several steps in a row, or only what is worth it, this says nothing.
+        """
+        return False
+
+    def ensures(self, model: ir.Model) -> None:
+        """Check that nothing :meth:`remains`.
+
+        Raises:
+            PostconditionError: something does.
+        """
+        super().ensures(model)
+        for node in model.graph:
+            if node.op_type in self.op_types and node.domain in ("", "ai.onnx") and self.remains(node):
+                raise ir.passes.PostconditionError(f"ensures that nothing is left to do, but {_named(node)} is")
+
+
+def _named(node: ir.Node) -> str:
+    return f"node {node.name} ({node.op_type})"
 
 
 def graph_of(node: ir.Node) -> ir.Graph:
@@ -85,7 +108,7 @@ def add_initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
     return value
 
 
-def set_constant(node: ir.Node, index: int, array: Array) -> None:
+def replace_constant(node: ir.Node, index: int, array: Array) -> None:
     """Let input ``index`` of ``node`` be ``array`` in place of its constant; other users of that constant keep it.
 
     The new tensor takes over the name where nobody else reads the old one.
@@ -144,6 +167,15 @@ def substitute(old: ir.Node, new: Sequence[ir.Node]) -> None:
     ir.convenience.replace_nodes_and_values(graph_of(old), old, [old], new, [old.outputs[0]], [new[-1].outputs[0]])
 
 
+def can_bypass(node: ir.Node) -> bool:
+    """Whether :func:`bypass` can remove ``node``."""
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None or not result.is_graph_output():
+        return source is not None
+    producer = source.producer()
+    return producer is not None and not source.is_graph_output() and producer.graph is node.graph
+
+
 def bypass(node: ir.Node) -> bool:
     """Remove ``node``, letting its users read its first input; whether that was possible.
 
@@ -151,12 +183,9 @@ def bypass(node: ir.Node) -> bool:
     output.
     """
     source, result = node.inputs[0], node.outputs[0]
-    if source is None:
+    if source is None or not can_bypass(node):
         return False
     if result.is_graph_output():
-        producer = source.producer()
-        if producer is None or source.is_graph_output() or producer.graph is not node.graph:
-            return False
         name = result.name
         ir.convenience.replace_all_uses_with(result, source, replace_graph_outputs=True)
         graph_of(node).remove(node, safe=True)

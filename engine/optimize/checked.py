@@ -31,8 +31,14 @@ class CheckedPasses:
     """Runs the passes of one optimisation; remembers which nodes are known to be right."""
 
     def __init__(self, model: ir.Model) -> None:
-        """``model`` itself is right: the frontend has checked it."""
+        """``model`` itself is right: the frontend has checked it.
+
+        Raises:
+            OptimizeError: a node has no name, that of another one, or stands in front of one that it reads.
+        """
         self._model = model
+        check_order(model, "optimisation")
+        check_names(model)
         self._known = {node: _state(node) for node in model.graph}
 
     def run(self, passes: Sequence[ir.passes.PassBase]) -> list[str]:
@@ -43,7 +49,7 @@ class CheckedPasses:
         """
         changed = []
         for item in passes:
-            if item(self._model).modified:
+            if _applied(item, self._model):
                 changed.append(type(item).__name__)
                 self._check(changed[-1])
         return changed
@@ -61,12 +67,61 @@ class CheckedPasses:
         raise did_not_settle(changed)
 
     def _check(self, name: str) -> None:
+        check_order(self._model, f"optimisation pass {name}")
         opset = self._model.opset_imports.get("", 0)
         for node in self._model.graph:
             state = _state(node)
             if self._known.get(node) != state:
                 _check_node(node, opset, name)
                 self._known[node] = _state(node)
+
+
+def _applied(item: ir.passes.PassBase, model: ir.Model) -> bool:
+    """Run ``item`` with what it requires and ensures; whether it changed something.
+
+    Raises:
+        OptimizeError: a condition does not hold.
+    """
+    try:
+        return item(model).modified
+    except ir.passes.InvariantError as error:
+        raise OptimizeError(f"optimisation pass {type(item).__name__} {error}; a defect of ptqlab") from error
+
+
+def check_order(model: ir.Model, where: str) -> None:
+    """Every node reads inputs, initializers and what nodes before it give; so do the outputs.
+
+    Raises:
+        OptimizeError: one does not; ``where``: what the message names.
+    """
+    graph = model.graph
+    known = {id(value) for value in (*graph.inputs, *graph.initializers.values())}
+    for node in graph:
+        for value in node.inputs:
+            if value is not None and id(value) not in known:
+                raise OptimizeError(
+                    f"{where}: node {node.name} ({node.op_type}) reads {value.name}, which no node before it gives; "
+                    "a defect of ptqlab"
+                )
+        known.update(map(id, node.outputs))
+    for value in graph.outputs:
+        if id(value) not in known:
+            raise OptimizeError(f"{where}: no node gives the output {value.name}; a defect of ptqlab")
+
+
+def check_names(model: ir.Model) -> None:
+    """Every node has a name of its own, as the frontend gives them.
+
+    Raises:
+        OptimizeError: one has not.
+    """
+    names: set[str] = set()
+    for node in model.graph:
+        name = node.name or ""
+        if not name or name in names:
+            what = f"the name {name} of another one" if name else "no name"
+            raise OptimizeError(f"optimisation requires names: a node {node.op_type} has {what}; a defect of ptqlab")
+        names.add(name)
 
 
 def did_not_settle(changed: Sequence[str]) -> OptimizeError:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.ir import attribute
 from engine.optimize.base import (
@@ -13,6 +14,7 @@ from engine.optimize.base import (
     absorb_next,
     add_initializer,
     bypass,
+    can_bypass,
     constant,
     graph_of,
     ints,
@@ -23,6 +25,7 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
+from engine.optimize.contract import Condition
 
 
 class RemoveNoOps(NodePass):
@@ -46,9 +49,13 @@ class RemoveNoOps(NodePass):
     )
 
     def rewrite(self, node: ir.Node) -> bool:
+        return self.remains(node) and bypass(node)
+
+    def remains(self, node: ir.Node) -> bool:
+        """A node without effect that can be taken out."""
         if node.op_type == "Dropout" and len(node.outputs) > 1 and node.outputs[1].uses():
             return False
-        return self.is_no_op(node) and bypass(node)
+        return self.is_no_op(node) and can_bypass(node)
 
     def is_no_op(self, node: ir.Node) -> bool:
         """Whether the first output of ``node`` always equals its first input."""
@@ -112,17 +119,26 @@ class RemoveCastPairs(NodePass):
     """Types that represent the values of a type."""
 
     def rewrite(self, node: ir.Node) -> bool:
-        value = node.inputs[0]
-        first = value.producer() if value is not None else None
-        if value is None or first is None or not is_standard(first, "Cast"):
-            return False
-        source = first.inputs[0]
-        if source is None or source.dtype is None or source.dtype != attribute(node, "to"):
-            return False
-        if value.dtype not in self.exact.get(source.dtype, ()):
+        source = self._source(node)
+        if source is None:
             return False
         node.replace_input_with(0, source)
         return bypass(node)
+
+    def remains(self, node: ir.Node) -> bool:
+        """The second of a pair."""
+        return self._source(node) is not None
+
+    def _source(self, node: ir.Node) -> ir.Value | None:
+        """What a ``Cast`` that ``node`` takes back was given; None where it takes none back."""
+        value = node.inputs[0]
+        first = value.producer() if value is not None else None
+        if value is None or first is None or not is_standard(first, "Cast"):
+            return None
+        source = first.inputs[0]
+        if source is None or source.dtype is None or source.dtype != attribute(node, "to"):
+            return None
+        return source if value.dtype in self.exact.get(source.dtype, ()) else None
 
 
 class ReshapingToReshape(NodePass):
@@ -145,9 +161,16 @@ class ReshapingToReshape(NodePass):
         substitute(node, [reshape])
         return True
 
+    def remains(self, node: ir.Node) -> bool:
+        """One whose result has a known shape."""
+        return node.inputs[0] is not None and static_shape(node.outputs[0]) is not None
+
 
 class MergeReshapes(NodePass):
-    """Two ``Reshape`` in a row become one, with the first one's name and place, as in the original's graphs."""
+    """Two ``Reshape`` in a row become one, with the first one's name and place, as in the original's graphs.
+
+    Not where others read the first as well (the states of ``crnn_gru``, 32 times in two conversions, and ``min_gru``).
+    """
 
     op_types = frozenset({"Reshape"})
 
@@ -159,11 +182,10 @@ class MergeReshapes(NodePass):
             return False
         if target is None or bool(np.any(target == 0)):
             return False
-        if sole_consumer(first.outputs[0]) is node:
-            first.replace_input_with(1, node.inputs[1])
-            absorb_next(first, node)
-        else:
-            node.replace_input_with(0, first.inputs[0])
+        if sole_consumer(first.outputs[0]) is not node:
+            return False
+        first.replace_input_with(1, node.inputs[1])
+        absorb_next(first, node)
         return True
 
 
@@ -184,3 +206,32 @@ class MergeTransposes(NodePass):
         node.attributes["perm"] = ir.AttrInt64s("perm", [inner[axis] for axis in outer])
         node.replace_input_with(0, first.inputs[0])
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One that reads another, both with written permutations."""
+        first = None if node.inputs[0] is None else node.inputs[0].producer()
+        if first is None or not is_standard(first, "Transpose") or first.inputs[0] is None:
+            return False
+        inner, outer = ints(first, "perm", ()), ints(node, "perm", ())
+        return bool(inner) and len(inner) == len(outer)
+
+
+class RemoveUnusedNodes(RemoveUnusedNodesPass):
+    """Nodes whose results nobody reads."""
+
+    def ensures(self, model: ir.Model) -> None:
+        """Check that every node has a result that is read or an output.
+
+        Raises:
+            PostconditionError: one has none.
+        """
+        breach = _EVERY_NODE_IS_USED.breach(model)
+        if breach is not None:
+            raise ir.passes.PostconditionError(f"ensures that {breach}")
+
+
+def _is_unused(node: ir.Node) -> bool:
+    return not any(value.uses() or value.is_graph_output() for value in node.outputs)
+
+
+_EVERY_NODE_IS_USED = Condition("every node has a result that is read or an output", _is_unused)

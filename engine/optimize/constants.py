@@ -10,6 +10,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from onnxscript.optimizer import fold_constants
 
 from engine.optimize.base import add_initializer, static_shape
+from engine.optimize.contract import CONSTANTS_ARE_INITIALIZERS, GraphPass
 
 MAX_FOLDED_ELEMENTS = 1 << 26
 """Largest constant that is computed: an expanded constant may not outgrow memory."""
@@ -21,13 +22,25 @@ class LiftConstants(LiftConstantsToInitializersPass):
     def __init__(self) -> None:
         super().__init__(lift_all_constants=True, size_limit=0)
 
+    def ensures(self, model: ir.Model) -> None:
+        """Check that no node is a ``Constant``.
 
-class FoldConstants(ir.passes.InPlacePass):
+        Raises:
+            PostconditionError: one is.
+        """
+        breach = CONSTANTS_ARE_INITIALIZERS.breach(model)
+        if breach is not None:
+            raise ir.passes.PostconditionError(f"ensures that {breach}")
+
+
+class FoldConstants(GraphPass):
     """Nodes whose inputs are all constant are computed; ``Shape`` of a static tensor and the like count as constant.
 
     Results are initializers. Also completes the shapes of all tensors. NaN and infinite values are results like any
     other.
     """
+
+    gives = (CONSTANTS_ARE_INITIALIZERS,)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         with np.errstate(all="ignore"):
@@ -47,7 +60,7 @@ def _affordable(node: ir.Node) -> bool:
     return all(shape is None or math.prod(shape) <= MAX_FOLDED_ELEMENTS for shape in shapes)
 
 
-class ConstantOutputs(ir.passes.InPlacePass):
+class ConstantOutputs(GraphPass):
     """A graph output that is an initializer becomes that of a ``Constant``: every output is one of a node.
 
     Where nodes read the initializer too, they read one of the name ``<output>_constant``.
@@ -58,6 +71,16 @@ class ConstantOutputs(ir.passes.InPlacePass):
         for value in found:
             _compute(model.graph, value)
         return ir.passes.PassResult(model, bool(found))
+
+    def ensures(self, model: ir.Model) -> None:
+        """Check that no output is an initializer.
+
+        Raises:
+            PostconditionError: one is.
+        """
+        for value in model.graph.outputs:
+            if value.is_initializer():
+                raise ir.passes.PostconditionError(f"ensures that outputs are of nodes, but {value.name} is a constant")
 
 
 def _compute(graph: ir.Graph, value: ir.Value) -> None:

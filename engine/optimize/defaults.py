@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.optimize.base import NodePass, static_shape
+from engine.optimize.base import NodePass, add_initializer, graph_of, static_shape
 
 
 class CompleteAttributes(NodePass):
-    """Convolutions and pools get their default ``strides``, ``pads``, ``group``; ``auto_pad`` becomes ``pads``."""
+    """Convolutions and pools get their default ``strides``, ``pads``, ``group``; ``auto_pad`` becomes ``pads``.
 
-    op_types = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace"})
+    A ``Pad`` gets the value that it pads with, whatever its mode (``style``).
+    """
+
+    op_types = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace", "Pad"})
 
     def rewrite(self, node: ir.Node) -> bool:
+        if node.op_type == "Pad":
+            return _complete_pad(node)
         before = dict(node.attributes)
         if node.op_type == "DepthToSpace":
             _default(node, ir.AttrString("mode", "DCR"))
@@ -30,6 +36,13 @@ class CompleteAttributes(NodePass):
         if attribute(node, "output_shape") is None:
             _default(node, ir.AttrInt64s("pads", [0] * (2 * spatial)))
         return dict(node.attributes) != before
+
+    def remains(self, node: ir.Node) -> bool:
+        """One without ``strides``, or without ``kernel_shape``; of ``DepthToSpace`` without ``mode``."""
+        if node.op_type == "Pad":
+            return _lacks_value(node)
+        names = ("mode",) if node.op_type == "DepthToSpace" else ("kernel_shape", "strides")
+        return any(name not in node.attributes for name in names)
 
     @staticmethod
     def _resolve_auto_pad(node: ir.Node, kernel: Sequence[int]) -> None:
@@ -50,6 +63,23 @@ class CompleteAttributes(NodePass):
                 after.append(large if mode == "SAME_UPPER" else small)
             node.attributes["pads"] = ir.AttrInt64s("pads", before + after)
         node.attributes.pop("auto_pad", None)
+
+
+def _complete_pad(node: ir.Node) -> bool:
+    if not _lacks_value(node):
+        return False
+    value = add_initializer(graph_of(node), f"{node.name}_default_constant_value", np.zeros((), np.float32))
+    node.resize_inputs(_PAD_WITHOUT_VALUE + 1)
+    node.replace_input_with(_PAD_WITHOUT_VALUE, value)
+    return True
+
+
+def _lacks_value(node: ir.Node) -> bool:
+    source = node.inputs[0]
+    return len(node.inputs) == _PAD_WITHOUT_VALUE and source is not None and source.dtype == ir.DataType.FLOAT
+
+
+_PAD_WITHOUT_VALUE = 2
 
 
 def _default(node: ir.Node, attr: ir.Attr) -> None:

@@ -18,11 +18,12 @@ from engine.optimize.base import (
     ints,
     is_standard,
     make_node,
-    set_constant,
+    replace_constant,
     sole_consumer,
     static_shape,
     substitute,
 )
+from engine.optimize.contract import GraphPass
 from engine.optimize.transposes import keeps_order
 
 _LAST_AXIS_FIRST, _LAST_AXIS_BACK = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -75,6 +76,13 @@ class GemmOfMapToConv(NodePass):
         substitute(node, [conv, *_gemm_result(node, conv, self.rules)])
         return True
 
+    def remains(self, node: ir.Node) -> bool:
+        """One of a map that its kernel can cover."""
+        source, dense = node.inputs[0], dense_of(node)
+        if source is None or dense is None or source.dtype != ir.DataType.FLOAT:
+            return False
+        return flattened_map(source, dense.weight.shape[1]) is not None
+
     def _output(self, node: ir.Node) -> str:
         return f"{'transposed_' if self.rules.dense_transposes else ''}replaced_{node.outputs[0].name}"
 
@@ -93,8 +101,15 @@ class GemmToConv(GemmOfMapToConv):
         if self.rules.dense_transposes:
             parts.append(_transpose(node, parts[-1].outputs[0], "transpose_in", _LAST_AXIS_FIRST))
         conv = _convolution(node, parts[-1].outputs[0], dense, self._output(node))
-        substitute(node, [*parts, conv, *_gemm_result(node, conv, self.rules)])
+        back = _row_result(node, conv) if rows == 1 and self.rules.dense_transposes else None
+        substitute(node, [*parts, conv, *(_gemm_result(node, conv, self.rules) if back is None else [back])])
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """Any by a constant matrix."""
+        source = node.inputs[0]
+        is_float = source is not None and source.dtype == ir.DataType.FLOAT
+        return is_float and static_shape(source) is not None and dense_of(node) is not None
 
 
 class MatMulToConv(NodePass):
@@ -132,6 +147,12 @@ class MatMulToConv(NodePass):
         substitute(node, parts)
         return True
 
+    def remains(self, node: ir.Node) -> bool:
+        """One by a constant matrix."""
+        source, shape = node.inputs[0], static_shape(node.inputs[0])
+        is_float = source is not None and source.dtype == ir.DataType.FLOAT
+        return is_float and len(shape or ()) > 1 and dense_of(node) is not None
+
 
 _MAP_RANK = 4
 
@@ -155,7 +176,7 @@ def _as_map(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, int(np.prod(lead, dtype=np.int64)), *shape[-2:])
 
 
-class FoldAffineIntoProduct(ir.passes.InPlacePass):
+class FoldAffineIntoProduct(GraphPass):
     """Factors and sums along the last axis become part of the matrix that multiplies this axis.
 
     The scale and shift of a LayerNorm, where one product alone reads them (``min_ln``, ViT, Swin, MobileViT; several
@@ -183,9 +204,9 @@ class FoldAffineIntoProduct(ir.passes.InPlacePass):
         moved, scaled = bias + wide[:, :, 0, 0] @ shift, wide * scale.reshape(1, -1, 1, 1)
         if not np.all(np.isfinite(np.float32(scaled))) or not np.all(np.isfinite(np.float32(moved))):
             return False
-        set_constant(conv, 1, scaled.astype(np.float32))
+        replace_constant(conv, 1, scaled.astype(np.float32))
         if len(conv.inputs) > 2:
-            set_constant(conv, 2, moved.astype(np.float32))
+            replace_constant(conv, 2, moved.astype(np.float32))
         elif shift.any():
             conv.resize_inputs(3)
             added = add_initializer(graph_of(conv), f"{conv.name}_bias", moved.astype(np.float32))
@@ -272,14 +293,24 @@ def _convolution(
 
 def _gemm_result(node: ir.Node, conv: ir.Node, rules: GraphRules) -> list[ir.Node]:
     """What restores the shape of ``node`` behind its convolution."""
-    parts = []
+    parts, output = [], f"replaced_{node.outputs[0].name}"
+    target, shape = f"{node.name}_reshape_output_shape_dim4", static_shape(node.outputs[0]) or ()
     if rules.dense_transposes:
-        output = f"replaced_{node.outputs[0].name}"
         parts.append(_transpose(node, conv.outputs[0], "transpose_output", _LAST_AXIS_BACK, output))
     source = parts[-1].outputs[0] if parts else conv.outputs[0]
-    names = (f"{node.name}_reshape_output", f"{node.name}_reshaped_output", f"{node.name}_reshape_output_shape_dim4")
-    shape = static_shape(node.outputs[0]) or ()
+    names = (f"{node.name}_reshape_output", f"{node.name}_reshaped_output", target)
     return [*parts, _reshape(node, source, shape, *names, written=(-1, *shape[1:]))]
+
+
+def _row_result(node: ir.Node, conv: ir.Node) -> ir.Node:
+    """The ``Reshape`` that restores the one row of ``node``.
+
+    What is done with the row then moves to the channels of the map before it (``crnn_gru``, ``min_gru``, ``vgg``).
+    """
+    names = (f"{node.name}_transpose_output_reshape", f"replaced_{node.outputs[0].name}")
+    shape = static_shape(node.outputs[0]) or ()
+    target = f"{node.name}_reshape_output_shape_dim4"
+    return _reshape(node, conv.outputs[0], shape, *names, target, written=(-1, *shape[1:]))
 
 
 def _transpose(

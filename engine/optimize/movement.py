@@ -1,4 +1,4 @@
-"""Operators that drop an axis keep it and reshape afterwards."""
+"""Operators that drop an axis keep it and reshape afterwards; a join takes in the reshape behind it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from engine.ir import attribute
 from engine.march import GraphRules
 from engine.optimize.base import (
     NodePass,
+    absorb_next,
     add_initializer,
     axes_of,
     constant,
     graph_of,
+    is_standard,
     make_node,
+    sole_consumer,
     static_shape,
     substitute,
 )
@@ -66,6 +69,12 @@ class KeepReducedAxis(NodePass):
         substitute(node, [kept, reshape])
         return True
 
+    def remains(self, node: ir.Node) -> bool:
+        """One that drops an axis of a known shape."""
+        shape = static_shape(node.inputs[0])
+        known = shape is not None and static_shape(node.outputs[0]) is not None
+        return known and self._dropped_axis(node, len(shape or ())) is not None
+
     def _dropped_axis(self, node: ir.Node, rank: int) -> int | None:
         """The single axis that ``node`` drops; ``None`` where it drops none, several or another kind."""
         if rank < _MAP_RANK - 1:
@@ -91,3 +100,44 @@ def _names(node: ir.Node) -> tuple[str, str]:
             return f"4dim_{node.outputs[0].name}", f"{node.name}_output_reshape"
         case _:
             return f"{node.name}_keepdims_output", f"{node.name}_reshape"
+
+
+class JoinAlongReshapedAxis(NodePass):
+    """A ``Concat`` and the ``Reshape`` that puts its axis in another place become a ``Concat`` along that place.
+
+    Where operands have one element along both and along all axes before, so that the order of elements stays: the
+    states of ``crnn_gru`` and ``min_gru``.
+    """
+
+    op_types = frozenset({"Concat"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        found = self._place(node)
+        reshape = sole_consumer(node.outputs[0])
+        if found is None or reshape is None:
+            return False
+        node.attributes["axis"] = ir.AttrInt64("axis", found)
+        absorb_next(node, reshape)
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One behind which the axis moves."""
+        return self._place(node) is not None
+
+    @staticmethod
+    def _place(node: ir.Node) -> int | None:
+        """The axis that joins what ``node`` joins, where its ``Reshape`` puts it; ``None`` where there is none."""
+        reshape = sole_consumer(node.outputs[0])
+        shapes = {static_shape(value) for value in node.inputs}
+        before, after = static_shape(node.outputs[0]), None if reshape is None else static_shape(reshape.outputs[0])
+        shape = shapes.pop() if shapes else None
+        if shapes or shape is None or before is None or after is None or not is_standard(reshape, "Reshape"):
+            return None
+        if len(before) != len(after) or before == after:
+            return None
+        old = int(attribute(node, "axis")) % len(before)
+        new = next((axis for axis, size in enumerate(after) if size == before[old] != 1), old)
+        moved = [*shape]
+        moved[new] = before[old]
+        ones = all(size == 1 for size in shape[: max(old, new) + 1])
+        return new if new != old and ones and tuple(moved) == after else None

@@ -11,6 +11,8 @@ import onnx_ir as ir
 from engine.ir import attribute
 from engine.optimize.base import NodePass, add_initializer, constant, graph_of, make_node, static_shape, substitute
 
+_SUFFIXES = {1: "scale", 2: "B"}
+"""What is added to the names of the reshaped parameters of an InstanceNormalization: those of its own inputs."""
 _AXES_AS_INPUT = 18
 """First opset whose ``ReduceMean`` takes its axes as an input."""
 
@@ -40,12 +42,19 @@ class DecomposeNormalization(NodePass):
             parameter_shape: tuple[int, ...] | None = None
         else:
             axes = tuple(range(2, rank))
-            parameter_shape = (-1, *(1,) * (rank - 2))
+            parameter_shape = (1, -1, *(1,) * (rank - 2))
         parameters = [self._parameter(node, index, parameter_shape) for index in (1, 2)]
         if not axes or (len(node.inputs) > 1 and parameters[0] is None):
             return False
         substitute(node, self._chain(node, source, axes, parameters))
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One of a known shape with constant scale, whose other results nobody reads."""
+        rank = len(static_shape(node.inputs[0]) or ())
+        is_computed = len(node.inputs) > 1 and constant(node.inputs[1]) is None
+        read = any(output.uses() for output in node.outputs[1:])
+        return rank > (0 if node.op_type == "LayerNormalization" else 2) and not is_computed and not read
 
     def _chain(
         self, node: ir.Node, source: ir.Value, axes: Sequence[int], parameters: Sequence[ir.Value | None]
@@ -107,5 +116,5 @@ class DecomposeNormalization(NodePass):
         return (
             value
             if shape is None
-            else add_initializer(graph_of(node), f"{node.name}_{value.name}", array.reshape(shape))
+            else add_initializer(graph_of(node), f"{node.name}_{value.name}_{_SUFFIXES[index]}", array.reshape(shape))
         )

@@ -7,16 +7,22 @@ import onnx_ir as ir
 
 from engine.frontend.onnx import name_nodes
 from engine.ir import attribute
-from engine.optimize.base import add_initializer
+from engine.optimize.base import add_initializer, is_standard
+from engine.optimize.contract import Condition, GraphPass
+
+_LEAST_OPSET = 10
 
 
-class ConvertOpset9(ir.passes.InPlacePass):
+class ConvertOpset9(GraphPass):
     """Models of opset 9 become models of opset 10.
 
     Only three operators mean something else there: ``Upsample`` is ``Resize``; ``Slice`` and ``TopK`` take as inputs
     what were attributes. The ``Resize`` is a new node, named like one without a name, as by ``onnx.version_converter``
     that the original uses.
     """
+
+    needs = ()
+    gives = (Condition("no node is an Upsample", lambda node: is_standard(node, "Upsample")),)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         if model.opset_imports.get("") != 9:
@@ -33,9 +39,20 @@ class ConvertOpset9(ir.passes.InPlacePass):
                     )
                 case "TopK":
                     self._to_inputs(model.graph, node, {"k": (attribute(node, "k", 0),)})
-        model.opset_imports[""] = 10
+        model.opset_imports[""] = _LEAST_OPSET
         name_nodes(model)
         return ir.passes.PassResult(model, True)
+
+    def ensures(self, model: ir.Model) -> None:
+        """Check the opset too.
+
+        Raises:
+            PostconditionError: it is 9 or older, or a condition does not hold.
+        """
+        super().ensures(model)
+        opset = model.opset_imports.get("", 0)
+        if opset < _LEAST_OPSET:
+            raise ir.passes.PostconditionError(f"ensures that the opset is {_LEAST_OPSET} or later, but it is {opset}")
 
     @staticmethod
     def _to_inputs(graph: ir.Graph, node: ir.Node, values: dict[str, tuple[int, ...]]) -> None:

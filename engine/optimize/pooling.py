@@ -21,6 +21,7 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
+from engine.parity import RENAMED_MEAN_OUTPUT, record
 
 Window = tuple[int, int]
 
@@ -28,8 +29,8 @@ Window = tuple[int, int]
 class ReduceMeanToGlobalPool(NodePass):
     """``ReduceMean`` over H and W becomes ``GlobalAveragePool``, with a ``Reshape`` where the axes are dropped.
 
-    That one is called ``<node>_flatten``. The original calls its result ``<node>_flatten_output``, even where that is
-    an output of the network (``activations_a``); here outputs keep their names.
+    That one is called ``<node>_flatten`` and its result ``<node>_flatten_output``, even where that is an output of the
+    network: the quirk ``renamed-mean-output``.
     """
 
     op_types = frozenset({"ReduceMean"})
@@ -67,8 +68,16 @@ class ReduceMeanToGlobalPool(NodePass):
             output=f"{node.name}_flatten_output",
             like=result,
         )
-        substitute(node, [pool, reshape])
+        if result.is_graph_output():
+            record(reshape, RENAMED_MEAN_OUTPUT)
+        graph.insert_after(node, [pool, reshape])
+        ir.convenience.replace_all_uses_with(result, reshape.outputs[0], replace_graph_outputs=True)
+        graph.remove(node, safe=True)
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One of a map over both its sides."""
+        return len(static_shape(node.inputs[0]) or ()) == 4 and axes_of(node, 4) == (2, 3)
 
 
 class AveragePool1d(NodePass):
@@ -113,6 +122,10 @@ class AveragePool1d(NodePass):
         )
         substitute(node, [widened, pool, narrowed])
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One over one dimension."""
+        return len(static_shape(node.inputs[0]) or ()) == 3 and static_shape(node.outputs[0]) is not None
 
 
 def _int64(*dims: int) -> Array:
@@ -171,6 +184,11 @@ class AveragePoolToConv(NodePass):
             source, pads = conv.outputs[0], (0, 0, 0, 0)
         substitute(node, new_nodes)
         return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One that convolutions can compute."""
+        shape = static_shape(node.inputs[0])
+        return shape is not None and len(shape) == 4 and node.name is not None and self._chain(node, shape) is not None
 
     def _chain(self, node: ir.Node, shape: Sequence[int]) -> _Chain | None:
         """What computes the pool of a map of ``shape``; ``None`` where it stays."""

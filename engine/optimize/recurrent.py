@@ -29,36 +29,51 @@ reference/operators.md).
 GATES = ("input", "output", "forget", "cell")
 """Order of the gates in ONNX's weights."""
 
+DIRECTIONS = {"forward": (1,), "reverse": (-1,), "bidirectional": (1, -1)}
+"""In which order each direction of a cell takes the steps."""
+
 
 @dataclass(frozen=True)
 class _Lstm:
-    """A forward ``LSTM`` without peepholes that starts from zero.
+    """An ``LSTM`` without peepholes that starts from zero.
 
     Attributes:
-        kernels: input weights per gate, float32, shape (hidden, features, 1, 1).
-        recurrences: recurrent weights per gate, float32, shape (hidden, hidden, 1, 1).
-        biases: of the input per gate, float32, shape (hidden,).
-        recurrent_biases: of the hidden state per gate, float32, shape (hidden,).
+        weights, recurrences: of all gates of all directions, float32, shape (directions * 4 * hidden, features) or
+            (…, hidden), with the name in the source.
+        biases: of the input, then of the hidden state, per direction, float32, shape (directions * 8 * hidden,);
+            ``None`` without.
+        orders: 1 or -1 per direction.
         steps, batch, features, hidden: sizes.
     """
 
-    kernels: Mapping[str, Array]
-    recurrences: Mapping[str, Array]
-    biases: Mapping[str, Array]
-    recurrent_biases: Mapping[str, Array]
+    weights: ir.Value
+    recurrences: ir.Value
+    biases: ir.Value | None
+    orders: tuple[int, ...]
     steps: int
     batch: int
     features: int
     hidden: int
 
+    def kernel_rows(self, direction: int, gate: str) -> tuple[int, int]:
+        """Rows of ``weights`` and ``recurrences`` that are those of ``gate``."""
+        first = (4 * direction + GATES.index(gate)) * self.hidden
+        return first, first + self.hidden
+
+    def bias_rows(self, direction: int, gate: str, *, recurrent: bool) -> tuple[int, int]:
+        """Elements of ``biases`` that are those of ``gate``."""
+        first = (8 * direction + 4 * recurrent + GATES.index(gate)) * self.hidden
+        return first, first + self.hidden
+
 
 class UnrollLstm(NodePass):
-    """A forward ``LSTM`` of constant weights becomes its steps, with names ``<node>_...`` and ``..._of_<node>``.
+    """An ``LSTM`` of constant weights becomes its steps, nodes ``<kind>_<node>_<number>`` in the order they are made.
 
-    One convolution per gate takes all steps at once, its result is split; at every step a convolution of the hidden
-    state adds to it. States start at zero: the first step has no forget gate, and adds the bias of the hidden state by
-    itself, as the original does (reference/operators.md, the case of LSTM). Other forms (reverse, peepholes,
-    given states or lengths, other activations, long sequences) stay.
+    The sequence is a line of pixels. One convolution per gate takes all steps at once and its result is split; at every
+    step a convolution of the hidden state adds to it. States start at zero: the first step has no forget gate, and adds
+    the bias of the hidden state by itself. Directions are joined per step along the width, steps along the batch. All
+    1123 nodes of ``crnn_lstm`` on three marches, and the case of LSTM of reference/operators.md. Other forms
+    (peepholes, given states or lengths, other activations, long sequences) stay.
     """
 
     op_types = frozenset({"LSTM"})
@@ -68,112 +83,183 @@ class UnrollLstm(NodePass):
         if lstm is None:
             return False
         unrolled = _Unrolled(node, lstm)
-        hidden, cell = unrolled.steps(unrolled.gate_inputs())
-        results = unrolled.results(hidden, cell)
+        line = unrolled.line()
+        runs = [unrolled.direction(line, index) for index in range(len(lstm.orders))]
+        results = unrolled.results(runs)
         kept = [value for value in node.outputs if value in results]
         ir.convenience.replace_nodes_and_values(
             graph_of(node), node, [node], unrolled.nodes, kept, [results[value] for value in kept]
         )
         return True
 
+    def remains(self, node: ir.Node) -> bool:
+        """One that can be unrolled."""
+        return _read(node) is not None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one direction computes.
+
+    Attributes:
+        hidden: state after every step of the sequence, in its order, shape (batch, hidden, 1, 1).
+        last: state and cell after the step that this direction takes last.
+    """
+
+    hidden: Sequence[ir.Value]
+    last: tuple[ir.Value, ir.Value]
+
 
 class _Unrolled:
-    """Appends the nodes of an unrolled cell; states are maps of shape (batch, hidden, 1, 1)."""
+    """Appends the nodes of an unrolled cell."""
 
     def __init__(self, node: ir.Node, lstm: _Lstm) -> None:
         self.node, self.lstm = node, lstm
         self.nodes: list[ir.Node] = []
         self._constants: dict[str, ir.Value] = {}
 
-    def gate_inputs(self) -> dict[str, Sequence[ir.Value]]:
-        """What the input adds to each gate, per step."""
+    def line(self) -> ir.Value:
+        """The sequence as a line of pixels, shape (batch, features, 1, steps)."""
         lstm = self.lstm
-        rows = self._reshape("input_reshape", self.node.inputs[0], (lstm.steps * lstm.batch, lstm.features, 1, 1))
-        batch = lstm.steps * lstm.batch
-        wholes = {gate: self._conv(f"{gate}_x", rows, lstm.kernels[gate], batch, lstm.biases[gate]) for gate in GATES}
-        return {gate: self._split(f"{gate}_split", whole) for gate, whole in wholes.items()}
+        apart = (lstm.steps, lstm.batch, lstm.features, 1)
+        rows = self._reshape(self.node.inputs[0], apart)
+        return self._op("Transpose", rows, shape=(lstm.batch, lstm.features, 1, lstm.steps), perm=(1, 2, 3, 0))
 
-    def steps(self, inputs: Mapping[str, Sequence[ir.Value]]) -> tuple[list[ir.Value], ir.Value]:
-        """The hidden state after every step, and the last cell state."""
-        states: list[ir.Value] = []
-        cell: ir.Value | None = None
-        for step in range(self.lstm.steps):
-            hidden = states[-1] if states else None
-            totals = {gate: inputs[gate][step] for gate in GATES}
-            opened = self._gate("input", step, totals, hidden)
-            new = self._op("Mul", f"new_{step}", opened, self._gate("cell", step, totals, hidden))
-            if cell is None:
-                cell = new
-            else:
-                kept = self._op("Mul", f"kept_{step}", self._gate("forget", step, totals, hidden), cell)
-                cell = self._op("Add", f"state_{step}", kept, new)
-            shown = self._gate("output", step, totals, hidden)
-            states.append(self._op("Mul", f"hidden_{step}", shown, self._op("Tanh", f"state_tanh_{step}", cell)))
-        if cell is None:
-            raise ValueError(f"node {self.node.name!r} has no steps")
-        return states, cell
+    def direction(self, line: ir.Value, index: int) -> _Run:
+        """The steps of direction ``index``."""
+        lstm, order = self.lstm, self.lstm.orders[index]
+        shape = (lstm.batch, lstm.hidden, 1, lstm.steps)
+        wholes = [
+            self._product("conv", line, lstm.weights, index, gate, recurrent=False, shape=shape) for gate in GATES
+        ]
+        parts = {gate: self._split(whole) for gate, whole in zip(GATES, wholes, strict=True)}
+        states: list[tuple[ir.Value, ir.Value]] = []
+        for step in range(lstm.steps)[::order]:
+            given = {gate: values[step] for gate, values in parts.items()}
+            states.append(self._step(index, given, states[-1] if states else None))
+        return _Run([hidden for hidden, _ in states[::order]], states[-1])
 
-    def _gate(self, gate: str, step: int, inputs: Mapping[str, ir.Value], hidden: ir.Value | None) -> ir.Value:
-        """The value of ``gate`` at ``step`` from what the input adds to it and the hidden state before."""
-        lstm, bias = self.lstm, self.lstm.recurrent_biases[gate]
-        total = inputs[gate]
+    def _step(
+        self, direction: int, given: Mapping[str, ir.Value], before: tuple[ir.Value, ir.Value] | None
+    ) -> tuple[ir.Value, ir.Value]:
+        """Hidden state and cell after a step, from what the input adds to each gate and those ``before``."""
+        hidden = None if before is None else before[0]
+        opened = self._gate(direction, "input", given, hidden)
+        cell = self._op("Mul", opened, self._gate(direction, "cell", given, hidden))
+        if before is not None:
+            kept = self._op("Mul", self._gate(direction, "forget", given, hidden), before[1])
+            cell = self._op("Add", kept, cell)
+        shown = self._gate(direction, "output", given, hidden)
+        return self._op("Mul", shown, self._op("Tanh", cell)), cell
+
+    def _gate(self, direction: int, gate: str, given: Mapping[str, ir.Value], hidden: ir.Value | None) -> ir.Value:
+        total = given[gate]
         if hidden is not None:
-            own = self._conv(f"{gate}_h_{step}", hidden, lstm.recurrences[gate], lstm.batch, bias, gate)
-            total = self._op("Add", f"{gate}_sum_{step}", own, total)
-        elif np.any(bias):
-            whole = np.broadcast_to(bias.reshape(1, -1, 1, 1), (lstm.batch, lstm.hidden, 1, 1))
-            alone = self._constant(f"{self.node.name}_{gate}_first", whole)
-            total = self._op("Add", f"{gate}_sum_{step}", total, alone)
-        return self._op("Tanh" if gate == "cell" else "Sigmoid", f"{gate}_{step}", total)
+            own = self._product("fcn", hidden, self.lstm.recurrences, direction, gate, recurrent=True)
+            total = self._op("Add", own, total)
+        elif self.lstm.biases is not None:
+            start, end = self.lstm.bias_rows(direction, gate, recurrent=True)
+            alone = self._array(self.lstm.biases).reshape(-1)[start:end].reshape(1, -1, 1, 1)
+            name = f"{self.lstm.biases.name}_{start}_{end}_broadcast"
+            total = self._op("Add", total, self._constant(name, np.broadcast_to(alone, self._state_shape)))
+        return self._op("Tanh" if gate == "cell" else "Sigmoid", total)
 
-    def results(self, states: Sequence[ir.Value], cell: ir.Value) -> dict[ir.Value, ir.Value]:
-        """What replaces the outputs of the node that have readers: all hidden states, the last one, the last cell."""
-        lstm, found = self.lstm, {}
-        shapes = ((lstm.steps, 1, lstm.batch, lstm.hidden), *2 * ((1, lstm.batch, lstm.hidden),))
-        for index, (output, shape) in enumerate(zip(self.node.outputs, shapes, strict=False)):
+    @property
+    def _state_shape(self) -> tuple[int, ...]:
+        return (self.lstm.batch, self.lstm.hidden, 1, 1)
+
+    def results(self, runs: Sequence[_Run]) -> dict[ir.Value, ir.Value]:
+        """What replaces the outputs of the node that are used: all hidden states, the last ones, the last cells."""
+        found = {}
+        for index, output in enumerate(self.node.outputs):
             if not output.uses() and not output.is_graph_output():
                 continue
-            source = (states[-1], states[-1], cell)[index]
-            if index == 0 and lstm.steps > 1:
-                source = self._op(
-                    "Concat", "concat", *states, shape=(lstm.steps * lstm.batch, lstm.hidden, 1, 1), axis=0
-                )
-            if index == 0 and lstm.batch == 1:
-                found[output] = self._op("Transpose", "output_transpose", source, shape=shape, perm=(0, 2, 3, 1))
+            if index == 0:
+                found[output] = self._all_states(runs)
             else:
-                found[output] = self._reshape(f"output_reshape_{index}", source, shape)
+                found[output] = self._last_states([run.last[index - 1] for run in runs])
         return found
 
+    def _all_states(self, runs: Sequence[_Run]) -> ir.Value:
+        """Shape (steps, directions, batch, hidden)."""
+        lstm = self.lstm
+        joined = list(runs[0].hidden)
+        if len(runs) > 1:
+            shape = (*self._state_shape[:3], len(runs))
+            pairs = [[run.hidden[step] for run in runs] for step in range(lstm.steps)]
+            joined = [self._op("Concat", *pair, shape=shape, axis=3) for pair in reversed(pairs)][::-1]
+        shape = (lstm.steps * lstm.batch, lstm.hidden, 1, len(runs))
+        whole = joined[0] if lstm.steps == 1 else self._op("Concat", *joined, shape=shape, axis=0)
+        turned = self._op("Transpose", whole, shape=(shape[0], shape[3], 1, shape[1]), perm=(0, 3, 2, 1))
+        if lstm.batch == 1:
+            return turned
+        apart = self._reshape(turned, (lstm.steps, lstm.batch, len(runs), lstm.hidden))
+        shape = (lstm.steps, len(runs), lstm.batch, lstm.hidden)
+        return self._op("Transpose", apart, shape=shape, perm=(0, 2, 1, 3))
+
+    def _last_states(self, states: Sequence[ir.Value]) -> ir.Value:
+        """Shape (directions, batch, hidden)."""
+        lstm = self.lstm
+        found = [self._reshape(state, (1, lstm.batch, lstm.hidden)) for state in states]
+        shape = (len(found), lstm.batch, lstm.hidden)
+        return found[0] if len(found) == 1 else self._op("Concat", *found, shape=shape, axis=0)
+
+    def _name(self, op_type: str) -> str:
+        """``<kind>_<node>_<number>``; functions keep their capital letter, as in the original's files."""
+        kind = op_type if op_type in ("Sigmoid", "Tanh") else op_type.lower()
+        return f"{kind}_{self.node.name}_{len(self.nodes)}"
+
     def _op(
-        self, op_type: str, suffix: str, *inputs: ir.Value | None, shape: Sequence[int] = (), **attributes: Any
+        self,
+        op_type: str,
+        *inputs: ir.Value | None,
+        shape: Sequence[int] = (),
+        kind: str = "",
+        **attributes: Any,
     ) -> ir.Value:
-        """A node of the cell; in the original's node table only convolutions and splits begin with its name."""
-        name = f"{self.node.name}_{suffix}" if op_type == "Conv" else f"{suffix}_of_{self.node.name}"
-        self.nodes.append(
-            make_node(
-                op_type,
-                inputs,
-                name=name,
-                output=f"{name}_output",
-                like=self.node.inputs[0],
-                shape=shape or (self.lstm.batch, self.lstm.hidden, 1, 1),
-                attributes=attributes,
-            )
+        name = self._name(kind or op_type)
+        like, shape = self.node.inputs[0], shape or self._state_shape
+        made = make_node(
+            op_type, inputs, name=name, output=f"{name}_out", like=like, shape=shape, attributes=attributes
         )
-        return self.nodes[-1].outputs[0]
+        self.nodes.append(made)
+        return made.outputs[0]
 
-    def _reshape(self, suffix: str, value: ir.Value | None, shape: Sequence[int]) -> ir.Value:
-        target = add_initializer(graph_of(self.node), f"{self.node.name}_{suffix}_shape", np.asarray(shape, np.int64))
-        return self._op("Reshape", suffix, value, target, shape=shape)
+    def _reshape(self, value: ir.Value | None, shape: Sequence[int]) -> ir.Value:
+        target = add_initializer(graph_of(self.node), f"{self._name('Reshape')}_shape", np.asarray(shape, np.int64))
+        return self._op("Reshape", value, target, shape=shape)
 
-    def _conv(self, suffix: str, x: ir.Value, weight: Array, batch: int, bias: Array, shared: str = "") -> ir.Value:
-        """A 1x1 convolution; the steps of one gate have weight and bias ``shared`` under that name."""
-        stem = f"{self.node.name}_{shared}_recurrence" if shared else f"{self.node.name}_{suffix}"
-        inputs = [x, self._constant(f"{stem}_weight", weight)]
-        if np.any(bias):
-            inputs.append(self._constant(f"{stem}_bias", bias))
+    def _product(
+        self,
+        kind: str,
+        x: ir.Value,
+        weights: ir.Value,
+        direction: int,
+        gate: str,
+        *,
+        recurrent: bool,
+        shape: Sequence[int] = (),
+    ) -> ir.Value:
+        """A 1x1 convolution with the rows of ``weights`` that are those of ``gate``, and their bias."""
+        inputs = [x, self._rows(weights, self.lstm.kernel_rows(direction, gate), (self.lstm.hidden, -1, 1, 1))]
+        if self.lstm.biases is not None:
+            rows = self.lstm.bias_rows(direction, gate, recurrent=recurrent)
+            inputs.append(self._rows(self.lstm.biases, rows, (self.lstm.hidden,)))
         geometry = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1], "group": 1}
-        return self._op("Conv", suffix, *inputs, shape=(batch, self.lstm.hidden, 1, 1), **geometry)
+        return self._op("Conv", *inputs, shape=shape, kind=kind, **geometry)
+
+    def _rows(self, value: ir.Value, rows: tuple[int, int], shape: Sequence[int]) -> ir.Value:
+        """The constant ``<value>_<start>_<end>``: rows of all directions counted through."""
+        array, (start, end) = self._array(value), rows
+        flat = array.reshape(-1, array.shape[-1]) if value is not self.lstm.biases else array.reshape(-1)
+        return self._constant(f"{value.name}_{start}_{end}", flat[start:end].reshape(shape))
+
+    @staticmethod
+    def _array(value: ir.Value) -> Array:
+        array = constant(value)
+        if array is None:
+            raise ValueError(f"{value.name} is not constant")
+        return array
 
     def _constant(self, name: str, array: Array) -> ir.Value:
         """The initializer ``name`` of this cell, made once."""
@@ -181,45 +267,46 @@ class _Unrolled:
             self._constants[name] = add_initializer(graph_of(self.node), name, np.ascontiguousarray(array))
         return self._constants[name]
 
-    def _split(self, suffix: str, value: ir.Value) -> Sequence[ir.Value]:
+    def _split(self, value: ir.Value) -> Sequence[ir.Value]:
         """``value`` per step."""
         if self.lstm.steps == 1:
             return [value]
-        sizes = [self.lstm.batch] * self.lstm.steps
-        self.nodes.append(make_split(graph_of(self.node), value, 0, sizes, f"{self.node.name}_{suffix}"))
-        return self.nodes[-1].outputs
+        sizes = [1] * self.lstm.steps
+        made = make_split(graph_of(self.node), value, 3, sizes, self._name("Split"))
+        for index, output in enumerate(made.outputs):
+            output.name = f"{made.name}_out_{index}"
+        self.nodes.append(made)
+        return made.outputs
 
 
 def _read(node: ir.Node) -> _Lstm | None:
     """The cell that ``node`` is; ``None`` where it is none that can be unrolled."""
     shape = static_shape(node.inputs[0])
-    arrays = [constant(value) for value in node.inputs[1:4]]
-    weight, recurrence, bias = (*arrays, None)[:3]
-    has_bias = len(node.inputs) > 3 and node.inputs[3] is not None
-    if shape is None or weight is None or recurrence is None or (has_bias and bias is None):
+    given = (*node.inputs, None, None, None)[1:4]
+    weight, recurrence, bias = (constant(value) for value in given)
+    weights, recurrences, biases = given
+    if shape is None or weight is None or recurrence is None or (biases is not None and bias is None):
         return None
-    if not _starts_from_zero(node) or not 1 <= shape[0] <= MAX_STEPS or weight.dtype != np.float32:
+    if weights is None or recurrences is None or weight.dtype != np.float32:
         return None
-    plain = {"direction": "forward", "layout": 0, "input_forget": 0, "clip": 0.0, "hidden_size": recurrence.shape[2]}
+    if not _starts_from_zero(node) or not 1 <= shape[0] <= MAX_STEPS:
+        return None
+    orders = DIRECTIONS[str(attribute(node, "direction", "forward"))]
+    plain = {"layout": 0, "input_forget": 0, "clip": 0.0, "hidden_size": recurrence.shape[2]}
     if any(attribute(node, name, value) != value for name, value in plain.items()):
         return None
-    if tuple(attribute(node, "activations", _ACTIVATIONS)) != _ACTIVATIONS:
+    functions = _ACTIVATIONS * len(orders)
+    if tuple(attribute(node, "activations", functions)) != functions:
         return None
-    hidden = int(recurrence.shape[2])
-    both = np.zeros((2, 4 * hidden), np.float32) if bias is None else bias[0].reshape(2, -1)
-
-    def per_gate(array: Array, *tail: int) -> dict[str, Array]:
-        return dict(zip(GATES, array.reshape(4, hidden, *tail), strict=True))
-
     return _Lstm(
-        kernels=per_gate(weight[0], shape[2], 1, 1),
-        recurrences=per_gate(recurrence[0], hidden, 1, 1),
-        biases=per_gate(both[0]),
-        recurrent_biases=per_gate(both[1]),
+        weights=weights,
+        recurrences=recurrences,
+        biases=biases,
+        orders=orders,
         steps=shape[0],
         batch=shape[1],
         features=shape[2],
-        hidden=hidden,
+        hidden=int(recurrence.shape[2]),
     )
 
 

@@ -28,6 +28,7 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
+from engine.optimize.contract import GraphPass
 from engine.optimize.dense import MARK_PRODUCT
 
 ELEMENTWISE = frozenset(
@@ -44,7 +45,7 @@ REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceMax"})
 Shape = tuple[int, ...]
 
 
-class _Sink(ir.passes.InPlacePass):
+class _Sink(GraphPass):
     """Visits the arithmetic in order, so that a movement passes a whole chain of it at once."""
 
     moves: str

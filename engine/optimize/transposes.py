@@ -14,11 +14,12 @@ from engine.optimize.base import (
     graph_of,
     is_standard,
     make_node,
-    set_constant,
+    replace_constant,
     sole_consumer,
     static_shape,
     substitute,
 )
+from engine.optimize.contract import GraphPass
 
 
 class TransposeToReshape(NodePass):
@@ -115,7 +116,7 @@ class CancelAroundReshape(NodePass):
         if np.any(np.diff(elements.reshape(outer).transpose(attribute(node, "perm", ())).reshape(-1)) != 1):
             return False
         reshape.replace_input_with(0, first.inputs[0])
-        set_constant(reshape, 1, np.asarray(result, np.int64))
+        replace_constant(reshape, 1, np.asarray(result, np.int64))
         absorb_next(reshape, node)
         return True
 
@@ -127,7 +128,7 @@ def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:
     return producer if value is not None and is_standard(producer, op_type) and sole_consumer(value) is node else None
 
 
-class ShareMovements(ir.passes.InPlacePass):
+class ShareMovements(GraphPass):
     """Of several ``Reshape`` or ``Transpose`` of one tensor that do the same, only the first stays.
 
     Not those behind a convolution: a matrix product has one for every reader (``swin``).

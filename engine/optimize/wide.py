@@ -35,15 +35,19 @@ class SplitWideConv(NodePass):
         self.part = march.graph.conv_1x1_part
         self.limit = march.limits.conv_1x1_channels
 
+    def remains(self, node: ir.Node) -> bool:
+        """A dense 1x1 convolution of so many channels."""
+        weight, shape = constant(node.inputs[1]), static_shape(node.inputs[0])
+        if self.part is None or weight is None or shape is None or len(shape) != 4:
+            return False
+        plain = weight.shape[2:] == (1, 1) and attribute(node, "group", 1) == 1 and not any(ints(node, "pads", ()))
+        return plain and self.part < shape[1] <= self.limit
+
     def rewrite(self, node: ir.Node) -> bool:
         source, weight = node.inputs[0], constant(node.inputs[1])
-        shape = static_shape(source)
-        if self.part is None or source is None or weight is None or shape is None or len(shape) != 4:
+        if self.part is None or source is None or weight is None or not self.remains(node):
             return False
-        channels = shape[1]
-        plain = weight.shape[2:] == (1, 1) and attribute(node, "group", 1) == 1 and not any(ints(node, "pads", ()))
-        if not plain or not self.part < channels <= self.limit:
-            return False
+        channels = (static_shape(source) or ())[1]
         sizes = [len(part) for part in np.array_split(np.arange(channels), -(-channels // self.part))]
         split = make_split(graph_of(node), source, 1, sizes, f"{node.name}_split")
         new_nodes, total = [split], None

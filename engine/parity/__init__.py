@@ -7,6 +7,7 @@ from engine.parity.quirks import (
     HARD_SIGMOID,
     KL_STEPS,
     QUIRKS,
+    RENAMED_MEAN_OUTPUT,
     Quirk,
     quirk,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "HARD_SIGMOID",
     "KL_STEPS",
     "QUIRKS",
+    "RENAMED_MEAN_OUTPUT",
     "Quirk",
     "decided",
     "decline",

@@ -67,6 +67,7 @@ def quirk(code: str) -> Quirk:
 HARD_SIGMOID = "hard-sigmoid-slope"
 BIAS_CORRECTION_RACE = "bias-correction-race"
 KL_STEPS = "kl-steps"
+RENAMED_MEAN_OUTPUT = "renamed-mean-output"
 DEFAULT_FIRST_SAMPLE = "default-first-sample"
 
 _ALL = (
@@ -99,6 +100,12 @@ _ALL = (
         evidence="four of 537 thresholds, in EfficientNet-Lite0 and a small EfficientNet; the step is fitted.",
         networks=2,
         instead="the cut of least divergence, in float64",
+    ),
+    Quirk(
+        code=RENAMED_MEAN_OUTPUT,
+        rule="An output that a ReduceMean over H and W computes without keeping them is called <node>_flatten_output.",
+        evidence="three conversions of activations_a; no other of 49 networks ends so.",
+        networks=1,
     ),
 )
 

@@ -18,12 +18,12 @@ from plotly.offline import get_plotlyjs
 
 from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
-from engine.ir import write_atomically
+from engine.ir import file_names, write_atomically
 from engine.march.latency import load_latency
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
-from engine.terms import Device
+from engine.terms import Device, named
 
 BPU_COLOUR, CPU_COLOUR = "#0e7490", "#9ca3af"
 ENGINES = {"load": "#2563eb", "compute": "#0e7490", "store": "#d97706"}
@@ -60,17 +60,21 @@ def write_report(compiled: CompiledModel, folder: Path) -> Path:
     Returns:
         The page of the model.
     """
-    target = folder / compiled.name
     performance = estimate(compiled)
     views = [SubgraphView(*pair) for pair in zip(compiled.schedules, performance.subgraphs, strict=True)]
-    for view in views:
-        content = subgraph_summary(compiled, view)
-        write_atomically(target / f"{view.figures.name}.json", json.dumps({"summary": content}, indent=2).encode())
-        write_atomically(target / f"{view.figures.name}.html", _subgraph_page(compiled, view).encode())
+    names = file_names([compiled.name, *(view.figures.name for view in views)])
+    name = names[compiled.name]
+    target = folder / name
+    # What cannot be shown is found before a file is written.
+    summaries = [subgraph_summary(compiled, view) for view in views]
+    for view, content in zip(views, summaries, strict=True):
+        own = names[view.figures.name]
+        write_atomically(target / f"{own}.json", json.dumps({"summary": content}, indent=2).encode())
+        write_atomically(target / f"{own}.html", _subgraph_page(compiled, view, f"{name}.html").encode())
     structure = structure_of(compiled)
-    write_atomically(target / compiled.name, structure.dot().encode())
-    write_atomically(target / f"{compiled.name}.png", structure_png(structure))
-    return write_atomically(target / f"{compiled.name}.html", _model_page(compiled, performance, structure).encode())
+    write_atomically(target / name, structure.dot().encode())
+    write_atomically(target / f"{name}.png", structure_png(structure))
+    return write_atomically(target / f"{name}.html", _model_page(compiled, performance, structure, names).encode())
 
 
 def subgraph_summary(compiled: CompiledModel, view: SubgraphView) -> dict[str, Any]:
@@ -86,7 +90,7 @@ def subgraph_summary(compiled: CompiledModel, view: SubgraphView) -> dict[str, A
         "BPU OPs per second": figures.ops * fps,
         "BPU PE number": load_latency(compiled.march).cores,
         "BPU core number": options.core_num,
-        "BPU march": compiled.march,
+        "BPU march": named(compiled.march),
         "DDR bytes per frame": total // frames,
         "DDR bytes per run": total,
         "DDR bytes per second": total * fps,
@@ -147,11 +151,16 @@ def _computing_share(view: SubgraphView) -> float:
     return sum(entry.compute.length for entry in view.times) / view.figures.latency_us
 
 
-def _model_page(compiled: CompiledModel, performance: Performance, structure: Structure) -> str:
+def _model_page(
+    compiled: CompiledModel, performance: Performance, structure: Structure, names: Mapping[str, str]
+) -> str:
+    """``names``: file names of the subgraphs."""
     return _render(
         "model.html.j2",
         compiled=compiled,
+        march=named(compiled.march),
         performance=performance,
+        names=names,
         accuracy=load_latency(compiled.march).accuracy,
         structure=structure,
         devices=Device,
@@ -159,14 +168,17 @@ def _model_page(compiled: CompiledModel, performance: Performance, structure: St
     )
 
 
-def _subgraph_page(compiled: CompiledModel, view: SubgraphView) -> str:
+def _subgraph_page(compiled: CompiledModel, view: SubgraphView, model_page: str) -> str:
+    """``model_page``: file name of the page of the model."""
     figures = {"utilisation": _utilisation_figure(view), "roofline": _roofline_figure(compiled, view)}
     if compiled.options.debug:
         figures["timeline"] = _timeline_figure(view)
     return _render(
         "subgraph.html.j2",
         compiled=compiled,
+        march=named(compiled.march),
         view=view,
+        model_page=model_page,
         details=[_layer_details(entry) for entry in view.times] if compiled.options.debug else [],
         computing=_computing_share(view),
         frames=frames_per_run(compiled.model),
@@ -195,8 +207,8 @@ def _utilisation_figure(view: SubgraphView) -> go.Figure:
     figure = go.Figure()
     for name, values, axis, colour in series:
         line = {"color": colour, "width": 2, "shape": "hv"}
-        times = [*(entry.start_us / 1e3 for entry in entries), end / 1e3]
-        figure.add_scatter(x=times, y=[*values, values[-1]], name=name, mode="lines", line=line, yaxis=axis)
+        times = [*(entry.start_us / 1e3 for entry in entries), *([end / 1e3] if entries else [])]
+        figure.add_scatter(x=times, y=[*values, *values[-1:]], name=name, mode="lines", line=line, yaxis=axis)
     figure.update_layout(
         _layout(300),
         xaxis={"title": {"text": "ms"}, "rangemode": "tozero"},

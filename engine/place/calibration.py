@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -32,8 +32,22 @@ Attributes = Mapping[str, int | str]
 """Of an ``HzCalibration`` that has no thresholds yet."""
 
 
-def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, str], output_type: str | None) -> None:
-    """An ``HzCalibration`` on every tensor that the BPU reads, and on results that do not stay in int32."""
+def insert_calibration(
+    model: ir.Model,
+    march: March,
+    types: Mapping[ir.Value, str],
+    output_type: str | None,
+    asked: Collection[str] = (),
+) -> None:
+    """An ``HzCalibration`` on every tensor that the BPU reads, and on results that do not stay in int32.
+
+    Args:
+        model: changed in place.
+        march: the BPU.
+        types: of tensors that are not int8.
+        output_type: what is asked of all outputs.
+        asked: names of the tensors of which int16 is asked.
+    """
     inserted: dict[ir.Value, ir.Value] = {}
     for chain in _separated(chains(model, march), types):
         rule = rule_for(chain[0])
@@ -45,14 +59,14 @@ def insert_calibration(model: ir.Model, march: March, types: Mapping[ir.Value, s
             _calibrate_input(node, index, types, inserted)
     for node in model.graph:
         rule = rule_for(node)
-        if rule is not None and not is_calibration(node) and refused_late(node, march):
+        if rule is not None and not is_calibration(node) and refused_late(node):
             for index in rule.activations(node):
                 _calibrate_input(node, index, types, inserted)
     for value, calibrated in inserted.items():
         _let_cpu_read(model, value, calibrated)
     for chain in chains(model, march):
         _calibrate_result(model, march, chain, types, output_type)
-    mark_thresholds(model)
+    mark_thresholds(model, asked)
 
 
 def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:

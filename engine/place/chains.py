@@ -8,7 +8,6 @@ import onnx_ir as ir
 
 from engine.ir import MARK_ON, is_calibration
 from engine.march import March
-from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 
 CPU, BPU = "CPU", "BPU"
@@ -98,17 +97,18 @@ def joins(node: ir.Node) -> bool:
 
 
 def is_exact_sum(value: ir.Value) -> bool:
-    """Whether ``value`` is an int32 sum, or one that BPU nodes only move, and that nothing but float consumers read.
+    """Whether ``value`` is an int32 sum of one scale that BPU nodes only move and nothing but float consumers read.
 
-    As the results of global average pools at the end of ``activations_a`` and ``squeezenet``.
+    As the results of global average pools at the end of ``activations_a`` and ``squeezenet``, and the convolutions to
+    one channel before the boxes of ``yolo11`` and ``yolov8_decode``.
     """
     node = value.producer()
     rule = None if node is None or not on_bpu(node) else rule_for(node)
     if node is None or rule is None or not _reaches_floats_alone(value):
         return False
     source = node.inputs[0]
-    moves = rule.tie(node) is Tie.OUTPUT_TAKES_INPUT and len(rule.activations(node)) == 1
-    return rule.sums_exactly or (moves and source is not None and is_exact_sum(source))
+    moves = rule.moves_sums and rule.passive and len(rule.activations(node)) == 1
+    return rule.has_one_scale(node) or (moves and source is not None and is_exact_sum(source))
 
 
 def _reaches_floats_alone(value: ir.Value) -> bool:
@@ -117,7 +117,7 @@ def _reaches_floats_alone(value: ir.Value) -> bool:
         rule = rule_for(reader)
         if not on_bpu(reader) or rule is None:
             continue
-        moved = rule.tie(reader) is Tie.OUTPUT_TAKES_INPUT and rule.passive
+        moved = rule.moves_sums and rule.passive
         if not moved or not all(map(_reaches_floats_alone, reader.outputs)):
             return False
     return True

@@ -8,15 +8,15 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import MARK_ON, attribute, before_calibration, constant_of, is_calibration, mark, shape_of
+from engine.ir import MARK_LATE, MARK_ON, attribute, before_calibration, constant_of, is_calibration, mark, shape_of
 from engine.march import March
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
 from engine.ops.core.float_nodes import is_relu
-from engine.ops.core.reasons import Code, Reason, because, reason_of, sentence_of, set_reason
+from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
-from engine.place.chains import BPU, CPU, chains, float_readers, on_bpu, only_reader
+from engine.place.chains import BPU, CPU, chains, float_readers, is_exact_sum, on_bpu, only_reader
 from engine.place.options import PlacementOptions, Refusal
 
 
@@ -35,8 +35,9 @@ def mark_placement(model: ir.Model, march: March, options: PlacementOptions | No
     _drop_tails(model, march, wanted, options.output_type is not None)
     for node in filter(on_bpu, nodes):
         if (reason := late_reason(node, march)) is not None:
-            _set(node, reason)
+            _set(node, reason, late=True)
             refused.add(node)
+    _drop_products(nodes, march, wanted)
     asked = [node for node in nodes if node in refused and str(node.name) in wanted]
     return [Refusal(str(node.name), "ON: BPU", sentence_of(node)) for node in asked]
 
@@ -77,9 +78,9 @@ def _early_reason(node: ir.Node, march: March, on_request: bool) -> Reason | Non
     if is_custom(node):
         return because(Code.CUSTOM)
     rule = rule_for(node)
-    if rule is None or (node.op_type in march.cpu_operators and not _orders_pixels(node)):
+    if rule is None or (node.op_type in march.cpu_operators and not (_orders_pixels(node) or _normalises(node))):
         return _no_operator(node, march)
-    if march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs):
+    if _has_other_rank(node, march) and not _quantised_of_rank_3(node, march):
         return because(Code.RANK_4_ONLY, march=march.name)
     numbers = [value for index, value in enumerate(node.outputs) if index not in rule.index_outputs]
     if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers):
@@ -99,14 +100,30 @@ def late_reason(node: ir.Node, march: March) -> Reason | None:
     """
     if node.op_type in march.late_cpu_operators:
         return _no_operator(node, march)
+    if _has_other_rank(node, march):
+        return because(Code.RANK_4_ONLY, march=march.name)
     rule = rule_for(node)
     return None if rule is None else rule.late_refusal(node, march)
 
 
-def refused_late(node: ir.Node, march: March) -> bool:
-    """Whether ``node`` runs on the CPU for a :func:`late_reason`: its inputs are quantised for the BPU."""
-    reason = reason_of(node)
-    return reason is not None and reason == late_reason(node, march)
+def refused_late(node: ir.Node) -> bool:
+    """Whether ``node`` runs on the CPU though its inputs are quantised for the BPU."""
+    return MARK_LATE in node.metadata_props
+
+
+def _has_other_rank(node: ir.Node, march: March) -> bool:
+    """Whether ``node`` gives a tensor of a rank that ``march`` does not compute."""
+    return march.rank4_only and any(len(shape_of(value)) != 4 for value in node.outputs)
+
+
+def _quantised_of_rank_3(node: ir.Node, march: March) -> bool:
+    """Whether ``node`` is quantised, for nothing, as a tensor of rank 3.
+
+    So are 100 means, differences, products, powers and sums of LayerNorm and InstanceNorm in ``detr``, ``vit_sep``,
+    ``vit_timm`` and ``fpn_retina_gn`` on bernoulli2; sums of two tensors of rank 3 beside them and what is of rank 5
+    (``swin``, ``sknet``) are not.
+    """
+    return node.op_type in march.late_rank3_operators and all(len(shape_of(value)) == 3 for value in node.outputs)
 
 
 def _no_operator(node: ir.Node, march: March) -> Reason:
@@ -120,6 +137,16 @@ def _orders_pixels(node: ir.Node) -> bool:
     return is_image and tuple(attribute(node, "perm", ())) == (0, 3, 1, 2)
 
 
+def _normalises(node: ir.Node) -> bool:
+    """Whether ``node`` is a mean of a normalisation: a difference or a reciprocal root reads it.
+
+    All 56 in seven networks of bernoulli2 are quantised; two others, ``ReduceMean_150`` of ``vit_sep`` and
+    ``op_reducemean_c``, are not.
+    """
+    readers = float_readers(node.outputs[0]) if node.op_type == "ReduceMean" else []
+    return any(reader.op_type in ("Sub", "HzRsqrt") for reader in readers)
+
+
 def _has_undefined_constant(node: ir.Node, rule: FloatRule) -> bool:
     """Whether a constant that would be quantised is not finite."""
     values = [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
@@ -127,8 +154,9 @@ def _has_undefined_constant(node: ir.Node, rule: FloatRule) -> bool:
     return any(array is not None and not np.all(np.isfinite(array)) for array in arrays)
 
 
-def _set(node: ir.Node, reason: Reason | None) -> None:
+def _set(node: ir.Node, reason: Reason | None, *, late: bool = False) -> None:
     mark(node, MARK_ON, BPU if reason is None else CPU)
+    mark(node, MARK_LATE, "1" if late else None)
     set_reason(node, reason)
 
 
@@ -160,8 +188,7 @@ def _keep_divisions_whole(nodes: Sequence[ir.Node], wanted: set[str]) -> None:
 def _drop_tails(model: ir.Model, march: March, wanted: set[str], typed: bool) -> None:
     """Operators that would cost the last results before them their precision run on the CPU.
 
-    These are passive operators, the activation where the march cannot apply it to an int32 output, and products where
-    it has none at the end (reference/operators.md, the cases of Div, LayerNorm and LSTM on bernoulli2). An
+    These are passive operators, and the activation where the march cannot apply it to an int32 output. An
     activation that several nodes read stays, and its convolution is int8 (measured on ``op_ln_c``). What moves a result
     stays too where a type is asked for all results (``typed``): it is an integer anyway (``fpn_retina_gn``,
     ``vit_timm``).
@@ -175,14 +202,26 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str], typed: bool) ->
         if any(on_bpu(reader) for reader in readers):
             continue
         asked = str(node.name) in wanted or (typed and node.outputs[0].is_graph_output())
-        if rule.passive and not asked and _moves_accumulator(node, heads, march):
+        if rule.passive and not asked and not _moves_sum(node, march) and _moves_accumulator(node, heads, march):
             _set(node, because(Code.PASSIVE_TAIL, op_type=node.op_type))
-        elif (_sums_alone(node, march, readers) and not asked) or (
-            node.op_type == "Mul" and not asked and not march.tail_mul
-        ):
-            _set(node, because(Code.PRODUCT_TAIL, march=march.name, op_type=node.op_type))
         elif is_relu(node) and not march.tail_relu and len(readers) <= 1 and _follows_convolution(node):
             _set(node, because(Code.ACTIVATION_TAIL, march=march.name, op_type=node.op_type))
+
+
+def _drop_products(nodes: Sequence[ir.Node], march: March, wanted: set[str]) -> None:
+    """Products and sums that nothing on the BPU reads run on the CPU where the march has none at the end.
+
+    The original finds that last: their inputs are quantised (31 products in ``centernet``, ``crnn_lstm``, ``detr``,
+    ``mobilevit``, ``swin`` and ``vit_sep`` on bernoulli2; reference/operators.md, cases of Div, LayerNorm and LSTM).
+    """
+    for node in reversed(nodes):
+        if not on_bpu(node) or str(node.name) in wanted:
+            continue
+        readers = [reader for value in node.outputs for reader in float_readers(value)]
+        if any(on_bpu(reader) for reader in readers):
+            continue
+        if _sums_alone(node, march, readers) or (node.op_type == "Mul" and not march.tail_mul):
+            _set(node, because(Code.PRODUCT_TAIL, march=march.name, op_type=node.op_type), late=True)
 
 
 def _sums_alone(node: ir.Node, march: March, readers: Sequence[ir.Node]) -> bool:
@@ -191,6 +230,13 @@ def _sums_alone(node: ir.Node, march: March, readers: Sequence[ir.Node]) -> bool
     One that several CPU nodes read stays on the BPU (``swin``).
     """
     return node.op_type == "Add" and march.add_as_conv and len(readers) == 1 and not runs_as_convolution(node, march)
+
+
+def _moves_sum(node: ir.Node, march: March) -> bool:
+    """Whether ``node`` moves an int32 result of one scale, which is made float behind it as well."""
+    rule, value = rule_for(node), node.inputs[0]
+    passes = rule is not None and rule.moves_sums and not march.rank4_only
+    return passes and value is not None and is_exact_sum(before_calibration(value))
 
 
 def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: March) -> bool:
@@ -205,6 +251,7 @@ def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: 
         if (
             head is None
             or source is None
+            or late_reason(head, march) is not None
             or source.stays_int32(head)
             or (head.op_type == "Mul" and not march.tail_mul)
             or (source.passive and _moves_accumulator(head, heads, march))

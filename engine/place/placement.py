@@ -22,7 +22,7 @@ from engine.place.calibration import insert_calibration
 from engine.place.chains import on_bpu
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.place.options import INT8, INT16, NodeTypes, Placement, PlacementOptions, Refusal
-from engine.place.widths import check_types, tensor_types
+from engine.place.widths import asked_for_int16, check_types, tensor_types
 from engine.terms import Compatibility
 
 
@@ -47,7 +47,8 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     refusals += _outputs_in_float(model, options)
     _expand_on_cpu(model)
     types, more = tensor_types(model, rules, options)
-    insert_calibration(model, rules, types, options.output_type)
+    asked = asked_for_int16(model, rules, options)
+    insert_calibration(model, rules, types, options.output_type, asked)
     _mark_quirks(model, options.compatibility)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.metadata_props[MARK_MARCH] = march

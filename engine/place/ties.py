@@ -11,7 +11,7 @@ was moved (the heads of YOLO11); of two Concats that a Resize's input and output
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import onnx_ir as ir
 
@@ -19,21 +19,35 @@ from engine.ir import MARK_FIXED, MARK_TIE, attribute, before_calibration, is_ca
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.registry import rule_for
 from engine.place.chains import on_bpu
+from engine.place.devices import refused_late
 from engine.place.options import INT16
 
 
-def mark_thresholds(model: ir.Model) -> None:
-    """Marks ``hz.tie`` and ``hz.fixed`` on the calibration nodes of tensors whose threshold is not their own."""
+def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
+    """Marks ``hz.tie`` and ``hz.fixed`` on the calibration nodes of tensors whose threshold is not their own.
+
+    Operands of an int16 Concat of which int16 is ``asked`` keep theirs (``yolov8_nhwc``, ``unet_t3_argmax``: two that
+    are, three that are not).
+    """
     calibrations = {_tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
     ties: dict[str, str] = {}
     for node, rule in _placed(model):
         _tie_moved(ties, node, rule)
+    _tie_gathered(ties, model)
     computed = _computed_with(model)
     for node, rule in reversed(list(_placed(model))):
-        output = str(node.outputs[0].name)
-        if rule.tie(node) is Tie.OPERANDS_TAKE_OUTPUT and not _keeps_operands(calibrations.get(output)):
-            for name in _activations(node, rule):
-                _tie_operand(ties, name, output, computed)
+        if rule.tie(node) is not Tie.OPERANDS_TAKE_OUTPUT:
+            continue
+        output, operands = str(node.outputs[0].name), _activations(node, rule)
+        calibration = calibrations.get(output)
+        if calibration is not None and _keeps_operands(calibration):
+            if calibration.outputs[0].is_graph_output():
+                if _root(ties, operands[0]) != output:
+                    ties[output] = operands[0]
+                continue
+            operands = [name for name in operands if name not in asked]
+        for name in operands:
+            _tie_operand(ties, name, output, computed)
     for node in model.graph:
         _fix_thresholds(node, calibrations, ties)
     for name in ties:
@@ -72,6 +86,23 @@ def _tie_moved(ties: dict[str, str], node: ir.Node, rule: FloatRule) -> None:
             _tie(ties, source, results[0])
 
 
+def _tie_gathered(ties: dict[str, str], model: ir.Model) -> None:
+    """What several ``Gather`` on the CPU read, and all that they give, take the threshold of what the first one gives.
+
+    They are quantised for nothing: the queries, keys and values of windows in ``swin``, on two marches.
+    """
+    first: dict[str, str] = {}
+    for node in model.graph:
+        if node.op_type != "Gather" or not refused_late(node):
+            continue
+        source, result = _tensor_name(node.inputs[0]), str(node.outputs[0].name)
+        if source not in first:
+            first[source] = result
+            ties[_root(ties, source)] = result
+        else:
+            ties[result] = first[source]
+
+
 def _computed_with(model: ir.Model) -> set[str]:
     """Tensors that an operator reads which does more than move them."""
     return {name for node, rule in _placed(model) if rule.tie(node) is Tie.NONE for name in _activations(node, rule)}
@@ -85,12 +116,13 @@ def _tie_operand(ties: dict[str, str], name: str, to: str, computed: set[str]) -
         ties[head] = to
 
 
-def _keeps_operands(calibration: ir.Node | None) -> bool:
+def _keeps_operands(calibration: ir.Node) -> bool:
     """Whether the operands of what is calibrated keep their own thresholds: int16 that no reader fixes.
 
-    Before an int16 Sigmoid they take its range (heads of ``yolov8_decode``, ``yolo11``, ``fpn_retina_gn``).
+    Before an int16 Sigmoid they take its range (heads of ``yolov8_decode``, ``yolo11``, ``fpn_retina_gn``). An output
+    that joins them takes the first one's (``fpn_retina_gn``; provisional, 1 network).
     """
-    if calibration is None or attribute(calibration, "qtype") != INT16:
+    if attribute(calibration, "qtype") != INT16:
         return False
     readers = [usage.node for usage in calibration.outputs[0].uses()]
     rule = rule_for(readers[0]) if len(readers) == 1 and on_bpu(readers[0]) else None

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from engine.errors import ModelError
 from engine.ir import (
     HORIZON_DOMAIN,
     MARK_MARCH,
     QMAX,
     before_calibration,
     calibration_nodes,
+    calibration_of,
     constant_of,
+    is_calibration,
     read_calibration,
 )
 from engine.march import load_march
@@ -58,7 +61,8 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
 
     Returns:
         One bound per quantised node in graph order. Nodes of operators that say why they have none
-        (:class:`~engine.ops.core.bounds.Unbounded`) are left out, and so are standard ones.
+        (:class:`~engine.ops.core.bounds.Unbounded`) are left out, and so are standard ones and those that read or give
+        an unsigned tensor: bounds know no offsets.
     """
     rules = load_march(march)
     source = calibrated
@@ -70,7 +74,7 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
     found = []
     for chain in chains(source, rules):
         node = by_name.get(str(chain[0].name))
-        if node is None or node.domain != HORIZON_DOMAIN:
+        if node is None or node.domain != HORIZON_DOMAIN or any(map(_is_unsigned, chain)):
             continue
         operands = [scales.operand(value) for value in node.inputs if value is not None and constant_of(value) is None]
         case = Case(node, read_attributes(node), chain, operands, scales.of(node.outputs[0]))
@@ -78,6 +82,12 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
         if not isinstance(bound, Unbounded):
             found.append(NodeBound(node, chain, operands, case.scale, np.atleast_1d(bound)))
     return found
+
+
+def _is_unsigned(node: ir.Node) -> bool:
+    found = [calibration_of(value) for value in node.inputs if value is not None]
+    found += [read_calibration(reader) for reader in node.outputs[0].consumers() if is_calibration(reader)]
+    return any(calibration is not None and calibration.offset for calibration in found)
 
 
 class _Scales:
@@ -110,11 +120,21 @@ class _Scales:
         if node.op_type == "HzQuantize":
             return float64(constant_of(node.inputs[1]))
         if source.dtype == ir.DataType.INT32:
-            return float64(constant_of(self._dequantizers[source].inputs[1]))
+            return float64(constant_of(self._dequantizer(source).inputs[1]))
         if node.op_type == "HzRequantize":
             return self._requantized(node)
         calibration = self._calibrations.get(str(source.name).removesuffix("_quantized"))
         return self.of(given(node, 0)) if calibration is None else calibration.scales.astype(np.float64)
+
+    def _dequantizer(self, source: ir.Value) -> ir.Node:
+        """What dequantises an int32 tensor: its reader, or one behind nodes that only move it."""
+        left = [source]
+        while left:
+            value = left.pop()
+            if value in self._dequantizers:
+                return self._dequantizers[value]
+            left += [result for node in value.consumers() for result in node.outputs]
+        raise ModelError(f"tensor {source.name}: int32 that nothing dequantises")
 
     def _requantized(self, node: ir.Node) -> Float64:
         """Scale behind an HzRequantize: the calibrated one nearest to what its multiplier and shift say."""

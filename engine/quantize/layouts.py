@@ -19,6 +19,7 @@ CHANNELS_LAST = 3
 def simplify_layouts(graph: ir.Graph) -> None:
     """Merge transposes and reshapes that follow one another, in place.
 
+    A tensor is given the float graph's layout where it is made, not before its first reader (``sknet``, ``yolo11``).
     First, two transposes in a row become one under the second's name, or none where they cancel. Then two around an
     ``HzDequantize`` that cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes
     of length 1 becomes part of it, since the order of elements stays; so do two around a Reshape of integers that keeps
@@ -26,9 +27,14 @@ def simplify_layouts(graph: ir.Graph) -> None:
     the first's name.
     """
     for node in list(graph):
+        if _is(node, "Transpose") and "_NHWC2NCHW_LayoutConvert_Output" in str(node.name):
+            _move_to_producer(graph, node)
+    for node in list(graph):
         if _is(node, "Transpose") and _is(_input(node).producer(), "Transpose"):
             _merge_transposes(graph, node)
     for node in list(graph):
+        if node.graph is not graph:
+            continue
         if _is(node, "Transpose"):
             _merge_with_producer(graph, node)
             if node.graph is graph and _changes_nothing(node):
@@ -38,6 +44,14 @@ def simplify_layouts(graph: ir.Graph) -> None:
     for node in list(graph):
         if _is(node, "Reshape"):
             _merge_reshapes(graph, node)
+
+
+def _move_to_producer(graph: ir.Graph, node: ir.Node) -> None:
+    """Let ``node`` stand behind the node that computes what it reads."""
+    producer = _input(node).producer()
+    if producer is not None:
+        graph.remove(node)
+        graph.insert_after(producer, node)
 
 
 def _merge_transposes(graph: ir.Graph, node: ir.Node) -> None:
@@ -118,6 +132,8 @@ def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
         return
     if producer is None or not _is(producer, "Transpose") or not _alone(source):
         return
+    if _keeps_order(producer) and _cancels_into_reader(graph, producer, node):
+        return
     if _keeps_order(producer):
         node.name = f"{producer.name}_reshape"
         target = constant_of(node.inputs[1])
@@ -125,6 +141,27 @@ def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
             _set_shape(graph, node, shape_of(node.outputs[0]), f"{node.name}_shape")
         node.replace_input_with(0, _input(producer))
         graph.remove(producer, safe=True)
+
+
+def _cancels_into_reader(graph: ir.Graph, transpose: ir.Node, reshape: ir.Node) -> bool:
+    """Remove both where the second restores the shape before the first, and make a layout change behind a Reshape.
+
+    As before the last operand of the Concat in ``crnn_gru``.
+    """
+    result = reshape.outputs[0]
+    reader = next(iter(result.uses()))[0] if _alone(result) else None
+    if shape_of(_input(transpose)) != shape_of(result) or not _is(reader, "Transpose") or reader is None:
+        return False
+    if not _keeps_order(reader):
+        return False
+    name = f"{reader.name}_reshape"
+    old = reader.outputs[0]
+    new = ir.Value(name=old.name, type=old.type, shape=old.shape)
+    made = ir.node("Reshape", [_input(transpose), reshape.inputs[1]], outputs=[new], name=name)
+    ir.convenience.replace_nodes_and_values(graph, reader, [reader], [made], reader.outputs, made.outputs)
+    _set_shape(graph, made, shape_of(made.outputs[0]), f"{name}_target_shape")
+    graph.remove([reshape, transpose], safe=True)
+    return True
 
 
 def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:

@@ -10,40 +10,33 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.errors import ModelError
-from engine.frontend.preprocess import saved_inputs
+from engine.errors import ModelError, UnsupportedError
 from engine.ir import (
     HORIZON_DOMAIN,
-    HORIZON_VERSION,
     MARK_MARCH,
+    UNSIGNED,
     Calibration,
-    attribute,
     before_calibration,
     calibration_of,
     constant_of,
     is_calibration,
     read_calibration,
     shape_of,
-    typed_attribute,
 )
 from engine.march import March, load_march
 from engine.ops.core.base import Quantized
-from engine.ops.core.fixed_point import requantization
 from engine.ops.core.float_nodes import TO_NHWC
-from engine.ops.core.unit_conv import rescaling_name, unit_convolution
+from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
-from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
-from engine.terms import InputType
+from engine.quantize.inputs import data_format, pixel_input
+from engine.quantize.layouts import TO_NCHW, simplify_layouts
+from engine.quantize.rescaling import constant_integers, requantize, rescale
+from engine.quantize.writer import DTYPES, GraphWriter, transposed
 
 SUM_INPUT = 4
 """Position of the summed operand of a convolution, behind its bias."""
-
-DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
-
-IR_VERSION = 6
-PRODUCER = "ptqlab"
 
 
 def quantize(calibrated: ir.Model, march: str) -> ir.Model:
@@ -74,12 +67,10 @@ class IntegerGraph:
     def __init__(self, source: ir.Model, march: March) -> None:
         self.march = march
         self._source = source
-        self._nodes: list[ir.Node] = []
-        self._initializers: dict[str, ir.Value] = {}
+        self._writer = GraphWriter()
         self._floats: dict[str, ir.Value] = {}
         self._integers: dict[str, dict[str, Quantized]] = {}
         self._scale_names: dict[ir.Value, str] = {}
-        self._names: set[str] = set()
         self._chain: Sequence[ir.Node] = ()
 
     def build(self) -> ir.Model:
@@ -95,12 +86,17 @@ class IntegerGraph:
             elif not is_calibration(node) and not on_bpu(node):
                 self._copy(node)
         outputs = [self._output(value) for value in self._source.graph.outputs]
-        model = self._model(inputs, outputs)
+        model = self._writer.model(self._source, inputs, outputs, self.march.name)
         simplify_layouts(model.graph)
         return model
 
     def integer(
-        self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None, per_channel: bool = False
+        self,
+        value: ir.Value,
+        layout: str = "NHWC",
+        like: Calibration | None = None,
+        per_channel: bool = False,
+        unsigned: bool = False,
     ) -> Quantized:
         """The integer form of an activation input; see :meth:`engine.ops.core.base.Lowering.integer`."""
         wanted = like or calibration_of(value)
@@ -116,8 +112,21 @@ class IntegerGraph:
             forms = self._quantize(tensor, value, wanted)
         form = next(iter(forms.values()))
         if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
-            forms = self._requantize(name, forms, wanted)
-        return self._in_layout(value, forms, layout)
+            if layout == "NHWC":  # channels last, where the reader has them so (the states of crnn_gru and min_gru)
+                form = self._in_layout(value, forms, layout)
+                forms = {"flat" if "flat" in forms else layout: form}
+            forms = self._requantize(value, forms, wanted)
+        form = self._in_layout(value, forms, layout)
+        if form.offset and not unsigned:
+            raise _misplaced_unsigned(name)
+        return form
+
+    def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
+        """See :meth:`engine.ops.core.base.Lowering.padded`."""
+        name = f"{before_calibration(value).name}_calibrated_pad"
+        inputs, attributes, shape = zero_padding(name, form, pads, self)
+        result = self._writer.append("HzPad", name, inputs, attributes, f"{name}_output", form.value.type, shape)
+        return replace(form, value=result)
 
     def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
         """Float array of a constant input, seen through its calibration node."""
@@ -136,14 +145,8 @@ class IntegerGraph:
         return self.calibration(value) is None
 
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
-        """A constant of the quantised graph."""
-        if name not in self._initializers:
-            array = np.ascontiguousarray(array)
-            tensor = ir.tensor(array, name=name)
-            self._initializers[name] = ir.Value(
-                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor
-            )
-        return self._initializers[name]
+        """A constant of the quantised graph; see :meth:`engine.quantize.writer.GraphWriter.initializer`."""
+        return self._writer.initializer(name, array)
 
     def emit(
         self,
@@ -168,9 +171,11 @@ class IntegerGraph:
         values = [self._integer_value(result, width, layout) for result, width in zip(results, widths, strict=True)]
         if len(shape_of(results[0])) != len(TO_NHWC):  # only maps have a layout (52 of 52 nodes of rank 3, 9 of rank 5)
             attributes = {key: item for key, item in attributes.items() if key != "data_format"}
-        self._add_node(op_type, str(name or node.name), inputs, attributes, values, domain)
+        self._writer.add(op_type, str(name or node.name), inputs, attributes, values, domain)
         for result, value, width in zip(results, values, widths, strict=True):
-            form = Quantized(value, np.asarray(scale, np.float32), width)
+            calibration = self.calibration(result)
+            offset = 0 if calibration is None else calibration.offset
+            form = Quantized(value, np.asarray(scale, np.float32), width, offset)
             self._integers[str(result.name)] = {layout if len(shape_of(result)) == 4 else "flat": form}
             self._scale_names[value] = self._scale_name(node, inputs[0], result, width)
 
@@ -182,10 +187,10 @@ class IntegerGraph:
 
     def _integer_value(self, result: ir.Value, bits: int, layout: str) -> ir.Value:
         shape = shape_of(result)
-        return self._value(
+        return self._writer.value(
             f"{result.name}_quantized",
             ir.TensorType(DTYPES[bits]),
-            _transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
+            transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
         )
 
     def alias(self, result: ir.Value, form: Quantized) -> None:
@@ -223,7 +228,7 @@ class IntegerGraph:
             name=node.name,
             metadata_props=dict(node.metadata_props),
         )
-        self._nodes.append(copy)
+        self._writer.nodes.append(copy)
         self._floats.update({str(value.name): value for value in outputs})
 
     def _float_or_constant(self, value: ir.Value) -> ir.Value:
@@ -259,32 +264,13 @@ class IntegerGraph:
 
     def _graph_input(self, value: ir.Value) -> ir.Value:
         """A graph input: int8 pixels where the first node is a preprocessing one, float otherwise."""
-        readers = [before for usage in value.uses() for before in _readers(usage.node)]
-        pixels = any(node.op_type == "HzPreprocess" for node in readers)
-        if not pixels:
+        pixels = pixel_input(value, self._source, self.march)
+        if pixels is None:
             copy = ir.Value(name=value.name, type=value.type, shape=value.shape)
             self._floats[str(value.name)] = copy
             return copy
-        layout = self._pixel_layout(value, readers)
-        shape = shape_of(value)
-        copy = ir.Value(
-            name=value.name,
-            type=ir.TensorType(ir.DataType.INT8),
-            shape=ir.Shape(_transposed(shape, TO_NHWC) if layout == "NHWC" != _data_format(readers) else shape),
-        )
-        self._integers[str(value.name)] = {layout: Quantized(copy, np.ones(1, np.float32), 8)}
-        return copy
-
-    def _pixel_layout(self, value: ir.Value, readers: Sequence[ir.Node]) -> str:
-        """Layout of an image input: NHWC for nv12, one channel, and bernoulli2, else the float model's.
-
-        Source: reference/calibration.md 5; bernoulli2 by 12 of 12 networks with rgb or bgr inputs.
-        """
-        if _data_format(readers) == "NHWC" or shape_of(value)[1] == 1 or self.march.layout_outside:
-            return "NHWC"
-        specs = {spec.name: spec for spec in saved_inputs(self._source)}
-        spec = specs.get(str(value.name))
-        return "NHWC" if spec is not None and spec.type_rt is InputType.NV12 else "NCHW"
+        self._integers[str(value.name)] = {pixels.layout: Quantized(pixels.value, np.ones(1, np.float32), 8)}
+        return pixels.value
 
     def _quantize(self, tensor: ir.Value, value: ir.Value, wanted: Calibration | None) -> dict[str, Quantized]:
         """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose."""
@@ -295,9 +281,9 @@ class IntegerGraph:
         outside = self.march.layout_outside and len(shape) == 4
         if outside:
             source = self._to_nhwc(source, value)
-            shape = _transposed(shape, TO_NHWC)
+            shape = transposed(shape, TO_NHWC)
         node_name = f"{name}_HzCalibration"
-        quantized = self._append(
+        quantized = self._writer.append(
             "HzQuantize",
             f"{name}_{node_name}_HzQuantize",
             [source, self.initializer(f"{node_name}_y_scale", wanted.scales)],
@@ -314,56 +300,26 @@ class IntegerGraph:
     def _constant_operand(self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str) -> Quantized:
         """The integers of a constant that an operator reads as an activation, of the rank of the operator's result."""
         rank = max(array.ndim, *(len(shape_of(node.outputs[0])) for node in self._chain if value in node.inputs), 1)
-        aligned = array.reshape((1,) * (rank - array.ndim) + array.shape)
-        if rank == 4 and layout == "NHWC":
-            aligned = aligned.transpose(TO_NHWC)
-        info = np.iinfo(np.int8 if wanted.bits == 8 else np.int16)
-        integers = np.clip(np.rint(aligned.astype(np.float32) / wanted.scales), info.min, info.max).astype(info.dtype)
         key = f"{before_calibration(value).name}@{wanted.bits}@{wanted.scales.tobytes().hex()}@{layout}@{rank}"
         if key not in self._integers:
-            name = self._unique(f"{before_calibration(value).name}_quantized")
-            self._integers[key] = {layout: Quantized(self.initializer(name, integers), wanted.scales, wanted.bits)}
+            name = self._writer.unique(f"{before_calibration(value).name}_quantized")
+            integers = self.initializer(name, constant_integers(array, wanted, rank, layout))
+            self._integers[key] = {layout: Quantized(integers, wanted.scales, wanted.bits)}
         return self._integers[key][layout]
 
-    def _requantize(self, name: str, forms: Mapping[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
-        """Another scale or width of the tensor ``name``; remembered beside the first form."""
+    def _requantize(self, value: ir.Value, forms: Mapping[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
+        """Another scale or width of the tensor that ``value`` stands for; remembered beside the first form."""
+        name = str(before_calibration(value).name)
         key = f"{name}@{wanted.bits}@{wanted.scales.tobytes().hex()}"
         if key not in self._integers:
             layout, form = next(iter(forms.items()))
-            rescale = self._rescale if self.march.requantize_as_conv and layout == "NHWC" else self._requantize_node
-            self._integers[key] = {layout: Quantized(rescale(name, layout, form, wanted), wanted.scales, wanted.bits)}
+            if self.march.requantize_as_conv and layout == "NHWC":
+                result = rescale(name, form, wanted, self, self._writer)
+            else:
+                source = name if wanted.bits > form.bits else _first_calibrated(value) or f"{name}_calibrated"
+                result = requantize(f"{source}_Requantize", layout, form, wanted, self._writer)
+            self._integers[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
         return self._integers[key]
-
-    def _rescale(self, tensor: str, _: str, form: Quantized, wanted: Calibration) -> ir.Value:
-        """A convolution that requantises: 89 of them in ten recorded networks of bernoulli2."""
-        name, shape = rescaling_name(tensor, wanted), shape_of(form.value)
-        inputs, attributes = unit_convolution(name, shape[-1], form, wanted, self)
-        kind = ir.TensorType(DTYPES[wanted.bits])
-        return self._append("HzSQuantizedConv", name, inputs, attributes, f"{name}_quantized", kind, shape)
-
-    def _requantize_node(self, name: str, layout: str, form: Quantized, wanted: Calibration) -> ir.Value:
-        """HzRequantize of ``form``, which is in ``layout``."""
-        node = f"{name}_Requantize" if wanted.bits > form.bits else f"{name}_calibrated_Requantize"
-        split = requantization(form.scale.astype(np.float64) / wanted.scales.astype(np.float64), wanted.bits)
-        shape = shape_of(form.value)
-        is_map = len(shape) == len(TO_NHWC)
-        channels = shape[-1] if layout in ("NHWC", "flat") and split.scale.size == 1 else 1
-        return self._append(
-            "HzRequantize",
-            node,
-            [form.value],
-            {
-                "axis": CHANNELS_LAST if is_map else len(shape) - 1,
-                "bits": wanted.bits,
-                "method": "Rescale",
-                "output_scale": split.scale.tolist() * channels,
-                "output_right_shift": (split.right_shift + split.out_shift).tolist() * channels,
-                "data_format": "NHWC" if is_map else None,
-            },
-            f"{node}_requantized_output",
-            ir.TensorType(DTYPES[wanted.bits]),
-            shape,
-        )
 
     def _in_layout(self, value: ir.Value, forms: dict[str, Quantized], layout: str) -> Quantized:
         """``forms`` of ``value`` in ``layout``, transposed once where it is not there."""
@@ -372,7 +328,7 @@ class IntegerGraph:
         if layout not in forms:
             form = next(iter(forms.values()))
             moved = self._to_nhwc(form.value, value) if layout == "NHWC" else self._to_nchw(form.value)
-            forms[layout] = Quantized(moved, form.scale, form.bits)
+            forms[layout] = replace(form, value=moved)
             if form.value in self._scale_names:
                 self._scale_names[moved] = self._scale_names[form.value]
         return forms[layout]
@@ -384,17 +340,19 @@ class IntegerGraph:
             raise ModelError(f"tensor {tensor.name} has neither a float nor an integer form")
         forms = self._integers[str(tensor.name)]
         first = next(iter(forms.values()))
+        if first.offset:
+            raise _misplaced_unsigned(str(tensor.name))
         before = len(shape) == 4 and not self.march.layout_outside
         form = self._in_layout(tensor, forms, "NCHW") if before else first
         if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
             return self._cast(tensor, self._in_layout(tensor, forms, "NCHW"), name)
         outside = "NHWC" in forms and not before
         scale_name = self._scale_names.get(first.value, f"{tensor.name}_HzCalibration_y_scale")
-        value = self._append(
+        value = self._writer.append(
             "HzDequantize",
             f"{name}_HzDequantize",
             [form.value, self.initializer(scale_name, form.scale)],
-            {"axis": 3} if outside or _data_format(_producers(tensor)) == "NHWC" else {},
+            {"axis": 3} if outside or data_format(_producers(tensor)) == "NHWC" else {},
             f"{name}_HzDequantize_dequanti_output" if outside else name,
             ir.TensorType(ir.DataType.FLOAT),
             shape_of(form.value),
@@ -405,7 +363,7 @@ class IntegerGraph:
         """Positions in the type of the float graph, by a node named after the one that finds them (``tail_argmax``)."""
         producer = tensor.producer()
         node = f"{name if producer is None else producer.name}_cast"
-        return self._append(
+        return self._writer.append(
             "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
         )
 
@@ -413,7 +371,7 @@ class IntegerGraph:
         """``source``, a form of the current chain's input ``value``, in NHWC."""
         reader, index = self._reader(value)
         name, output = f"{reader}_NCHW2NHWC_LayoutConvert_Input{index}", f"{reader}_nchw2nhwc_transposed_input{index}"
-        return self._transpose(source, TO_NHWC, name, output)
+        return self._writer.transpose(source, TO_NHWC, name, output)
 
     def _reader(self, value: ir.Value) -> tuple[str, int]:
         """Name of the quantised node that reads ``value`` in the current chain, and the position of the input."""
@@ -428,69 +386,21 @@ class IntegerGraph:
         node = value.producer()
         writer, index = (value.name, 0) if node is None else (node.name, node.outputs.index(value))
         name = f"{writer}_NHWC2NCHW_LayoutConvert_Output{index}"
-        return self._transpose(source, TO_NCHW, name, output or f"{writer}_nhwc2nchw_transposed_output{index}")
-
-    def _transpose(self, value: ir.Value, perm: Sequence[int], name: str, output: str) -> ir.Value:
-        shape = _transposed(shape_of(value), perm)
-        return self._append("Transpose", name, [value], {"perm": perm}, output, value.type, shape, "")
-
-    def _append(
-        self,
-        op_type: str,
-        name: str,
-        inputs: Sequence[ir.Value],
-        attributes: Mapping[str, Any],
-        output: str,
-        kind: ir.TypeProtocol | None,
-        shape: Sequence[int],
-        domain: str = HORIZON_DOMAIN,
-    ) -> ir.Value:
-        """A node with one output, called ``output`` if that name is free."""
-        value = self._value(output, kind, shape)
-        self._add_node(op_type, name, inputs, attributes, [value], domain)
-        return value
-
-    def _value(self, name: str, kind: ir.TypeProtocol | None, shape: Sequence[int]) -> ir.Value:
-        return ir.Value(name=self._unique(name), type=kind, shape=ir.Shape(shape))
-
-    def _add_node(
-        self,
-        op_type: str,
-        name: str,
-        inputs: Sequence[ir.Value],
-        attributes: Mapping[str, Any],
-        outputs: Sequence[ir.Value],
-        domain: str,
-    ) -> None:
-        unique = self._unique(f"node:{name}").removeprefix("node:")
-        typed = [typed_attribute(key, item) for key, item in attributes.items() if item is not None]
-        self._nodes.append(ir.Node(domain, op_type, inputs, typed, outputs=outputs, name=unique))
-
-    def _unique(self, name: str) -> str:
-        candidate, count = name, 1
-        while candidate in self._names:
-            candidate, count = f"{name}_{count}", count + 1
-        self._names.add(candidate)
-        return candidate
-
-    def _model(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Model:
-        used = {id(value) for node in self._nodes for value in node.inputs if value is not None}
-        kept = [value for value in self._initializers.values() if id(value) in used]
-        graph = ir.Graph(
-            inputs,
-            outputs,
-            nodes=self._nodes,
-            initializers=kept,
-            opset_imports={**self._source.graph.opset_imports, HORIZON_DOMAIN: HORIZON_VERSION},
-            name=self._source.graph.name,
-        )
-        metadata = {**self._source.metadata_props, MARK_MARCH: self.march.name}
-        return ir.Model(graph, ir_version=IR_VERSION, producer_name=PRODUCER, metadata_props=metadata)
+        return self._writer.transpose(source, TO_NCHW, name, output or f"{writer}_nhwc2nchw_transposed_output{index}")
 
 
-def _data_format(nodes: Sequence[ir.Node]) -> str:
-    """Layout that the preprocessing node among ``nodes`` works in."""
-    return next((attribute(n, "data_format", "NCHW") for n in nodes if n.op_type == "HzPreprocess"), "NCHW")
+def _first_calibrated(value: ir.Value) -> str | None:
+    """Name of the first calibrated form where ``value`` is the second; ``None`` where there is one alone."""
+    node = value.producer()
+    inner = node.inputs[0] if node is not None and is_calibration(node) else None
+    return None if inner is None or not is_calibration(inner.producer()) else str(inner.name)
+
+
+def _misplaced_unsigned(tensor: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"tensor {tensor!r}: type {UNSIGNED} is for results of a convolution with Relu or Clip that only convolutions, "
+        "sums in such and MaxPool read"
+    )
 
 
 def _producers(value: ir.Value) -> list[ir.Node]:
@@ -510,12 +420,3 @@ def _has_float_reader(value: ir.Value) -> bool:
         _has_float_reader(usage.node.outputs[0]) if is_calibration(usage.node) else not on_bpu(usage.node)
         for usage in value.uses()
     )
-
-
-def _readers(node: ir.Node) -> list[ir.Node]:
-    """``node``, or who reads it where it is a calibration."""
-    return [usage.node for usage in node.outputs[0].uses()] if is_calibration(node) else [node]
-
-
-def _transposed(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
-    return tuple(shape[axis] for axis in perm) if len(shape) == 4 else tuple(shape)

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from engine.errors import ModelError
-from engine.ir import load_model
+from engine.ir import load_model, notice_length
 
 Loader = Callable[[Path], ir.Model]
 
@@ -39,6 +39,7 @@ class LoaderRegistry:
         for provider in self._providers:
             import_module(provider)
         with path.open("rb") as stream:
+            stream.seek(notice_length(stream))
             start = stream.read(max(map(len, self._loaders), default=0))
         for magic, loader in self._loaders.items():
             if start.startswith(magic):

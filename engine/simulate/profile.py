@@ -15,7 +15,7 @@ from engine.simulate.tensors import random_feed
 
 
 @dataclass(frozen=True)
-class Cost:
+class OperatorCost:
     """What the nodes of one operator cost for one sample, on one thread.
 
     Attributes:
@@ -42,7 +42,7 @@ class Profile:
         seconds: of a whole run of one sample on one thread, the least of all repetitions.
     """
 
-    costs: tuple[Cost, ...]
+    costs: tuple[OperatorCost, ...]
     seconds: float
 
     @property
@@ -70,12 +70,12 @@ def profile(model: ir.Model, repetitions: int = 20) -> Profile:
     return Profile(_summed(simulator.program, np.min(single, axis=0).tolist()), min(whole))
 
 
-def _summed(program: Program, seconds: Sequence[float]) -> tuple[Cost, ...]:
-    found: dict[tuple[str, str], Cost] = {}
+def _summed(program: Program, seconds: Sequence[float]) -> tuple[OperatorCost, ...]:
+    found: dict[tuple[str, str], OperatorCost] = {}
     for step, spent in zip(program.steps, seconds, strict=True):
         kind = step.kind.name.lower() if isinstance(step, Instruction) else "numpy"
-        before = found.get((step.owner, kind), Cost(step.owner, kind, 0, 0.0, 0))
-        found[step.owner, kind] = Cost(
+        before = found.get((step.owner, kind), OperatorCost(step.owner, kind, 0, 0.0, 0))
+        found[step.owner, kind] = OperatorCost(
             step.owner, kind, before.calls + 1, before.seconds + spent, before.bytes + step.bytes
         )
     return tuple(sorted(found.values(), key=lambda cost: -cost.seconds))

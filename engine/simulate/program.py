@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.simulate.kernels.convolution import ACCUMULATOR_BYTES, STAGING_BYTES
-from engine.simulate.kernels.instructions import INSTRUCTION, Kind
+from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
 
 Array = NDArray[Any]
 SampleFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
@@ -82,7 +82,7 @@ Operand = Tensor | Array | None
 class Instruction:
     """One instruction of the machine, its operands still symbolic."""
 
-    kind: Kind
+    kind: InstructionKind
     operands: dict[str, Tensor]
     fields: dict[str, int]
     owner: str
@@ -209,7 +209,14 @@ class Assembler:
         return int(kept.ctypes.data)
 
     def emit(
-        self, kind: Kind, operands: dict[str, Tensor], *, units: int, scratch: int = 0, overrun: int = 0, **fields: int
+        self,
+        kind: InstructionKind,
+        operands: dict[str, Tensor],
+        *,
+        units: int,
+        scratch: int = 0,
+        overrun: int = 0,
+        **fields: int,
     ) -> None:
         """Append an instruction.
 

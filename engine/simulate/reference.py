@@ -99,22 +99,33 @@ def sorted_copy(model: ir.Model) -> ir.Model:
     Raises:
         ModelError: the graph has a cycle, or a tensor that nothing writes.
     """
-    try:
-        copy = expand_composites(model, keep=lambda node: node.op_type in OPERATORS)
-        copy.graph.sort()
-    except (ValueError, RuntimeError) as error:
-        raise ModelError(
-            f"graph {model.graph.name}: its nodes cannot be ordered (a cycle, or a tensor that nothing writes)"
-        ) from error
-    written = {name_of(value) for value in (*copy.graph.inputs, *copy.graph.initializers.values())}
-    for node in copy.graph:
-        for value in node.inputs:
-            if value is not None and name_of(value) not in written:
-                raise ModelError(f"node {node.name} ({node.op_type}) reads {name_of(value)}, which nothing writes")
-        written.update(map(name_of, node.outputs))
-    if lacking := {name_of(value) for value in copy.graph.outputs} - written:
+    if not _in_order(model.graph):
+        model = ir.from_proto(ir.to_proto(model))  # a clone would want what nodes read to be there already
+        try:
+            model.graph.sort()
+        except ValueError as error:
+            raise ModelError(f"graph {model.graph.name}: its nodes cannot be ordered: they form a cycle") from error
+    return expand_composites(model, keep=lambda node: node.op_type in OPERATORS)
+
+
+def _in_order(graph: ir.Graph) -> bool:
+    """Whether every node comes after what it reads.
+
+    Raises:
+        ModelError: nothing writes a tensor that a node or the user reads.
+    """
+    ready = {name_of(value) for value in (*graph.inputs, *graph.initializers.values())}
+    written = ready.union(name_of(value) for node in graph for value in node.outputs)
+    ordered = True
+    for node in graph:
+        for name in (name_of(value) for value in node.inputs if value is not None):
+            if name not in written:
+                raise ModelError(f"node {node.name} ({node.op_type}) reads {name}, which nothing writes")
+            ordered &= name in ready
+        ready.update(map(name_of, node.outputs))
+    if lacking := {name_of(value) for value in graph.outputs} - written:
         raise ModelError(f"graph outputs that nothing writes: {', '.join(sorted(lacking))}")
-    return copy
+    return ordered
 
 
 def split_constants(model: ir.Model) -> tuple[dict[str, Array], list[ir.Node]]:

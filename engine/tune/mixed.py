@@ -29,7 +29,7 @@ from engine.convert.items import (
 from engine.convert.runner import Given, Item, Run
 from engine.convert.stages.calibrate import calibration_options
 from engine.errors import ConfigError
-from engine.evaluate.similarity import Evaluator, Score
+from engine.evaluate.similarity import Evaluator, Similarity
 from engine.ir import CALIBRATION_OP
 from engine.march import load_march
 from engine.ops.foreign.composite import PREPROCESS
@@ -42,7 +42,7 @@ SIDES = ("input_type", "output_type")
 
 
 @dataclass(frozen=True)
-class Budget:
+class LatencyBudget:
     """What the search may spend.
 
     Attributes:
@@ -73,7 +73,7 @@ class Mix:
 
     int16: Mapping[str, NodeTypes]
     cpu: tuple[str, ...]
-    score: Score
+    score: Similarity
     latency_us: float
     cpu_us: float
 
@@ -153,7 +153,7 @@ class MixedPrecisionSearch:
         """What the configuration asks of the placement."""
         return self.conversion[REQUESTS]
 
-    def run(self, budget: Budget, report: Callable[[str], None] = lambda text: None) -> TuningResult:
+    def run(self, budget: LatencyBudget, report: Callable[[str], None] = lambda text: None) -> TuningResult:
         """Search until everything was tried or the budget is spent; ``report`` is told of every model built.
 
         An interrupt from the keyboard ends the search with what it has found so far.

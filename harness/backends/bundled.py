@@ -56,6 +56,7 @@ from harness.backends.items import (
     TRIAL,
 )
 from harness.backends.pipeline import STAGES
+from harness.backends.stages.digest import DIGEST_DATA, DIGEST_FLOAT, DIGEST_MODELS
 from harness.backends.stages.floats import RUN_FLOAT
 from harness.backends.stages.images import CalibrationUse
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
@@ -66,7 +67,7 @@ from harness.cache import Codec, content_key, load_arrays, locked, save_arrays, 
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Engine, Int16Kind, Int16Policy, Settings
 from harness.trials.configuration import configuration
-from harness.trials.figures import Accuracy, Fidelity, Footprint, NodeRow
+from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode
 from harness.trials.int16 import int16_nodes, without_ranking
 from harness.trials.tasks import Bench, StageClock
 from harness.trials.trial import TrialSpec, card_key
@@ -255,7 +256,18 @@ class _Figures(StrictModel):
 
 
 class _Rows(StrictModel):
-    rows: tuple[NodeRow, ...]
+    rows: tuple[TrialNode, ...]
+
+
+class _Digests(StrictModel):
+    digests: dict[str, str]
+
+
+_DIGESTS = Codec(
+    ".json",
+    lambda digests, path: save_json(_Digests(digests=digests), path),
+    lambda path: _Digests.model_validate_json(path.read_bytes()).digests,
+)
 
 
 def _save_scored(scored: Scored, path: Path) -> None:
@@ -291,6 +303,9 @@ _CODECS: Mapping[str, Codec] = {
     OPTIMIZE.name: Codec(".onnx", save_model, load_model),
     RUN_FLOAT.name: Codec(".npz", _save_outputs, _load_outputs),
     RANK.name: Codec(".npz", _save_names, _load_names),
+    DIGEST_DATA.name: _DIGESTS,
+    DIGEST_FLOAT.name: _DIGESTS,
+    DIGEST_MODELS.name: _DIGESTS,
     SCORE.name: Codec(".npz", _save_scored, _load_scored),
     MEASURE_FOOTPRINT.name: Codec(".json", save_json, lambda path: Footprint.model_validate_json(path.read_bytes())),
     TABULATE.name: Codec(

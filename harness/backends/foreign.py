@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from engine.errors import MissingError, ModelError
+from engine.errors import ConfigError, MissingError, ModelError
 from engine.fingerprint import ABSENT
 from engine.terms import CalibrationType
 from harness.suites.settings import Int16Kind, Settings
@@ -142,7 +142,7 @@ def convert_with_hb_mapper(
         ModelError: the command failed, or left no quantised model.
     """
     command = hb_mapper_command()
-    _write_inputs(card, spec, int16_nodes, images, folder)
+    write_inputs(card, spec, int16_nodes, images, folder)
     arguments = ["makertbin", "--config", "config.yaml", "--model-type", "onnx"]
     try:
         finished = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
@@ -164,8 +164,13 @@ def hb_mapper_command() -> list[str]:
 
     Raises:
         MissingError: it names none.
+        ConfigError: it is no command line.
     """
-    command = shlex.split(os.environ.get(HB_MAPPER, ""))
+    text = os.environ.get(HB_MAPPER, "")
+    try:
+        command = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"{HB_MAPPER}: {text}: {error}") from error
     if not command:
         raise MissingError(f"engine hb_mapper: set {HB_MAPPER} to the vendor's command, e.g. /opt/hb/bin/hb_mapper")
     return command
@@ -183,13 +188,21 @@ def _version_of(command: str) -> str:
         finished = subprocess.run(
             [*shlex.split(command), "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         return f"{ABSENT} ({type(error).__name__})"
     return f"{finished.stdout}{finished.stderr}".strip()
 
 
-def _write_inputs(card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], images: Array, folder: Path) -> None:
-    """Configuration and calibration files of a conversion."""
+def write_inputs(card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], images: Array, folder: Path) -> None:
+    """Write configuration and calibration files of a conversion into ``folder``.
+
+    Args:
+        card: of the float model.
+        spec: the trial.
+        int16_nodes: nodes that its int16 policy asks for.
+        images: uint8 in the training format, samples along the first dimension.
+        folder: gets ``config.yaml`` and ``calibration``.
+    """
     data = folder / "calibration"
     data.mkdir(parents=True)
     for index, image in enumerate(images):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.backends.stages.score import Scored
     from harness.datasets import Dataset
     from harness.trials.comparison import FidelityMeter
-    from harness.trials.figures import Footprint, NodeRow
+    from harness.trials.figures import Footprint, TrialNode
     from harness.trials.trial import TrialSpec
     from harness.zoo.cards import ModelCard
 
@@ -54,8 +54,14 @@ SCORED: Item[Scored] = Item("scored")
 """Accuracy, fidelity and predictions."""
 FOOTPRINT: Item[Footprint] = Item("footprint")
 """What the compiled model costs."""
-NODES: Item[tuple[NodeRow, ...]] = Item("nodes")
+NODES: Item[tuple[TrialNode, ...]] = Item("nodes")
 """The node table."""
+DATA_DIGESTS: Item[dict[str, str]] = Item("data_digests")
+"""Digests of images, targets and float outputs by the name of the artefact."""
+FLOAT_DIGESTS: Item[dict[str, str]] = Item("float_digests")
+"""The same of the float models before anything that a trial's settings change."""
+MODEL_DIGESTS: Item[dict[str, str]] = Item("model_digests")
+"""The same of the models that a trial's settings lead to."""
 FOLDER: Item[Path] = Item("folder")
 """Where a command of others works."""
 TOOL: Item[str] = Item("tool")

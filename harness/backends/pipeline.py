@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from engine.convert.items import DATA, PLACEMENT, QUANTIZED, STATISTICS, THREADS
 from engine.convert.pipeline import CONVERSION
 from engine.convert.runner import Given, Item, Run, Stage
-from engine.fingerprint import digest_of, fingerprint_of
+from engine.fingerprint import Fingerprint, digest_of, fingerprint_of
 from harness.backends.foreign import hb_mapper_tool
 from harness.backends.items import (
     CALIBRATION_USE,
     CARD,
     DATA_DIGEST,
+    DATA_DIGESTS,
     EVALUATION_SAMPLES,
+    FLOAT_DIGESTS,
     FOLDER,
     FOOTPRINT,
     INT16_NODES,
+    MODEL_DIGESTS,
     NODES,
     RANKING,
     SCORED,
     TOOL,
     TRIAL,
 )
+from harness.backends.stages.digest import DIGEST_DATA, DIGEST_FLOAT, DIGEST_MODELS
 from harness.backends.stages.floats import RUN_FLOAT
 from harness.backends.stages.foreign import HB_MAPPER, ONNXRUNTIME
 from harness.backends.stages.images import FEED, OPEN_DATASET, TAKE_IMAGES
@@ -34,13 +38,23 @@ from harness.backends.stages.score import SCORE
 from harness.backends.stages.simulate import SIMULATE
 from harness.backends.stages.statistics import COLLECT
 from harness.suites.settings import Engine, Int16Kind, Settings
+from harness.trials.origins import Environment
 
-_SHARED = (OPEN_DATASET, TAKE_IMAGES, FEED, RUN_FLOAT, SCORE)
+_SHARED = (OPEN_DATASET, TAKE_IMAGES, FEED, RUN_FLOAT, SCORE, DIGEST_DATA)
 _ENGINE = tuple(stage for stage in CONVERSION if DATA not in stage.gives)
 
 STAGES: Mapping[Engine, tuple[Stage, ...]] = MappingProxyType(
     {
-        Engine.BUNDLED: (*_SHARED, *_ENGINE, RANK, SIMULATE, MEASURE_FOOTPRINT, TABULATE),
+        Engine.BUNDLED: (
+            *_SHARED,
+            *_ENGINE,
+            RANK,
+            SIMULATE,
+            MEASURE_FOOTPRINT,
+            TABULATE,
+            DIGEST_FLOAT,
+            DIGEST_MODELS,
+        ),
         Engine.ONNXRUNTIME: (*_SHARED, ONNXRUNTIME),
         Engine.HB_MAPPER: (
             *_SHARED,
@@ -56,9 +70,9 @@ STAGES: Mapping[Engine, tuple[Stage, ...]] = MappingProxyType(
 
 RESULTS: Mapping[Engine, tuple[Item[Any], ...]] = MappingProxyType(
     {
-        Engine.BUNDLED: (SCORED, FOOTPRINT, NODES, PLACEMENT),
-        Engine.ONNXRUNTIME: (SCORED,),
-        Engine.HB_MAPPER: (SCORED, FOOTPRINT),
+        Engine.BUNDLED: (SCORED, FOOTPRINT, NODES, PLACEMENT, DATA_DIGESTS, FLOAT_DIGESTS, MODEL_DIGESTS),
+        Engine.ONNXRUNTIME: (SCORED, DATA_DIGESTS),
+        Engine.HB_MAPPER: (SCORED, FOOTPRINT, DATA_DIGESTS),
     }
 )
 """What a trial is made of."""
@@ -107,3 +121,18 @@ def version_of_stages(settings: Settings, config: Any) -> str:
     stages = stages_of(settings, planned(settings, config))
     tool = hb_mapper_tool() if settings.engine is Engine.HB_MAPPER else ""
     return digest_of({stage.name: fingerprint_of(stage.module).digest for stage in stages}, tool)
+
+
+def environment(engines: Collection[Engine], version: str) -> Environment:
+    """What computes the trials of ``engines``; ``version``: of ptqlab."""
+    stages = {stage.name: stage for engine in Engine if engine in engines for stage in (*STAGES[engine], COLLECT)}
+    found: dict[str, Fingerprint] = {name: fingerprint_of(stage.module) for name, stage in stages.items()}
+    tools = {name: text for each in found.values() for name, text in each.tools.items()}
+    if Engine.HB_MAPPER in engines:
+        tools["hb_mapper"] = hb_mapper_tool()
+    return Environment(
+        version=version,
+        stages={name: digest_of(dict(each.files)) for name, each in found.items()},
+        tools=tools,
+        sources={path: digest for each in found.values() for path, digest in each.files.items()},
+    )

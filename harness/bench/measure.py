@@ -77,7 +77,7 @@ class MemoryRow:
 
 
 @dataclass(frozen=True)
-class Conversion:
+class ConversionTimes:
     """Times of one conversion with ``calibration_type: max``.
 
     Attributes:
@@ -102,17 +102,17 @@ class Conversion:
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """Figures of one model; ``conversion`` is ``None`` for a given pair of files, ``profile`` where none was wanted."""
 
     model: str
     simulator: tuple[BenchRow, ...]
     memory: tuple[MemoryRow, ...]
-    conversion: Conversion | None = None
+    conversion: ConversionTimes | None = None
     profile: Profile | None = None
 
 
-def bench_pair(pair: Pair, options: BenchOptions) -> Report:
+def bench_pair(pair: Pair, options: BenchOptions) -> BenchReport:
     """Speed and memory of a quantised model against its float network.
 
     Raises:
@@ -120,10 +120,10 @@ def bench_pair(pair: Pair, options: BenchOptions) -> Report:
         ModelError: a file is no model, or ``quantized`` holds no quantised operators.
     """
     rows = bench(pair.quantized, pair.float_model, options)
-    return Report(pair.name, rows, _memory(pair, options), profile=profile(load_model(pair.quantized)))
+    return BenchReport(pair.name, rows, _memory(pair, options), profile=profile(load_model(pair.quantized)))
 
 
-def bench_structure(name: str, march: str, options: BenchOptions) -> Report:
+def bench_structure(name: str, march: str, options: BenchOptions) -> BenchReport:
     """Speed of a network of :mod:`harness.bench.structures`, converted with fixed thresholds, and its profile.
 
     Raises:
@@ -134,17 +134,17 @@ def bench_structure(name: str, march: str, options: BenchOptions) -> Report:
         onnx.save(build(name), path)
         quantized = check(path, Draft(march, input_type=InputType.RGB)).models["quantized"]
         rows = bench(quantized, path, replace(options, reference=False))
-    return Report(name, rows, (), profile=profile(quantized))
+    return BenchReport(name, rows, (), profile=profile(quantized))
 
 
-def geometric_mean(reports: Sequence[Report], batch: int) -> float | None:
+def geometric_mean(reports: Sequence[BenchReport], batch: int) -> float | None:
     """Of the ratios to float ONNX Runtime at that batch size; ``None`` where there are none."""
     rows = [row for report in reports for row in report.simulator if row.batch == batch]
     ratios = [row.ratio_to_float for row in rows if row.ratio_to_float is not None]
     return float(np.exp(np.mean(np.log(ratios)))) if ratios else None
 
 
-def bench_card(card: ModelCard, march: str, options: BenchOptions) -> Report:
+def bench_card(card: ModelCard, march: str, options: BenchOptions) -> BenchReport:
     """Convert a model of the zoo, then as :func:`bench_pair`.
 
     Raises:
@@ -153,7 +153,7 @@ def bench_card(card: ModelCard, march: str, options: BenchOptions) -> Report:
     with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
         result = _convert(card, march, Path(folder))
         pair = Pair(card.name, result.files["quantized"], card.model_path())
-        conversion = Conversion(
+        conversion = ConversionTimes(
             images=_images(card),
             seconds={stage.value: seconds for stage, seconds in result.timings.items()},
             float_pass_seconds=_float_pass(card),
@@ -162,7 +162,7 @@ def bench_card(card: ModelCard, march: str, options: BenchOptions) -> Report:
     return replace(report, conversion=conversion)
 
 
-def as_json(reports: Sequence[Report]) -> dict[str, Any]:
+def as_json(reports: Sequence[BenchReport]) -> dict[str, Any]:
     """``{simulator: [...], memory: [...], conversion: [...], profile: [...]}``, every row with its model."""
     return {
         "simulator": [{"model": r.model, **row.as_dict()} for r in reports for row in r.simulator],

@@ -78,9 +78,7 @@ def _run_float(model: str, batch: int, threads: int) -> None:
     feed: dict[str, Any] = {}
     for info in session.get_inputs():
         shape = [batch if axis == 0 and not isinstance(size, int) else size for axis, size in enumerate(info.shape)]
-        feed[info.name] = np.zeros(
-            shape, {"tensor(float)": np.float32, "tensor(int8)": np.int8}.get(info.type, np.uint8)
-        )
+        feed[info.name] = np.zeros(shape, DTYPES[info.type])
     for _ in range(CALLS):
         session.run(None, feed)
 

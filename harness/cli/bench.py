@@ -13,7 +13,7 @@ from engine.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from harness.bench.measure import Report
+    from harness.bench.measure import BenchReport
     from harness.zoo.cards import ModelCard
 
 
@@ -81,7 +81,7 @@ def _batches(text: str) -> tuple[int, ...]:
 
 def _cards(names: Sequence[str]) -> list[ModelCard]:
     """The named cards; without names those whose model file is there, said where one is not."""
-    from engine.errors import ModelError
+    from engine.errors import MissingError, ModelError
     from harness.zoo.cards import list_cards, load_card
 
     if names:
@@ -90,17 +90,17 @@ def _cards(names: Sequence[str]) -> list[ModelCard]:
     for card in list_cards():
         try:
             card.model_path()
-        except ModelError as error:
+        except (ModelError, MissingError) as error:
             typer.echo(f"left out: {error}", err=True)
         else:
             found.append(card)
     return found
 
 
-def _show(reports: Sequence[Report], profiled: bool) -> None:
-    from rich.console import Console
+def _show(reports: Sequence[BenchReport], profiled: bool) -> None:
+    from engine.cli.console import open_console
 
-    console = Console()
+    console = open_console()
     profiles = [_profile(report) for report in reports] if profiled else []
     for table in (_speed(reports), _slower(reports), _memory(reports), _conversion(reports), *profiles):
         if table.row_count:
@@ -108,7 +108,7 @@ def _show(reports: Sequence[Report], profiled: bool) -> None:
             console.print()
 
 
-def _slower(reports: Sequence[Report]) -> Table:
+def _slower(reports: Sequence[BenchReport]) -> Table:
     """Networks that are slower than float, with what takes most of their time."""
     from rich.table import Table
 
@@ -121,7 +121,7 @@ def _slower(reports: Sequence[Report]) -> Table:
     return table
 
 
-def _profile(report: Report) -> Table:
+def _profile(report: BenchReport) -> Table:
     from rich.table import Table
 
     profile = report.profile
@@ -138,7 +138,7 @@ def _profile(report: Report) -> Table:
     return table
 
 
-def _speed(reports: Sequence[Report]) -> Table:
+def _speed(reports: Sequence[BenchReport]) -> Table:
     from rich.table import Table
 
     from harness.bench.measure import geometric_mean
@@ -164,7 +164,7 @@ def _speed(reports: Sequence[Report]) -> Table:
     return table
 
 
-def _memory(reports: Sequence[Report]) -> Table:
+def _memory(reports: Sequence[BenchReport]) -> Table:
     from rich.table import Table
 
     table = Table("model", title="peak memory, MB", title_justify="left", box=None, header_style="bold")
@@ -183,7 +183,7 @@ def _memory(reports: Sequence[Report]) -> Table:
     return table
 
 
-def _conversion(reports: Sequence[Report]) -> Table:
+def _conversion(reports: Sequence[BenchReport]) -> Table:
     from rich.table import Table
 
     table = Table("model", title="conversion, seconds", title_justify="left", box=None, header_style="bold")

@@ -17,13 +17,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from engine.cli.common import version_option
+from engine.cli.common import command_app, version_option
 from engine.errors import CalibrationDataError, PtqlabError
 
 if TYPE_CHECKING:
     from harness.datasets.transformers import Transformer
 
-app = typer.Typer(name="hb_eval_preprocess", help=__doc__, add_completion=False, rich_markup_mode=None)
+app = command_app("hb_eval_preprocess", __doc__)
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
 
@@ -115,7 +115,8 @@ def nv12(file: Path, model: EvalModel) -> NDArray[np.uint8]:
     from engine.config import InputSpec
     from engine.frontend.colour import calibration_input, pack_nv12
     from engine.terms import InputType, Layout
-    from harness.datasets.transformers import ReadMode, apply, read_image, to_uint8
+    from harness.datasets.transformers import apply, read_image, to_uint8
+    from harness.terms import ReadMode
 
     mode = ReadMode.OPENCV
     image = to_uint8(apply(steps(model), read_image(file, mode), mode))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,12 @@ from pydantic import Field
 
 from engine.errors import CalibrationDataError
 from harness.strict_yaml import StrictModel, unknown
+
+_SHORT, _LONGEST_TEXT = 12, 100
+"""Hexadecimal digits of a short digest, and the longest option that is kept as text."""
+
+NO_LABEL = -1
+"""Class of an image that has none."""
 
 Images = NDArray[np.uint8]
 """uint8, shape (images, height, width, channels), channels in the order of the data set's :class:`Colour`."""
@@ -131,12 +138,14 @@ class Dataset(ABC):
         image_format: size and colour of every image.
         digest: SHA-256, hexadecimal, of everything that determines images and targets: adapter, its version, options,
             source data and the assignment to splits.
+        determinants: what the digest is made of, by name: options as text, data as short digests.
     """
 
     Options: ClassVar[type[StrictModel]]
     version: ClassVar[int]
     image_format: ImageFormat
     digest: str
+    determinants: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def __init__(self, options: Any) -> None:
@@ -164,7 +173,35 @@ class Dataset(ABC):
             "options": options.model_dump(mode="json"),
             **determinants,
         }
+        self.determinants = {
+            "adapter": type(self).__name__,
+            "version": str(self.version),
+            **{f"options.{name}": _as_text(value) for name, value in content["options"].items()},
+            **{name: value for key, found in determinants.items() for name, value in _named(key, found)},
+        }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def stacked(images: Iterable[Images], count: int, image_format: ImageFormat) -> Images:
+    """``count`` images, each (height, width, channels), one behind the other; none too."""
+    result = np.empty((count, *image_format.shape), np.uint8)
+    for position, image in enumerate(images):
+        result[position] = image
+    return result
+
+
+def _named(key: str, found: Any) -> Iterator[tuple[str, str]]:
+    """Short digests of a determinant, one per split where it is listed by split."""
+    parts = found.items() if isinstance(found, Mapping) else [("", found)]
+    for name, value in parts:
+        text = json.dumps(value, sort_keys=True)
+        yield f"{key}.{name}".rstrip("."), hashlib.sha256(text.encode()).hexdigest()[:_SHORT]
+
+
+def _as_text(value: Any) -> str:
+    """An option as JSON, or its digest where that is long."""
+    text = json.dumps(value, sort_keys=True)
+    return text if len(text) <= _LONGEST_TEXT else hashlib.sha256(text.encode()).hexdigest()[:_SHORT]
 
 
 def sha256_of(*arrays: NDArray[Any]) -> str:

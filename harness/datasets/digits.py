@@ -23,7 +23,7 @@ class DigitsOptions(StrictModel):
     """
 
     size: int = Field(default=28, ge=8, le=512)
-    seed: int = 2024
+    seed: int = Field(default=2024, ge=0, lt=2**32)
     train: int = Field(default=100, ge=0)
     calibration: int = Field(default=24, ge=1)
     evaluation: int = Field(default=50, ge=1)

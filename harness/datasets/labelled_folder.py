@@ -10,12 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from PIL import Image
 from pydantic import Field
 
 from engine.errors import CalibrationDataError
+from engine.untrusted import opened_image
 from harness import paths
-from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets
+from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, Split, Targets, stacked
 from harness.strict_yaml import StrictModel
 
 
@@ -36,8 +36,8 @@ class LabelledFolderOptions(StrictModel):
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A file with its class."""
+class LabelledFile:
+    """A file with its class, or :data:`NO_LABEL`."""
 
     path: Path
     label: int
@@ -73,21 +73,34 @@ class LabelledFolder(Dataset):
 
 
 class _FileSplit(Split):
-    def __init__(self, name: str, samples: Sequence[Sample], crop: int) -> None:
+    def __init__(self, name: str, samples: Sequence[LabelledFile], crop: int) -> None:
         super().__init__(name, len(samples))
         self._samples, self._crop = samples, crop
 
     def _images(self, indices: range) -> Images:
-        images = np.empty((len(indices), self._crop, self._crop, 3), np.uint8)
-        for position, index in enumerate(indices):
-            images[position] = _centre_crop(self._samples[index].path, self._crop)
-        return images
+        cropped = (_centre_crop(self._samples[index].path, self._crop) for index in indices)
+        return stacked(cropped, len(indices), ImageFormat(height=self._crop, width=self._crop, colour=Colour.RGB))
 
     def _targets(self, indices: range) -> Targets:
-        return np.array([self._samples[index].label for index in indices], np.int64)
+        return classes_of([self._samples[index] for index in indices])
 
 
-def read_labels(folder: Path, classes: int) -> list[Sample]:
+def classes_of(samples: Sequence[LabelledFile]) -> Targets:
+    """Class per sample.
+
+    Raises:
+        CalibrationDataError: a sample has none.
+    """
+    unlabelled = [sample for sample in samples if sample.label == NO_LABEL]
+    if unlabelled:
+        raise CalibrationDataError(
+            f"{unlabelled[0].path}: has no label; give labels (a sub-folder per class, or labels.csv), or score "
+            "against the float model: metric: {labels: float} in the model card"
+        )
+    return np.array([sample.label for sample in samples], np.int64)
+
+
+def read_labels(folder: Path, classes: int) -> list[LabelledFile]:
     """Samples of ``labels.csv`` in ``folder``, in the file's order, each checked.
 
     Raises:
@@ -100,34 +113,34 @@ def read_labels(folder: Path, classes: int) -> list[Sample]:
             if not {"file", "label"} <= set(reader.fieldnames or ()):
                 raise CalibrationDataError(f"{table}: columns {reader.fieldnames}, expected file and label among them")
             return [_sample(folder, f"{table}:{reader.line_num}", row, classes) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise CalibrationDataError(f"{table}: cannot be read: {error}") from error
 
 
-def _sample(folder: Path, where: str, row: Mapping[str, str | None], classes: int) -> Sample:
+def _sample(folder: Path, where: str, row: Mapping[str, str | None], classes: int) -> LabelledFile:
     name, label = row["file"] or "", row["label"] or ""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         raise CalibrationDataError(f"{where}: {name!r} is no file in {folder}")
     if not label.isdecimal() or int(label) >= classes:
         raise CalibrationDataError(f"{where}: label {label!r}, expected an integer 0..{classes - 1}")
-    return Sample(path, int(label))
+    return LabelledFile(path, int(label))
 
 
 def _centre_crop(path: Path, size: int) -> Images:
     """Middle ``size`` x ``size`` pixels, RGB, shape (size, size, 3); an odd remainder leaves more right and below."""
     try:
-        with Image.open(path) as file:
+        with opened_image(path) as file:
             image = file.convert("RGB")
-    except (OSError, Image.DecompressionBombError) as error:
-        raise CalibrationDataError(f"{path}: cannot be read as an image: {error}") from error
+    except ValueError as error:
+        raise CalibrationDataError(f"{path}: {error}") from error
     if min(image.size) < size:
         raise CalibrationDataError(f"{path}: {image.width} x {image.height} pixels, expected at least {size} a side")
     left, top = (image.width - size) // 2, (image.height - size) // 2
     return np.asarray(image.crop((left, top, left + size, top + size)))
 
 
-def fingerprint(sample: Sample) -> list[str | int]:
+def fingerprint(sample: LabelledFile) -> list[str | int]:
     """Name, class and digest of the content."""
     try:
         content = sample.path.read_bytes()

@@ -23,7 +23,7 @@ class MnistOptions(StrictModel):
         train, calibration, evaluation: images per digit.
     """
 
-    seed: int = 2024
+    seed: int = Field(default=2024, ge=0, lt=2**32)
     train: int = Field(default=350, ge=0)
     calibration: int = Field(default=30, ge=1)
     evaluation: int = Field(default=120, ge=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,8 +14,9 @@ from pydantic import Field, PositiveInt
 from engine.errors import CalibrationDataError, ConfigError
 from harness import paths
 from harness.datasets.base import Dataset, ImageFormat
+from harness.datasets.coco import Coco
 from harness.datasets.digits import Digits
-from harness.datasets.files import ArrayFolder, Coco, ImageFolder
+from harness.datasets.files import ArrayFolder, ImageFolder
 from harness.datasets.labelled_folder import LabelledFolder
 from harness.datasets.mnist import Mnist
 from harness.datasets.scenes import Scenes
@@ -22,6 +24,7 @@ from harness.datasets.text_lines import TextLines
 from harness.datasets.text_pages import TextPages
 from harness.datasets.torchvision_data import TorchvisionData
 from harness.strict_yaml import StrictModel, load_typed, parse, unknown
+from harness.user_code import digest_of_own, is_own, load_own
 
 ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
     {
@@ -46,13 +49,15 @@ class DatasetCard(StrictModel):
     Attributes:
         name: as in ``open_dataset(name)``; the file is called ``name.yaml``.
         version: of the card.
-        adapter: key of :data:`ADAPTERS`.
+        adapter: key of :data:`ADAPTERS`, or ``module:Class`` of the user's own, a :class:`Dataset`.
         description, source, licence: what the data are, where they come from, under which terms.
         options: of the adapter.
         image: format of every image.
         classes: names of the classes in the order of their numbers; empty where they are too many to list.
         splits: number of images by split.
         digest: of the opened data set (:attr:`Dataset.digest`); ties the card to exact images, targets and splits.
+        determinants: what the digest was made of; ``ptqlab digest --write`` keeps it here, so that a message can say
+            what has changed.
     """
 
     name: str
@@ -66,11 +71,12 @@ class DatasetCard(StrictModel):
     classes: tuple[str, ...] = ()
     splits: Mapping[str, PositiveInt]
     digest: str = Field(pattern="^[0-9a-f]{64}$")
+    determinants: Mapping[str, str] = Field(default_factory=dict)
 
 
 def list_dataset_cards(pattern: str = "*") -> list[DatasetCard]:
     """Cards whose name matches the glob ``pattern``, by name."""
-    return [load_dataset_card(name) for name in _cards() if fnmatchcase(name, pattern)]
+    return [load_dataset_card(name) for name in data_set_cards() if fnmatchcase(name, pattern)]
 
 
 def load_dataset_card(name: str) -> DatasetCard:
@@ -79,9 +85,9 @@ def load_dataset_card(name: str) -> DatasetCard:
     Raises:
         ConfigError: there is no such card, or it is wrong.
     """
-    if name not in _cards():
-        raise unknown("dataset", name, _cards())
-    return load_typed(_cards()[name], DatasetCard)
+    if name not in data_set_cards():
+        raise unknown("dataset", name, data_set_cards())
+    return load_typed(data_set_cards()[name], DatasetCard)
 
 
 def open_dataset(name_or_card: str | DatasetCard, options: Mapping[str, Any] | None = None) -> Dataset:
@@ -96,16 +102,52 @@ def open_dataset(name_or_card: str | DatasetCard, options: Mapping[str, Any] | N
         CalibrationDataError: the data are absent, damaged, or not those that the card describes.
     """
     card = load_dataset_card(name_or_card) if isinstance(name_or_card, str) else name_or_card
-    if card.adapter not in ADAPTERS:
-        raise unknown("dataset adapter", card.adapter, ADAPTERS)
-    adapter = ADAPTERS[card.adapter]
-    where = f"options of dataset {card.name}"
-    as_carded = parse(card.options, adapter.Options, where)
-    wanted = parse({**card.options, **(options or {})}, adapter.Options, where)
-    dataset = adapter(wanted)
-    if wanted == as_carded:
+    changed = _options({**card.options, **(options or {})}, card)
+    dataset = _opened(changed, card)
+    if changed == _options(card.options, card):
         _check(dataset, card)
     return dataset
+
+
+def described(name: str) -> dict[str, Any]:
+    """What the card called ``name`` must say of its data as they are now; raises as :func:`open_dataset`."""
+    card = load_dataset_card(name)
+    dataset = _opened(_options(card.options, card), card)
+    return {
+        "image": dataset.image_format.model_dump(mode="json"),
+        "splits": {split: len(found) for split, found in dataset.splits.items()},
+        "digest": dataset.digest,
+        "determinants": dict(dataset.determinants),
+    }
+
+
+def _options(given: Mapping[str, Any], card: DatasetCard) -> StrictModel:
+    return parse(given, adapter_of(card.adapter).Options, f"options of dataset {card.name}")
+
+
+def _opened(options: StrictModel, card: DatasetCard) -> Dataset:
+    dataset = adapter_of(card.adapter)(options)
+    if is_own(card.adapter):  # whose version nobody may remember to raise
+        source = digest_of_own(card.adapter)
+        dataset.digest = hashlib.sha256(f"{dataset.digest} {source}".encode()).hexdigest()
+        dataset.determinants = {**dataset.determinants, "source": source[:12]}
+    return dataset
+
+
+def adapter_of(name: str) -> type[Dataset]:
+    """The adapter that a card calls ``name``.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if is_own(name):
+        found = load_own(name, "dataset adapter")
+        if not (isinstance(found, type) and issubclass(found, Dataset)):
+            raise ConfigError(f"dataset adapter {name!r}: expected a class derived from harness.datasets.Dataset")
+        return found
+    if name not in ADAPTERS:
+        raise unknown("dataset adapter", name, [*ADAPTERS, "module:Class"])
+    return ADAPTERS[name]
 
 
 def _check(dataset: Dataset, card: DatasetCard) -> None:
@@ -114,14 +156,24 @@ def _check(dataset: Dataset, card: DatasetCard) -> None:
     if counts != card.splits or dataset.image_format != card.image:
         raise ConfigError(
             f"dataset {card.name}: its card says splits {dict(card.splits)} of {card.image.shape}, the options give "
-            f"{counts} of {dataset.image_format.shape}"
+            f"{counts} of {dataset.image_format.shape}; {_remedy(dataset, card)}"
         )
     if dataset.digest != card.digest:
         raise CalibrationDataError(
             f"dataset {card.name}: the data found have digest {dataset.digest}, its card was written for "
-            f"{card.digest}; the source data or the adapter have changed"
+            f"{card.digest}; {_remedy(dataset, card)}"
         )
 
 
-def _cards() -> dict[str, Path]:
+def _remedy(dataset: Dataset, card: DatasetCard) -> str:
+    """What has changed since the card was written, and what to do about it."""
+    before, now = card.determinants, dataset.determinants
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)] if before else []
+    changes = ", ".join(f"{name} ({before.get(name, 'none')} -> {now.get(name, 'none')})" for name in names)
+    what = f"changed since: {changes}" if changes else "the source data, an option or the adapter have changed"
+    return f"{what}; where that is meant: ptqlab digest {card.name} --write"
+
+
+def data_set_cards() -> dict[str, Path]:
+    """Files of the data set cards by name."""
     return paths.yaml_files(paths.datasets())

@@ -27,6 +27,7 @@ from harness.datasets.base import (
     Split,
     Targets,
     sha256_of,
+    stacked,
 )
 from harness.datasets.mnist import Mnist, MnistOptions, load_mnist
 from harness.strict_yaml import StrictModel
@@ -99,14 +100,11 @@ class Scenes(Dataset):
 class _SceneSplit(Split):
     def __init__(self, name: str, count: int, options: SceneOptions, digits: ArraySplit) -> None:
         super().__init__(name, count)
-        self._options = options
-        self._digits = digits
+        self._options, self._digits = options, digits
+        self._format = ImageFormat(height=options.size, width=options.size, colour=Colour.RGB)
 
     def _images(self, indices: range) -> Images:
-        images = np.empty((len(indices), self._options.size, self._options.size, 3), np.uint8)
-        for position, index in enumerate(indices):
-            images[position], _ = self._scene(index)
-        return images
+        return stacked((self._scene(index)[0] for index in indices), len(indices), self._format)
 
     def _targets(self, indices: range) -> Targets:
         return [self._scene(index)[1] for index in indices]

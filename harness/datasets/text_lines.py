@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from pydantic import Field
 
-from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets, sha256_of
+from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets, sha256_of, stacked
 from harness.strict_yaml import StrictModel
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -49,7 +49,7 @@ class TextLinesOptions(StrictModel):
     height: int = Field(default=48, ge=16, le=512)
     width: int = Field(default=192, ge=32, le=4096)
     target: TextTarget = TextTarget.DIRECTION
-    seed: int = 2024
+    seed: int = Field(default=2024, ge=0, lt=2**32)
     calibration: int = Field(default=100, ge=1)
     evaluation: int = Field(default=500, ge=1)
 
@@ -80,9 +80,11 @@ class TextSplit(Split):
     def __init__(self, name: str, options: TextLinesOptions, first: int, count: int) -> None:
         super().__init__(name, count)
         self._options, self._first = options, first
+        self._format = ImageFormat(height=options.height, width=options.width, colour=Colour.RGB)
 
     def _images(self, indices: range) -> Images:
-        return np.stack([_draw_line(self._options, self._first + index)[0] for index in indices])
+        drawn = (_draw_line(self._options, self._first + index)[0] for index in indices)
+        return stacked(drawn, len(indices), self._format)
 
     def _targets(self, indices: range) -> Targets:
         lines = [self._first + index for index in indices]

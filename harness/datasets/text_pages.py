@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw, ImageFont
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from harness.datasets.base import Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets
+from harness.datasets.base import Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets, stacked
 from harness.datasets.text_lines import draw_probe, draw_word, paper
 from harness.strict_yaml import StrictModel
 
@@ -38,9 +39,15 @@ class TextPagesOptions(StrictModel):
     words: int = Field(default=6, ge=1, le=50)
     smallest: int = Field(default=18, ge=8)
     largest: int = Field(default=40, ge=8)
-    seed: int = 2024
+    seed: int = Field(default=2024, ge=0, lt=2**32)
     calibration: int = Field(default=50, ge=1)
     evaluation: int = Field(default=100, ge=1)
+
+    @model_validator(mode="after")
+    def _sizes_are_a_range(self) -> Self:
+        if self.smallest > self.largest:
+            raise ValueError(f"smallest {self.smallest} <= largest {self.largest} must hold")
+        return self
 
 
 class TextPages(Dataset):
@@ -69,9 +76,11 @@ class _PageSplit(Split):
     def __init__(self, name: str, options: TextPagesOptions, first: int, count: int) -> None:
         super().__init__(name, count)
         self._options, self._first = options, first
+        self._format = ImageFormat(height=options.height, width=options.width, colour=Colour.RGB)
 
     def _images(self, indices: range) -> Images:
-        return np.stack([_draw_page(self._options, self._first + index)[0] for index in indices])
+        drawn = (_draw_page(self._options, self._first + index)[0] for index in indices)
+        return stacked(drawn, len(indices), self._format)
 
     def _targets(self, indices: range) -> Targets:
         return [_draw_page(self._options, self._first + index)[1] for index in indices]
@@ -86,7 +95,7 @@ def _draw_page(options: TextPagesOptions, index: int) -> tuple[NDArray[np.uint8]
     boxes: list[tuple[float, float, float, float]] = []
     for _ in range(random.randint(1, options.words + 1)):
         text = draw_word(random)
-        font = ImageFont.load_default(random.randint(options.smallest, max(options.smallest, options.largest) + 1))
+        font = ImageFont.load_default(random.randint(options.smallest, options.largest + 1))
         ink = tuple(int(value) for value in random.randint(0, 90, 3))
         for _ in range(_PLACES):
             place = (random.randint(0, options.width), random.randint(0, options.height))

@@ -30,7 +30,7 @@ class TorchvisionOptions(StrictModel):
 
     dataset: Literal["MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100"]
     root: Path
-    seed: int = 2024
+    seed: int = Field(default=2024, ge=0, lt=2**32)
     calibration: int = Field(default=500, ge=1)
     evaluation: int = Field(default=2000, ge=1)
 

@@ -9,30 +9,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, FiniteFloat, PositiveInt
 
 from engine.errors import CalibrationDataError, MissingError
+from engine.frontend.colour import convert_colour
+from engine.terms import InputType
+from engine.untrusted import image_errors
 from harness.strict_yaml import StrictModel, parse, unknown
+from harness.terms import ReadMode
 
 Image = NDArray[np.float32]
 """float32, shape (height, width, 3) or, behind :class:`HWC2CHW`, (3, height, width)."""
 
 DataFormat = Literal["HWC", "CHW"]
-Size = tuple[int, int]
-
-
-class ReadMode(StrEnum):
-    """What reads and resizes images."""
-
-    OPENCV = "opencv"
-    SKIMAGE = "skimage"
+Size = tuple[PositiveInt, PositiveInt]
+"""Height and width in pixels."""
 
 
 def read_image(path: Path, mode: ReadMode) -> Image:
@@ -44,7 +41,10 @@ def read_image(path: Path, mode: ReadMode) -> Image:
     """
     if mode is ReadMode.OPENCV:
         cv2 = _require("cv2")
-        found = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_COLOR)
+        try:
+            found = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_COLOR)
+        except cv2.error as error:  # an empty file, or more pixels than it takes
+            raise CalibrationDataError(f"{path}: cannot be read as an image: {error.err}") from error
         if found is None:
             raise CalibrationDataError(f"{path}: cannot be read as an image")
         image: Image = np.asarray(found, np.float32)
@@ -53,8 +53,10 @@ def read_image(path: Path, mode: ReadMode) -> Image:
     _bytes_of(path)
     try:
         pixels = util.img_as_float32(io.imread(path))
-    except (OSError, ValueError, SyntaxError) as error:
+    except image_errors() as error:
         raise CalibrationDataError(f"{path}: cannot be read as an image: {error}") from error
+    if pixels.ndim not in (2, 3):
+        raise CalibrationDataError(f"{path}: holds an array of {pixels.shape}, expected one image")
     if pixels.ndim == 2:
         pixels = pixels[..., np.newaxis]
     return np.asarray(pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., :1].repeat(3, axis=2), np.float32)
@@ -64,8 +66,8 @@ class Transformer(StrictModel):
     """One step."""
 
     @abstractmethod
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
-        """``image`` after this step; ``mode`` says what resizes."""
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
+        """``image`` after this step; ``mode`` says what resizes: the documents' samples read with scikit-image."""
 
 
 class Resize(Transformer):
@@ -73,7 +75,7 @@ class Resize(Transformer):
 
     target_size: Size
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Resized, HWC."""
         return resize(image, self.target_size, mode)
 
@@ -83,7 +85,7 @@ class ShortSideResize(Transformer):
 
     short_size: int = Field(ge=1)
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Resized, HWC."""
         factor = self.short_size / min(image.shape[:2])
         height, width = (max(self.short_size, int(side * factor + 0.5)) for side in image.shape[:2])
@@ -94,9 +96,9 @@ class PadResize(Transformer):
     """Into ``target_size`` (height, width), in proportion, the rest filled with ``pad_value``, evenly on both sides."""
 
     target_size: Size
-    pad_value: float = 127.0
+    pad_value: FiniteFloat = 127.0
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Resized and padded, HWC; ``pad_value`` is on the image's own scale."""
         factor = min(want / have for want, have in zip(self.target_size, image.shape[:2], strict=True))
         inner = (max(1, int(image.shape[0] * factor + 0.5)), max(1, int(image.shape[1] * factor + 0.5)))
@@ -107,9 +109,9 @@ class Pad(Transformer):
     """To ``target_size`` (height, width) with ``pad_value`` around the image; an odd remainder goes right and below."""
 
     target_size: Size
-    pad_value: float = 127.0
+    pad_value: FiniteFloat = 127.0
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Padded, HWC."""
         missing = [want - have for want, have in zip(self.target_size, image.shape[:2], strict=True)]
         if min(missing) < 0:
@@ -123,7 +125,7 @@ class CenterCrop(Transformer):
 
     crop_size: int = Field(ge=1)
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Cropped, HWC."""
         top, left = ((side - self.crop_size) // 2 for side in image.shape[:2])
         if min(top, left) < 0:
@@ -134,7 +136,7 @@ class CenterCrop(Transformer):
 class HWC2CHW(Transformer):
     """Channels first."""
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """CHW."""
         return np.ascontiguousarray(np.moveaxis(image, 2, 0))
 
@@ -142,7 +144,7 @@ class HWC2CHW(Transformer):
 class CHW2HWC(Transformer):
     """Channels last."""
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """HWC."""
         return np.ascontiguousarray(np.moveaxis(image, 0, 2))
 
@@ -152,7 +154,7 @@ class RGB2BGR(Transformer):
 
     data_format: DataFormat = "CHW"
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Same layout."""
         return image[..., ::-1] if self.data_format == "HWC" else image[::-1]
 
@@ -160,9 +162,9 @@ class RGB2BGR(Transformer):
 class Scale(Transformer):
     """Times ``scale_value``."""
 
-    scale_value: float
+    scale_value: FiniteFloat
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Same layout."""
         return image * np.float32(self.scale_value)
 
@@ -170,25 +172,76 @@ class Scale(Transformer):
 class Mean(Transformer):
     """Minus ``means``, one per channel."""
 
-    means: tuple[float, float, float]
+    means: tuple[FiniteFloat, FiniteFloat, FiniteFloat]
     data_format: DataFormat = "CHW"
 
-    def __call__(self, image: Image, mode: ReadMode) -> Image:
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
         """Same layout."""
         means = np.array(self.means, np.float32)
         return image - (means if self.data_format == "HWC" else means[:, np.newaxis, np.newaxis])
+
+
+class RGB2GRAY(Transformer):
+    """Luma of BT.601, one channel."""
+
+    data_format: DataFormat = "CHW"
+    weights: ClassVar[tuple[float, float, float]] = (0.299, 0.587, 0.114)
+
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
+        """Same layout, one channel."""
+        axis = 2 if self.data_format == "HWC" else 0
+        luma: Image = np.tensordot(np.moveaxis(image, axis, 2), np.array(self.weights, np.float32), 1)
+        return np.expand_dims(luma, axis)
+
+
+class BGR2GRAY(RGB2GRAY):
+    """The same of channels in the opposite order."""
+
+    weights = RGB2GRAY.weights[::-1]
+
+
+class RGB2NV12(Transformer):
+    """NV12 as a camera delivers it, of an image in 0..255 with even sides, rounded to nearest before."""
+
+    data_format: DataFormat = "CHW"
+    source: ClassVar[InputType] = InputType.RGB
+
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
+        """Shape (height * 3 / 2, width): luma, then chroma of every second pixel of every second row."""
+        pixels = to_uint8(image if self.data_format == "HWC" else np.moveaxis(image, 0, 2))
+        if any(side % 2 for side in pixels.shape[:2]):
+            raise CalibrationDataError(f"{type(self).__name__}: sides of {pixels.shape[:2]} are not even")
+        return np.asarray(convert_colour(pixels[np.newaxis], self.source, InputType.NV12)[0], np.float32)
+
+
+class BGR2NV12(RGB2NV12):
+    """The same of channels in the opposite order."""
+
+    source = InputType.BGR
 
 
 TRANSFORMERS: Mapping[str, type[Transformer]] = MappingProxyType(
     {
         **{
             kind.__name__: kind
-            for kind in (Resize, ShortSideResize, PadResize, Pad, CenterCrop, HWC2CHW, CHW2HWC, RGB2BGR, Scale, Mean)
+            for kind in (
+                *(Resize, ShortSideResize, PadResize, Pad, CenterCrop, HWC2CHW, CHW2HWC, RGB2BGR, Scale, Mean),
+                *(RGB2GRAY, BGR2GRAY, RGB2NV12, BGR2NV12),
+            )
         },
         "BGR2RGB": RGB2BGR,
     }
 )
-"""Transformer by the name that YAML uses; the guides' names with ``Transformer`` behind them are taken too."""
+"""Transformer by the name that YAML uses; the guides' names with ``Transformer`` behind them are taken too, and may be
+imported from here: ``for step in steps: image = step(image)`` reads as in the guides, with scikit-image."""
+
+
+ResizeTransformer, ShortSideResizeTransformer, PadResizeTransformer = Resize, ShortSideResize, PadResize
+PadTransformer, CenterCropTransformer, MeanTransformer, ScaleTransformer = Pad, CenterCrop, Mean, Scale
+HWC2CHWTransformer, CHW2HWCTransformer = HWC2CHW, CHW2HWC
+RGB2BGRTransformer = BGR2RGBTransformer = RGB2BGR
+RGB2GRAYTransformer, BGR2GRAYTransformer = RGB2GRAY, BGR2GRAY
+RGB2NV12Transformer, BGR2NV12Transformer = RGB2NV12, BGR2NV12
 
 
 def parse_chain(steps: Sequence[Any]) -> tuple[Transformer, ...]:

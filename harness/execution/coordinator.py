@@ -122,6 +122,7 @@ class Plan:
         retry_failed: run trials that failed again.
         time_limit: seconds that a trial or preparation may take; None for :data:`DEFAULT_TIME_LIMIT`.
         stages: module that offers ``prepare`` and ``run_trial``, and ``fingerprints`` of the stages that these run.
+        fail_fast: begin nothing more once a trial has failed; what is left counts as that of a budget.
         most_trials: so many are computed, others are left for the next run; None for all.
         seconds: after so many, no task is begun any more; None for no limit.
     """
@@ -133,6 +134,7 @@ class Plan:
     retry_failed: bool = False
     time_limit: float | None = None
     stages: str = "harness.execution.pipeline"
+    fail_fast: bool = False
     most_trials: int | None = None
     seconds: float | None = None
 
@@ -172,7 +174,8 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
                 observer.finished(found, reused=True)
     missing = [spec for spec in specs if spec.key not in results][: plan.most_trials]
     with _own_cache(plan) as running:
-        for event in _Coordinator(running, missing).run():
+        coordinator = _Coordinator(running, missing)
+        for event in coordinator.run():
             for observer in observers:
                 if isinstance(event, TrialResult):
                     observer.finished(event, reused=False)
@@ -180,6 +183,8 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
                     observer.prepared(*event)
             if isinstance(event, TrialResult):
                 results[event.spec.key] = event
+                if plan.fail_fast and not event.ok:
+                    coordinator.begin_no_more()
     return [results[spec.key] for spec in specs if spec.key in results]
 
 
@@ -261,6 +266,11 @@ class _Coordinator:
                     executor = self.plan.executor(self.plan.workers)
         finally:
             executor.shutdown(wait=True, cancel_futures=True)
+
+    def begin_no_more(self) -> None:
+        """Leave what has not begun."""
+        self._queue.clear()
+        self._suspects.clear()
 
     def _fill(self, executor: Executor) -> None:
         """Hand out tasks: one suspect alone, else one more than there are workers, so that none waits for us."""

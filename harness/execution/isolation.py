@@ -164,7 +164,7 @@ class Child:
         try:
             self._process.stdin.write(task.model_dump_json() + "\n")
             self._process.stdin.flush()
-        except OSError:  # it had been idle too long
+        except (OSError, ValueError):  # it had been idle too long, or was killed before it was told
             self._alive = False
             return None
         if not self._process.stdout.readline():

@@ -7,13 +7,23 @@ All they exchange is in the cache, so that either may run anywhere that sees the
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
 from engine.convert.items import PLACEMENT
+from engine.convert.runner import Run
 from engine.errors import PtqlabError
 from harness.backends.bundled import Network
-from harness.backends.items import FOOTPRINT, NODES, SCORED
+from harness.backends.items import DATA_DIGESTS, DATASET, FLOAT_DIGESTS, FOOTPRINT, MODEL_DIGESTS, NODES, SCORED
 from harness.backends.pipeline import RESULTS, fingerprints
+from harness.backends.stages.score import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
+from harness.datasets.base import sha256_of
+from harness.report.trial_page import render_trial
 from harness.suites.settings import Engine
+from harness.trials.artefacts import DIGITS, Artefact
+from harness.trials.figures import Footprint
+from harness.trials.files import TRIAL_PAGE, trial_files
 from harness.trials.tasks import Bench, Preparation, Prepared, StageClock
 from harness.trials.trial import (
     Outcome,
@@ -71,14 +81,33 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
     placement = run[PLACEMENT] if engine is Engine.BUNDLED else None  # refuses what a conversion refuses
     scored = run[SCORED]
     unmet = () if placement is None else placement.refusals
+    footprint = run[FOOTPRINT] if FOOTPRINT in results else None
     result = TrialResult(
         spec=spec,
         accuracy=scored.accuracy,
         fidelity=scored.fidelity,
-        footprint=run[FOOTPRINT] if FOOTPRINT in results else None,
+        footprint=footprint,
         int16_nodes=nodes,
         unmet=tuple(UnmetRequest(node=each.node, request=each.request, reason=each.reason) for each in unmet),
+        artefacts=_artefacts(run, results, scored, footprint),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,
     )
-    return Outcome(result, run[NODES] if NODES in results else (), scored.predictions)
+    split = run[DATASET].split(network.card.dataset.evaluation.split)
+    files = trial_files(network.card, spec, nodes, scored.predictions, lambda index: split.images(index, index + 1)[0])
+    rows = run[NODES] if NODES in results else ()
+    files[TRIAL_PAGE] = render_trial(result, rows, files)
+    return Outcome(result, rows, scored.predictions, files)
+
+
+def _artefacts(run: Run, results: tuple[Any, ...], scored: Scored, footprint: Footprint | None) -> dict[Artefact, str]:
+    """Digests of all that the trial's stages hand on, in order."""
+    found = {
+        Artefact.OUTPUTS.value: sha256_of(*(scored.predictions[name] for name in sorted(scored.predictions)))[:DIGITS]
+    }
+    if footprint is not None:
+        found[Artefact.FOOTPRINT.value] = hashlib.sha256(footprint.model_dump_json().encode()).hexdigest()[:DIGITS]
+    for item in (DATA_DIGESTS, FLOAT_DIGESTS, MODEL_DIGESTS):
+        if item in results:
+            found |= run[item]
+    return {name: found[name.value] for name in Artefact if name.value in found}

@@ -5,6 +5,7 @@ A figure has a value, a tolerance and, where someone chose them, the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -17,9 +18,11 @@ from pydantic import Field, ValidationError, model_validator
 from engine.errors import ConfigError
 from engine.ir import write_atomically
 from harness import paths
+from harness.gates.made import Made, made_of
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Gates, Suite, Tolerances
-from harness.trials.trial import TrialResult, TrialSpec, TrialStore
+from harness.trials.origins import Environment, ModelOrigin, SweepOrigin
+from harness.trials.trial import PART, TrialResult, TrialSpec, TrialStore
 
 SCORE_DIGITS = 3
 """Decimals that a baseline keeps of a score that is neither 0 nor 1."""
@@ -30,11 +33,19 @@ DIRECTIONS: Mapping[str, int] = {
     "cosine.output": 1,
     "cosine.min": 1,
     "latency.ms": -1,
+    "latency.total_ms": -1,
     "ddr.mb": -1,
     "cpu_nodes": -1,
     "subgraphs": -1,
 }
-"""Gated figures besides accuracy; 1 where more is better."""
+"""Gated figures besides accuracy and cosines of parts; 1 where more is better."""
+
+
+def gated(figures: Iterable[str]) -> dict[str, int]:
+    """Those of ``figures`` that are gated, besides accuracy: the fixed ones, then cosines of parts of outputs."""
+    given = list(figures)
+    fixed = {name: direction for name, direction in DIRECTIONS.items() if name in given}
+    return fixed | {name: 1 for name in given if name.startswith(PART)}
 
 
 class Scores(StrictModel):
@@ -54,6 +65,10 @@ class Scores(StrictModel):
     def _one_form(self) -> Self:
         if (self.bits is None) == (self.thousandths is None):
             raise ValueError("exactly one of bits and thousandths must be given")
+        if self.thousandths is not None and len(self.thousandths) != self.count:
+            raise ValueError(f"{len(self.thousandths)} thousandths of {self.count} scores")
+        if self.bits is not None and not re.fullmatch(f"[0-9a-f]{{{2 * -(-self.count // 8)}}}", self.bits):
+            raise ValueError(f"bits of {self.count} scores are {2 * -(-self.count // 8)} hexadecimal digits")
         return self
 
     @classmethod
@@ -115,12 +130,14 @@ class BaselineTrial(StrictModel):
         data: digest of the data set; other data cannot be paired.
         figures: by name.
         scores: per evaluation sample.
+        made: how it came about; None in files of versions that did not keep it.
         expected_failure: instead of figures.
     """
 
     data: str = ""
     figures: Mapping[str, Reference] = Field(default_factory=dict)
     scores: Scores | None = None
+    made: Made | None = None
     expected_failure: ExpectedFailure | None = None
 
 
@@ -130,12 +147,18 @@ class Baseline(StrictModel):
     Attributes:
         format: version of this structure.
         suite, version: what it belongs to.
+        sweep: id of the sweep that it was accepted from.
+        models: what the models were, by name; empty in files of versions that did not keep it, as is ``environment``.
+        environment: what computed it.
         trials: by trial id.
     """
 
     format: Literal[1] = 1
     suite: str
     version: int
+    sweep: str = ""
+    models: Mapping[str, ModelOrigin] = Field(default_factory=dict)
+    environment: Environment = Environment()
     trials: Mapping[str, BaselineTrial] = Field(default_factory=dict)
 
 
@@ -183,8 +206,21 @@ def save_baseline(baseline: Baseline, path: Path) -> None:
     write_atomically(path, (baseline.model_dump_json(indent=1, exclude_defaults=True) + "\n").encode())
 
 
-def updated_baseline(old: Baseline | None, suite: Suite, results: Sequence[TrialResult], store: TrialStore) -> Baseline:
+def updated_baseline(
+    old: Baseline | None,
+    suite: Suite,
+    results: Sequence[TrialResult],
+    store: TrialStore,
+    origin: SweepOrigin | None = None,
+) -> Baseline:
     """``results`` as the new baseline; tolerances with a reason, and expected failures that still fail, are kept.
+
+    Args:
+        old: that it takes the place of; None for a first one.
+        suite: that the results belong to.
+        results: of all its trials.
+        store: has the predictions.
+        origin: what the sweep was made of; None where nobody knows.
 
     Raises:
         ConfigError: a trial failed that is not expected to.
@@ -203,7 +239,15 @@ def updated_baseline(old: Baseline | None, suite: Suite, results: Sequence[Trial
         trials[result.spec.id] = _accepted(
             result, before, suite.gates.tolerances, spreads[_undrawn(result.spec)], store
         )
-    return Baseline(suite=suite.name, version=suite.version, trials=trials)
+    origin = origin or SweepOrigin()
+    return Baseline(
+        suite=suite.name,
+        version=suite.version,
+        sweep=origin.sweep,
+        models=origin.models,
+        environment=origin.environment,
+        trials=trials,
+    )
 
 
 def _spreads(results: Iterable[TrialResult]) -> dict[TrialSpec, dict[str, float]]:
@@ -237,9 +281,7 @@ def _accepted(
 ) -> BaselineTrial:
     metrics = result.metrics()
     figures = {}
-    for name in (ACCURACY, *DIRECTIONS):
-        if name not in metrics:  # an engine without a BPU has no latency
-            continue
+    for name in (ACCURACY, *gated(metrics)):
         old = before.figures.get(name) if before else None
         chosen = old if old is not None and old.reason else None
         value = round(metrics[name], 9)
@@ -250,7 +292,8 @@ def _accepted(
             reason=chosen.reason if chosen else "",
         )
     scores = store.predictions(result.spec.key)["per_sample"]
-    return BaselineTrial(data=result.spec.data, figures=figures, scores=Scores.of(scores))
+    made = made_of(result, store)
+    return BaselineTrial(data=result.spec.data, figures=figures, scores=Scores.of(scores), made=made)
 
 
 def _tolerance(name: str, value: float, tolerances: Tolerances) -> float:
@@ -259,9 +302,11 @@ def _tolerance(name: str, value: float, tolerances: Tolerances) -> float:
             return tolerances.accuracy
         case "cosine.output":
             return tolerances.cosine
+        case part if part.startswith(PART):
+            return tolerances.cosine
         case "cosine.min":
             return tolerances.cosine_min
-        case "latency.ms":
+        case "latency.ms" | "latency.total_ms":
             return round(tolerances.latency * value, 9)
         case "ddr.mb":
             return round(tolerances.ddr * value, 9)

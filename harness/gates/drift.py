@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.gates.nights import WATCHED, Night
+
+K = TypeVar("K", str, int)
 
 _PENALTY = 3.0
 """Variances of the noise, times log(nights), that one more step must save."""
@@ -31,7 +34,7 @@ _RELATIVE_NOISE = 1e-9
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelChange:
     """A change of level.
 
     Attributes:
@@ -62,7 +65,7 @@ class Drift:
     values: NDArray[np.float64]
     anchor: float | None
     p: float | None
-    steps: tuple[Step, ...]
+    steps: tuple[LevelChange, ...]
 
     @property
     def change(self) -> float | None:
@@ -129,17 +132,18 @@ def _corrected(nights: Sequence[Night]) -> dict[str, float]:
     return holm(spent)
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+def holm(p_values: Mapping[K, float]) -> dict[K, float]:
     """p values corrected for their number by Holm's method, by name."""
     ordered = sorted(p_values, key=lambda name: p_values[name])
-    largest, found = 0.0, {}
+    largest = 0.0
+    found: dict[K, float] = {}
     for rank, name in enumerate(ordered):
         largest = max(largest, min(1.0, (len(ordered) - rank) * p_values[name]))
         found[name] = largest
     return found
 
 
-def steps(values: NDArray[np.float64]) -> tuple[Step, ...]:
+def steps(values: NDArray[np.float64]) -> tuple[LevelChange, ...]:
     """Changes of level in a series; missing values (NaN) are passed over.
 
     Args:
@@ -160,6 +164,6 @@ def steps(values: NDArray[np.float64]) -> tuple[Step, ...]:
     ends = [0, *search.predict(pen=penalty)]
     means = [float(series[start:stop].mean()) for start, stop in pairwise(ends)]
     return tuple(
-        Step(int(known[start]), before, after)
+        LevelChange(int(known[start]), before, after)
         for start, (before, after) in zip(ends[1:-1], pairwise(means), strict=True)
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.gates.baseline import ACCURACY, DIRECTIONS, Baseline, BaselineTrial, ExpectedFailure, Reference
+from harness.gates.baseline import ACCURACY, Baseline, BaselineTrial, ExpectedFailure, Reference, gated
 from harness.gates.paired import paired_p_value
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
 from harness.suites.suite import Gates
@@ -69,8 +69,7 @@ def losses_since(
         _judge_accuracy(result, predictions, accepted, gates),
         *(
             _judge_figure(name, direction, result.metrics().get(name), accepted.figures.get(name), gates)
-            for name, direction in DIRECTIONS.items()
-            if name in accepted.figures
+            for name, direction in gated(accepted.figures).items()
         ),
     ]
     return tuple(
@@ -117,9 +116,8 @@ def judge(
         return TrialVerdict(spec.id, (*checks, Check("trial", Verdict.MISSING, text)))
     checks.append(_judge_accuracy(result, predictions, accepted, gates))
     metrics = result.metrics()
-    for name, direction in DIRECTIONS.items():
-        if name in metrics or name in accepted.figures:
-            checks.append(_judge_figure(name, direction, metrics.get(name), accepted.figures.get(name), gates))
+    for name, direction in gated([*metrics, *accepted.figures]).items():
+        checks.append(_judge_figure(name, direction, metrics.get(name), accepted.figures.get(name), gates))
     return TrialVerdict(spec.id, tuple(checks))
 
 
@@ -134,12 +132,24 @@ def _judge_failure(result: TrialResult, expected: ExpectedFailure | None, today:
 
 
 def _floor(result: TrialResult, gates: Gates) -> list[Check]:
-    """The least accuracy as a share of the float model's; of an error, the float model's as a share of it."""
-    if gates.min_ratio is None or result.accuracy is None:
-        return []
-    ratio = result.accuracy.goodness
-    verdict = Verdict.PASS if ratio >= gates.min_ratio else Verdict.REGRESSION
-    return [Check("accuracy.ratio", verdict, f"{ratio:.4f} of float's, the suite's floor is {gates.min_ratio:g}")]
+    """What the suite asks of every trial, whatever its baseline: accuracy as a share of the float model's (of an
+    error, the float model's as a share of it), agreement, and the least mean cosine of any output or part."""
+    checks, fidelity = [], result.fidelity
+    if gates.min_ratio is not None and result.accuracy is not None:
+        ratio = result.accuracy.goodness
+        checks.append(_floor_check("accuracy.ratio", ratio, gates.min_ratio, " of float's"))
+    if gates.min_agreement is not None and fidelity is not None and fidelity.agreement is not None:
+        checks.append(_floor_check("agreement", fidelity.agreement, gates.min_agreement))
+    if gates.min_cosine is not None and fidelity is not None:
+        found = fidelity.parts or {"output": fidelity.cosine}
+        worst = min(found, key=lambda name: found[name])
+        checks.append(_floor_check("cosine", found[worst], gates.min_cosine, f" of {worst}"))
+    return checks
+
+
+def _floor_check(name: str, value: float, least: float, what: str = "") -> Check:
+    verdict = Verdict.PASS if value >= least else Verdict.REGRESSION
+    return Check(name, verdict, f"{value:.4f}{what}, the suite's floor is {least:g}")
 
 
 def _judge_figure(name: str, direction: int, value: float | None, reference: Reference | None, gates: Gates) -> Check:

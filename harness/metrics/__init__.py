@@ -9,10 +9,12 @@ from typing import Any
 from harness.metrics.base import Metric, Score
 from harness.metrics.classification import Top1, Top5
 from harness.metrics.detection import Map50
+from harness.metrics.own import OwnMetric
 from harness.metrics.recognition import EditSimilarity
 from harness.metrics.segmentation import Miou
 from harness.metrics.text_detection import Hmean
 from harness.strict_yaml import parse, unknown
+from harness.user_code import is_own, load_own
 
 __all__ = ["METRICS", "Metric", "Score", "open_metric"]
 
@@ -23,11 +25,13 @@ METRICS: Mapping[str, type[Metric]] = MappingProxyType(
 
 
 def open_metric(name: str, options: Mapping[str, Any] | None = None) -> Metric:
-    """The metric called ``name``, ready to score.
+    """The metric called ``name``, ready to score; ``module:function`` for one of the user's own.
 
     Raises:
         ConfigError: the name or an option is unknown or wrong.
     """
+    if is_own(name):
+        return OwnMetric(name, load_own(name, "metric"), options or {})
     if name not in METRICS:
-        raise unknown("metric", name, METRICS)
+        raise unknown("metric", name, [*METRICS, "module:function"])
     return METRICS[name](parse(dict(options or {}), METRICS[name].Options, f"options of metric {name}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,8 +49,8 @@ class Metric(ABC):
         Options: pydantic model of the options that a card may give.
     """
 
-    name: ClassVar[str]
-    higher_is_better: ClassVar[bool] = True
+    name: str
+    higher_is_better: bool = True
     Options: ClassVar[type[StrictModel]] = NoOptions
 
     @abstractmethod
@@ -68,6 +68,37 @@ class Metric(ABC):
         Raises:
             InferenceError: number or shape of the outputs do not fit the options or the targets.
         """
+
+    def labels(self, outputs: Sequence[Array]) -> Targets | None:
+        """What ``outputs`` say, in the form of targets; None where the metric knows no decisions.
+
+        Of the float model's outputs they stand in for labels, where a data set has none.
+        """
+        del outputs
+        return None
+
+    def agreement(self, ours: Sequence[Array], floats: Sequence[Array]) -> float | None:
+        """The metric of ``ours`` with the decisions of ``floats`` as labels, 0..1; None where nothing is decided."""
+        labels = self.labels(floats)
+        return None if labels is None else self.score(ours, labels).value
+
+    def by_class(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64] | None:
+        """The metric of each class alone, shape (classes,), NaN where there is none; None where classes mean nothing.
+
+        Args:
+            outputs, targets: as of :meth:`score`.
+        """
+        del outputs, targets
+        return None
+
+    def parts(self, outputs: Sequence[Array]) -> Mapping[str, Sequence[Array]]:
+        """Slices of the outputs that mean different things, by name; samples stay in the first dimension.
+
+        Empty where the metric knows no such parts. Boxes in pixels and scores in 0..1, say, must not be compared as one
+        vector: the greater numbers would hide what happens to the smaller ones.
+        """
+        del outputs
+        return {}
 
 
 def scene_targets(targets: Targets) -> list[SceneTarget]:

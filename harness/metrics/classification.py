@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.errors import InferenceError
 from harness.datasets import Targets
@@ -36,6 +37,24 @@ class _TopK(Metric):
         hits = (_ranks(scores, targets) < self.k) & ~np.isnan(scores).any(axis=1)
         value = float(hits.mean())
         return Score(value, float(np.sqrt(value * (1 - value) / len(hits))), hits.astype(np.float64))
+
+    def labels(self, outputs: Sequence[Array]) -> Targets:
+        """The class with the largest output, the first of equal ones."""
+        found: Targets = outputs[0].reshape(len(outputs[0]), -1).argmax(axis=1).astype(np.int64)
+        return found
+
+    def by_class(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
+        """Share of the images of each class that are right."""
+        hits, classes = self.score(outputs, targets).per_sample, np.asarray(targets)
+        count = outputs[0].reshape(len(outputs[0]), -1).shape[1]
+        found = np.full(count, np.nan)
+        images = np.bincount(classes, minlength=count)
+        np.divide(np.bincount(classes, hits, minlength=count), images, out=found, where=images > 0)
+        return found
+
+    def agreement(self, ours: Sequence[Array], floats: Sequence[Array]) -> float:
+        """Share of images on which both models say the same class."""
+        return float(np.mean(np.asarray(self.labels(ours)) == np.asarray(self.labels(floats))))
 
 
 class Top1(_TopK):

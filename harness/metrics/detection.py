@@ -1,8 +1,8 @@
-"""Mean average precision at IoU 0.5, from the raw heads of an anchor-based detector."""
+"""Mean average precision at IoU 0.5, from raw heads with anchors or from rows of decoded boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,21 +29,25 @@ class HeadOptions(StrictModel):
 
 
 class Map50Options(StrictModel):
-    """How raw heads become detections.
+    """How outputs become detections.
 
     Attributes:
         classes: number of classes.
-        heads: in the order of the model's outputs.
+        heads: raw heads with anchors, in the order of the model's outputs. None for a network that decodes its boxes
+            (YOLOv8): one output, (images, 4 + classes, positions), centre x, centre y, width and height in pixels, then
+            a score 0..1 per class.
         score_threshold: detections below it are dropped before suppression.
         nms_iou: of two detections of one class that overlap more than this, the one with the lower score is dropped.
         max_detections: best detections kept per image.
+        label_threshold: where detections of the float model stand in for labels, those with at least this score do.
     """
 
     classes: int = Field(ge=1)
-    heads: tuple[HeadOptions, ...] = Field(min_length=1)
+    heads: tuple[HeadOptions, ...] = ()
     score_threshold: float = Field(default=0.01, ge=0, lt=1)
     nms_iou: float = Field(default=0.5, gt=0, le=1)
     max_detections: int = Field(default=100, ge=1)
+    label_threshold: float = Field(default=0.25, gt=0, lt=1)
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,67 @@ class Map50(Metric):
         self._options = options
 
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
-        """One output per head, shape (images, anchors * (5 + classes), height / stride, width / stride)."""
+        """One output per head, shape (images, anchors * (5 + classes), height / stride, width / stride).
+
+        Without heads one output, shape (images, 4 + classes, positions).
+        """
         scenes = scene_targets(targets)
         height, width = scenes[0].mask.shape
-        depth = 5 + self._options.classes
-        check_outputs(
-            outputs,
-            [
-                (len(scenes), len(head.anchors) * depth, height // head.stride, width // head.stride)
-                for head in self._options.heads
-            ],
-        )
+        check_outputs(outputs, self._shapes(len(scenes), height, width))
         return score_detections(decode_heads(outputs, self._options), scenes, self._options.classes)
+
+    def labels(self, outputs: Sequence[Array]) -> Targets:
+        """The detections of every image that are at least as sure as ``label_threshold``."""
+        check_outputs(outputs, self._shapes(len(outputs[0])))
+        size = (0, 0)
+        if self._options.heads:
+            rows, columns = outputs[0].shape[2:]
+            size = (rows * self._options.heads[0].stride, columns * self._options.heads[0].stride)
+        empty = np.zeros(size, np.uint8)
+        scenes = []
+        for found in decode_heads(outputs, self._options):
+            sure = found.scores >= self._options.label_threshold
+            scenes.append(SceneTarget(found.boxes[sure], found.classes[sure], empty))
+        return scenes
+
+    def by_class(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
+        """Average precision of each class."""
+        scenes, detections = scene_targets(targets), decode_heads(outputs, self._options)
+        hits = [_match(found, scene) for found, scene in zip(detections, scenes, strict=True)]
+        found = np.full(self._options.classes, np.nan)
+        for label in range(self._options.classes):
+            curve = _ClassCurve.build(label, detections, hits, scenes)
+            if curve.targets.any():
+                found[label] = curve.average_precision(np.ones(len(scenes), np.int64))
+        return found
+
+    def agreement(self, ours: Sequence[Array], floats: Sequence[Array]) -> float | None:
+        """mAP@0.5 of our detections with the float model's as labels; None where that one detects nothing."""
+        scenes = scene_targets(self.labels(floats))
+        return self.score(ours, scenes).value if any(len(scene.classes) for scene in scenes) else None
+
+    def parts(self, outputs: Sequence[Array]) -> Mapping[str, Sequence[Array]]:
+        """Boxes, objectness (of heads with anchors) and classes."""
+        check_outputs(outputs, self._shapes(len(outputs[0])))
+        if not self._options.heads:
+            return {"boxes": [outputs[0][:, :4]], "classes": [outputs[0][:, 4:]]}
+        depth = 5 + self._options.classes
+        cells = [
+            output.reshape(len(output), len(head.anchors), depth, -1)
+            for output, head in zip(outputs, self._options.heads, strict=True)
+        ]
+        slices = {"boxes": slice(0, 4), "objectness": slice(4, 5), "classes": slice(5, depth)}
+        return {name: [head[:, :, rows] for head in cells] for name, rows in slices.items()}
+
+    def _shapes(self, images: int, height: int | None = None, width: int | None = None) -> list[tuple[int | None, ...]]:
+        """What outputs must look like; None for any size."""
+        if not self._options.heads:
+            return [(images, 4 + self._options.classes, None)]
+        depth = 5 + self._options.classes
+        return [
+            (images, len(head.anchors) * depth, height and height // head.stride, width and width // head.stride)
+            for head in self._options.heads
+        ]
 
 
 def score_detections(detections: Sequence[Detections], scenes: Sequence[SceneTarget], classes: int) -> Score:
@@ -127,12 +180,17 @@ def average_precision(hits: NDArray[np.int64], detections: NDArray[np.int64], ta
 
 
 def decode_heads(outputs: Sequence[Array], options: Map50Options) -> list[Detections]:
-    """Boxes from the raw heads of all images, after non-maximum suppression.
+    """Boxes of all images, after non-maximum suppression; from raw heads, or from decoded rows where there are none.
 
     With ``s`` the logistic function and ``(x, y)`` a cell: centre ``(2 s(t) - 0.5 + (x, y)) * stride``, size
     ``(2 s(t))^2 * anchor``, score ``s(objectness) * s(class logit)`` of the best class (YOLOv5). Scores that are not
     finite are dropped.
     """
+    if not options.heads:
+        rows = np.moveaxis(outputs[0].astype(np.float32), 1, 2)
+        half = rows[..., 2:4] / 2
+        corners = np.concatenate([rows[..., :2] - half, rows[..., :2] + half], axis=-1)
+        return [_select(*image, options) for image in zip(corners, rows[..., 4:], strict=True)]
     decoded = [_decode_head(output, head, options.classes) for output, head in zip(outputs, options.heads, strict=True)]
     boxes = np.concatenate([boxes for boxes, _ in decoded], axis=1)
     scores = np.concatenate([scores for _, scores in decoded], axis=1)

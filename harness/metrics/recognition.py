@@ -77,6 +77,10 @@ class EditSimilarity(Metric):
         spread = similarities.std(ddof=1) if len(texts) > 1 else 0.0
         return Score(float(similarities.mean()), float(spread / np.sqrt(len(texts))), similarities)
 
+    def labels(self, outputs: Sequence[Array]) -> Targets:
+        """The text of every line."""
+        return [self.decode(line) for line in outputs[0]]
+
     def decode(self, scores: Array) -> str:
         """Text of one line; ``scores`` has shape (steps, classes). Equal scores rank by class number."""
         best = scores.argmax(axis=1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from harness.datasets import Targets
+from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
 from harness.strict_yaml import StrictModel
 
@@ -45,6 +46,16 @@ class Miou(Metric):
         stderr = bootstrap_stderr(lambda counts: _mean_iou((counts @ flat).reshape(confusion.shape[1:])), len(scenes))
         return Score(_mean_iou(confusion.sum(axis=0)), stderr, np.array([_mean_iou(image) for image in confusion]))
 
+    def by_class(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
+        """Intersection over union of each class."""
+        pairs = zip(outputs[0], scene_targets(targets), strict=True)
+        return _ious(sum(self._confusion(logits, scene.mask) for logits, scene in pairs))
+
+    def labels(self, outputs: Sequence[Array]) -> Targets:
+        """The class of every pixel."""
+        no_boxes, no_classes = np.zeros((0, 4), np.float32), np.zeros(0, np.int64)
+        return [SceneTarget(no_boxes, no_classes, mask) for mask in outputs[0].argmax(axis=1).astype(np.uint8)]
+
     def _confusion(self, logits: Array, mask: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Pixels by class of the target (rows) and of the output (columns)."""
         pairs = mask.astype(np.int64) * self._classes + logits.argmax(axis=0)
@@ -53,7 +64,13 @@ class Miou(Metric):
 
 
 def _mean_iou(confusion: NDArray[np.int64]) -> float:
+    return float(np.nanmean(_ious(confusion)))
+
+
+def _ious(confusion: Any) -> NDArray[np.float64]:
+    """Intersection over union by class; NaN where neither targets nor outputs have the class."""
     intersection = np.diag(confusion)
     union = confusion.sum(axis=0) + confusion.sum(axis=1) - intersection
-    present = union > 0
-    return float((intersection[present] / union[present]).mean())
+    found = np.full(len(intersection), np.nan)
+    np.divide(intersection, union, out=found, where=union > 0)
+    return found

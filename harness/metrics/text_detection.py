@@ -10,7 +10,7 @@ from pydantic import Field
 from scipy import ndimage
 from scipy.optimize import linear_sum_assignment
 
-from harness.datasets import Targets
+from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
 from harness.metrics.detection import box_iou
 from harness.strict_yaml import StrictModel
@@ -67,6 +67,12 @@ class Hmean(Metric):
 
         per_sample = np.divide(2.0 * matches, listed, out=np.ones(len(scenes)), where=listed > 0)
         return Score(hmean(np.ones(len(scenes), np.int64)), bootstrap_stderr(hmean, len(scenes)), per_sample)
+
+    def labels(self, outputs: Sequence[Array]) -> Targets:
+        """The boxes of every page."""
+        found = [text_boxes(probabilities, self._options) for (probabilities,) in outputs[0]]
+        empty = np.zeros(outputs[0].shape[2:], np.uint8)
+        return [SceneTarget(boxes, np.zeros(len(boxes), np.int64), empty) for boxes in found]
 
 
 def text_boxes(probabilities: Array, options: HmeanOptions) -> NDArray[np.float32]:

@@ -1,337 +1,139 @@
-"""One self-contained HTML page per sweep, without network: verdict first, Pareto plot, heat map, trial table."""
+"""One self-contained HTML page per sweep, without network: verdict first, effects of settings, plots, trial table.
+
+The plotting library and the data are in it compressed, and unpacked by the browser: 10,000 trials stay below 5 MB.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
-import numpy as np
-import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from harness import paths
 from harness.gates.baseline import read_baseline
-from harness.gates.drift import Drift, drifts
-from harness.gates.nights import Night, read_nights
+from harness.gates.drift import drifts
+from harness.gates.nights import read_nights
 from harness.gates.verdicts import Verdict
-from harness.report.results import Sweep, pareto, sweep_folder
+from harness.report.causes import causes_of
+from harness.report.compatibility import compatibility_pairs
+from harness.report.figures import drift_figure, effects_figure, heat_figure, parallel_figure, pareto_figure, varied
+from harness.report.results import Sweep, sweep_folder
+from harness.report.tables import choice_text
+from harness.report.templates import template
+from harness.report.trial_rows import table_of_trials
+from harness.tracking.views import compare_link, how_to_open, table_link
+from harness.trials.files import TRIAL_PAGE
 from harness.trials.fragments import as_yaml
-from harness.trials.trial import NODES_FILE, TrialResult, TrialStore, read_nodes
+from harness.trials.trial import NODES_FILE, RESULT_FILE, TrialResult, TrialStore, read_nodes
 
 TEMPLATE = "sweep.html.j2"
 
 NO_CHANGE = 1e-9
 """Figures of a baseline are kept with nine digits: less is no difference."""
 
-_PALETTE = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#a16207", "#be185d")
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
-_LAYOUT: dict[str, Any] = {
-    "template": "plotly_white",
-    "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
-    "margin": {"l": 70, "r": 20, "t": 50, "b": 60},
-    "hoverlabel": {"align": "left"},
-}
+MOST_HEAT_ROWS = 60
+"""Settings up to which they are shown as a heat map; main effects show more of them."""
 
+MOST_PROFILES = 40
+"""Trials whose nodes are in the page: the chosen ones, then the first of the others."""
 
-@dataclass(frozen=True)
-class Axis:
-    """A figure that plots can show.
+MOST_NOTES = 200
+"""Trials that are listed with what keeps them from passing."""
 
-    Attributes:
-        name: as in :meth:`harness.trials.trial.TrialResult.metrics`.
-        label: on a button.
-        title: of the axis, with the unit.
-        factor: from the metric's unit to the title's.
-        form: format of values.
-    """
-
-    name: str
-    label: str
-    title: str
-    factor: float = 1.0
-    form: str = ".4f"
-
-    def of(self, result: TrialResult) -> float | None:
-        """The figure of a trial in the title's unit; None where it has none."""
-        value = result.metrics().get(self.name)
-        return None if value is None else value * self.factor
-
-
-LATENCY = Axis("latency.ms", "latency", "estimated BPU latency, ms", form=".3f")
-QUALITIES = (
-    Axis("accuracy.quantized", "accuracy", "accuracy of the quantised model"),
-    Axis("accuracy.ratio", "% of float", "accuracy, % of the float model's", 100, ".2f"),
-    Axis("cosine.output", "cosine", "mean cosine of outputs to the float model's", form=".5f"),
-    Axis("agreement", "agreement", "share of decisions equal to the float model's"),
-)
-HEATS = (
-    Axis("accuracy.delta", "Δ accuracy", "accuracy minus float, points", 100, "+.2f"),
-    Axis("cosine.output", "cosine", "mean cosine of outputs to the float model's", form=".5f"),
-    Axis("sqnr", "SQNR", "SQNR, dB", form=".1f"),
-    LATENCY,
-)
+MOST_CHANGES = 200
+"""Figures that are listed as changed since the baseline."""
 
 
 def render(sweep: Sweep, workdir: Path) -> str:
     """The page of ``sweep``; its links lead to the trials' folders under ``workdir``."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(paths.reports() / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    best = pareto(sweep.results)
+    best = sweep.front
     links = {result.spec.key: _link(sweep, result, workdir) for result in sweep.results}
-    profiles = _profiles(sweep.results, workdir)
+    profiles = _profiles(sorted(sweep.results, key=lambda result: result.spec.key not in best), workdir)
     nights = [
         night
         for night in read_nights(sweep_folder(workdir, sweep.summary.suite.name))
         if night.version == sweep.summary.suite.version
     ]
     drifting = drifts(nights)
-    return environment.get_template(TEMPLATE).render(
+    notes = [verdict for verdict in sweep.verdicts if not verdict.verdict.is_good]
+    settings = {result.spec.settings.label for result in sweep.results}
+    data = {
+        "scatter": _figure(pareto_figure(sweep.results, best, links)),
+        "table": table_of_trials(sweep, links),
+        "profiles": profiles,
+    }
+    if len(settings) <= MOST_HEAT_ROWS:
+        data["heat"] = _figure(heat_figure(sweep.results))
+    if varied([result for result in sweep.results if result.ok]):
+        data["effects"] = _figure(effects_figure(sweep.results))
+        data["parallel"] = _figure(parallel_figure(sweep.results))
+    if any(night.anchor for night in nights):
+        data["drift"] = _figure(drift_figure(drifting, nights))
+    return template(TEMPLATE).render(
         sweep=sweep,
         summary=sweep.summary,
         counts=_counts(sweep),
-        rows=[_row(sweep, result, best, links) for result in sweep.results],
+        trials=len(sweep.results),
         fragments=[(result, as_yaml(result)) for result in sweep.results if result.spec.key in best],
         changes=_changes(sweep),
+        choices=[(choice, choice_text(choice, sweep.results)) for choice in sweep.summary.choices],
+        causes=causes_of(sweep),
+        views=_views(sweep),
+        record=how_to_open(sweep.summary.tracking_uri) if sweep.summary.tracking_uri else "",
+        compatibility=compatibility_pairs(sweep, TrialStore(workdir / "trials")),
+        significance=sweep.summary.suite.gates.significance,
         profiled=[(index, profile["trial"]) for index, profile in enumerate(profiles)],
-        profiles=_script_json(json.dumps(profiles)),
-        notes=[verdict for verdict in sweep.verdicts if not verdict.verdict.is_good],
-        plotly=get_plotlyjs(),
+        notes=notes[:MOST_NOTES],
+        more_notes=len(notes) - MOST_NOTES,
+        plotly=packed(get_plotlyjs()),
         drifting=[drift for drift in drifting if drift.is_loss],
         nights=nights,
-        drift=_json(drift_figure(drifting, nights)) if any(night.anchor for night in nights) else "",
-        scatter=_json(pareto_figure(sweep.results, best, links)),
-        heat=_json(heat_figure(sweep.results)),
+        drift=any(night.anchor for night in nights),
+        heat=len(settings) <= MOST_HEAT_ROWS,
+        effects=bool(varied([result for result in sweep.results if result.ok])),
+        data=packed(json.dumps(data)),
     )
 
 
-def drift_figure(found: Sequence[Drift], nights: Sequence[Night]) -> go.Figure:
-    """Watched figures since the anchor over the nights, one line per trial; a diamond where a loss began."""
-    figure = go.Figure()
-    names = list(dict.fromkeys(drift.figure for drift in found))
-    when = [night.started_at for night in nights]
-    for drift in found:
-        if drift.anchor is None:
-            continue
-        first = drift.figure == names[0]
-        figure.add_trace(
-            go.Scatter(
-                x=when,
-                y=[None if np.isnan(value) else float(value - drift.anchor) for value in drift.values],
-                name=drift.trial,
-                meta=drift.figure,
-                mode="lines+markers",
-                marker={
-                    "size": [11 if index == drift.began else 4 for index in range(len(when))],
-                    "symbol": ["diamond" if index == drift.began else "circle" for index in range(len(when))],
-                },
-                visible=first,
-                hovertemplate="%{y:+.5g}<br>%{x}<extra>%{fullData.name}</extra>",
-            )
+def packed(text: str) -> str:
+    """``text`` compressed (gzip), as base64; the same text gives the same result."""
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
+
+
+def _figure(figure: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(figure.to_json())
+    found["layout"].pop("template", None)  # as long as everything else, and the library has it by name
+    return found
+
+
+def _views(sweep: Sweep) -> list[tuple[str, str, str]]:
+    """Per model: its name, and links to its trials in MLflow as parallel coordinates and as a table."""
+    summary = sweep.summary
+    if not summary.experiment:
+        return []
+    models = list(dict.fromkeys(spec.model for spec in summary.trials))
+    return [
+        (
+            model or "all models",
+            compare_link(summary.tracking_uri, summary.experiment, model),
+            table_link(summary.tracking_uri, summary.experiment, model),
         )
-    shown = [drift for drift in found if drift.anchor is not None]
-    buttons = [
-        {
-            "label": name,
-            "method": "update",
-            "args": [
-                {"visible": [drift.figure == name for drift in shown]},
-                {"yaxis.title.text": f"{name} since anchor"},
-            ],
-        }
-        for name in names
+        for model in (["", *models] if len(models) > 1 else models)
     ]
-    figure.update_layout(
-        **_LAYOUT,
-        height=420,
-        updatemenus=[
-            {"type": "buttons", "direction": "right", "x": 0, "y": 1.14, "xanchor": "left", "buttons": buttons}
-        ],
-        yaxis={"title": {"text": f"{names[0]} since anchor" if names else ""}},
-        legend={"orientation": "h", "y": -0.2},
-    )
-    return figure
-
-
-def pareto_figure(results: Sequence[TrialResult], best: set[str], links: Mapping[str, str]) -> go.Figure:
-    """Quality against latency; a colour per model, a symbol per march, lines through the Pareto points.
-
-    Args:
-        results: of the sweep.
-        best: keys of the Pareto points.
-        links: to the trials' folders by key; a click on a point follows them.
-    """
-    usable = [result for result in results if LATENCY.of(result) is not None]
-    models = list(dict.fromkeys(result.spec.model for result in usable))
-    marches = list(dict.fromkeys(result.spec.march for result in usable))
-    figure = go.Figure()
-    drawn: list[list[TrialResult]] = []
-    for model in models:
-        for march in marches:
-            group = [r for r in usable if r.spec.model == model and r.spec.march is march]
-            if not group:
-                continue
-            style = {
-                "color": _PALETTE[models.index(model) % len(_PALETTE)],
-                "symbol": _SYMBOLS[marches.index(march) % len(_SYMBOLS)],
-            }
-            name = model if len(marches) == 1 else f"{model}, {march}"
-            front = sorted((r for r in group if r.spec.key in best), key=_latency)
-            figure.add_trace(_front(front, name, style["color"]))
-            figure.add_trace(_points(group, best, links, name, style))
-            drawn += [front, group]
-    figure.update_layout(
-        **_LAYOUT,
-        height=520,
-        legend={"orientation": "h", "y": -0.16},
-        xaxis={"title": LATENCY.title, "rangemode": "tozero"},
-        yaxis={"title": QUALITIES[0].title},
-        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
-    )
-    return figure
-
-
-def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
-    """Settings by model and march, coloured within each column, since networks differ more than settings do."""
-    rows = list(dict.fromkeys(result.spec.settings.label for result in results))
-    columns = list(dict.fromkeys((result.spec.model, result.spec.march) for result in results))
-    found = {(r.spec.settings.label, r.spec.model, r.spec.march): r for r in results}
-    cells = [[found.get((row, *column)) for column in columns] for row in rows]
-    figure = go.Figure(
-        go.Heatmap(
-            x=[f"{model}<br>{march.value}" for model, march in columns],
-            y=rows,
-            colorscale=[[0, "#fecaca"], [0.5, "#fef9c3"], [1, "#bbf7d0"]],
-            showscale=False,
-            xgap=3,
-            ygap=3,
-            hovertemplate="%{y}<br>%{x}<br>%{text}<extra></extra>",
-            **_show_heat(HEATS[0], cells),
-        )
-    )
-    figure.update_traces(texttemplate="%{text}")
-    figure.update_layout(
-        **_LAYOUT,
-        height=150 + 30 * len(rows),
-        plot_bgcolor="#f3f4f6",
-        yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
-        xaxis={"side": "bottom", "showgrid": False},
-        updatemenus=[
-            _buttons(HEATS, lambda axis: [{name: [value] for name, value in _show_heat(axis, cells).items()}])
-        ],
-    )
-    return figure
-
-
-def _points(
-    group: Sequence[TrialResult], best: set[str], links: Mapping[str, str], name: str, style: dict[str, str]
-) -> go.Scatter:
-    return go.Scatter(
-        x=[LATENCY.of(result) for result in group],
-        y=[QUALITIES[0].of(result) for result in group],
-        name=name,
-        mode="markers",
-        legendgroup=name,
-        marker={
-            **style,
-            "size": [13 if result.spec.key in best else 9 for result in group],
-            "opacity": [1.0 if result.spec.key in best else 0.55 for result in group],
-            "line": {"width": 1, "color": "white"},
-        },
-        text=[_hover(result) for result in group],
-        customdata=[links[result.spec.key] for result in group],
-        hovertemplate="%{text}<extra></extra>",
-    )
-
-
-def _front(front: Sequence[TrialResult], name: str, colour: str) -> go.Scatter:
-    return go.Scatter(
-        x=[LATENCY.of(result) for result in front],
-        y=[QUALITIES[0].of(result) for result in front],
-        mode="lines",
-        line={"color": colour, "width": 1.5, "dash": "dot"},
-        legendgroup=name,
-        showlegend=False,
-        hoverinfo="skip",
-    )
-
-
-def _hover(result: TrialResult) -> str:
-    """All figures of a trial, for the box beside the pointer."""
-    lines = [f"<b>{result.spec.model}</b>, {result.spec.march.value}", result.spec.settings.label]
-    lines += [f"{name} {value:.5g}" for name, value in result.metrics().items()]
-    return "<br>".join(lines)
-
-
-def _show_quality(axis: Axis, drawn: Sequence[Sequence[TrialResult]]) -> list[dict[str, Any]]:
-    """Arguments of the button that plots ``axis``: new values, then the title that goes with them."""
-    return [{"y": [[axis.of(result) for result in trace] for trace in drawn]}, {"yaxis.title.text": axis.title}]
-
-
-def _show_heat(axis: Axis, cells: Sequence[Sequence[TrialResult | None]]) -> dict[str, Any]:
-    """``z`` (0 worst, 1 best of its column) and ``text`` of the heat map of ``axis``."""
-    values = [[axis.of(cell) if cell is not None else None for cell in row] for row in cells]
-    columns = [_normalised(column, axis is LATENCY) for column in zip(*values, strict=True)]
-    return {
-        "z": [list(row) for row in zip(*columns, strict=True)],
-        "zmin": 0,
-        "zmax": 1,
-        "text": [["" if value is None else format(value, axis.form) for value in row] for row in values],
-    }
-
-
-def _normalised(column: Sequence[float | None], less_is_better: bool) -> list[float | None]:
-    known = [value for value in column if value is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-    if high == low:
-        return [None if value is None else 1.0 for value in column]
-    shares = [None if value is None else (value - low) / (high - low) for value in column]
-    return [None if share is None else 1 - share if less_is_better else share for share in shares]
-
-
-def _buttons(axes: Sequence[Axis], arguments: Any) -> dict[str, Any]:
-    """A row of buttons above a plot, one per figure."""
-    return {
-        "type": "buttons",
-        "direction": "right",
-        "x": 0,
-        "xanchor": "left",
-        "y": 1.02,
-        "yanchor": "bottom",
-        "pad": {"b": 6},
-        "bgcolor": "white",
-        "bordercolor": "#d1d5db",
-        "font": {"size": 12},
-        "buttons": [{"label": axis.label, "method": "update", "args": arguments(axis)} for axis in axes],
-    }
-
-
-def _latency(result: TrialResult) -> float:
-    return LATENCY.of(result) or 0.0
-
-
-def _json(figure: go.Figure) -> str:
-    return _script_json(str(figure.to_json()))
-
-
-def _script_json(text: str) -> str:
-    """JSON that may stand in a script element: no text of it can end the element."""
-    return text.replace("<", "\\u003c")
 
 
 def _profiles(results: Sequence[TrialResult], workdir: Path) -> list[dict[str, Any]]:
     """Per trial: its nodes in the order of the graph, with types and cosines."""
-    store, found = TrialStore(workdir / "trials"), []
+    store = TrialStore(workdir / "trials")
+    found: list[dict[str, Any]] = []
     for result in results:
+        if len(found) == MOST_PROFILES:
+            break
         nodes = [row for row in read_nodes(store.folder(result.spec.key) / NODES_FILE) if row.cosine is not None]
         if nodes:
             found.append(
@@ -350,7 +152,7 @@ def _changes(sweep: Sweep) -> list[dict[str, Any]]:
     if sweep.baseline is None:
         return []
     accepted = read_baseline(sweep.baseline).trials
-    found = []
+    found: list[dict[str, Any]] = []
     for result in sweep.results:
         for name, value in result.metrics().items():
             reference = accepted[result.spec.id].figures.get(name) if result.spec.id in accepted else None
@@ -365,7 +167,8 @@ def _changes(sweep: Sweep) -> list[dict[str, Any]]:
                         "tolerance": reference.allowed(sweep.summary.suite.gates),
                     }
                 )
-    return sorted(found, key=lambda row: -abs(row["change"]) / (row["tolerance"] or NO_CHANGE))
+    found.sort(key=lambda row: -abs(row["change"]) / (row["tolerance"] or NO_CHANGE))
+    return found[:MOST_CHANGES]
 
 
 def _counts(sweep: Sweep) -> dict[str, int]:
@@ -376,17 +179,6 @@ def _counts(sweep: Sweep) -> dict[str, int]:
 
 def _link(sweep: Sweep, result: TrialResult, workdir: Path) -> str:
     folder = TrialStore(workdir / "trials").folder(result.spec.key)
-    return os.path.relpath(folder, sweep_folder(workdir, sweep.summary.suite.name))
-
-
-def _row(sweep: Sweep, result: TrialResult, best: set[str], links: Mapping[str, str]) -> dict[str, Any]:
-    """What the trial table shows of a trial."""
-    return {
-        "result": result,
-        "spec": result.spec,
-        "metrics": result.metrics(),
-        "best": result.spec.key in best,
-        "verdict": sweep.verdict_of(result.spec.id).value,
-        "seconds": sum(result.seconds.values()),
-        "link": links[result.spec.key],
-    }
+    page = folder / TRIAL_PAGE
+    target = page if page.is_file() else folder / RESULT_FILE
+    return os.path.relpath(target, sweep_folder(workdir, sweep.summary.suite.name))

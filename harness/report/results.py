@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.gates.choice import Choice
+from harness.gates.explanation import Explanation
 from harness.gates.judgement import Judgement
 from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.sync import SharedSeconds
 from harness.trials.fragments import as_yaml
+from harness.trials.origins import SweepOrigin
 from harness.trials.trial import TrialResult, TrialSpec
 
 SWEEP_FILE = "sweep.json"
@@ -40,8 +43,12 @@ class SweepSummary(StrictModel):
         shared: stages that several trials share.
         engine: version.
         commit: of the checkout.
-        tracking_uri, run: where MLflow has the sweep; empty without a record.
+        tracking_uri, experiment, run: where MLflow has the sweep; empty without a record.
+        asked: name or file of the suite that the command was given; empty where there was none.
+        origin: what it was made of.
         judgement: what the gate said of it.
+        choices: what it would choose, for every model and march.
+        explanation: why it differs from the baseline; None without one.
     """
 
     format: Literal[2] = 2
@@ -57,8 +64,13 @@ class SweepSummary(StrictModel):
     engine: str
     commit: str | None = None
     tracking_uri: str = ""
+    experiment: str = ""
     run: str = ""
+    asked: str = ""
+    origin: SweepOrigin = SweepOrigin()
     judgement: Judgement
+    choices: tuple[Choice, ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,16 @@ class Sweep:
     def verdict(self) -> Verdict:
         """The worst of all trials."""
         return self.summary.judgement.verdict
+
+    @property
+    def front(self) -> frozenset[str]:
+        """Keys of the Pareto points."""
+        return frozenset(key for choice in self.summary.choices for key in choice.front)
+
+    @property
+    def alike(self) -> frozenset[str]:
+        """Keys of the trials that cannot be told apart from the best of their model and march."""
+        return frozenset(key for choice in self.summary.choices if len(choice.alike) > 1 for key in choice.alike)
 
     def verdict_of(self, trial: str) -> Verdict:
         """The gate's verdict on the trial with id ``trial``."""
@@ -152,28 +174,6 @@ def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[
     }
 
 
-def pareto_yaml(results: Sequence[TrialResult]) -> str:
+def pareto_yaml(sweep: Sweep) -> str:
     """What to paste into a converter's YAML file for each Pareto point, one YAML document each."""
-    best = pareto(results)
-    return "---\n".join(as_yaml(result) for result in results if result.spec.key in best)
-
-
-def pareto(results: Iterable[TrialResult]) -> set[str]:
-    """Keys of the trials that no other of the same model and march beats: none is as accurate and as fast, and better
-    in one of the two. Of trials with equal figures the first one stands for all."""
-    points = [
-        (r.spec.model, r.spec.march, r.accuracy.goodness, r.footprint.latency_ms, r.spec.key)
-        for r in results
-        if r.accuracy is not None and r.footprint is not None
-    ]
-    return {
-        point[4]
-        for index, point in enumerate(points)
-        if not any(_beats(other, point, first=position < index) for position, other in enumerate(points))
-    }
-
-
-def _beats(other: tuple[str, str, float, float, str], point: tuple[str, str, float, float, str], first: bool) -> bool:
-    if other[:2] != point[:2] or other[2] < point[2] or other[3] > point[3]:
-        return False
-    return first or other[2:4] != point[2:4]
+    return "---\n".join(as_yaml(result) for result in sweep.results if result.spec.key in sweep.front)

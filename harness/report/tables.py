@@ -1,20 +1,22 @@
-"""Tables of sweeps for the terminal, readable at 100 columns."""
+"""Tables of sweeps for the terminal, readable at 80 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from engine.cli.console import plain_table
+from harness.gates.choice import Choice
 from harness.gates.drift import Drift
 from harness.gates.nights import Night
 from harness.gates.paired import paired_p_value
 from harness.gates.verdicts import Verdict
-from harness.report.results import Sweep, pareto
-from harness.trials.figures import NodeRow
+from harness.report.results import Sweep
+from harness.trials.figures import TrialNode
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
 _COLOURS = {
@@ -27,40 +29,63 @@ _COLOURS = {
 }
 
 
+LEGEND = (
+    "★ Pareto point: nothing as fast is as accurate, beyond noise. ≈ within noise of the best. "
+    "± half a 95 % interval of Δ. ms: estimates."
+)
+
+
 def sweep_tables(sweep: Sweep) -> list[Table]:
     """One table per model and march."""
-    best = pareto(sweep.results)
     groups = groupby(sweep.results, key=lambda result: (result.spec.model, result.spec.march))
-    return [_table(sweep, list(results), best) for _, results in groups]
+    tables = [_table(sweep, list(results)) for _, results in groups]
+    if tables:
+        tables[-1].caption = Text(f"{tables[-1].caption}\n{LEGEND}")
+    return tables
 
 
-def _table(sweep: Sweep, results: Sequence[TrialResult], best: set[str]) -> Table:
+def _table(sweep: Sweep, results: Sequence[TrialResult]) -> Table:
+    spec = results[0].spec
+    chosen = [choice for choice in sweep.summary.choices if (choice.model, choice.march) == (spec.model, spec.march)]
     table = Table(
-        title=_title(results),
+        title=Text(_title(results)),
         title_justify="left",
         title_style="bold",
+        caption=Text("\n".join(choice_text(choice, results) for choice in chosen)),
+        caption_justify="left",
+        caption_style="",
         expand=True,
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    table.add_column("method", ratio=3, min_width=12, overflow="fold")
-    table.add_column("per ch.", no_wrap=True)
-    table.add_column("int16", ratio=1, min_width=6, overflow="fold")
-    for name in ("accuracy", "Δ pt", "agree", "cosine", "SQNR", "ms", "CPU"):
+    table.add_column("", no_wrap=True)
+    table.add_column("setting", ratio=1, min_width=14, overflow="fold")
+    for name in ("accuracy", "Δ pt", "±", "agree", "cosine", "BPU ms", "CPU ms"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for result in results:
         verdict = sweep.verdict_of(result.spec.id)
-        settings = result.spec.settings
         table.add_row(
-            ("★ " if result.spec.key in best else "  ") + settings.variant,
-            "yes" if settings.per_channel else "",
-            settings.int16.label.removeprefix("int16."),
+            ("★" if result.spec.key in sweep.front else "") + ("≈" if result.spec.key in sweep.alike else ""),
+            Text(result.spec.settings.label),
             *_figures(result),
             Text(verdict.value, _COLOURS[verdict]),
         )
     return table
+
+
+def choice_text(choice: Choice, results: Sequence[TrialResult]) -> str:
+    """What a sweep would choose, what it is worth on samples that did not choose it, and what is as good, in words."""
+    best = next(result for result in results if result.spec.key == choice.best)
+    words = f"Best: {best.spec.settings.label}"
+    accuracy = best.accuracy
+    if accuracy is not None and accuracy.selection is not None and accuracy.test is not None:
+        there, here = (100 * (half.value - half.float_value) for half in (accuracy.selection, accuracy.test))
+        words += f", Δ {there:+.2f} pt on the samples that chose it, {here:+.2f} pt on the {choice.samples} others"
+    if len(choice.alike) > 1:
+        words += f". These {len(choice.alike)} of {choice.compared} settings cannot be told apart (≈)"
+    return f"{words}."
 
 
 def _title(results: Sequence[TrialResult]) -> str:
@@ -79,18 +104,20 @@ def _figures(result: TrialResult) -> tuple[str, ...]:
     return (
         f"{result.accuracy.value:.4f}",
         f"{100 * result.accuracy.delta:+.2f}",
+        f"{100 * result.accuracy.margin:.2f}",
         "" if fidelity.agreement is None else f"{fidelity.agreement:.4f}",
         f"{fidelity.cosine:.5f}",
-        "" if fidelity.sqnr_db is None else f"{fidelity.sqnr_db:.1f}",
         f"{footprint.latency_ms:.3f}" if footprint else "",
-        str(footprint.cpu_nodes) if footprint else "",
+        f"{footprint.cpu_ms:.3f}" if footprint else "",
     )
 
 
 def trial_table(result: TrialResult) -> Table:
     """Everything that is known of one trial, a line each."""
     spec = result.spec
-    table = Table(title=spec.id, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False)
+    table = Table(
+        title=Text(spec.id), title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False
+    )
     table.add_column("name", no_wrap=True)
     table.add_column("value", overflow="fold")
     rows = [
@@ -109,35 +136,44 @@ def trial_table(result: TrialResult) -> Table:
     return table
 
 
-def node_table(nodes: Sequence[NodeRow]) -> Table:
+def node_table(nodes: Sequence[TrialNode]) -> Table:
     """The node table of a trial."""
-    table = Table("node", "on", "sub", "type", "cosine", "threshold", "type", pad_edge=False)
+    table = plain_table("node", "on", "sub", "type", "data", figures=("cosine", "threshold"))
     for row in nodes:
         table.add_row(
-            Text(row.node, overflow="fold"),
+            Text(row.node),
             row.on,
             "" if row.subgraph is None else str(row.subgraph),
-            row.type,
+            Text(row.type),
+            row.data_type,
             "" if row.cosine is None else f"{row.cosine:.6f}",
             "" if row.threshold is None else f"{row.threshold:.5g}",
-            row.data_type,
         )
     return table
 
 
-def comparison_table(first: TrialResult, second: TrialResult, store: TrialStore) -> Table:
-    """Two trials figure by figure; where both scored the same samples, also how many differ, and if by chance."""
+def comparison_table(
+    first: TrialResult, second: TrialResult, store: TrialStore, engines: tuple[str, str] | None = None
+) -> Table:
+    """Two trials figure by figure; where both scored the same samples, also how many differ, and if by chance.
+
+    Args:
+        first, second: the trials.
+        store: has their predictions.
+        engines: what computed each, in words; None for their digests.
+    """
     table = Table(pad_edge=False)
     table.add_column("figure", no_wrap=True)
     for result in (first, second):
-        table.add_column(result.spec.id, overflow="fold", justify="right")
+        table.add_column(Text(result.spec.id), overflow="fold", justify="right")
     table.add_column("difference", justify="right", no_wrap=True)
+    table.add_row("engine", *(engines or (first.spec.engine, second.spec.engine)), "")
     figures = first.metrics(), second.metrics()
     for name in dict.fromkeys((*figures[0], *figures[1])):
         values = [found.get(name) for found in figures]
         shown = ["" if value is None else f"{value:.6g}" for value in values]
         a, b = values
-        table.add_row(name, *shown, "" if a is None or b is None else f"{b - a:+.6g}")
+        table.add_row(Text(name), *shown, "" if a is None or b is None else f"{b - a:+.6g}")
     scores = [store.predictions(result.spec.key).get("per_sample") for result in (first, second)]
     if _pairable(first.spec, second.spec) and scores[0] is not None and scores[1] is not None:
         differences = scores[1] - scores[0]
@@ -149,6 +185,17 @@ def comparison_table(first: TrialResult, second: TrialResult, store: TrialStore)
 
 def _pairable(first: TrialSpec, second: TrialSpec) -> bool:
     return (first.data, first.evaluation_samples) == (second.data, second.evaluation_samples)
+
+
+def sizes_table(kinds: Mapping[str, tuple[int, int]]) -> Table:
+    """Number and bytes of files by kind."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("kind", overflow="fold")
+    table.add_column("files", justify="right", no_wrap=True)
+    table.add_column("MB", justify="right", no_wrap=True)
+    for kind, (count, size) in sorted(kinds.items()):
+        table.add_row(Text(kind), str(count), f"{size / 1e6:.1f}")
+    return table
 
 
 def drift_table(found: Sequence[Drift], nights: Sequence[Night]) -> Table:
@@ -163,8 +210,8 @@ def drift_table(found: Sequence[Drift], nights: Sequence[Night]) -> Table:
     for drift in found:
         began = "" if drift.began is None else of_version[drift.began].started_at[:16].replace("T", " ")
         table.add_row(
-            drift.trial,
-            drift.figure,
+            Text(drift.trial),
+            Text(drift.figure),
             f"{drift.anchor:.6g}",
             f"{drift.values[-1]:.6g}",
             "" if drift.p is None else f"{drift.p:.2g}",

@@ -29,12 +29,13 @@ class ModelFacts:
     Attributes:
         labels: its tags, ``task:…`` and ``dataset:…``.
         input_types: colour formats that it can be fed with at run time.
-        calibration_samples: how many its card offers.
+        calibration_samples, evaluation_samples: how many its card offers.
     """
 
     labels: Sequence[str] = ()
     input_types: Sequence[InputType] = tuple(InputType)
     calibration_samples: int = sys.maxsize
+    evaluation_samples: int = sys.maxsize
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,18 @@ def expand(suite: Suite, models: Mapping[str, ModelFacts], where: str | None = N
                 points.append(Point(model=model, march=march, settings=trial.settings))
     if not points:
         raise ConfigError(f"{where}: sweep: leaves no trial on march {', '.join(suite.march)}")
+    _check_counts(suite, [models[point.model] for point in points], where)
     order = list(dict.fromkeys(name for point in points for name in (point.model, point.march)))
     ordered = sorted(dict.fromkeys(points), key=lambda point: (order.index(point.model), order.index(point.march)))
     return Expansion(ordered, Counter(each.reason for each in skipped))
+
+
+def _check_counts(suite: Suite, models: Sequence[ModelFacts], where: str) -> None:
+    """Refuse a number of samples that no model of the suite has; it is a cap for those that have fewer."""
+    for key in ("calibration_samples", "evaluation_samples"):
+        wanted, most = getattr(suite, key), max(getattr(facts, key) for facts in models)
+        if wanted is not None and wanted > most:
+            raise ConfigError(f"{where}: {key}: {wanted}: no model of the suite has more than {most}")
 
 
 def _of_grid(suite: Suite, models: Mapping[str, ModelFacts], where: str) -> tuple[list[Point], list[Skipped]]:

@@ -78,7 +78,7 @@ def _read_policy(value: Any) -> Any:
         ((kind, names),) = value.items()
         if kind in (Int16Kind.NODES, Int16Kind.TYPES) and _is_list_of_names(names):
             return Int16Policy(kind=Int16Kind(kind), names=tuple(names))
-        if kind == Int16Kind.TOP_K and isinstance(names, int) and names > 0:
+        if kind == Int16Kind.TOP_K and isinstance(names, int) and not isinstance(names, bool) and names > 0:
             return Int16Policy(kind=Int16Kind.TOP_K, count=names)
     raise ValueError("allowed are none, all, {nodes: [name, ...]}, {types: [operator type, ...]} and {top_k: count}")
 
@@ -129,7 +129,7 @@ class Settings(ConversionOptions):
     int16: Int16 = Int16Policy()
     input_type_rt: InputType | None = None
     calibration_samples: int | None = Field(default=None, ge=1)
-    calibration_seed: int | None = Field(default=None, ge=0)
+    calibration_seed: int | None = Field(default=None, ge=0, lt=2**32)
     engine: Engine = Engine.BUNDLED
 
     @model_validator(mode="after")

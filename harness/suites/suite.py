@@ -69,6 +69,9 @@ class Gates(StrictModel):
         spreads: where the suite draws calibration images more than once (axis ``calibration_seed``): standard
             deviations over its draws that any figure may differ by, on top of its tolerance.
         min_ratio: least quantised accuracy as a share of the float model's; None for no such floor.
+        min_agreement: least agreement with the float model's decisions; None for no such floor.
+        min_cosine: least mean cosine of any output, or of any part of one that the metric knows (boxes, classes); None
+            for no such floor.
         tolerances: for figures that enter the baseline; the baseline file keeps them, where they can be reviewed.
     """
 
@@ -76,6 +79,8 @@ class Gates(StrictModel):
     stderrs: float = Field(default=2.0, gt=0)
     spreads: float = Field(default=4.0, ge=0)
     min_ratio: float | None = Field(default=None, gt=0)
+    min_agreement: float | None = Field(default=None, gt=0, le=1)
+    min_cosine: float | None = Field(default=None, gt=0, le=1)
     tolerances: Tolerances = Tolerances()
 
 
@@ -112,7 +117,7 @@ class Suite(StrictModel):
         budget: where one run stops.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=100)
     version: int = Field(ge=1)
     description: str = ""
     include: Values[str] | None = None

@@ -1,10 +1,9 @@
 """The MLflow record of a sweep while it runs, and again later where the store was away.
 
-Params hold what varies, ``lab.*`` tags identity, metrics the figures under the names of
-:meth:`harness.trials.trial.TrialResult.metrics`. Only the coordinator writes, from one thread of its own, so that
-neither
-MLflow's start nor a slow server holds up the trials. Should MLflow refuse or be away, the sweep goes on without it, and
-what is left under ``unsynced`` in the working directory is replayed by ``ptqlab sync``.
+Params hold what varies, ``lab.*`` tags identity, metrics the figures (:mod:`harness.tracking.trial_run`). Only the
+coordinator writes, from one thread of its own, so that neither MLflow's start nor a slow server holds up the trials.
+Should MLflow refuse or be away, the sweep goes on without it, and what is left under ``unsynced`` in the working
+directory is replayed by ``ptqlab sync``.
 """
 
 from __future__ import annotations
@@ -42,6 +41,9 @@ class Recorder:
         self._writes: list[Future[None]] = []
         self._opened: SweepRecord | None = None
         self._mark: Mark | None = None
+        self._specs: tuple[TrialSpec, ...] = ()
+        self._reused: list[TrialResult] = []
+        self._finished = self._written = 0
 
     @property
     def parent(self) -> str:
@@ -49,21 +51,42 @@ class Recorder:
         wait(self._writes[:1])
         return self._opened.parent if self._opened else ""
 
+    @property
+    def experiment(self) -> str:
+        """Id of the suite's experiment, likewise."""
+        wait(self._writes[:1])
+        return self._opened.experiment if self._opened else ""
+
     def planned(self, specs: Sequence[TrialSpec]) -> None:
         """Open experiment and parent run, and close those of sweeps that were killed."""
         record = OpenRecord(sweep=self._sweep, suite=self._suite.name, tracking_uri=self.tracking_uri)
         self._mark = mark_open(record, self._workdir)
-        self._later(self._open, len(specs), time.time())
+        self._specs = tuple(specs)
+        self._later(self._open, time.time())
         self._later(close_unfinished, self._workdir, self.tracking_uri)
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
-        """Times of shared stages belong to the sweep."""
-        spec, now = preparation.specs[0], time.time()
-        self._later(lambda: self._record.shared(spec.model, spec.march.value, prepared.seconds, now))
+        """Times of shared stages are in the sweep's summary, which is a file of its run."""
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
-        """One child run."""
-        self._later(lambda: self._record.trial(result, reused=reused))
+        """One child run; reused trials wait until one is not: where all are, an earlier sweep may have the runs."""
+        if reused and len(self._reused) == self._finished:
+            self._reused.append(result)
+        else:
+            self._write_reused()
+            self._later(lambda: self._record.trial(result, reused=reused))
+        self._finished += 1
+
+    def _write_reused(self) -> None:
+        for result in self._reused[self._written :]:
+            self._later(lambda result=result: self._record.trial(result, reused=True))
+        self._written = len(self._reused)
+
+    def _write_all_reused(self) -> None:
+        """In the recorder's thread: every trial was reused."""
+        if not self._record.reused_whole(self._specs):
+            for result in self._reused:
+                self._record.trial(result, reused=True)
 
     def close(self, closing: Closing, artifacts: Sequence[Path] = ()) -> str | None:
         """Finish the sweep's run, once everything before is written.
@@ -71,6 +94,10 @@ class Recorder:
         Returns:
             What went wrong with the record; None if it is complete.
         """
+        if self._reused and len(self._reused) == len(self._specs):
+            self._later(self._write_all_reused)
+        else:
+            self._write_reused()
         self._later(lambda: self._record.close(closing, artifacts))
         self._writer.shutdown(wait=True)
         error = next((error for write in self._writes if (error := write.exception())), None)
@@ -87,9 +114,9 @@ class Recorder:
 
         self._writes.append(self._writer.submit(guarded))
 
-    def _open(self, trials: int, started: float) -> None:
+    def _open(self, started: float) -> None:
         self._opened = SweepRecord(
-            self._suite, self._sweep, self._workdir, self._store, self.tracking_uri, started, trials
+            self._suite, self._sweep, self._workdir, self._store, self.tracking_uri, started, self._specs
         )
 
     @property

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from engine.errors import ConfigError
 from harness.cache import save_json
 from harness.strict_yaml import StrictModel
@@ -86,25 +84,25 @@ def replay(folder: Path, workdir: Path, tracking_uri: str | None = None) -> Pend
     path = folder / RECORD_FILE
     try:
         record = PendingRecord.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        started = datetime.fromisoformat(record.started_at).timestamp()
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from error
     uri = tracking_uri or record.tracking_uri
     artifacts = [file for file in sorted(folder.iterdir()) if file.name != RECORD_FILE]
     try:
-        _write(record, artifacts, workdir, uri)
+        _write(record, started, artifacts, workdir, uri)
     except (MlflowException, OSError) as error:
         raise ConfigError(f"{uri}: {' '.join(str(error).split())[:400]}; the record stays in {folder}") from error
     shutil.rmtree(folder)
     return record
 
 
-def _write(record: PendingRecord, artifacts: Sequence[Path], workdir: Path, uri: str) -> None:
+def _write(record: PendingRecord, started: float, artifacts: Sequence[Path], workdir: Path, uri: str) -> None:
+    """Write ``record``; ``started``: seconds since 1970."""
     store = TrialStore(workdir / "trials")
-    started = datetime.fromisoformat(record.started_at).timestamp()
-    written = SweepRecord(record.suite, record.sweep, workdir, store, uri, started, len(record.trials))
-    for shared in record.shared:
-        written.shared(shared.model, shared.march, shared.seconds, started)
-    for spec in record.trials:
+    written = SweepRecord(record.suite, record.sweep, workdir, store, uri, started, record.trials)
+    known = len(record.reused) == len(record.trials) and written.reused_whole(record.trials)
+    for spec in () if known else record.trials:
         result = store.get(spec)
         if result is not None:
             written.trial(result, reused=spec.key in record.reused)

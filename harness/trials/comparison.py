@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +23,6 @@ class FidelityMeter:
     peak: float = 0.0
     _signal: float = 0.0
     _noise: float = 0.0
-    _equal: int = 0
-    _decisions: int = 0
     _cosines: list[NDArray[np.float64]] = field(default_factory=list)
 
     def update(self, ours: Sequence[Array], floats: Sequence[Array]) -> None:
@@ -42,10 +40,6 @@ class FidelityMeter:
             self.peak = max(self.peak, float(np.abs(error).max(initial=0.0)))
             columns.append(cosines(q, f))
         self._cosines.append(np.stack(columns, axis=1))
-        if _decides(floats):
-            equal = ours[0].argmax(axis=1) == floats[0].argmax(axis=1)
-            self._equal += int(equal.sum())
-            self._decisions += equal.size
 
     @property
     def cosines(self) -> NDArray[np.float64]:
@@ -56,15 +50,6 @@ class FidelityMeter:
     def sqnr_db(self) -> float | None:
         """``10 log10(sum f^2 / sum (f - q)^2)`` over all values, in decibels; None without signal or without noise."""
         return float(10 * np.log10(self._signal / self._noise)) if self._signal and self._noise else None
-
-    @property
-    def agreement(self) -> float | None:
-        """Share of equal decisions (argmax over axis 1, the first of equal values); None where nothing is decided.
-
-        Classifiers decide once per sample, segmenters once per pixel; with several outputs, or without a class axis of
-        at least two, an argmax decides nothing.
-        """
-        return self._equal / self._decisions if self._decisions else None
 
 
 def cosines(ours: NDArray[np.float64], floats: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,10 +63,15 @@ def cosines(ours: NDArray[np.float64], floats: NDArray[np.float64]) -> NDArray[n
     return np.clip(cosine, -1.0, 1.0, out=cosine)
 
 
-def _decides(outputs: Sequence[Array]) -> bool:
-    return len(outputs) == 1 and outputs[0].ndim >= 2 and outputs[0].shape[1] >= 2
-
-
 def _rows(array: Array) -> NDArray[np.float64]:
     """float64, shape (samples, values)."""
     return array.reshape(len(array), -1).astype(np.float64)
+
+
+def mean_cosines(ours: Mapping[str, Sequence[Array]], floats: Mapping[str, Sequence[Array]]) -> dict[str, float]:
+    """Mean cosine over samples of each named group of arrays, which count as one vector per sample."""
+    return {name: float(cosines(_joined(ours[name]), _joined(reference)).mean()) for name, reference in floats.items()}
+
+
+def _joined(arrays: Sequence[Array]) -> NDArray[np.float64]:
+    return np.concatenate([_rows(array) for array in arrays], axis=1)

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.strict_yaml import StrictModel
+
+Z95 = 1.959964
+"""Standard errors on either side that hold 95 % of a normal distribution."""
+
+
+class HalfScore(StrictModel):
+    """The metric on one half of the evaluation samples, see :mod:`harness.trials.halves`.
+
+    Attributes:
+        float_value: of the float model.
+        value: of the quantised model.
+    """
+
+    float_value: float
+    value: float
 
 
 class Accuracy(StrictModel):
@@ -20,6 +36,8 @@ class Accuracy(StrictModel):
         stderr: standard error of ``value``.
         delta_stderr: standard error of the paired difference, from the scores per sample.
         higher_is_better: whether the metric is a score, rather than an error.
+        selection: on the half that settings are chosen on; None where there are too few samples for halves.
+        test: on the other half.
     """
 
     metric: str
@@ -28,11 +46,18 @@ class Accuracy(StrictModel):
     stderr: float
     delta_stderr: float
     higher_is_better: bool = True
+    selection: HalfScore | None = None
+    test: HalfScore | None = None
 
     @property
     def delta(self) -> float:
         """Quantised minus float."""
         return self.value - self.float_value
+
+    @property
+    def margin(self) -> float:
+        """Half the width of the 95 % interval of :attr:`delta`, from paired scores."""
+        return Z95 * self.delta_stderr
 
     @property
     def ratio(self) -> float:
@@ -45,11 +70,23 @@ class Accuracy(StrictModel):
 
         Infinite where an error is 0 though the float model's is not.
         """
-        if self.higher_is_better:
-            return self.ratio
-        if self.value:
-            return self.float_value / self.value
-        return 1.0 if not self.float_value else math.inf
+        return _goodness(self.value, self.float_value, self.higher_is_better)
+
+    @property
+    def chosen_by(self) -> float:
+        """:attr:`goodness` on the samples that settings are chosen on."""
+        half = self.selection
+        if half is None:
+            return self.goodness
+        return _goodness(half.value, half.float_value, self.higher_is_better)
+
+
+def _goodness(value: float, float_value: float, higher_is_better: bool) -> float:
+    if higher_is_better:
+        return value / float_value if float_value else 1.0
+    if value:
+        return float_value / value
+    return 1.0 if not float_value else math.inf
 
 
 class Fidelity(StrictModel):
@@ -60,7 +97,10 @@ class Fidelity(StrictModel):
         cosine_min: least over samples and outputs.
         sqnr_db: signal to noise over all values, in decibels; None where there is no noise or no signal.
         max_abs: greatest difference of two values.
-        agreement: share of equal decisions (argmax over axis 1); None where the outputs are not scores per class.
+        agreement: the metric with the float model's decisions as labels (of a classifier the share of equal decisions);
+            None where the metric knows no decisions.
+        parts: mean cosine of each output where there are several, and of each part of them that the metric knows, such
+            as boxes and classes.
     """
 
     cosine: float
@@ -68,6 +108,7 @@ class Fidelity(StrictModel):
     sqnr_db: float | None
     max_abs: float
     agreement: float | None
+    parts: Mapping[str, float] = {}
 
 
 class Footprint(StrictModel):
@@ -75,18 +116,25 @@ class Footprint(StrictModel):
 
     Attributes:
         latency_ms: estimated time on the BPU.
+        cpu_ms: estimated time of what runs on the CPU, quantisation and layout changes too; for orders of magnitude.
         ddr_mb: estimated DDR traffic, in 10^6 bytes.
         cpu_nodes: operators on the CPU.
         subgraphs: BPU subgraphs.
     """
 
     latency_ms: float
+    cpu_ms: float
     ddr_mb: float
     cpu_nodes: int
     subgraphs: int
 
+    @property
+    def total_ms(self) -> float:
+        """BPU and CPU, one after the other."""
+        return self.latency_ms + self.cpu_ms
 
-class NodeRow(StrictModel):
+
+class TrialNode(StrictModel):
     """One node of the quantised graph.
 
     Attributes:

@@ -45,5 +45,7 @@ def as_yaml(result: TrialResult) -> str:
     spec = result.spec
     head = f"# {spec.id}: calibrated on {spec.calibration_samples} samples"
     if result.accuracy is not None and result.footprint is not None:
-        head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.latency_ms:.3f} ms"
+        head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.total_ms:.3f} ms"
+        if result.accuracy.test is not None:
+            head += f"; on the samples that did not choose it: {result.accuracy.test.value:.4f}"
     return f"{head}\n{yaml.safe_dump(fragment(spec, result.int16_nodes), sort_keys=False)}"

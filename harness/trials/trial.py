@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -23,12 +23,17 @@ from harness.cache import content_key, load_arrays, save_arrays, save_json
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
-from harness.trials.figures import Accuracy, Fidelity, Footprint, NodeRow
+from harness.trials.artefacts import Artefact
+from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode
+from harness.user_code import digest_of_own, is_own
 from harness.zoo.cards import ModelCard
 
 RESULT_FILE = "result.json"
 NODES_FILE = "nodes.csv"
 PREDICTIONS_FILE = "predictions.npz"
+
+PART = "cosine.of."
+"""What names of cosines of single outputs and parts of outputs begin with."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -143,6 +148,7 @@ class TrialResult(StrictModel):
         accuracy, fidelity, footprint: figures.
         int16_nodes: nodes that the int16 policy asked for.
         unmet: requested settings that could not be honoured.
+        artefacts: digests of what its stages gave, by :class:`Artefact`.
         seconds: wall time by stage; stages that another trial had computed are missing.
         peak_memory_mb: greatest resident memory while it was computed, in 10^6 bytes; None where it failed.
         finished_at: local time, ISO 8601.
@@ -156,6 +162,7 @@ class TrialResult(StrictModel):
     footprint: Footprint | None = None
     int16_nodes: tuple[str, ...] = ()
     unmet: tuple[UnmetRequest, ...] = ()
+    artefacts: Mapping[Artefact, str] = Field(default_factory=dict)
     seconds: Mapping[str, float] = Field(default_factory=dict)
     peak_memory_mb: float | None = None
     finished_at: str = Field(default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
@@ -175,7 +182,10 @@ class TrialResult(StrictModel):
                 "accuracy.delta": self.accuracy.delta,
                 "accuracy.ratio": self.accuracy.ratio,
                 "accuracy.stderr": self.accuracy.stderr,
+                "accuracy.delta_stderr": self.accuracy.delta_stderr,
             }
+            for name, half in (("selection", self.accuracy.selection), ("test", self.accuracy.test)):
+                found[f"accuracy.{name}"] = None if half is None else half.value
         if self.fidelity:
             found |= {
                 "agreement": self.fidelity.agreement,
@@ -183,10 +193,13 @@ class TrialResult(StrictModel):
                 "cosine.min": self.fidelity.cosine_min,
                 "sqnr": self.fidelity.sqnr_db,
                 "max_abs": self.fidelity.max_abs,
+                **{f"{PART}{name}": value for name, value in self.fidelity.parts.items()},
             }
         if self.footprint:
             found |= {
                 "latency.ms": self.footprint.latency_ms,
+                "latency.cpu_ms": self.footprint.cpu_ms,
+                "latency.total_ms": self.footprint.total_ms,
                 "ddr.mb": self.footprint.ddr_mb,
                 "cpu_nodes": self.footprint.cpu_nodes,
                 "subgraphs": self.footprint.subgraphs,
@@ -203,12 +216,15 @@ class Outcome:
         result: figures or failure.
         nodes: the node table.
         predictions: ``per_sample`` (the metric per sample, float64) and ``per_sample_cosine``, shape (samples,);
-            ``classes`` (argmax, int64) where the outputs are scores per class of a whole image.
+            of a classifier also ``classes``, ``float_classes`` and ``targets`` (int64), what both models say and what
+            is right; where classes mean something ``by_class`` and ``float_by_class``, the metric of each class alone.
+        files: further files by name, for people.
     """
 
     result: TrialResult
-    nodes: Sequence[NodeRow] = ()
+    nodes: Sequence[TrialNode] = ()
     predictions: Arrays | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,6 +265,8 @@ class TrialStore:
                 (fresh / NODES_FILE).write_text(_as_csv(outcome.nodes), encoding="utf-8")
             if outcome.predictions is not None:
                 save_arrays(outcome.predictions, fresh / PREDICTIONS_FILE)
+            for name, content in outcome.files.items():
+                (fresh / name).write_bytes(content)
             self._replace(folder, fresh)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -271,23 +289,24 @@ def _moved_aside(folder: Path) -> Path:
     return aside
 
 
-def _as_csv(rows: Sequence[NodeRow]) -> str:
+def _as_csv(rows: Sequence[TrialNode]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(NodeRow.model_fields), lineterminator="\n")
+    writer = csv.DictWriter(text, list(TrialNode.model_fields), lineterminator="\n")
     writer.writeheader()
     writer.writerows(row.model_dump() for row in rows)
     return text.getvalue()
 
 
-def read_nodes(path: Path) -> list[NodeRow]:
+def read_nodes(path: Path) -> list[TrialNode]:
     """The node table that a trial's folder holds; empty where there is none."""
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
         rows = [{key: value for key, value in row.items() if value != ""} for row in csv.DictReader(file)]
-    return [NodeRow.model_validate(row) for row in rows]
+    return [TrialNode.model_validate(row) for row in rows]
 
 
 def card_key(card: ModelCard) -> str:
-    """Key of what a card determines: model file, input parameters, splits and metric."""
-    return content_key(card.digest, card.input_parameters, card.dataset, card.metric)
+    """Key of what a card determines: model file, input parameters, splits and metric, with the source of its own."""
+    own = [digest_of_own(card.metric.name)] if is_own(card.metric.name) else []
+    return content_key(card.digest, card.input_parameters, card.dataset, card.metric, *own)

@@ -7,7 +7,7 @@ data set with its splits, the metric, and the float score that a quantised model
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -23,7 +23,7 @@ from engine.errors import ConfigError, MissingError, ModelError
 from engine.fingerprint import ABSENT
 from engine.terms import InputType, Layout
 from harness import paths
-from harness.datasets import Colour, Dataset, Images, Split, open_dataset
+from harness.datasets import Colour, Dataset, Images, Split, Targets, open_dataset
 from harness.metrics import Metric, open_metric
 from harness.strict_yaml import StrictModel, load_typed, unknown
 from harness.zoo.model_sources import (
@@ -31,6 +31,7 @@ from harness.zoo.model_sources import (
     RelativePath,
     TorchvisionSource,
     model_metadata,
+    output_names,
     package_model,
     torchvision_model,
 )
@@ -43,6 +44,7 @@ class TaskKind(StrEnum):
     DETECTION = "detection"
     SEGMENTATION = "segmentation"
     RECOGNITION = "recognition"
+    OTHER = "other"
 
 
 class ModelSource(StrictModel):
@@ -97,23 +99,37 @@ class DatasetUse(StrictModel):
     evaluation: SplitUse
 
     @model_validator(mode="after")
-    def _evaluation_is_held_out(self) -> Self:
+    def _evaluation_serves_nothing_else(self) -> Self:
         if self.evaluation.split in {self.calibration.split, self.train.split if self.train else None}:
             raise ValueError(f"evaluation split {self.evaluation.split!r} must serve nothing else")
         return self
+
+
+class Labels(StrEnum):
+    """What outputs are scored with.
+
+    Attributes:
+        DATA: the targets of the data set.
+        FLOAT: what the float model says on the same images; the images need no labels.
+    """
+
+    DATA = "data"
+    FLOAT = "float"
 
 
 class MetricUse(StrictModel):
     """Name and options of the metric, as :func:`harness.metrics.open_metric` takes them.
 
     Attributes:
-        name: of the metric.
+        name: of the metric, or ``module:function`` of the user's own.
         options: of the metric.
+        labels: what outputs are scored with.
         metadata: options whose value is in the metadata of the ONNX file, with the key that it has there.
     """
 
     name: str
     options: Mapping[str, Any] = Field(default_factory=dict)
+    labels: Labels = Labels.DATA
     metadata: Mapping[str, str] = Field(default_factory=dict)
 
 
@@ -192,14 +208,25 @@ class ModelCard(StrictModel):
             MissingError: it is absent, or what it is made with.
             ModelError: it is not the file that the card was written for.
         """
+        path, found = self._located()[0], self.digest_of_file()
+        if found != self.digest:
+            raise ModelError(
+                f"model {self.name}: {path} has SHA-256 {found}, the card was written for {self.digest}; where that is "
+                f"meant: ptqlab digest {self.name} --write"
+            )
+        return path
+
+    def digest_of_file(self) -> str:
+        """SHA-256 of the ONNX file as it is, an exported one too.
+
+        Raises:
+            MissingError: it is absent, or what it is made with.
+        """
         path, remedy = self._located()
         try:
-            found = _digest(path)
+            return _digest(path)
         except OSError as error:
             raise MissingError(f"model {self.name}: {path} cannot be read ({error.strerror}); {remedy}") from error
-        if found != self.digest:
-            raise ModelError(f"model {self.name}: {path} has SHA-256 {found}, the card was written for {self.digest}")
-        return path
 
     def file_digest(self) -> str:
         """SHA-256 of the ONNX file as it is; :data:`ABSENT` where it is not there.
@@ -216,12 +243,16 @@ class ModelCard(StrictModel):
     def _located(self) -> tuple[Path, str]:
         """Where the ONNX file should be, and what to do where it is not."""
         if self.source.bundled is not None:
-            return _cards()[self.name].parent / self.source.bundled, "the installation is incomplete"
+            return model_cards()[self.name].parent / self.source.bundled, "the installation is incomplete"
         if self.source.package is not None:
             return package_model(self.source.package), "install the package again"
         if self.source.torchvision is not None:
             return torchvision_model(self.source.torchvision), "clear the cache of exported models"
         return paths.external_models(str(self.source.file)), "put it there or set PTQLAB_MODELS"
+
+    def output_names(self) -> list[str]:
+        """The outputs of the ONNX file, in its order."""
+        return output_names(self.model_path())
 
     def open_dataset(self) -> Dataset:
         """The card's data set.
@@ -253,6 +284,27 @@ class ModelCard(StrictModel):
             ModelError: an option is to come from the model file, and it is absent or has no such metadata.
         """
         return open_metric(self.metric.name, {**self.metric.options, **self._metric_metadata()})
+
+    def targets(self, split: Split, count: int, floats: Sequence[NDArray[Any]]) -> Targets:
+        """What the first ``count`` images of ``split`` are scored with.
+
+        Args:
+            split: of the data set.
+            count: images.
+            floats: outputs of the float model on them.
+
+        Raises:
+            ConfigError: the float model's decisions are to stand in for labels, and the metric knows none.
+        """
+        if self.metric.labels is Labels.DATA:
+            return split.targets(0, count)
+        found = self.open_metric().labels(floats)
+        if found is None:
+            raise ConfigError(
+                f"model {self.name}: metric.labels: 'float' needs a metric that says what outputs mean; "
+                f"{self.metric.name} does not"
+            )
+        return found
 
     def _metric_metadata(self) -> dict[str, str]:
         if not self.metric.metadata:
@@ -301,9 +353,9 @@ def load_card(name: str) -> ModelCard:
     Raises:
         ConfigError: there is no such card, or it is wrong.
     """
-    if name not in _cards():
-        raise unknown("model", name, _cards())
-    path = _cards()[name]
+    if name not in model_cards():
+        raise unknown("model", name, model_cards())
+    path = model_cards()[name]
     card = load_typed(path, ModelCard)
     if card.name != name:
         raise ConfigError(f"{path}: name: {card.name!r}: expected the file's own name, {name!r}")
@@ -312,10 +364,10 @@ def load_card(name: str) -> ModelCard:
 
 def list_cards(pattern: str = "*") -> list[ModelCard]:
     """Cards whose name matches the glob ``pattern``, by name."""
-    return [load_card(name) for name in _cards() if fnmatchcase(name, pattern)]
+    return [load_card(name) for name in model_cards() if fnmatchcase(name, pattern)]
 
 
-def held_out_images(card: ModelCard, count: int | None = None) -> tuple[Split, int]:
+def evaluation_images(card: ModelCard, count: int | None = None) -> tuple[Split, int]:
     """The evaluation split, and how many of its first images are to be used: ``count``, at most the card's."""
     split = card.open_dataset().split(card.dataset.evaluation.split)
     if count is not None and not 1 <= count <= card.dataset.evaluation.count:
@@ -333,7 +385,8 @@ _TRAINING_COLOURS: Mapping[InputType, Colour] = {
 """Colour of the data set per ``input_type_train``."""
 
 
-def _cards() -> dict[str, Path]:
+def model_cards() -> dict[str, Path]:
+    """Files of the model cards by name."""
     return paths.yaml_files(folder / "zoo" for folder in paths.suites())
 
 

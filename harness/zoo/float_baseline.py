@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.metrics import Score
-from harness.zoo.cards import ModelCard, held_out_images
+from harness.zoo.cards import ModelCard, evaluation_images
 
 _IMAGES_AT_ONCE = 64
 
@@ -27,7 +27,7 @@ def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # sums in one order: the same outputs for every number of cores
     session = onnxruntime.InferenceSession(card.model_path(), options, providers=["CPUExecutionProvider"])
-    split, total = held_out_images(card, count)
+    split, total = evaluation_images(card, count)
     collected: list[list[NDArray[Any]]] = [[] for _ in session.get_outputs()]
     for start in range(0, total, _IMAGES_AT_ONCE):
         for image in card.float_inputs(split.images(start, min(start + _IMAGES_AT_ONCE, total))):
@@ -40,5 +40,5 @@ def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any
 def float_score(card: ModelCard, count: int | None = None) -> Score:
     """The card's metric on :func:`float_outputs`."""
     outputs = float_outputs(card, count)
-    split, total = held_out_images(card, count)
-    return card.open_metric().score(outputs, split.targets(0, total))
+    split, total = evaluation_images(card, count)
+    return card.open_metric().score(outputs, card.targets(split, total, outputs))

@@ -23,6 +23,7 @@ from harness.datasets.torchvision_import import import_torchvision
 from harness.strict_yaml import StrictModel
 
 if TYPE_CHECKING:
+    import onnx
     from torch import nn
 
 OPSET = 13
@@ -130,14 +131,22 @@ def model_metadata(path: Path) -> dict[str, str]:
     Raises:
         ModelError: the file is no ONNX model.
     """
+    return {entry.key: entry.value for entry in _loaded(path).metadata_props}
+
+
+def output_names(path: Path) -> list[str]:
+    """Names of the outputs of an ONNX file, in its order; raises as :func:`model_metadata`."""
+    return [output.name for output in _loaded(path).graph.output]
+
+
+def _loaded(path: Path) -> onnx.ModelProto:
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        model = onnx.load(path, load_external_data=False)
+        return onnx.load(path, load_external_data=False)
     except (OSError, DecodeError) as error:
         raise ModelError(f"{path}: cannot be read as an ONNX model: {error}") from error
-    return {entry.key: entry.value for entry in model.metadata_props}
 
 
 def _package_file(source: PackageSource) -> Path:
@@ -162,7 +171,7 @@ def _with_weights(network: nn.Module, file: Path) -> nn.Module:
 
     try:
         network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
-    except (OSError, RuntimeError, pickle.UnpicklingError) as error:
+    except (OSError, EOFError, RuntimeError, TypeError, AttributeError, pickle.UnpicklingError) as error:
         raise ModelError(f"{file}: holds no weights of this network: {' '.join(str(error).split())[:300]}") from error
     return network
 

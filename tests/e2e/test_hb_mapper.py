@@ -105,7 +105,8 @@ def test_makertbin_writes_every_file_and_prints_both_tables(workspace: Path) -> 
     assert (workspace / "hb_mapper_makertbin.log").read_text() == finished.stdout
     header = next(line for line in lines if line.startswith("Node"))
     assert header.split() == ["Node", "ON", "Subgraph", "Type", "Cosine", "Similarity", "Threshold", "DataType"]
-    rows = {line.split()[0]: line.split()[1:] for line in lines[lines.index(header) + 2 :] if " BPU " in line}
+    table = [line.split() for line in lines[lines.index(header) + 2 :]]
+    rows = {words[0]: words[1:] for words in table if words[1:2] == ["BPU"]}
     assert list(rows) == ["HZ_PREPROCESS_FOR_image", "first", "second", "pool", "classes"]
     assert rows["HZ_PREPROCESS_FOR_image"][:3] == ["BPU", "id(0)", "HzSQuantizedPreprocess"]
     assert all(float(row[3]) > 0.99 and float(row[4]) > 0 and row[5] == "int8" for row in rows.values())

@@ -15,7 +15,6 @@ import numpy as np
 import yaml
 
 from engine.calibrate import open_folders
-from engine.cli.vendor import compile_dialect
 from engine.config import Config, InputSpec, load_config
 from engine.errors import PtqlabError
 from engine.frontend import caffe, onnx
@@ -164,7 +163,7 @@ def _yaml(content: bytes, folder: Path) -> Config:
 def _compile_yaml(content: bytes, folder: Path) -> Config:
     path = folder / "c.yaml"
     path.write_bytes(content)
-    return compile_dialect.load_config(path)
+    return load_config(path, newer_dialect=True)
 
 
 def _calibration(content: bytes, folder: Path, name: str, kinds: Sequence[str]) -> object:

@@ -23,9 +23,9 @@ from harness.trials.trial import (
     Failure,
     Fidelity,
     Footprint,
-    NodeRow,
     Outcome,
     Symptom,
+    TrialNode,
     TrialResult,
     TrialSpec,
 )
@@ -53,13 +53,18 @@ def spec(
 
 
 def result(
-    trial: TrialSpec, value: float = 0.9, latency: float = 1.0, cosine: float = 0.99, cpu_nodes: int = 1
+    trial: TrialSpec,
+    value: float = 0.9,
+    latency: float = 1.0,
+    cosine: float = 0.99,
+    cpu_nodes: int = 1,
+    cpu: float = 0.0,
 ) -> TrialResult:
     return TrialResult(
         spec=trial,
         accuracy=Accuracy(metric="top1", float_value=0.95, value=value, stderr=0.01, delta_stderr=0.005),
         fidelity=Fidelity(cosine=cosine, cosine_min=cosine - 0.1, sqnr_db=20.0, max_abs=0.5, agreement=0.97),
-        footprint=Footprint(latency_ms=latency, ddr_mb=2.0, cpu_nodes=cpu_nodes, subgraphs=1),
+        footprint=Footprint(latency_ms=latency, cpu_ms=cpu, ddr_mb=2.0, cpu_nodes=cpu_nodes, subgraphs=1),
         seconds={"quantize": 0.25},
         finished_at="2026-01-02T03:04:05+00:00",
     )
@@ -76,8 +81,10 @@ def hits(correct: int, samples: int = SAMPLES) -> np.ndarray[Any, np.dtype[np.fl
 
 
 NODES = (
-    NodeRow(node="conv", on="BPU", subgraph=0, type="HzSQuantizedConv", data_type="int8", threshold=1.5, cosine=0.999),
-    NodeRow(node="softmax", on="CPU", reason="no operator", type="Softmax", data_type="float"),
+    TrialNode(
+        node="conv", on="BPU", subgraph=0, type="HzSQuantizedConv", data_type="int8", threshold=1.5, cosine=0.999
+    ),
+    TrialNode(node="softmax", on="CPU", reason="no operator", type="Softmax", data_type="float"),
 )
 
 

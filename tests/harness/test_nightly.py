@@ -19,7 +19,7 @@ from harness.report.results import SWEEP_FILE, Sweep, sweep_folder
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.sweep import load_sweep, resolve_baseline, run_suite
-from harness.tracking.mlflow_store import LAST_GOOD
+from harness.tracking.aliases import LAST_GOOD
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes

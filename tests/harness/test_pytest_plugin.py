@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 from harness import gating
 from harness.cli.main import app
 from harness.gates.baseline import save_baseline, updated_baseline
+from harness.gates.verdicts import Check, TrialVerdict, Verdict
+from harness.pytest_plugin import GATE, REPORT, TrialItem, VerdictNotPassError, pytest_runtestloop
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.sweep import load_sweep
@@ -92,6 +95,7 @@ def test_a_planted_loss_is_a_regression_in_words(gate: Any, pytester: pytest.Pyt
     result = gate("--junitxml", "junit.xml")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["REGRESSION: net/bayes-e/kl", "cosine.output: REGRESSION: 0.99, baseline 0.995 *"])
+    result.stdout.fnmatch_lines(["why: nothing that is recorded changed; the float model's score is the same"])
     result.stdout.no_fnmatch_line("*Traceback*")
     junit = (pytester.path / "junit.xml").read_text()
     assert '<property name="verdict" value="REGRESSION"' in junit
@@ -150,6 +154,13 @@ def test_selected_trials_only_are_run(gate: Any, pytester: pytest.Pytester, acce
     assert gate("-k", "nothing_of_the_kind").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
+def test_the_id_of_a_trial_runs_that_trial_alone(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+    result = gate("mine.yaml::net/bayes-e/kl")
+    result.assert_outcomes(passed=1)
+    assert fakes.notes(pytester.path / "work") == ["prepare net", "run net/bayes-e/kl"]
+    result.stdout.fnmatch_lines(["ptqlab: 1 trials", "ptqlab: *1/1* net/bayes-e/kl: top1 0.9000", "*file:///*"])
+
+
 def test_the_suite_alone_is_collected_unless_arguments_ask_for_more(
     gate: Any, pytester: pytest.Pytester, accepted: Any
 ) -> None:
@@ -195,3 +206,51 @@ def test_ordinary_runs_import_nothing_of_the_harness() -> None:
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert finished.stdout.strip() == "['engine.errors', 'harness.pytest_plugin'] False"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fails"),
+    [(Verdict.PASS, False), (Verdict.NO_GATE, False), (Verdict.IMPROVEMENT, True), (Verdict.ERROR, True)],
+)
+def test_an_item_fails_unless_nothing_speaks_against_its_trial(verdict: Verdict, fails: bool) -> None:
+    found = TrialVerdict("net/max", (Check("accuracy", verdict, "words"),))
+    item: Any = SimpleNamespace(verdict=lambda: found, user_properties=[])
+    if fails:
+        with pytest.raises(VerdictNotPassError) as raised:
+            TrialItem.runtest(item)
+        assert str(raised.value) == f"{verdict.value}: net/max\naccuracy: {verdict.value}: words"
+    else:
+        TrialItem.runtest(item)
+    assert item.user_properties == [("verdict", verdict.value)]
+
+
+@pytest.mark.parametrize(
+    ("options", "worker", "items", "ran"),
+    [
+        ({"collectonly": False}, False, ["a"], {"a"}),
+        ({"collectonly": True}, False, ["a"], None),
+        ({"collectonly": False}, True, ["a"], None),
+        ({"collectonly": False, "dist": "load"}, False, [], {"a", "b"}),
+        ({"collectonly": False, "dist": "no"}, False, [], None),
+    ],
+)
+def test_the_sweep_runs_where_the_items_are_dealt_out(
+    options: dict[str, Any], worker: bool, items: list[str], ran: set[str] | None
+) -> None:
+    class Config(SimpleNamespace):
+        pass
+
+    asked: list[set[str]] = []
+    specs = [SimpleNamespace(key=key) for key in ("a", "b")]
+    gate: Any = SimpleNamespace(specs=specs, run=lambda keys, observers: asked.append(keys) or "report")
+    plugins = SimpleNamespace(get_plugin=lambda name: None)
+    given: dict[str, Any] = {"workerinput": {}} if worker else {}
+    config = Config(stash=pytest.Stash(), option=SimpleNamespace(**options), pluginmanager=plugins, **given)
+    config.stash[GATE] = gate
+    chosen = [TrialItem.__new__(TrialItem) for _ in items]
+    for item, key in zip(chosen, items, strict=True):
+        item.spec = SimpleNamespace(key=key)  # type: ignore[assignment]
+    session: Any = SimpleNamespace(config=config, items=chosen)
+    pytest_runtestloop(session)
+    assert asked == ([] if ran is None else [ran])
+    assert config.stash.get(REPORT, None) == (None if ran is None else "report")

@@ -23,7 +23,6 @@ from engine.calibrate import (
     calibration_tensors,
     collect,
     run_calibration,
-    to_signed,
 )
 from engine.calibrate.corrections.bias import with_biases_of
 from engine.calibrate.forward.compare import compare
@@ -84,7 +83,7 @@ def row(
     is_corrected = options_of(measured).corrects_biases_in_turn
     reference = with_biases_of(calibrated, optimized) if is_corrected else optimized
     (found,) = compare(reference, calibrated, data.read(0, 1)).outputs.values()
-    score = evaluator.integer(quantize(to_signed(calibrated), MARCH))
+    score = evaluator.integer(quantize(calibrated, MARCH))
     figures = [
         figure
         for key in ("cosine", "l1", "l2", "chebyshev")

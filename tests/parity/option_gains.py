@@ -35,7 +35,6 @@ from engine.calibrate import (
     calibration_tensors,
     collect,
     run_calibration,
-    to_signed,
 )
 from engine.calibrate.corrections.equalize import equalize
 from engine.calibrate.methods.search import candidates_of
@@ -49,7 +48,7 @@ from engine.simulate import Session
 from harness.backends.stages.compared import run_compared
 from harness.backends.stages.score import fidelity_of, paired_accuracy
 from harness.backends.stages.simulate import integer_feed
-from harness.zoo.cards import ModelCard, held_out_images, load_card
+from harness.zoo.cards import ModelCard, evaluation_images, load_card
 from harness.zoo.float_baseline import float_outputs
 from tests.parity.peers import PEERS, Peer, exact_session
 
@@ -131,7 +130,7 @@ class Subject:
         self.card = card
         self.images = images
         self.data = ArrayData({card.input_spec.name: card.training_images(self.images)}, [card.input_spec])
-        self._split, self.count = held_out_images(card, min(evaluation, card.dataset.evaluation.count))
+        self._split, self.count = evaluation_images(card, min(evaluation, card.dataset.evaluation.count))
         self._floats = float_outputs(card, self.count)
         self._settings = settings
         self._statistics: dict[bool, Statistics] = {}
@@ -152,7 +151,7 @@ class Subject:
         calibrated = run_calibration(optimized, placed, self.data, setting.options, statistics=statistics)
         if setting.integer_bias:
             calibrated = correct_integer_biases(calibrated, optimized, MARCH, self.data)
-        return quantize(to_signed(calibrated), MARCH)
+        return quantize(calibrated, MARCH)
 
     def _collected(self, equalized: bool) -> Statistics:
         """Statistics for all settings, from one pass."""
@@ -192,8 +191,9 @@ class Subject:
         """Metric, agreement with float, mean and least cosine."""
         outputs, meter = run_compared(run, self._split, self.count, self._floats)
         targets = self._split.targets(0, self.count)
-        accuracy, _ = paired_accuracy(self.card.open_metric(), outputs, self._floats, targets)
-        found = fidelity_of(meter)
+        metric = self.card.open_metric()
+        accuracy, _ = paired_accuracy(metric, outputs, self._floats, targets)
+        found = fidelity_of(meter, metric, self.card.output_names(), outputs, self._floats)
         agreement = "" if found.agreement is None else f"{found.agreement:.4f}"
         return [f"{accuracy.value:.4f}", agreement, f"{found.cosine:.6f}", f"{found.cosine_min:.5f}"]
 

@@ -13,7 +13,7 @@ from engine.convert import Draft, check
 from engine.perf import Performance
 from engine.terms import InputType
 from research.built import builder
-from research.corpus import Row, read_rows
+from research.corpus import MeasuredRow, read_rows
 
 pytestmark = pytest.mark.reference
 
@@ -26,7 +26,7 @@ LEAST_US = 30.0
 VARIED = frozenset({"op", "bin", "tail", "op4", "dil4", "conv_relu6"})
 """Groups of rows with other operators than convolutions: all of them are built."""
 
-Predictions = list[tuple[Row, Performance]]
+Predictions = list[tuple[MeasuredRow, Performance]]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def predictions(reference_dir: Path, tmp_path_factory: pytest.TempPathFactory) -
     return found
 
 
-def chosen(rows: tuple[Row, ...]) -> Iterator[Row]:
+def chosen(rows: tuple[MeasuredRow, ...]) -> Iterator[MeasuredRow]:
     """Every :data:`SAMPLE`-th row of one core at O2, and all of :data:`VARIED`."""
     plain = [
         row

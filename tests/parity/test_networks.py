@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 import pytest
 
-from engine.conformance.cases import Case, find_cases
-from engine.conformance.conversion import Outcome
+from engine.conformance.cases import RecordedCase, find_cases
+from engine.conformance.conversion import Ending
 from engine.conformance.measures import Row, measure
-from engine.conformance.run import Plan, held_out, measure_all
-from engine.conformance.table import MEASURES, Group, parts
+from engine.conformance.run import MeasurePlan, held_out, measure_all
+from engine.conformance.table import MEASURES, RowGroup, parts
 from engine.simulate.fast import available_cpus
 from tests.conftest import PROFILE
 
@@ -44,14 +44,14 @@ AGREE = frozenset(
 BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         "converts": (1.0, 1.0),
-        "outputs": (0.71, 0.44),
-        "operators": (0.83, 0.62),
-        "thresholds": (0.44, 0.86),
-        "thresholds_mean": (0.88, 0.79),
-        "devices": (0.97, 0.93),
-        "integers": (0.5, 0.82),
+        "outputs": (0.87, 0.44),
+        "operators": (0.97, 0.66),
+        "thresholds": (0.97, 0.9),
+        "thresholds_mean": (0.97, 0.84),
+        "devices": (0.98, 0.93),
+        "integers": (0.78, 0.82),
         "simulator": (1.0, 1.0),
-        "latency_median": (0.05, 0.18),
+        "latency_median": (0.06, 0.18),
         "latency_p90": (0.36, 1.02),
     }
 )
@@ -59,16 +59,16 @@ BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 
 @pytest.mark.parametrize("case", find_cases(BUNDLED), ids=lambda case: case.name)
-def test_networks_of_a_few_nodes(case: Case, tmp_path: Path) -> None:
+def test_networks_of_a_few_nodes(case: RecordedCase, tmp_path: Path) -> None:
     row = measure(case, tmp_path)
-    assert row.outcome is not Outcome.CRASHED, row.message
+    assert row.outcome is not Ending.CRASHED, row.message
     assert row.converts
     assert row.simulator is not False
     assert case.name not in AGREE or row.departure is None
 
 
 @pytest.fixture(scope="module")
-def columns(reference_dir: Path) -> tuple[Group, ...]:
+def columns(reference_dir: Path) -> tuple[RowGroup, ...]:
     """Measures of the seen and of the held-out networks."""
     folder = reference_dir / "networks" / "cases"
     if not folder.is_dir():
@@ -77,14 +77,14 @@ def columns(reference_dir: Path) -> tuple[Group, ...]:
     away = held_out(cases, EVERY_FIFTH)
     families = sorted({case.family for case in cases})
     chosen = [case for case in cases if PROFILE == "nightly" or _is_of_the_day(case, cases, families)]
-    rows: list[Row] = list(measure_all(chosen, Plan(available_cpus(), SECONDS)))
+    rows: list[Row] = list(measure_all(chosen, MeasurePlan(available_cpus(), SECONDS)))
     return parts([row.model_copy(update={"held_out": row.family in away}) for row in rows])
 
 
 @pytest.mark.reference
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", BARS)
-def test_networks(columns: tuple[Group, ...], name: str) -> None:
+def test_networks(columns: tuple[RowGroup, ...], name: str) -> None:
     assert [column.name for column in columns] == ["seen", "held out"]
     for column, bar in zip(columns, BARS[name], strict=True):
         value = column.values[name]
@@ -92,7 +92,7 @@ def test_networks(columns: tuple[Group, ...], name: str) -> None:
         assert MEASURES[name].reaches(value, bar), f"{name}, {column.name}: {value:.4f}, the bar is {bar}"
 
 
-def _is_of_the_day(case: Case, cases: tuple[Case, ...], families: list[str]) -> bool:
+def _is_of_the_day(case: RecordedCase, cases: tuple[RecordedCase, ...], families: list[str]) -> bool:
     """Whether ``case`` is the one of its network's: the first of the first network, the second of the second …"""
     forms = [other.name for other in cases if other.family == case.family]
     return forms.index(case.name) == families.index(case.family) % min(FORMS, len(forms))

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect, to_signed
+from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.config import InputSpec
 from engine.frontend import preprocess
@@ -70,7 +70,7 @@ class Stages:
     def calibrated(self) -> ir.Model:
         wanted = StatisticsOptions.covering([self.options])
         statistics = collect(self.optimized, calibration_tensors(self.placed), self.feed, wanted)
-        return to_signed(calibrate(self.placed, statistics, self.options))
+        return calibrate(self.placed, statistics, self.options)
 
     @property
     def feed(self) -> dict[str, NDArray[np.float32]]:

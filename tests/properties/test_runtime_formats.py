@@ -58,7 +58,7 @@ def test_bin_on_run_time_images_equals_source_on_original_images(spec: InputSpec
     chw = spec.layout_train is Layout.NCHW
     (expected,) = Session(stages.source).run({"x": normalised.transpose(0, 3, 1, 2) if chw else normalised}).values()
 
-    delivered = colour.convert(pixels, spec.type_train, spec.type_rt, spec.space_and_range)
+    delivered = colour.convert_colour(pixels, spec.type_train, spec.type_rt, spec.space_and_range)
     if spec.layout_rt is Layout.NCHW:
         delivered = delivered.transpose(0, 3, 1, 2)
     stages.compiled.save(tmp_path / "m.bin")

@@ -41,9 +41,9 @@ def feature_map_stages(case: GraphCase, march: str) -> Stages:
 def test_original_equals_source_with_preprocessing_by_hand(case: ImageCase) -> None:
     """HzPreprocess on the run-time image = the source on the training image, mean and scale applied by hand."""
     spec = case.spec
-    trained = colour.convert(case.pixels, spec.type_train, spec.type_train)
+    trained = colour.convert_colour(case.pixels, spec.type_train, spec.type_train)
     stages = Stages(case.model, trained, "bayes-e", (spec,))
-    runtime = colour.convert(case.pixels, spec.type_train, spec.type_rt)
+    runtime = colour.convert_colour(case.pixels, spec.type_train, spec.type_rt)
     fed = colour.to_model_input(runtime, spec)
     mean = np.reshape(np.asarray(spec.mean or (0.0,), np.float32), (-1, 1, 1))
     scale = np.reshape(np.asarray(spec.scale or (1.0,), np.float32), (-1, 1, 1))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from research.corpus import Row
+from research.corpus import MeasuredRow
 
 
-def row(channels: int, size: int, kernel: int, latency_us: float = 1.0) -> Row:
+def row(channels: int, size: int, kernel: int, latency_us: float = 1.0) -> MeasuredRow:
     spec = {
         "in": {"data": [1, channels, size, size]},
         "layers": [{"op": "conv", "cout": channels, "k": kernel, "act": "relu"}] * 2,
     }
-    return Row(
+    return MeasuredRow(
         id=f"c{channels}_{size}_{kernel}",
         kind="layer",
         march="bayes-e",

@@ -7,7 +7,7 @@ import numpy as np
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.march.latency import load_latency
 from engine.perf.performance import estimate_subgraph
-from research.cases import Case, errors_of
+from research.cases import MeasuredCase, errors_of
 from research.constants import START, fit_constants
 from research.corpus import schedule_of_row
 from tests.research.rows import row
@@ -26,7 +26,7 @@ def test_constants_of_a_synthetic_machine_are_recovered() -> None:
                 schedule = schedule_of_row(row(channels, size, kernel), truth, memory)
                 assert schedule is not None
                 measured = row(channels, size, kernel, estimate_subgraph(schedule, truth).latency_us)
-                cases.append(Case.of(measured, schedule, truth))
+                cases.append(MeasuredCase.of(measured, schedule, truth))
     errors = errors_of(cases, fit_constants(cases, truth)).latency
     assert np.median(errors) < 0.005
     assert errors.max() < 0.02  # the priors pull a little

@@ -10,7 +10,7 @@ from engine.march.latency import Latency, Measured, Overhead, load_latency
 from engine.terms import OptimizeLevel
 from research.corpus import schedule_of_row
 from research.deployed import Deployed, Figures
-from research.overheads import Part, fit_overheads, fit_unfused, latency_us, parts_of
+from research.overheads import MeasuredPart, fit_overheads, fit_unfused, latency_us, parts_of
 from tests.research.rows import row
 
 FILE = load_latency("bayes-e")
@@ -44,7 +44,7 @@ def network(net: str, layers: list[dict[str, object]], truth: Latency = TRUTH, l
 def test_overheads_of_a_synthetic_machine_are_recovered() -> None:
     networks = [network("a", TABLES), network("b", [*TABLES, CONV]), network("c", JOINS), network("d", [CONV] * 6)]
     planned = [schedule([CONV] * count) for count in (1, 2, 3, 9)]
-    rows = [Part.of_row(latency_us([one], TRUTH), one) for one in planned]
+    rows = [MeasuredPart.of_row(latency_us([one], TRUTH), one) for one in planned]
     found = fit_overheads(rows, networks, FILE)
     assert found.fitted.fixed_us == pytest.approx(2.0, rel=0.02)
     assert found.fitted.layer_us == pytest.approx(0.5, rel=0.02)

@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.optimize import (
     activations,
@@ -25,6 +24,7 @@ from engine.optimize import (
     sink,
     transposes,
 )
+from engine.optimize.gru import UnrollGru
 from engine.optimize.normalization import DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.recurrent import UnrollLstm
@@ -310,6 +310,12 @@ def long_sum(draw: Draw, net: Network) -> str:
     return net.op("Sum", x, *(net.input(*shape) for _ in range(draw(st.integers(1, 3)))))
 
 
+def unexpanded(draw: Draw, net: Network) -> str:
+    """A sum or product with a constant of fewer dimensions."""
+    x, (_, _, _, width) = feature_map(draw, net)
+    return net.op(draw(st.sampled_from(("Add", "Mul", "Sub"))), x, net.normal(width))
+
+
 def quotient(draw: Draw, net: Network) -> str:
     x, (_, channels, height, _) = feature_map(draw, net)
     match draw(st.sampled_from(("constant", "computed", "one"))):
@@ -472,13 +478,33 @@ def recurrent_cell(draw: Draw, net: Network) -> str:
     return net.op("Concat", f"{states}_1", f"{states}_2", axis=0)
 
 
+def gated_cell(draw: Draw, net: Network) -> str:
+    """A GRU over a few steps: its hidden states, or the last one."""
+    steps, batch, features, hidden = (draw(st.integers(1, high)) for high in (4, 2, 4, 4))
+    x = activated(draw, net, net.input(steps, batch, features))
+    weights = [net.normal(1, 3 * hidden, features), net.normal(1, 3 * hidden, hidden)]
+    if draw(st.booleans()):
+        weights.append(net.normal(1, 6 * hidden))
+    if draw(st.booleans()):
+        return net.op("GRU", x, *weights, hidden_size=hidden, linear_before_reset=1)
+    return f"{net.op('GRU', x, *weights, hidden_size=hidden, linear_before_reset=1, outputs=2)}_1"
+
+
+def joined_states(draw: Draw, net: Network) -> str:
+    """States that are joined along the batch and reshaped to be rows."""
+    width, count = draw(st.integers(1, 5)), draw(st.integers(2, 4))
+    states = [activated(draw, net, net.input(1, 1, 1, width)) for _ in range(count)]
+    joined = net.op("Concat", *states, axis=0)
+    return net.op("Reshape", joined, net.ints(1, count, 1, width))
+
+
 PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
     {
         ConvertOpset9: Pattern(convertible, (9,)),
         constants.LiftConstants: Pattern(lifted),
         constants.FoldConstants: Pattern(foldable),
         constants.ConstantOutputs: Pattern(given_away),
-        RemoveUnusedNodesPass: Pattern(dead),
+        cleanup.RemoveUnusedNodes: Pattern(dead),
         defaults.CompleteAttributes: Pattern(incomplete),
         cleanup.RemoveNoOps: Pattern(without_effect),
         cleanup.RemoveCastPairs: Pattern(cast_there_and_back),
@@ -495,11 +521,14 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         affine.AffineToDepthwise: Pattern(lone_affine),
         arithmetic.SumToAdd: Pattern(long_sum),
         arithmetic.DivToReciprocal: Pattern(quotient),
+        arithmetic.ExpandConstants: Pattern(unexpanded),
         arithmetic.WhereToProducts: Pattern(choice),
         activations.CollapseRsqrt: Pattern(reciprocal_root),
         activations.CollapseSoftmax: Pattern(softmax_over_channels),
         DecomposeNormalization: Pattern(normalised),
         UnrollLstm: Pattern(recurrent_cell),
+        UnrollGru: Pattern(gated_cell),
+        movement.JoinAlongReshapedAxis: Pattern(joined_states),
         pooling.ReduceMeanToGlobalPool: Pattern(map_mean),
         movement.KeepReducedAxis: Pattern(dropped_axis),
         pooling.AveragePool1d: Pattern(pooled_row),

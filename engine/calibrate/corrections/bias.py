@@ -21,10 +21,9 @@ from engine.calibrate.data.samples import finite_samples
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.fake_quantization import fake_quantize
 from engine.calibrate.forward.float_model import FloatSession, Kernels
-from engine.calibrate.methods.asymmetric import set_constant
 from engine.calibrate.methods.sensitivity import alone, calibrations_by_node, double
 from engine.calibrate.methods.thresholds import names_before_calibration
-from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, shape_of
+from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, set_constant, shape_of
 from engine.parity import BIAS_CORRECTION_RACE, record
 
 Vector = NDArray[np.float64]

@@ -12,8 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.methods.asymmetric import set_constant
-from engine.ir import attribute, constant_of
+from engine.ir import attribute, constant_of, set_constant
 
 Array = NDArray[np.float32]
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from engine.calibrate.data.samples import finite_samples
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import FloatSession
-from engine.calibrate.methods.asymmetric import set_constant
 from engine.calibrate.methods.sensitivity import calibrations_by_node
 from engine.ir import (
     attribute,
@@ -28,6 +27,7 @@ from engine.ir import (
     is_calibration,
     node_by_name,
     read_calibration,
+    set_constant,
 )
 
 Array = NDArray[Any]

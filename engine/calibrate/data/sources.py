@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -27,6 +26,7 @@ from engine.errors import CalibrationDataError
 from engine.frontend.colour import calibration_input
 from engine.ir import shape_of
 from engine.terms import InputType, Layout
+from engine.untrusted import opened_image, read_npy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -328,6 +328,11 @@ def _read_raw(file: Path, raw_type: str, shape: Shape) -> Array:
     except OSError as error:
         raise CalibrationDataError(f"{file}: cannot be read ({error})") from error
     if len(content) != wanted:
+        if file.suffix.lower() in (".jpg", ".jpeg", ".png", ".bmp"):
+            raise CalibrationDataError(
+                f"{file}: is an image; the samples of a folder are raw binary or .npy files of shape {shape} unless "
+                "preprocess_on is True"
+            )
         values, rest = divmod(size, dtype.itemsize)
         raise CalibrationDataError(
             f"{file}: cannot reshape array of size {values} into shape {shape}: expected are {prod(shape)} values for "
@@ -339,27 +344,9 @@ def _read_raw(file: Path, raw_type: str, shape: Shape) -> Array:
 
 def _read_npy(file: Path) -> Array:
     try:
-        with file.open("rb") as stream:
-            _check_npy_header(stream, file)
-            stream.seek(0)
-            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
-    except _BAD_NPY as error:
-        raise CalibrationDataError(f"{file}: not a readable .npy file ({error})") from error
-
-
-_BAD_NPY = (OSError, ValueError, TypeError, SyntaxError, TokenError, EOFError, MemoryError, RecursionError)
-"""What numpy raises for damaged headers, which it parses as Python literals."""
-
-
-def _check_npy_header(stream: BinaryIO, file: Path) -> None:
-    """Refuse what is no array of numbers, or holds less than it says, before anything is allocated."""
-    version = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(stream)
-    if dtype.kind not in "fiub":
-        raise CalibrationDataError(f"{file}: not a readable .npy file (it holds {dtype}, not one array of numbers)")
-    if min(shape, default=1) < 0 or prod(shape) * dtype.itemsize > file.stat().st_size - stream.tell():
-        raise CalibrationDataError(f"{file}: holds less than its shape {shape} of {dtype} needs")
+        return read_npy(file)
+    except ValueError as error:
+        raise CalibrationDataError(f"{file}: {error}") from error
 
 
 def _shaped(array: Array, shape: Shape, file: Path) -> Array:
@@ -409,17 +396,11 @@ def _eight_bits(image: Image) -> Image:
 @contextmanager
 def _opened(file: Path) -> Iterator[Image]:
     """An image file; what it turns out not to be within the context is an error that names it."""
-    from PIL import UnidentifiedImageError
-    from PIL.Image import DecompressionBombError
-    from PIL.Image import open as open_image
-
     try:
-        with open_image(file) as image:
+        with opened_image(file) as image:
             yield image
-    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, DecompressionBombError) as error:
-        raise CalibrationDataError(
-            f"{file}: not a readable image ({error}); preprocess_on expects image files"
-        ) from error
+    except ValueError as error:
+        raise CalibrationDataError(f"{file}: {error}; preprocess_on expects image files") from error
 
 
 def _doubt(array: Array) -> str | None:

@@ -38,7 +38,7 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """A calibrated model against the optimised one, on one set of samples.
 
     Attributes:
@@ -52,7 +52,7 @@ class Comparison:
 
 def compare(
     optimized: ir.Model, calibrated: ir.Model, feed: Mapping[str, Array], *, threads: int | None = None
-) -> Comparison:
+) -> ModelComparison:
     """Run both models and compare their outputs, and the result of every node that both hold.
 
     A node's result is taken behind the ``HzCalibration`` that reads it, where there is one. The original prints these
@@ -69,7 +69,7 @@ def compare(
     pairs = _counterparts(optimized, calibrated)
     expected = FloatSession(optimized, [*names, *pairs], threads=threads, kernels=Kernels.PLAIN).run(feed)
     actual = FloatSession(calibrated, [*names, *pairs.values()], threads=threads, kernels=Kernels.PLAIN).run(feed)
-    return Comparison(
+    return ModelComparison(
         outputs={name: distance(actual[name], expected[name]) for name in names},
         nodes={
             node.name or "": cosine(actual[pairs[str(node.outputs[0].name)]], expected[str(node.outputs[0].name)])

@@ -39,7 +39,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Geometry:
+class DepthwiseGeometry:
     """Shape of a depthwise convolution of one sample, but for its channels.
 
     Attributes:
@@ -129,12 +129,12 @@ def _is_worthwhile(node: ir.Node) -> bool:
     )
 
 
-def _geometry(node: ir.Node) -> Geometry:
+def _geometry(node: ir.Node) -> DepthwiseGeometry:
     source, weight, *_ = node.inputs
     if source is None or weight is None:
         raise ModelError(f"node {node.name!r}: a convolution reads a tensor and a weight")
     pads = attribute(node, "pads", (0, 0, 0, 0))
-    return Geometry(
+    return DepthwiseGeometry(
         _pair(shape_of(source)[2:]),
         _pair(shape_of(node.outputs[0])[2:]),
         _pair(shape_of(weight)[2:]),
@@ -151,7 +151,7 @@ def _pair(values: Sequence[int]) -> Pair:
 
 
 @cache
-def _is_reproduced(geometry: Geometry) -> bool:
+def _is_reproduced(geometry: DepthwiseGeometry) -> bool:
     """Whether ONNX Runtime computes this geometry in the order of sums of the compiled loops, on this machine."""
     from engine.calibrate.forward.runtime import open_session
 

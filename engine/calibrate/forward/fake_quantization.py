@@ -23,7 +23,7 @@ from engine.ir import (
     read_calibration,
     shape_of,
 )
-from engine.ops.foreign.composite import Expansion, expand_composites
+from engine.ops.foreign.composite import CompositeExpansion, expand_composites
 
 Array = NDArray[Any]
 
@@ -105,7 +105,7 @@ def _fold_input_scales(graph: ir.Graph, node: ir.Node, opset: int) -> None:
     folded = np.asarray(weight, np.float32) * (activation.scales / step).reshape(1, -1, *(1,) * (weight.ndim - 2))
     largest = np.abs(folded).max(axis=tuple(range(1, folded.ndim)))
     scales = np.maximum(largest, np.finfo(np.float32).tiny) / np.float32(QMAX["int8"])
-    expansion = Expansion(node)
+    expansion = CompositeExpansion(node)
     quantized = fake_quantize(folded, replace(calibration, thresholds=largest, scales=scales))
     node.replace_input_with(1, _constant(expansion, quantized))
     data = before_calibration(data)
@@ -154,7 +154,7 @@ def _replace_calibration(graph: ir.Graph, node: ir.Node, opset: int, quantize_li
 def _standard_nodes(
     node: ir.Node, source: ir.Value, calibration: Calibration, opset: int, quantize_linear: bool
 ) -> Sequence[ir.Node]:
-    expansion = Expansion(node)
+    expansion = CompositeExpansion(node)
     if calibration.switch == "OFF":
         expansion.add("Identity", source)
         return expansion.nodes
@@ -174,7 +174,7 @@ def _standard_nodes(
     return expansion.nodes
 
 
-def _scale(expansion: Expansion, source: ir.Value, calibration: Calibration) -> ir.Value:
+def _scale(expansion: CompositeExpansion, source: ir.Value, calibration: Calibration) -> ir.Value:
     """A constant that broadcasts over ``source``."""
     scales = calibration.scales
     return _constant(
@@ -182,7 +182,7 @@ def _scale(expansion: Expansion, source: ir.Value, calibration: Calibration) -> 
     )
 
 
-def _quantize_linear(expansion: Expansion, source: ir.Value, qtype: str, scale: ir.Value) -> None:
+def _quantize_linear(expansion: CompositeExpansion, source: ir.Value, qtype: str, scale: ir.Value) -> None:
     kind = _QUANTIZE_LINEAR_TYPES[qtype]
     zero = expansion.constant(np.zeros((), kind.numpy()))
     integers = expansion.add("QuantizeLinear", source, scale, zero)
@@ -192,7 +192,7 @@ def _quantize_linear(expansion: Expansion, source: ir.Value, qtype: str, scale: 
 
 
 def _quantize_in_steps(
-    expansion: Expansion, source: ir.Value, qtype: str, opset: int, scale: ir.Value, step: ir.Value
+    expansion: CompositeExpansion, source: ir.Value, qtype: str, opset: int, scale: ir.Value, step: ir.Value
 ) -> ir.Value:
     """The integers of ``source`` by ``scale``, times ``step``; both broadcast over it."""
     low, high = integer_range(qtype)
@@ -207,17 +207,17 @@ def _quantize_in_steps(
     return result
 
 
-def _give_shape(expansion: Expansion, shape: ir.Shape | None) -> None:
+def _give_shape(expansion: CompositeExpansion, shape: ir.Shape | None) -> None:
     for node in expansion.nodes:
         if node.op_type != "Constant":
             node.outputs[0].shape = shape
 
 
-def _constant(expansion: Expansion, array: Array) -> ir.Value:
+def _constant(expansion: CompositeExpansion, array: Array) -> ir.Value:
     return expansion.constant(np.asarray(array, np.float32))
 
 
-def _rounded(expansion: Expansion, value: ir.Value, opset: int) -> ir.Value:
+def _rounded(expansion: CompositeExpansion, value: ir.Value, opset: int) -> ir.Value:
     if opset >= _ROUND_SINCE_OPSET:
         return expansion.add("Round", value)
     constant = expansion.scalar(_ROUNDING_CONSTANT)

@@ -15,13 +15,14 @@ _REFUSALS = (
     errors.Fail,
     errors.InvalidArgument,
     errors.InvalidGraph,
+    errors.InvalidProtobuf,
     errors.NotImplemented,
     errors.RuntimeException,
 )
 """What the runtime raises for a model or inputs that it does not take."""
 
 
-class Session(ort.InferenceSession):  # type: ignore[misc]  # onnxruntime ships no types
+class CheckedSession(ort.InferenceSession):  # type: ignore[misc]  # onnxruntime ships no types
     """A session whose refusals at run time are errors of ours: operands that do not fit show only then."""
 
     def run(self, *arguments: Any, **options: Any) -> Any:
@@ -51,7 +52,7 @@ def _refusals() -> Iterator[None]:
         raise ModelError(f"ONNX Runtime cannot run the model: {error}") from error
 
 
-def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) -> Session:
+def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) -> CheckedSession:
     """A session that computes ``model`` in floats on the CPU.
 
     Args:
@@ -70,4 +71,4 @@ def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) ->
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked_layouts else levels.ORT_ENABLE_EXTENDED
     with _refusals():
-        return Session(model, options, providers=["CPUExecutionProvider"])
+        return CheckedSession(model, options, providers=["CPUExecutionProvider"])

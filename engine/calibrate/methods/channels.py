@@ -29,8 +29,11 @@ _LARGEST = np.finfo(np.float32).max / np.float32(2)
 def equalizable(model: ir.Model, tensors: Collection[str]) -> tuple[str, ...]:
     """The ``tensors`` that ``per_channel`` gives a threshold per channel.
 
-    They are a convolution's output that an ``Add`` reads, unless a convolution of small weights reads it as well
-    (:data:`LEAST_WEIGHT`). Elsewhere the original writes equal values for all channels, or one.
+    They are a convolution's output that an ``Add`` and something else read, unless a convolution of small weights
+    reads it as well (:data:`LEAST_WEIGHT`). Elsewhere the original writes equal values for all channels, or one: for
+    all six that only an ``Add`` reads (``repvgg_unfused``, ``regnet_se``). Not explained is one tensor of
+    ``mobilenet_v1``, per channel behind a ``Relu`` and in front of a depthwise convolution, where another such tensor
+    and those of four networks more are per tensor.
 
     Args:
         model: optimised or placed model.
@@ -46,8 +49,11 @@ def equalizable(model: ir.Model, tensors: Collection[str]) -> tuple[str, ...]:
 
 
 def _is_equalizable(users: Collection[ir.Node]) -> bool:
-    return any(user.op_type == "Add" for user in users) and all(
-        _largest_weight(user) >= LEAST_WEIGHT for user in users if user.op_type == "Conv"
+    is_sum = [user.op_type == "Add" for user in users]
+    return (
+        any(is_sum)
+        and not all(is_sum)
+        and all(_largest_weight(user) >= LEAST_WEIGHT for user in users if user.op_type == "Conv")
     )
 
 

@@ -8,12 +8,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from engine.calibrate.methods.asymmetric import UNSIGNED, unsigned_tensors
+from engine.calibrate.methods.asymmetric import unsigned_tensors
 from engine.calibrate.methods.channels import equalizable
 from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
-from engine.ir import MARK_FIXED, before_calibration, calibration_nodes, constant_of, read_calibration, shape_of
+from engine.ir import (
+    MARK_FIXED,
+    UNSIGNED,
+    before_calibration,
+    calibration_nodes,
+    constant_of,
+    read_calibration,
+    shape_of,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -71,6 +71,10 @@ class Method(ABC):
         """The order statistics that the method needs besides the maximum."""
         return ()
 
+    def quirk(self, distribution: Distribution, options: CalibrationOptions) -> str | None:
+        """Code of the quirk without which the threshold would be another one; None where there is none."""
+        return None
+
     @abstractmethod
     def log_name(self, options: CalibrationOptions) -> str:
         """What follows "Run calibration model with" in the log, without flags."""
@@ -105,15 +109,26 @@ class Kl(Method):
         Raises:
             ConfigError: the statistics hold no histogram.
         """
-        if distribution.histogram is None:
-            raise ConfigError("calibration_type 'kl' needs histograms, which the statistics were collected without")
-        from engine.calibrate.methods.kl import kl_threshold  # brings numba
+        return _kl_threshold(distribution, stepped=quirk(KL_STEPS).imitated(options.compatibility))
 
-        return kl_threshold(distribution.histogram, stepped=quirk(KL_STEPS).imitated(options.compatibility))
+    def quirk(self, distribution: Distribution, options: CalibrationOptions) -> str | None:
+        """``kl-steps`` where exact divergences have their minimum elsewhere."""
+        if not quirk(KL_STEPS).imitated(options.compatibility):
+            return None
+        stepped, exact = (_kl_threshold(distribution, stepped=flag) for flag in (True, False))
+        return None if stepped == exact else KL_STEPS
 
     def log_name(self, options: CalibrationOptions) -> str:
         """``kl:num_bin=...``."""
         return "kl:num_bin=1024,max_num_bin=16384"
+
+
+def _kl_threshold(distribution: Distribution, *, stepped: bool) -> float:
+    if distribution.histogram is None:
+        raise ConfigError("calibration_type 'kl' needs histograms, which the statistics were collected without")
+    from engine.calibrate.methods.kl import kl_threshold  # brings numba
+
+    return kl_threshold(distribution.histogram, stepped=stepped)
 
 
 class LeastSquares(Method):

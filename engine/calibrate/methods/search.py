@@ -1,4 +1,4 @@
-"""Methods that try others: ``default`` picks one for the whole model, ``mix`` one per node.
+"""Methods that try others: ``default`` picks one for the whole model, ``mix`` one per tensor.
 
 Source: reference/calibration.md 2.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -23,9 +24,10 @@ from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.forward.scaled import ScaledSession
 from engine.calibrate.methods.methods import CalibrationOptions
-from engine.calibrate.methods.sensitivity import calibrations_by_node, local_similarities, similarity
+from engine.calibrate.methods.sensitivity import GatedSession, similarity
 from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.calibrate.statistics.statistics import Statistics
+from engine.ir import MARK_TIE, calibration_nodes
 from engine.parity import DEFAULT_FIRST_SAMPLE, quirk
 from engine.terms import CalibrationType
 
@@ -46,7 +48,7 @@ ENTRY = 2 * BLOCK
 """Samples after which the best candidate enters per channel as well."""
 
 SENSITIVE = 0.999
-"""Nodes of less similarity take the best of several methods."""
+"""Of what is at least as similar, no better method is looked for."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,10 @@ class ModelwiseSearch(Search):
     """``default``: the method whose outputs are most similar to the float ones.
 
     As in the original the first sample decides between methods per tensor (quirk ``default-first-sample``), unless
-    ``compatibility`` is ``clean``: a mean over samples is the steadier estimate of what is seen on other data. The mean
-    always decides whether the method goes per channel, for which the original has no rule that is known.
-    ``per_channel`` is searched, so it need not be set.
+    ``compatibility`` is ``clean``: a mean over samples is the steadier estimate of what is seen on other data. A method
+    that reaches :data:`SENSITIVE` there is taken (``mobilenet_v2``, ``style``, ``sknet``). Below, asymmetric forms
+    compete too (``centernet``; provisional, one network), and the mean decides whether the best goes per channel, for
+    which the original has no rule that is known. ``per_channel`` is searched, so it need not be set.
     """
 
     log_name = "modelwise search"
@@ -113,6 +116,8 @@ class ModelwiseSearch(Search):
         logger.info("Select %s method.", best.log_name)
         if best.per_channel:
             logger.info("Perchannel quantization is enabled.")
+        if best.asymmetric:
+            logger.info("Asymmetric quantization is enabled.")
         return field[best].calibrated()
 
 
@@ -172,14 +177,16 @@ def _race(
         candidates: per tensor.
         by_first: the first sample leaves one of them.
     """
-    unsigned = unsigned_of(subject.placed, candidates[0])
     with ThreadPoolExecutor(subject.threads) as pool:
         thresholds = [pool.submit(subject.statistics.thresholds, candidate) for candidate in candidates]
         expected = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
-        session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
-        runners = [_per_tensor(subject, session, unsigned, found.result) for found in thresholds]
-        field = dict(zip(candidates, runners, strict=True))
+        found = dict(zip(candidates, (pending.result for pending in thresholds), strict=True))
+        field = _per_tensor(subject, found)
         if by_first:
+            field = _best_on_first(subject, field, expected.result())
+            if next(iter(field.values())).loss <= 1 - SENSITIVE:
+                return field
+            field |= _per_tensor(subject, _asymmetric(subject, found))
             field = _best_on_first(subject, field, expected.result())
         return _halve(subject, field, expected.result())
 
@@ -187,20 +194,22 @@ def _race(
 def _best_on_first(
     subject: Subject, field: Mapping[CalibrationOptions, _Runner], expected: FloatSession
 ) -> dict[CalibrationOptions, _Runner]:
-    """The candidate that is best on the first sample, which it has not seen yet then; ``expected``: as for _halve."""
+    """The candidate that is best on the first sample; ``expected``: as for _halve."""
     block = _read(subject, [0], expected)
     for candidate, runner in field.items():
-        runner.run(block)
+        if not runner.losses.size:
+            runner.run(block)
         logger.debug("Cosine similarity of %s on the first sample: %.6f", candidate.log_name, 1 - runner.loss)
     best = min(field, key=lambda candidate: field[candidate].loss)
-    field[best].losses = np.empty(0)
     return {best: field[best]}
 
 
 def _halve(
     subject: Subject, field: dict[CalibrationOptions, _Runner], expected: FloatSession
 ) -> dict[CalibrationOptions, _Runner]:
-    """What is left of ``field``; ``expected`` gives the float outputs."""
+    """What is left of ``field``, which begins anew; ``expected`` gives the float outputs."""
+    for runner in field.values():
+        runner.losses = np.empty(0)
     indices = _spread_out(len(subject.data), MAX_SAMPLES)
     entry = min(ENTRY, len(indices)) if any(tensor.equalized for tensor in subject.statistics.tensors.values()) else 0
     blocks: list[_Block] = []
@@ -225,14 +234,31 @@ def _read(subject: Subject, indices: Sequence[int], expected: FloatSession) -> _
     return _Block(feed, expected.run(feed), len(samples))
 
 
-def _per_tensor(
-    subject: Subject, session: ScaledSession, unsigned: Collection[str], thresholds: Callable[[], Thresholds]
-) -> _Runner:
-    """A candidate per tensor; its ``thresholds`` are waited for when it runs: those of ``kl`` take a while."""
-    return _Runner(
-        lambda: apply_thresholds(subject.placed, thresholds(), unsigned=unsigned),
-        lambda feed, samples: session.run(feed, samples, thresholds()),
-    )
+_Pending = Mapping[CalibrationOptions, Callable[[], Thresholds]]
+"""Thresholds by candidate; they are waited for when it runs: those of ``kl`` take a while."""
+
+
+def _per_tensor(subject: Subject, thresholds: _Pending) -> dict[CalibrationOptions, _Runner]:
+    """Candidates per tensor, which give tensors the same types."""
+    if not thresholds:
+        return {}
+    unsigned = unsigned_of(subject.placed, next(iter(thresholds)))
+    session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
+
+    def runner(found: Callable[[], Thresholds]) -> _Runner:
+        return _Runner(
+            lambda: apply_thresholds(subject.placed, found(), unsigned=unsigned),
+            lambda feed, samples: session.run(feed, samples, found()),
+        )
+
+    return {candidate: runner(found) for candidate, found in thresholds.items()}
+
+
+def _asymmetric(subject: Subject, thresholds: _Pending) -> _Pending:
+    """The candidates of ``thresholds`` with unsigned types, as far as that makes a difference."""
+    found = {option.model_copy(update={"asymmetric": True}): pending for option, pending in thresholds.items()}
+    is_new = not found.keys() & thresholds.keys() and unsigned_of(subject.placed, next(iter(found)))
+    return found if is_new else {}
 
 
 def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
@@ -262,10 +288,14 @@ def _spread_out(total: int, count: int) -> list[int]:
 
 
 class LayerwiseSearch(Search):
-    """``mix``: ``max``, and the best of all for every node that it makes less similar than :data:`SENSITIVE`.
+    """``mix``: ``max`` or ``kl``, and the best of all methods for every tensor that it alone makes a difference with.
 
-    A node's similarity is that of its own result on the last sample, all before it being float; the tensors that it
-    reads take the method. Tensors of several sensitive nodes take that of the last one. ``per_channel`` has no effect.
+    The base is ``max`` where it reaches :data:`SENSITIVE` on the first sample, else the better of the two there. A
+    tensor's similarity is that of the model's outputs on the last sample where nothing but this tensor is quantised;
+    tensors of less than :data:`SENSITIVE` take the method of the largest, the base where several are equal. Tensors
+    that are tied follow. So are all 114 tensors with a threshold of their own in ``yolov8_decode`` and
+    ``unet_t3_argmax``, and the bases of these, ``bisenet``, ``squeezenet``, ``detr`` and EfficientNet-Lite0.
+    ``per_channel`` has no effect.
     """
 
     log_name = "layerwise search"
@@ -277,12 +307,14 @@ class LayerwiseSearch(Search):
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
-        base, *others = self.candidates(options)
-        last = subject.data.read(len(subject.data) - 1, len(subject.data))
+        candidates = self.candidates(options)
+        base = self._base(subject, candidates)
+        others = [candidate for candidate in candidates if candidate != base]
+        names = list(threshold_sources(subject.placed))
         logger.info(
             "Calculate all sensitivity nodes with %s calibration method using cosine-similarity metric.", base.log_name
         )
-        found = {base: self._similarities(subject, base, last)}
+        found = {base: self._similarities(subject, base, names)}
         sensitive = [name for name, value in found[base].items() if value < SENSITIVE]
         for other in others:
             logger.info(
@@ -291,7 +323,7 @@ class LayerwiseSearch(Search):
                 other.log_name,
             )
             if sensitive:
-                found[other] = self._similarities(subject, other, last)
+                found[other] = self._similarities(subject, other, sensitive)
         logger.info(
             "Topk is not set by the user, select top-%d nodes with cosine-similarity less than %s to merge multi "
             "calibration methods.",
@@ -306,22 +338,32 @@ class LayerwiseSearch(Search):
             )
         return self._merged(subject, base, chosen)
 
-    def _similarities(
-        self, subject: Subject, method: CalibrationOptions, feed: Mapping[str, NDArray[Any]]
-    ) -> dict[str, float]:
-        model = calibrate(subject.placed, subject.statistics, method)
-        return local_similarities(model, feed, threads=subject.threads)
+    def _base(self, subject: Subject, candidates: Sequence[CalibrationOptions]) -> CalibrationOptions:
+        """``max`` or ``kl``; see the class."""
+        largest, _, least_loss = candidates
+        pending = {each: partial(subject.statistics.thresholds, each) for each in (largest, least_loss)}
+        runners = _per_tensor(subject, pending)
+        expected = FloatSession(subject.optimized, threads=subject.threads, samplewise=True)
+        _best_on_first(subject, {largest: runners[largest]}, expected)
+        if runners[largest].loss <= 1 - SENSITIVE:
+            return largest
+        return next(iter(_best_on_first(subject, runners, expected)))
+
+    def _similarities(self, subject: Subject, method: CalibrationOptions, names: Sequence[str]) -> dict[str, float]:
+        """Of the outputs on the last sample, by name of the only calibration at work."""
+        last = subject.data.read(len(subject.data) - 1, len(subject.data))
+        session = GatedSession(calibrate(subject.placed, subject.statistics, method), threads=subject.threads)
+        expected = session.run(last, ())
+        return {name: similarity(session.run(last, (name,)), expected) for name in names}
 
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
-        """The model with the thresholds of ``base``, and of the ``chosen`` methods on what those nodes read."""
+        """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
         thresholds = dict(subject.statistics.thresholds(base))
+        tied = {str(node.name) for node in calibration_nodes(subject.placed) if MARK_TIE in node.metadata_props}
         sources = threshold_sources(subject.placed)
-        read = calibrations_by_node(subject.placed)
         for name, option in chosen.items():
-            of_method = subject.statistics.thresholds(option)
-            for calibration in read[name]:
-                if calibration in sources:
-                    thresholds[sources[calibration]] = of_method[sources[calibration]]
+            if name not in tied:
+                thresholds[sources[name]] = subject.statistics.thresholds(option)[sources[name]]
         return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, base))
 
 
@@ -351,7 +393,7 @@ def _alternatives(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]
 
 def _elementary(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
     """``max``, the percentile and ``kl`` with the flags of ``options``, per tensor."""
-    plain = CalibrationOptions(asymmetric=options.asymmetric)
+    plain = CalibrationOptions(asymmetric=options.asymmetric, compatibility=options.compatibility)
     return (
         plain,
         plain.model_copy(update={"max_percentile": PERCENTILE}),

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.methods.asymmetric import UNSIGNED, unsigned_tensors
+from engine.calibrate.methods.asymmetric import unsigned_tensors
 from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.calibrate.statistics.statistics import Statistics
@@ -17,6 +17,7 @@ from engine.ir import (
     MARK_FIXED,
     MARK_TIE,
     QMAX,
+    UNSIGNED,
     WEIGHT_QUANT_ATTRS,
     attribute,
     before_calibration,
@@ -24,6 +25,7 @@ from engine.ir import (
     constant_of,
     read_calibration,
 )
+from engine.parity import record
 from engine.terms import CalibrationType
 
 Thresholds = Mapping[str, Sequence[float]]
@@ -51,6 +53,20 @@ def threshold_sources(placed: ir.Model) -> dict[str, str]:
     outputs = names_before_calibration(placed)
     sources = {str(node.name): _source(node, outputs) for node in calibration_nodes(placed) if not _is_weight(node)}
     return {name: source for name, source in sources.items() if source is not None}
+
+
+def calibrated_constants(placed: ir.Model) -> dict[str, NDArray[np.float32]]:
+    """The constants that are quantised as activations, by name; methods look at them as at any tensor.
+
+    As at 24 constants of LayerNorm and GroupNorm in ``vit_timm``, ``fpn_retina_gn`` and ``swin``.
+    """
+    found: dict[str, NDArray[np.float32]] = {}
+    for node in calibration_nodes(placed):
+        value = before_calibration(node.outputs[0])
+        array = None if _is_weight(node) else constant_of(value)
+        if array is not None:
+            found[str(value.name)] = np.asarray(array, np.float32)
+    return found
 
 
 def calibrate(placed: ir.Model, statistics: Statistics, options: CalibrationOptions) -> ir.Model:
@@ -112,6 +128,38 @@ def apply_thresholds(
     return model
 
 
+def record_quirks(calibrated: ir.Model, statistics: Statistics, candidates: Sequence[CalibrationOptions]) -> None:
+    """Note on the operators of ``calibrated`` where a quirk of the original decided one of their thresholds.
+
+    An operator's thresholds are those of the tensors that it reads; those of an output of the network that no operator
+    reads are of the one that gives it.
+
+    Args:
+        calibrated: model whose thresholds stand; operators get the note (:func:`engine.parity.record`).
+        statistics: that they were chosen from.
+        candidates: the methods that they may be of; of those with equal thresholds the first one counts.
+    """
+    sources = threshold_sources(calibrated)
+    for node in calibration_nodes(calibrated):
+        source = sources.get(str(node.name))
+        if source is None:
+            continue
+        found, tensor = read_calibration(node).thresholds, statistics.tensors[source]
+        equal = (each for each in candidates if np.array_equal(found, np.asarray(tensor.thresholds(each), np.float32)))
+        chosen = next(equal, None)
+        code = None if chosen is None else tensor.quirk(chosen)
+        for operator in () if code is None else _operators_of(node):
+            record(operator, str(code))
+
+
+def _operators_of(calibration: ir.Node) -> tuple[ir.Node, ...]:
+    """The nodes that read what ``calibration`` gives; without them the one that gives what it reads."""
+    readers = tuple(usage.node for usage in calibration.outputs[0].uses())
+    value = calibration.inputs[0]
+    producer = None if value is None else value.producer()
+    return readers or (() if producer is None else (producer,))
+
+
 def activation_scales(calibrated: ir.Model, thresholds: Thresholds | None) -> dict[str, NDArray[np.float32]]:
     """The scales that :func:`apply_thresholds` writes, the types being those of ``calibrated``.
 
@@ -136,7 +184,9 @@ def activation_scales(calibrated: ir.Model, thresholds: Thresholds | None) -> di
 def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs: Mapping[str, str]) -> Sequence[float]:
     fixed = node.metadata_props.get(MARK_FIXED)
     if fixed is not None:
-        return [float(fixed)]
+        own = before_calibration(node.outputs[0])
+        is_constant = thresholds is not None and constant_of(own) is not None and str(own.name) in thresholds
+        return thresholds[str(own.name)] if thresholds is not None and is_constant else [float(fixed)]
     if thresholds is None:
         return [FIXED_THRESHOLD]
     name = _source(node, outputs)

@@ -30,7 +30,7 @@ _MAGIC = b"PK\3\4"
 _DIGEST = "digest"
 
 
-def digest_of(arrays: Mapping[str, NDArray[Any]]) -> str:
+def arrays_digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 of names, types, shapes and values, hexadecimal."""
     sha = hashlib.sha256()
     for name, array in sorted(arrays.items()):
@@ -47,7 +47,7 @@ def write_archive(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any
     """
     buffer = io.BytesIO()
     save = np.savez_compressed if compress else np.savez
-    save(buffer, allow_pickle=False, **arrays, **{_DIGEST: np.asarray(digest_of(arrays))})
+    save(buffer, allow_pickle=False, **arrays, **{_DIGEST: np.asarray(arrays_digest(arrays))})
     return write_atomically(path, buffer.getvalue())
 
 
@@ -64,6 +64,6 @@ def read_archive(path: str | os.PathLike[str]) -> Arrays:
         with np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     written = str(arrays.pop(_DIGEST))
-    if digest_of(arrays) != written:
+    if arrays_digest(arrays) != written:
         raise ValueError("its content is not what was written")
     return arrays

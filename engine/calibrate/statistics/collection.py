@@ -152,6 +152,16 @@ def collect(
     )
 
 
+def constant_statistics(array: Array, options: StatisticsOptions) -> TensorStatistics:
+    """Statistics of a constant, which is the same in every sample."""
+    values = np.ascontiguousarray(array, np.float32).reshape(1, 1, -1)
+    largest = float(np.max(np.abs(values), initial=0.0))
+    observer = DistributionObserver(1, values.size, 1, options.percentiles, GrowingHistogram(largest))
+    observer.update(values)
+    observer.end_group()
+    return TensorStatistics(observer.channel_max, observer.distribution())
+
+
 def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> tuple[str, ...]:
     """The tensors that equalised distributions are collected of."""
     return equalizable(model, names) if options.per_channel else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,21 @@ class Histogram:
 
     counts: NDArray[np.int64]
     width: float
+
+    @cached_property
+    def divergences(self) -> NDArray[np.float64]:
+        """What every cut loses: KL(P || Q), float64, shape (bins - 128,), computed once.
+
+        For every number of bins i from 128 on, P is the histogram cut off after i bins with the rest added to its last
+        bin, Q the same cut quantised to 128 levels without the rest. The first bin counts as empty: 22 thresholds of
+        YOLOv8, MobileNetV2 and EfficientNet tell that from a first bin like the second.
+        """
+        from engine.calibrate.statistics.divergence import divergences  # brings numba
+
+        counts = self.counts.astype(np.float64)
+        counts[0] = 0.0
+        found: NDArray[np.float64] = divergences(counts)
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and self.width == other.width and np.array_equal(self.counts, other.counts)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate.methods.channels import channel_scales
 from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
-from engine.calibrate.statistics.archive import DAMAGED, Arrays, digest_of, read_archive, write_archive
+from engine.calibrate.statistics.archive import DAMAGED, Arrays, arrays_digest, read_archive, write_archive
 from engine.calibrate.statistics.distribution import Distribution, Histogram
 from engine.errors import CalibrationDataError, ConfigError
 
@@ -41,11 +41,24 @@ class TensorStatistics:
         Raises:
             ConfigError: the statistics were not collected for these options.
         """
-        method = method_of(options)
-        if not options.per_channel or self.equalized is None:
-            return (_not_zero(method.threshold(self.pooled, options)),)
-        common = np.float32(_not_zero(method.threshold(self.equalized, options)))
-        return tuple(float(value) for value in common / channel_scales(self.channel_max))
+        common = _not_zero(method_of(options).threshold(self._distribution(options), options))
+        if not self._is_per_channel(options):
+            return (common,)
+        return tuple(float(value) for value in np.float32(common) / channel_scales(self.channel_max))
+
+    def quirk(self, options: CalibrationOptions) -> str | None:
+        """Code of the quirk of the original that decided :meth:`thresholds`; None where there is none.
+
+        Raises:
+            ConfigError: as there.
+        """
+        return method_of(options).quirk(self._distribution(options), options)
+
+    def _is_per_channel(self, options: CalibrationOptions) -> bool:
+        return options.per_channel and self.equalized is not None
+
+    def _distribution(self, options: CalibrationOptions) -> Distribution:
+        return self.equalized if options.per_channel and self.equalized is not None else self.pooled
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +89,7 @@ class Statistics:
 
     def digest(self) -> str:
         """SHA-256 of the content, hexadecimal: equal for equal statistics, however they came about."""
-        return digest_of(_to_arrays(self))
+        return arrays_digest(_to_arrays(self))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write an ``.npz`` file, atomically."""

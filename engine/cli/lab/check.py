@@ -54,21 +54,20 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
 
 
 def _show(result: ConversionResult) -> None:
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from engine.cli.console import open_console, plain_table
     from engine.ops.core.reasons import sentence
     from engine.place.hints import hint_for
 
-    table = Table("node", "on", "subgraph", "type", "dtype", "reason", box=None, header_style="bold", pad_edge=False)
+    table = plain_table("node", "on", "sub", "type", "dtype", words=("reason",))
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
         style = "yellow" if row.on == "CPU" else None
         remarks = "; ".join(filter(None, (sentence(row.reason), row.remarks)))
         cells = (row.node, row.on, subgraph, row.type, row.data_type, remarks)
         table.add_row(*map(Text, cells), style=style)  # names are no markup
-    console = Console()
+    console = open_console()
     console.print(table)
     for row in result.nodes:
         if row.reason is not None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+
+class Dialect(StrEnum):
+    """The commands whose configuration files differ."""
+
+    HB_MAPPER = "hb_mapper"
+    HB_COMPILE = "hb_compile"
 
 
 def config(
@@ -14,6 +22,9 @@ def config(
     reference: Annotated[
         bool, typer.Option("--reference", help="Print the reference of all parameters, Markdown.")
     ] = False,
+    command: Annotated[
+        Dialect, typer.Option("--command", help="Whose dialect --reference describes.")
+    ] = Dialect.HB_MAPPER,
 ) -> None:
     """Print a commented template of a conversion's YAML file, or the reference of its parameters."""
     from engine.cli.configuration import reference_page
@@ -23,4 +34,5 @@ def config(
 
     if (template is None) != reference:
         raise typer.BadParameter("give either --template MARCH or --reference")
-    typer.echo(reference_page() if template is None else template_text(March(read_march(template))), nl=False)
+    text = reference_page(command.value) if template is None else template_text(March(read_march(template)))
+    typer.echo(text, nl=False)

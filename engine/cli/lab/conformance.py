@@ -13,11 +13,10 @@ from engine.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from engine.conformance.cases import Case
+    from engine.conformance.cases import RecordedCase
     from engine.conformance.measures import Row
 
 EXIT_BELOW_BAR = 1
-PIPED_WIDTH = 120
 """Columns of tables that go to no terminal."""
 
 app = typer.Typer(
@@ -25,7 +24,7 @@ app = typer.Typer(
 )
 
 
-class Part(StrEnum):
+class NetworkShare(StrEnum):
     """Which networks are measured."""
 
     ALL = "all"
@@ -52,7 +51,7 @@ def check(
     holdout: Annotated[
         str | None, typer.Option(help="every:N holds each N-th network by name out: scored, never shown.")
     ] = None,
-    part: Annotated[Part, typer.Option(help="Which networks are measured, with --holdout.")] = Part.ALL,
+    part: Annotated[NetworkShare, typer.Option(help="Which networks are measured, with --holdout.")] = NetworkShare.ALL,
     workers: Annotated[int | None, typer.Option(min=1, help="Cases at a time; default: one per processor.")] = None,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that a case may take.")] = 600.0,
     bar: Annotated[
@@ -66,7 +65,7 @@ def check(
 ) -> None:
     """Convert recorded cases and print what agrees, with the first departing stage and node of each."""
     from engine.conformance.cases import find_cases
-    from engine.conformance.run import Plan, held_out, measure_all
+    from engine.conformance.run import MeasurePlan, held_out, measure_all
     from engine.simulate.fast import available_cpus
     from engine.simulate.session import Mode
 
@@ -83,7 +82,7 @@ def check(
             _show_row(console, row)
 
     modes = (Mode.FAST, Mode.REFERENCE) if reference else (Mode.FAST,)
-    measured = measure_all(chosen, Plan(workers or available_cpus(), time_limit, modes), show)
+    measured = measure_all(chosen, MeasurePlan(workers or available_cpus(), time_limit, modes), show)
     rows = [row.model_copy(update={"held_out": row.family in away}) for row in measured]
     _show_tables(console, rows)
     _write_files(folder.name, rows, json_file, markdown_file, html)
@@ -108,11 +107,11 @@ def record(
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that a conversion may take.")] = 3600.0,
 ) -> None:
     """Convert with your own installation of the original toolchain and keep what it made, for check."""
-    from engine.conformance.recording import Recorder
+    from engine.conformance.recording import CaseRecorder
     from engine.conformance.toolchain import Command
     from engine.errors import PtqlabError
 
-    recorder = Recorder(
+    recorder = CaseRecorder(
         tool=Command.parse(toolchain, "--toolchain"),
         runtime=None if runtime is None else Command.parse(runtime, "--runtime"),
         to=to.resolve(),
@@ -229,19 +228,19 @@ def as_dict(rows: list[Row]) -> dict[str, object]:
     }
 
 
-def _is_chosen(case: Case, patterns: list[str] | None) -> bool:
+def _is_chosen(case: RecordedCase, patterns: list[str] | None) -> bool:
     from fnmatch import fnmatchcase
 
     names = (case.name, case.family)
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
-def _is_in(part: Part, is_held_out: bool) -> bool:
-    return part is Part.ALL or is_held_out is (part is Part.HELD_OUT)
+def _is_in(part: NetworkShare, is_held_out: bool) -> bool:
+    return part is NetworkShare.ALL or is_held_out is (part is NetworkShare.HELD_OUT)
 
 
 def _show_row(console: Console, row: Row) -> None:
-    from engine.conformance.conversion import Outcome
+    from engine.conformance.conversion import Ending
     from engine.conformance.page import mark, share
 
     marks = ("converts", "outputs", "operators", "simulator")
@@ -251,7 +250,7 @@ def _show_row(console: Console, row: Row) -> None:
     if row.latency_error is not None:
         found.append(f"latency {row.latency_us:.0f} us, ours {row.predicted_us:.0f}")
     lines = [f"{row.case} ({row.march}): {' '.join(found)} [{row.seconds:.1f} s]"]
-    if row.outcome is Outcome.UNREAD:
+    if row.outcome is Ending.UNREAD:
         lines = [f"{row.case}: {row.message}"]
     if row.departure is not None:
         lines.append(f"    {row.departure}")
@@ -288,9 +287,6 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
 
 
 def _console() -> Console:
-    from rich.console import Console
+    from engine.cli.console import open_console
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = PIPED_WIDTH
-    return console
+    return open_console()

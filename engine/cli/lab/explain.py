@@ -61,9 +61,10 @@ def explain(
     """Show where each operator runs, why, what to change and what it costs; needs no calibration data."""
     from engine.conformance.disagreements import warnings_for
     from engine.convert import Draft, check
-    from engine.ir import write_atomically
+    from engine.ir import refuse_overwriting, write_atomically
     from engine.simulate.assemble import assemble
 
+    refuse_overwriting([html], [model])
     result = check(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
     doubts = warnings_for(result.models["original_float"], result.performance.march)
@@ -162,14 +163,12 @@ def _show(
     interpreted: tuple[Interpreted, ...],
     doubts: tuple[str, ...],
 ) -> None:
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table("node", "on", "type", "dtype", "shape", box=None, header_style="bold", pad_edge=False)
-    for heading in ("us", "DDR bytes"):
-        table.add_column(heading, justify="right")
-    table.add_column("reason and what to change")
+    from engine.cli.console import open_console, plain_table
+
+    words = ("reason and what to change",)
+    table = plain_table("node", "on", "type", "dtype", "shape", figures=("us", "DDR bytes"), words=words)
     for node in nodes:
         on = node.on if node.subgraph is None else f"{node.on} {node.subgraph}"
         time = "" if node.time_us is None else f"{node.time_us:.1f}"
@@ -179,7 +178,7 @@ def _show(
         style = "yellow" if node.on == "CPU" else None
         cells = (node.name, on, node.type, node.data_type, shape, time, traffic, why)
         table.add_row(*map(Text, cells), style=style)  # names are no markup
-    console = Console()
+    console = open_console()
     console.print(table)
     found = result.performance
     console.print(

@@ -22,10 +22,11 @@ def export(
     import onnx
     import onnx_ir as ir
 
-    from engine.ir import save_model
+    from engine.ir import refuse_overwriting, save_model
     from engine.simulate.loaders import open_model
     from engine.simulate.portable import to_standard
 
+    refuse_overwriting([target], [source])
     model = to_standard(open_model(source))
     onnx.checker.check_model(ir.to_proto(model))
     save_model(model, target)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import ConfigError
-from engine.terms import EXTRAPOLATED, March
+from engine.terms import March
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -27,24 +27,21 @@ NodeInfoText = Annotated[
 """``--node-info``."""
 
 
-def read_marches(text: str) -> dict[str, March]:
-    """``"bayes,nash-e"`` to the architectures whose rules hold, by the names given; says where another one stands in.
+def read_marches(text: str) -> tuple[str, ...]:
+    """``"bayes,nash-e"`` to names of architectures; in their order.
 
     Raises:
         ConfigError: one of them is unknown.
     """
-    known = {**{march.value: march for march in March}, **EXTRAPOLATED}
-    names = [part.strip() for part in text.split(",")]
+    names = tuple(part.strip() for part in text.split(","))
     for name in names:
-        if name not in known:
-            raise ConfigError(f"--march {name!r}: expected one of {', '.join(known)}, several joined by commas")
-        if name in EXTRAPOLATED:
-            typer.echo(f"march {name}: extrapolated, rules and figures are those of {known[name].value}", err=True)
-    return {name: known[name] for name in names}
+        if name not in list(March):
+            raise ConfigError(f"--march {name!r}: expected one of {', '.join(March)}, several joined by commas")
+    return names
 
 
 def read_march(text: str) -> str:
-    """The name of the one architecture whose rules hold.
+    """The name of one architecture.
 
     Raises:
         ConfigError: it is unknown, or several are given.
@@ -52,7 +49,7 @@ def read_march(text: str) -> str:
     names = read_marches(text)
     if len(names) > 1:
         raise ConfigError(f"--march {text!r}: expected one architecture")
-    return next(iter(names.values())).value
+    return names[0]
 
 
 def read_shapes(entries: Sequence[str] | None) -> dict[str, tuple[int, ...]]:

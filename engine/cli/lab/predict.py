@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info, read_shapes
-from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, CompileMode, InputType, OptimizeLevel
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, CompileMode, InputType, March, OptimizeLevel
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from engine.perf import NodeCost
 
 DEAREST_NODES = 10
-PIPED_WIDTH = 120
+ROOM_FOR_ALL = 110
+"""Columns of a terminal from which the traffic is shown in both directions too."""
 """Columns of the table where it goes to no terminal."""
 
 
@@ -41,10 +42,7 @@ def predict(
 
     options = CompileOptions(optimize_level=optimize_level, compile_mode=compile_mode, core_num=core_num)
     shapes, requests = read_shapes(input_shape), read_node_info(node_info)
-    drafts = {
-        name: Draft(rules.value, shapes, True, input_type, requests, options)
-        for name, rules in read_marches(march).items()
-    }
+    drafts = {name: Draft(name, shapes, True, input_type, requests, options) for name in read_marches(march)}
     results = {name: check(model, draft) for name, draft in drafts.items()}
     if as_json:
         typer.echo(json.dumps({name: as_dict(name, result) for name, result in results.items()}, indent=2))
@@ -94,7 +92,7 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
         ],
         "cpu_nodes": [list(node) for node in found.cpu_nodes],
         "cpu_us": found.cpu_us,
-        "extrapolated_from": EXTRAPOLATED.get(march),
+        "extrapolated_from": EXTRAPOLATED.get(March(march)),
         "not_honoured": [f"{refusal.node}: {refusal.request}: {refusal.reason}" for refusal in result.refusals],
     }
 
@@ -107,24 +105,20 @@ def _costs(result: ConversionResult) -> tuple[NodeCost, ...]:
 
 
 def _show(results: dict[str, ConversionResult], nodes: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+    from engine.cli.console import open_console, plain_table
     from engine.march.latency import load_latency
 
-    table = Table("march", box=None, header_style="bold", pad_edge=False)
-    for heading in ("latency us", "FPS", "DDR bytes", "loaded", "stored", "subgraphs", "CPU nodes", "CPU us"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    console = open_console()
+    split = ("loaded", "stored") if console.width >= ROOM_FOR_ALL else ()
+    table = plain_table("march", figures=("latency us", "FPS", "DDR bytes", *split, "sub", "CPU nodes", "CPU us"))
     for name, result in results.items():
         found = result.performance
         accuracy = load_latency(found.march).accuracy
         latency = f"{found.latency_us:.1f} ±{100 * accuracy.latency:.0f}%"
-        traffic = (f"{found.ddr_bytes} ±{100 * accuracy.ddr:.0f}%", str(found.loaded_bytes), str(found.stored_bytes))
+        parts = (str(found.loaded_bytes), str(found.stored_bytes)) if split else ()
+        traffic = (f"{found.ddr_bytes} ±{100 * accuracy.ddr:.0f}%", *parts)
         counts = (str(len(found.subgraphs)), str(len(found.cpu_nodes)), f"~{found.cpu_us:.0f}")
         table.add_row(name, latency, f"{found.fps:.1f}", *traffic, *counts)
-    console = Console()
-    if not console.is_terminal:
-        console.width = PIPED_WIDTH
     console.print(table)
     for name, result in results.items():
         if nodes:
@@ -148,13 +142,13 @@ def _show(results: dict[str, ConversionResult], nodes: int) -> None:
 
 def _dearest(march: str, result: ConversionResult, count: int) -> Table:
     """The nodes that take most of the latency, and how many take the rest."""
-    from rich.table import Table
     from rich.text import Text
 
+    from engine.cli.console import plain_table
+
     costs, total = _costs(result), result.performance.latency_us
-    table = Table(f"{march}: dearest nodes", "type", box=None, header_style="bold", pad_edge=False)
-    for heading in ("subgraph", "us", "share", "DDR bytes", "layers"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    figures = ("sub", "us", "share", "DDR bytes", "layers")
+    table = plain_table(f"{march}: dearest nodes", "type", figures=figures)
     for cost in costs[:count]:
         share = f"{100 * cost.latency_us / total:.1f}%"
         figures = (str(cost.subgraph), f"{cost.latency_us:.1f}", share, str(cost.ddr_bytes), str(len(cost.layers)))

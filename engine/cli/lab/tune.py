@@ -47,6 +47,8 @@ def tune(
     """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
 
     The search goes by similarities of the integer model to the float one on calibration data.
+    The similarities printed are those of the samples that chose the mix, so partly luck: with
+    --labels and --data of other samples the table has a figure that nothing was chosen by.
     Labels only add their metric to the table. Latencies are estimates; what CPU nodes take
     more than those of int8 counts as well.
     """
@@ -54,9 +56,10 @@ def tune(
 
     from engine.config import load_config
     from engine.frontend import parse
-    from engine.ir import write_atomically
-    from engine.tune import Budget
+    from engine.ir import refuse_overwriting, write_atomically
+    from engine.tune import LatencyBudget
 
+    refuse_overwriting([output], [config, model, labels])
     settings = load_config(config).of_model(model)
     source, specs = parse(settings)
     labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric)
@@ -65,7 +68,7 @@ def tune(
         raise ConfigError(f"{option}: give its labels too, with --labels")
     search = _search(settings, source, specs, samples)
     exact = {} if labelled is None else _float_accuracy(search, *labelled)
-    found = search.run(Budget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
+    found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
     accuracies = {} if labelled is None else exact | _accuracies(search, found, *labelled)
     typer.echo(_table(found, accuracies, metric))
     given = {name: info.as_written() for name, info in settings.model_parameters.node_info.items()}

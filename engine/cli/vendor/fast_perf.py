@@ -11,7 +11,7 @@ from engine.config import RemovableType
 from engine.errors import ConfigError
 from engine.frontend import load_network
 from engine.ir import shape_of, write_atomically
-from engine.terms import InputType, Layout
+from engine.terms import EXTRAPOLATED, InputType, Layout
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -22,7 +22,7 @@ FOLDER = Path(".fast_perf")
 
 def write_config(model: Path, prototxt: Path | None, march: str) -> Path:
     """Write the configuration for ``model``, ONNX or Caffe: fixed thresholds, all that can run on the BPU there, int8
-    outputs, O3, nodes at the ends removed, ``nv12`` where an input can be an image.
+    outputs, O3 (O2 where the march has no more), nodes at the ends removed, ``nv12`` where an input can be an image.
 
     Returns:
         ``.fast_perf/<model>_config.yaml``.
@@ -35,6 +35,7 @@ def write_config(model: Path, prototxt: Path | None, march: str) -> Path:
     if not model.is_file():
         raise ConfigError(f"--model {model}: no such file")
     source = load_network(model, prototxt=prototxt)
+    level = "O2" if march in list(EXTRAPOLATED) else "O3"
     files = {"onnx_model": model} if prototxt is None else {"prototxt": prototxt, "caffe_model": model}
     content: dict[str, dict[str, Any]] = {
         "model_parameters": {
@@ -48,7 +49,11 @@ def write_config(model: Path, prototxt: Path | None, march: str) -> Path:
             "calibration_type": "skip",
             "optimization": "run_fast;set_model_output_int8",
         },
-        "compiler_parameters": {"compile_mode": "latency", "debug": True, "optimize_level": "O3"},
+        "compiler_parameters": {
+            "compile_mode": "latency",
+            "debug": True,
+            "optimize_level": level,
+        },
     }
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     return write_atomically(FOLDER / f"{model.stem}_config.yaml", text.encode())

@@ -10,12 +10,14 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.common import command_app
+from engine.cli.lab.options import read_march
 from engine.cli.logs import logged
-from engine.cli.vendor.hb_mapper import INPUT_SHAPE, join_pairs, parse_shape, run_check, run_conversion
+from engine.cli.vendor.hb_mapper import INPUT_SHAPE, AsOriginal, join_pairs, parse_shape, run_check, run_conversion
 
 LOG = Path("hb_compile.log")
 
-app = typer.Typer(name="hb_compile", help=__doc__, add_completion=False, rich_markup_mode=None)
+app = command_app("hb_compile", __doc__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,6 +51,7 @@ def hb_compile(
         list[str] | None,
         typer.Option(INPUT_SHAPE, "-i", metavar="NAME SHAPE", help="Shape of an input; repeatable."),
     ] = None,
+    as_original: AsOriginal = False,
     _: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -56,21 +59,24 @@ def hb_compile(
     """Convert as --config says; without it, check --model or, with --fast-perf, convert it."""
     _check_options(config, fast_perf, march, model, proto, input_shape)
     with logged("hb_compile", LOG) as logger:
-        from engine.cli.vendor import compile_dialect
+        from engine.config import load_config
+        from engine.convert import Draft
+        from engine.convert.original import HB_COMPILE
 
         logger.info("Start hb_compile....")
         logger.info("hb_compile version %s", version("ptqlab"))
         if config is not None:
-            run_conversion(compile_dialect.load_config(config), logger)
+            run_conversion(load_config(config, newer_dialect=True), logger, HB_COMPILE, as_original)
         elif model is not None and march is not None:
-            rules = compile_dialect.older_march(march).value
+            wanted = read_march(march)
             if fast_perf:
                 from engine.cli.vendor.fast_perf import write_config
-                from engine.config import load_config
 
-                run_conversion(load_config(write_config(model, proto, rules)), logger)
+                run_conversion(load_config(write_config(model, proto, wanted)), logger, HB_COMPILE, as_original)
             else:
-                run_check(model, proto, rules, dict(map(parse_shape, input_shape or [])), logger)
+                shapes = dict(map(parse_shape, input_shape or []))
+                draft = Draft(wanted, shapes, resize=True, prototxt=proto)
+                run_check(model, draft, logger, HB_COMPILE, as_original)
 
 
 def _check_options(

@@ -12,21 +12,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.common import command_app
 from engine.cli.logs import logged
 from engine.cli.tables import render
 from engine.errors import ConfigError
-from engine.terms import Layout, March
+from engine.terms import EXTRAPOLATED, MEASURED_MARCHES, Layout, March
 
 if TYPE_CHECKING:
     from engine.config import Config
-    from engine.convert import ConversionResult, NodeRow, OutputRow
+    from engine.convert import ConversionResult, Draft, NodeRow, OutputRow
+    from engine.convert.original import OriginalTool
     from engine.place import Refusal
 
 MAKERTBIN_LOG = Path("hb_mapper_makertbin.log")
 CHECKER_LOG = Path("hb_mapper_checker.log")
 INFER_LOG = Path("hb_mapper_infer.log")
 
-app = typer.Typer(name="hb_mapper", help=__doc__, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+AsOriginal = Annotated[
+    bool,
+    typer.Option("--as-original", help="Refuse what the original refuses, as opset 12, instead of warning."),
+]
+
+app = command_app("hb_mapper", __doc__, no_args_is_help=True)
 
 
 class ModelType(StrEnum):
@@ -58,6 +65,16 @@ def join_pairs(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
+def _measured(march: March | None) -> March | None:
+    """The marches of the original command."""
+    if march in EXTRAPOLATED:
+        raise typer.BadParameter(f"{march} is not one of {_MARCHES}; hb_compile converts for it")
+    return march
+
+
+_MARCHES = "|".join(march.value for march in MEASURED_MARCHES)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"hb_mapper, version {version('ptqlab')}")
@@ -85,7 +102,11 @@ def makertbin(
     ] = False,
     model: Annotated[Path | None, typer.Option("--model", help="Float model, with --fast-perf.")] = None,
     proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt, with --fast-perf.")] = None,
-    march: Annotated[March | None, typer.Option("--march", help="BPU architecture, with --fast-perf.")] = None,
+    march: Annotated[
+        March | None,
+        typer.Option("--march", callback=_measured, metavar=_MARCHES, help="BPU architecture, with --fast-perf."),
+    ] = None,
+    as_original: AsOriginal = False,
 ) -> None:
     """Convert a float model to a .bin file."""
     if fast_perf:
@@ -94,7 +115,7 @@ def makertbin(
         _refuse_without_fast_perf(config, {"--model": model, "--proto": proto, "--march": march})
     with logged("makertbin", MAKERTBIN_LOG) as logger:
         _log_start(logger)
-        _convert(config or _fast_perf_config(model_type, model, proto, march), model_type, logger)
+        _convert(config or _fast_perf_config(model_type, model, proto, march), model_type, logger, as_original)
 
 
 def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) -> None:
@@ -123,21 +144,23 @@ def _fast_perf_config(model_type: ModelType, model: Path | None, proto: Path | N
     return write_config(model, proto, march.value)
 
 
-def _convert(path: Path, model_type: ModelType, logger: logging.Logger) -> None:
+def _convert(path: Path, model_type: ModelType, logger: logging.Logger, strict: bool) -> None:
     from engine.config import load_config
+    from engine.convert.original import HB_MAPPER
 
-    config = load_config(path)
+    config = load_config(path, newer_dialect=False)
     wanted = config.caffe_model if model_type is ModelType.CAFFE else config.onnx_model
     logger.info("Model: %s", wanted)
-    run_conversion(config, logger)
+    run_conversion(config, logger, HB_MAPPER, strict)
 
 
-def run_conversion(config: Config, logger: logging.Logger) -> None:
-    """Convert as ``config`` asks for, and log the tables."""
+def run_conversion(config: Config, logger: logging.Logger, tool: OriginalTool, strict: bool = False) -> None:
+    """Convert as ``config`` asks for, and log the tables; ``strict``: refuse what the original's ``tool`` refuses."""
     from engine.convert import convert
 
-    result = convert(config)
+    result = convert(config, tool, strict)
     logger.info("The converted model node information:\n%s", node_table(result.nodes))
+    log_reasons(result.nodes, logger)
     if result.refusals:
         logger.warning("Requests that could not be honoured:\n%s", refusal_table(result.refusals))
     if result.outputs:
@@ -152,7 +175,7 @@ def run_conversion(config: Config, logger: logging.Logger) -> None:
 @app.command()
 def checker(
     model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
-    march: Annotated[March, typer.Option("--march", help="BPU architecture.")],
+    march: Annotated[March, typer.Option("--march", callback=_measured, metavar=_MARCHES, help="BPU architecture.")],
     model: Annotated[Path, typer.Option("--model", exists=True, dir_okay=False, help="Float model file.")],
     proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt file.")] = None,
     input_shape: Annotated[
@@ -160,15 +183,19 @@ def checker(
         typer.Option(INPUT_SHAPE, metavar="NAME SHAPE", help="Shape of an input, as data 1x3x224x224; repeatable."),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", hidden=True)] = None,
+    as_original: AsOriginal = False,
 ) -> None:
     """Say where each operator of a float model will run, and how fast the model will be."""
     with logged("checker", CHECKER_LOG) as logger:
         _log_start(logger)
         if output is not None:
             logger.warning("--output has no effect; the log is in %s", CHECKER_LOG)
+        from engine.convert import Draft
+        from engine.convert.original import HB_MAPPER
+
         _require_proto(model_type, proto)
         shapes = dict(map(parse_shape, input_shape or []))
-        run_check(model, proto, march.value, shapes, logger)
+        run_check(model, Draft(march.value, shapes, resize=True, prototxt=proto), logger, HB_MAPPER, as_original)
 
 
 def _require_proto(model_type: ModelType, proto: Path | None) -> None:
@@ -178,19 +205,29 @@ def _require_proto(model_type: ModelType, proto: Path | None) -> None:
         raise ConfigError(f"--proto {verb} --model-type {model_type.value}")
 
 
-def run_check(
-    model: Path, proto: Path | None, march: str, shapes: dict[str, tuple[int, ...]], logger: logging.Logger
-) -> None:
-    """Check ``model``, a Caffe model where ``proto`` is given, and log the table."""
-    from engine.convert import CHECK_FOLDER, Draft, check, refuse_cpu_operators
+def run_check(model: Path, draft: Draft, logger: logging.Logger, tool: OriginalTool, strict: bool = False) -> None:
+    """Check ``model`` and log the table; ``strict``: refuse what the original's ``tool`` refuses."""
+    from engine.convert import CHECK_FOLDER, check, refuse_cpu_operators
 
     logger.info("Start model checking....")
-    result = check(model, Draft(march, shapes, resize=True, prototxt=proto), CHECK_FOLDER)
+    result = check(model, draft, CHECK_FOLDER, tool, strict)
     refuse_cpu_operators(result.models["quantized"])
     logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
+    log_reasons(result.nodes, logger)
     _log_performance(result, logger)
     logger.info("ONNX model output num : %d", len(result.compiled.model.graph.outputs))
     logger.info("End model checking....")
+
+
+def log_reasons(rows: tuple[NodeRow, ...], logger: logging.Logger) -> None:
+    """A line per node of the network that runs on the CPU: why, and what to change."""
+    from engine.ops.core.reasons import sentence
+    from engine.place.hints import hint_for
+
+    for row in rows:
+        if row.reason is not None:
+            why, hint = sentence(row.reason), hint_for(row.type, row.reason)
+            logger.warning("Node %s (%s) runs on the CPU: %s. Remedy: %s.", row.node, row.type, why, hint)
 
 
 @app.command()

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.common import version_option
+from engine.cli.common import command_app, version_option
 from engine.errors import PtqlabError
+from engine.terms import Layout, named
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from engine.compile import CompiledModel
+    from engine.config import InputSpec
 
 DELETED_NODES_FILE = Path("deleted_nodes_info.txt")
 
-app = typer.Typer(name="hb_model_info", help=__doc__, add_completion=False, rich_markup_mode=None)
+app = command_app("hb_model_info", __doc__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,18 +59,24 @@ def _show(model: CompiledModel) -> None:
     typer.echo(f"******** {model.name} info *********")
     typer.echo("############# model deps info #############")
     typer.echo(f"ptqlab version : {version('ptqlab')}")
-    typer.echo(f"BPU march : {model.march}")
+    typer.echo(f"BPU march : {named(model.march)}")
     for group, parameters in model.parameters.items():
         typer.echo(f"############# {group} info #############")
-        width = max(map(len, parameters), default=0)
-        for key, text in parameters.items():
-            typer.echo(f"{key:<{width}} : {text}")
+        if group == _INPUTS:
+            _show_inputs(model)
+        else:
+            _show_pairs(parameters)
     if "compiler_parameters" not in model.parameters:
         typer.echo("############# compiler_parameters info #############")
-        for key, option in model.options.model_dump(mode="json").items():
-            typer.echo(f"{key} : {option}")
+        _show_pairs({key: str(option) for key, option in model.options.model_dump(mode="json").items()})
+    from engine.frontend.preprocess import saved_inputs
+
+    graph = model.model.graph
+    specs = {spec.name: spec for spec in saved_inputs(model.model)}
     typer.echo("--------- input/output types -")
-    for kind, values in (("input", model.model.graph.inputs), ("output", model.model.graph.outputs)):
+    typer.echo(f"model input types : {[_data_type(value, specs) for value in graph.inputs]}")
+    typer.echo(f"model output types : {[_data_type(value, {}) for value in graph.outputs]}")
+    for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
         for value in values:
             shape = "x".join(str(dim) for dim in value.shape or ())
             dtype = "" if value.dtype is None else value.dtype.numpy().name
@@ -75,3 +85,71 @@ def _show(model: CompiledModel) -> None:
         typer.echo("--------- deleted nodes -")
         for node in model.removed:
             typer.echo(f"deleted nodes: {node.name}")
+
+
+_INPUTS = "input_parameters"
+
+
+def _show_inputs(model: CompiledModel) -> None:
+    """A block per input, and what concerns all of them."""
+    from engine.frontend.preprocess import saved_inputs
+
+    given = model.parameters[_INPUTS]
+    folders = model.parameters.get("calibration_parameters", {}).get("cal_data_dir", "").split(";")
+    for index, spec in enumerate(saved_inputs(model.model)):
+        typer.echo("------")
+        typer.echo(f"---------input info : {spec.name} ---------")
+        _show_pairs(
+            {
+                "input_name": spec.name,
+                "input_type_rt": spec.type_rt.value,
+                "input_space&range": spec.space_and_range.value,
+                "input_layout_rt": "None" if spec.layout_rt is None else spec.layout_rt.value,
+                "input_type_train": spec.type_train.value,
+                "input_layout_train": spec.layout_train.value,
+                "norm_type": spec.norm_type.value,
+                "input_shape": _trained_shape(model, spec),
+                "mean_value": "".join(f"{value:g}," for value in spec.mean),
+                "scale_value": "".join(f"{value:g}," for value in spec.scale),
+                "cal_data_dir": folders[index] if index < len(folders) else "",
+            }
+        )
+        typer.echo(f"---------input info : {spec.name} end -------")
+    typer.echo("------")
+    _show_pairs({key: given[key] for key in _OF_ALL_INPUTS if key in given})
+
+
+def _trained_shape(model: CompiledModel, spec: InputSpec) -> str:
+    """Shape of an input in the layout of the float model; the ``.bin`` may take images in another."""
+    from engine.ir import shape_of
+
+    value = next((value for value in model.model.graph.inputs if value.name == spec.name), None)
+    shape = spec.shape or (() if value is None else shape_of(value))
+    if spec.shape is None and spec.is_image and spec.layout_train is Layout.NCHW and shape[-1] in (1, 3):
+        shape = (shape[0], shape[3], *shape[1:3])
+    return "x".join(map(str, shape))
+
+
+_OF_ALL_INPUTS = ("input_batch",)
+"""Parameters of the group that are no list of one entry per input."""
+
+
+def _show_pairs(pairs: Mapping[str, str]) -> None:
+    width = max(map(len, pairs), default=0)
+    for key, text in pairs.items():
+        typer.echo(f"{key:<{width}} : {text}")
+
+
+def _data_type(value: ir.Value, specs: Mapping[str, InputSpec]) -> str:
+    """The format of an image that the board feeds, else the type of the tensor, as ``F32`` or ``S8``."""
+    spec = specs.get(str(value.name))
+    if spec is not None and spec.is_image:
+        return spec.type_rt.value.upper()
+    if value.dtype is None:
+        return "UNKNOWN"
+    kind = value.dtype.numpy()
+    return f"{_LETTERS.get(kind.kind, kind.kind.upper())}{8 * kind.itemsize}"
+
+
+_LETTERS = {"f": "F", "i": "S", "u": "U", "b": "BOOL"}
+"""Prefixes of the board's names of types, by numpy's kind."""

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.common import version_option
+from engine.cli.common import command_app, version_option
 from engine.cli.logs import logged
 
 LOG = Path("hb_pack.log")
 
-app = typer.Typer(name="hb_pack", help=__doc__, add_completion=False, rich_markup_mode=None)
+app = command_app("hb_pack", __doc__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -30,6 +30,8 @@ def hb_pack(
     """Pack several .bin files into one."""
     with logged("pack", LOG) as logger:
         from engine.compile.pack import pack
+        from engine.ir import refuse_overwriting
 
+        refuse_overwriting([output_name], bin_files)
         target = pack(bin_files, output_name)
         logger.info("%d models packed into %s", len(bin_files), target)

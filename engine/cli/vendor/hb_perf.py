@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.common import command_app, version_option
 from engine.cli.logs import logged
 
 RESULT_FOLDER = Path("hb_perf_result")
 LOG = Path("hb_perf.log")
 
-app = typer.Typer(name="hb_perf", help=__doc__, add_completion=False, rich_markup_mode=None)
+app = command_app("hb_perf", __doc__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -22,20 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app(args=None if arguments is None else list(arguments))
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"hb_perf, version {version('ptqlab')}")
-        raise typer.Exit
-
-
 @app.command()
 def hb_perf(
     bin_file: Annotated[Path, typer.Argument(metavar="BIN_FILE", exists=True, dir_okay=False, help="A .bin file.")],
     model: Annotated[str | None, typer.Option("-m", help="Name of one model of a packed file.")] = None,
     _packed: Annotated[bool, typer.Option("-p", help="The file is packed (found out without it).")] = False,
-    _: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
+    _: Annotated[bool, version_option("hb_perf")] = False,
 ) -> None:
     """Analyse the performance of a .bin file; results go to hb_perf_result."""
     with logged("hb_perf", LOG) as logger:

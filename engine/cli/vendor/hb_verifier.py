@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.common import Truth, version_option
+from engine.cli.common import Truth, command_app, version_option
 from engine.cli.logs import logged
 from engine.errors import ConfigError, UnsupportedError
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from engine.simulate import Session
 
 LOG = Path("hb_verifier.log")
+DUMPS = Path("hb_verifier_dump")
+"""Where ``-r True`` leaves every tensor: ``quanti/NAME.npy`` and ``x86/NAME.npy``."""
 EXIT_FAILED = 1
 
-app = typer.Typer(name="hb_verifier", help=__doc__, add_completion=False, rich_markup_mode=None)
-model_app = typer.Typer(name="hb_model_verifier", help=__doc__, add_completion=False, rich_markup_mode=None)
+app = command_app("hb_verifier", __doc__)
+model_app = command_app("hb_model_verifier", __doc__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,7 +51,10 @@ def hb_verifier(
     dump_all_nodes_results: Annotated[
         Truth,
         typer.Option(
-            "--dump-all-nodes-results", "-r", case_sensitive=False, help="Compare every node that both models have."
+            "--dump-all-nodes-results",
+            "-r",
+            case_sensitive=False,
+            help="Compare and save every node that both models have.",
         ),
     ] = Truth.FALSE,
     _: Annotated[bool, version_option("hb_verifier")] = False,
@@ -59,7 +64,9 @@ def hb_verifier(
         paths = [Path(part.strip()) for part in model.split(",")]
         _refuse_board(board_ip)
         if len(paths) != 2 or not run_sim:
-            raise ConfigError("--model: expected two files, as quantized.onnx,model.bin, both run on the simulator")
+            raise ConfigError(
+                "--model: expected two files, as quantized.onnx,model.bin, both run on the simulator (--run-sim True)"
+            )
         passed = _compare(paths[0], paths[1], input_img, compare_digits, bool(dump_all_nodes_results), logger)
     if not passed:
         raise typer.Exit(EXIT_FAILED)
@@ -97,28 +104,30 @@ def _compare(
     import numpy as np
 
     from engine.cli.inputs import read_inputs
-    from engine.ir import load_model
-    from engine.simulate import Session
+    from engine.debug.analysis.verify import Mismatches, save, verify
+    from engine.ir import FileNames
+    from engine.simulate.loaders import open_model
     from engine.simulate.tensors import random_feed
 
-    sessions = [_session(Session, quantized), _session(Session, compiled)]
-    if every_node:
-        models = [load_model(quantized), sessions[1].model]
-        shared = _shared_values(models)
-        sessions = [Session(_with_outputs(model, shared)) for model in models]
-    batch = max(1, _rows(sessions[1]) // _rows(sessions[0]))
-    if given is None:
-        feed = random_feed(sessions[0].inputs, batch)
-    else:
-        feed = {name: np.concatenate([array] * batch) for name, array in read_inputs(sessions[0], given).items()}
-    results = [session.run(_matching(feed, session)) for session in sessions]
-    counts = Mismatches()
-    for (name, first), (_, second) in zip(*(result.items() for result in results), strict=False):
-        found = count_mismatches(first, second, digits)
-        counts = counts + found
+    def read(session: Session, copies: int) -> dict[str, NDArray[Any]]:
+        if given is None:
+            return random_feed(session.inputs, copies)
+        return {name: np.concatenate([array] * copies) for name, array in read_inputs(session, given).items()}
+
+    first, second = (open_model(_existing(path)) for path in (quantized, compiled))
+    counts, names = Mismatches(), FileNames()
+    for tensor in verify(first, second, read, every_node):
+        found = tensor.mismatches(digits)
+        counts += found
         if every_node:
-            logger.info("%s: %s", name, "PASSED" if found.lines == 0 else f"{found.lines} of {found.total} differ")
-    counts = counts + Mismatches(miss=abs(len(results[0]) - len(results[1])))
+            logger.info(
+                "%s: %s", tensor.name, "PASSED" if found.lines == 0 else f"{found.lines} of {found.total} differ"
+            )
+            save(tensor, DUMPS, names)
+        elif found.miss:
+            logger.warning("%s: not the same number of values in both models", tensor.name)
+    if every_node:
+        logger.info("outputs of all nodes saved in %s", DUMPS)
     if counts.lines == 0:
         logger.info("Quanti.onnx and X86 result Strict check PASSED")
         return True
@@ -134,73 +143,7 @@ def _compare(
     return False
 
 
-class Mismatches:
-    """Counters of a strict check.
-
-    Attributes:
-        miss: values that one side lacks.
-        diff: values that differ.
-        nan: values that are no number on one side.
-        total: values compared.
-    """
-
-    def __init__(self, miss: int = 0, diff: int = 0, nan: int = 0, total: int = 0) -> None:
-        self.miss, self.diff, self.nan, self.total = miss, diff, nan, total
-
-    def __add__(self, other: Mismatches) -> Mismatches:
-        return Mismatches(
-            self.miss + other.miss, self.diff + other.diff, self.nan + other.nan, self.total + other.total
-        )
-
-    @property
-    def lines(self) -> int:
-        """All mismatches."""
-        return self.miss + self.diff + self.nan
-
-
-def count_mismatches(first: NDArray[Any], second: NDArray[Any], digits: int) -> Mismatches:
-    """Compare two outputs value by value, to ``digits`` decimal places."""
-    import numpy as np
-
-    a, b = (np.asarray(array, np.float64).reshape(-1) for array in (first, second))
-    common = min(a.size, b.size)
-    a, b = a[:common], b[:common]
-    nan = np.isnan(a) != np.isnan(b)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore"):
-        far = ~same & ~nan & ~(np.abs(a - b) < 0.5 * 10.0**-digits)
-    total = max(first.size, second.size)
-    return Mismatches(miss=total - common, diff=int(far.sum()), nan=int(nan.sum()), total=total)
-
-
-def _session(kind: type[Session], path: Path) -> Session:
+def _existing(path: Path) -> Path:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file")
-    return kind(path)
-
-
-def _shared_values(models: Sequence[Any]) -> list[str]:
-    """Names of tensors that nodes of both models compute, in the order of the first."""
-    names = [[str(value.name) for node in model.graph for value in node.outputs] for model in models]
-    return [name for name in names[0] if name in set(names[1])]
-
-
-def _with_outputs(model: Any, names: Sequence[str]) -> Any:
-    """A copy of ``model`` with the named tensors as outputs."""
-    copy = model.clone()
-    values = {str(value.name): value for node in copy.graph for value in node.outputs}
-    copy.graph.outputs[:] = [values[name] for name in names]
-    return copy
-
-
-def _rows(session: Session) -> int:
-    """First dimension of what the session takes."""
-    return next((info.shape[0] for info in session.inputs if info.shape), 1)
-
-
-def _matching(feed: Mapping[str, NDArray[Any]], session: Session) -> dict[str, NDArray[Any]]:
-    """``feed`` under the names of a session that may have lost the nodes at its inputs."""
-    missing = [info.name for info in session.inputs if info.name not in feed]
-    if missing:
-        raise ConfigError(f"the models have different inputs: {', '.join(missing)} is in one only")
-    return {info.name: feed[info.name] for info in session.inputs}
+    return path

@@ -8,14 +8,10 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.common import command_app, version_option
 from engine.errors import ConfigError, PtqlabError
 
-app = typer.Typer(
-    help="Find the nodes of a calibrated model that lose accuracy.",
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = command_app("hmct-debugger", "Find the nodes of a calibrated model that lose accuracy.", no_args_is_help=True)
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL_OR_FILE", help="Calibrated model.")]
 DataFolder = Annotated[
@@ -23,6 +19,11 @@ DataFolder = Annotated[
 ]
 SaveDir = Annotated[Path, typer.Option("-s", "--save_dir", "--save-dir", help="Where pictures and pages go.")]
 METRICS = "cosine-similarity, mse, mre, sqnr, chebyshev"
+
+
+@app.callback()
+def common(version: Annotated[bool, version_option("hmct-debugger")] = False) -> None:
+    """Find the nodes of a calibrated model that lose accuracy."""
 
 
 @app.command()

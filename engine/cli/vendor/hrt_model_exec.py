@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.common import Truth, version_option
+from engine.cli.common import Truth, command_app, version_option
 from engine.errors import ConfigError, PtqlabError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ DEFAULT_AXIS = 4
 PADDED_DUMP = 2
 """Of ``--dump_intermediate``: maps as the BPU computes them, padded."""
 
-app = typer.Typer(
-    name="hrt_model_exec", help=__doc__, add_completion=False, rich_markup_mode=None, no_args_is_help=True
-)
+app = command_app("hrt_model_exec", __doc__, no_args_is_help=True)
 
 ModelFile = Annotated[Path, typer.Option("--model_file", "--model-file", exists=True, dir_okay=False)]
 ModelName = Annotated[str | None, typer.Option("--model_name", "--model-name", help="Of a packed file.")]
@@ -108,6 +106,8 @@ def infer(
     ] = Truth.FALSE,
 ) -> None:
     """Run one or more frames."""
+    import numpy as np
+
     from engine.cli.inputs import read_inputs
     from engine.compile.removal import dequantized
     from engine.ir import file_name
@@ -121,11 +121,16 @@ def infer(
     session = Session(compiled.executable)
     feed = read_inputs(session, input_file)
     results = session.run(feed)  # compiles the simulator's kernels, which is no part of the time
-    milliseconds = []
+    milliseconds, differing = [], 0
     for _ in range(frame_count):
-        seconds, results = _timed(session, feed)
+        seconds, again = _timed(session, feed)
         milliseconds.append(seconds * 1e3)
+        differing += any(not np.array_equal(again[name], array, equal_nan=True) for name, array in results.items())
     typer.echo(f"Infer time: {sum(milliseconds) / len(milliseconds):.3f} ms per frame on the simulator")
+    if frame_count > 1:
+        typer.echo(f"{frame_count} frames: {differing} give other outputs than the first")
+    if core_id:
+        typer.echo("--core_id has no effect: the simulator has no cores")
     outputs = dequantized(compiled, results) if hybrid_dequantize_process else results
     if enable_dump:
         for index, (name, array) in enumerate(outputs.items()):
@@ -134,8 +139,8 @@ def infer(
     if dump_intermediate:
         formats = (DumpFormat.BIN,) if dump_intermediate == 1 else (DumpFormat.BIN, DumpFormat.TXT)
         values = {**feed, **_all_values(compiled, feed)}
-        for name, array in (_padded(compiled, values) if dump_intermediate == PADDED_DUMP else values).items():
-            _dump(f"{file_name(name)}", array, formats, dump_precision, dump_txt_axis)
+        shown = _padded(compiled, values) if dump_intermediate == PADDED_DUMP else values
+        _dump_values(shown, formats, dump_precision, dump_txt_axis)
     if enable_cls_post_process:
         _print_classes(next(iter(dequantized(compiled, results).values())))
 
@@ -245,6 +250,15 @@ def _padded(compiled: CompiledModel, values: dict[str, NDArray[Any]]) -> dict[st
         shape = aligned_shape(array.shape, alignment) if layer and layer.output_shape == array.shape else array.shape
         padded[name] = np.pad(array, [(0, after - size) for size, after in zip(array.shape, shape, strict=True)])
     return padded
+
+
+def _dump_values(values: Mapping[str, NDArray[Any]], formats: Sequence[DumpFormat], precision: int, axis: int) -> None:
+    """A file per value and format, called as the value is."""
+    from engine.ir import file_names
+
+    names = file_names(values)
+    for name, array in values.items():
+        _dump(names[name], array, formats, precision, axis)
 
 
 def _dump(stem: str, array: NDArray[Any], formats: Sequence[DumpFormat], precision: int, axis: int) -> None:

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from engine.calibrate.data.sources import default_raw_type
 from engine.cli.inputs import layout_of, read_trained
 from engine.compile import CompiledModel
-from engine.compile.container import MAGIC
-from engine.compile.pack import open_single
+from engine.compile.pack import is_compiled, open_single
 from engine.compile.removal import dequantized
 from engine.config import Config, InputSpec, load_config
 from engine.errors import ConfigError
 from engine.frontend import load_custom_operators
-from engine.ir import file_name, write_atomically
+from engine.ir import file_names, write_atomically
 from engine.simulate import Session, TensorInfo
 from engine.terms import Layout
 
@@ -58,12 +57,14 @@ def run_infer(request: InferRequest, logger: logging.Logger) -> None:
     config = load_config(request.config)
     _ = config.caffe_model if request.caffe else config.onnx_model
     load_custom_operators(config)
-    compiled = open_single(request.model) if _is_compiled(request.model) else None
+    compiled = open_single(request.model) if is_compiled(request.model) else None
     session = Session(request.model if compiled is None else compiled.executable)
     feed = _read(session, config, request)
-    for name, array in _run(session, compiled, feed).items():
+    outputs = _run(session, compiled, feed)
+    names = file_names(outputs)
+    for name, array in outputs.items():
         kind = "float" if array.dtype == np.float32 else array.dtype.name
-        path = write_atomically(request.folder / f"{file_name(name)}_{kind}.bin", array.tobytes())
+        path = write_atomically(request.folder / f"{names[name]}_{kind}.bin", array.tobytes())
         logger.info("Output %s: %s %s, saved: %s", name, array.dtype.name, list(array.shape), path)
     logger.info("End hb_mapper infer.")
 
@@ -97,11 +98,6 @@ def _check_layout(info: TensorInfo, spec: InputSpec, wanted: Layout | None) -> N
             f"--input-layout {wanted}: input {info.name} has shape {list(info.shape)}, which is {found}; leave it out, "
             f"the layout of the files is that of input_layout_train ({spec.layout_train})"
         )
-
-
-def _is_compiled(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
 
 
 def _run(session: Session, compiled: CompiledModel | None, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

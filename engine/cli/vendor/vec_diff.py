@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.common import version_option
+from engine.cli.common import command_app, version_option
 from engine.errors import InferenceError, PtqlabError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-app = typer.Typer(name="vec_diff", help=__doc__, add_completion=False, rich_markup_mode=None)
+app = command_app("vec_diff", __doc__)
 
 HEADINGS = ("name", "cosine_similarity", "euclidean_distance", "mean_absolute_error", "mean_squared_error")
 
@@ -36,13 +36,15 @@ def vec_diff(
 ) -> None:
     """Compare two dumps, or the files of the same name in two folders: cosine, Euclidean distance, MAE, MSE."""
     try:
-        rows = [",".join(HEADINGS), *(_row(name, a, b, dtype) for name, a, b in _pairs(first, second))]
+        from engine.ir import refuse_overwriting, write_atomically
+
+        pairs = _pairs(first, second)
+        refuse_overwriting([output], [path for _, *both in pairs for path in both])
+        rows = [",".join(HEADINGS), *(_row(name, a, b, dtype) for name, a, b in pairs)]
         text = "\n".join(rows) + "\n"
         if output is None:
             typer.echo(text, nl=False)
         else:
-            from engine.ir import write_atomically
-
             write_atomically(output, text.encode())
     except PtqlabError as error:
         typer.echo(f"ERROR {error}", err=True)
@@ -86,12 +88,13 @@ def read_dump(path: Path, dtype: str) -> NDArray[Any]:
     """
     import numpy as np
 
+    from engine.untrusted import read_npy
+
     try:
         if path.suffix == ".txt":
             return np.array(path.read_text(encoding="utf-8").replace(",", " ").split(), np.float64)
         if path.suffix == ".npy":
-            loaded: NDArray[Any] = np.load(path, allow_pickle=False)
-            return loaded
+            return read_npy(path)
         return np.frombuffer(path.read_bytes(), np.dtype(dtype))
     except (OSError, ValueError, TypeError) as error:
         raise InferenceError(f"{path}: cannot be read as a dump of {dtype}: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.calibrate.forward.compare import Comparison, compare
+from engine.calibrate.forward.compare import ModelComparison, compare
 from engine.convert.items import (
     CALIBRATED,
     COMPARISON,
@@ -18,7 +18,7 @@ from engine.convert.runner import Stage, Work
 
 def _compare(work: Work) -> None:
     data = work[DATA]
-    found = Comparison({}, {})
+    found = ModelComparison({}, {})
     if data is not None:
         found = compare(work[REFERENCE], work[CALIBRATED], data.read(0, 1), threads=work[THREADS])
     work.give(COMPARISON, found)

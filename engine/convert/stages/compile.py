@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from engine.calibrate import to_signed
 from engine.calibrate.forward.rebatch import rebatch
 from engine.compile import CompiledModel, CompileOptions, compile_model
-from engine.compile.removal import remove_nodes
+from engine.compile.removal import Named, OfTypes, remove_nodes
 from engine.config import Config
 from engine.convert.items import CALIBRATED, COMPILED, DEPLOYED, QUANTIZED
 from engine.convert.refusals import refuse_uncompilable
@@ -37,12 +36,14 @@ def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:
     wanted = config.model_parameters
     if not wanted.remove_node_name and not wanted.remove_node_type:
         return compiled
-    removal = remove_nodes(compiled, wanted.remove_node_name, wanted.remove_node_type)
+    steps: list[Named | OfTypes] = [*map(Named, wanted.remove_node_name)]
+    steps.append(OfTypes(frozenset(wanted.remove_node_type)))
+    removal = remove_nodes(compiled, steps)
     for node in removal.removed:
         logger.info("Node %s (%s) is removed from the .bin; scale: %s", node.name, node.type, list(node.scales))
     for name in removal.skipped:
         logger.warning("Node %s is not adjacent to input or output. It can not be removed! Skipped!", name)
-    for kind in sorted(set(wanted.remove_node_type) - {node.type for node in removal.removed}):
+    for kind in removal.absent:
         logger.info("remove_node_type %s: no such node is adjacent to input or output.", kind)
     return removal.model
 
@@ -51,7 +52,7 @@ def _rebatch(work: Work) -> None:
     batch = work.config.input_parameters.input_batch
     logger.info("The .bin takes %d samples at once: input_batch.", batch)
     rebatched = rebatch(work[CALIBRATED], batch)
-    work.give(DEPLOYED, quantize(to_signed(rebatched), work.config.march.value))
+    work.give(DEPLOYED, quantize(rebatched, work.config.march.value))
 
 
 def _takes_several(config: Config) -> bool:

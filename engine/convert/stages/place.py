@@ -79,7 +79,7 @@ REQUEST = Stage(
         "calibration_parameters.run_on_cpu",
         "calibration_parameters.run_on_bpu",
         "calibration_parameters.optimization:set_*",
-        "calibration_parameters.optimization:run_fast",
+        "calibration_parameters.optimization:run_*",
         "calibration_parameters.calibration_type",
     ),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from engine.calibrate import to_signed
 from engine.convert.items import CALIBRATED, QUANTIZED
 from engine.convert.runner import Stage, Work
 from engine.quantize import quantize
 
 
 def _quantize(work: Work) -> None:
-    work.give(QUANTIZED, quantize(to_signed(work[CALIBRATED]), work.config.march.value))
+    work.give(QUANTIZED, quantize(work[CALIBRATED], work.config.march.value))
 
 
 QUANTIZE = Stage(

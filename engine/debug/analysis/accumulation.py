@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.debug.analysis.data import Array
-from engine.debug.analysis.metrics import Metric
+from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Tally
 from engine.debug.analysis.variants import Variant, VariantRunner
@@ -43,7 +43,7 @@ class Curves:
     """
 
     nodes: tuple[str, ...]
-    metric: Metric
+    metric: DistanceMeasure
     curves: tuple[Curve, ...]
 
 
@@ -79,7 +79,7 @@ def requested_variants(
 
 
 def accumulated_error(
-    model: DebugModel, feed: Mapping[str, Array], variants: Mapping[str, Variant], metric: Metric
+    model: DebugModel, feed: Mapping[str, Array], variants: Mapping[str, Variant], metric: DistanceMeasure
 ) -> Curves:
     """The error of every regular node's first output in each variant: the mean over the samples."""
     tensors = {name: str(node.outputs[0].name) for name, node in model.nodes.items() if _is_computed(model, node)}

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.sources import CalibrationData
 from engine.errors import CalibrationDataError
-from engine.ir import shape_of
+from engine.ir import FileNames, file_name, file_names, shape_of
+from engine.untrusted import read_npy
 
 Array = NDArray[Any]
 Samples = str | os.PathLike[str] | Mapping[str, Array] | CalibrationData
@@ -46,7 +47,8 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
         return data.read(0, count or len(data))
     if isinstance(data, Mapping):
         return _from_arrays(shapes, data, count)
-    folders = {name: _sample_files(Path(data), name, len(shapes)) for name in shapes}
+    names = file_names(shapes)
+    folders = {name: _sample_files(Path(data), name, names[name], len(shapes)) for name in shapes}
     counts = {str(files[0].parent): len(files) for files in folders.values()}
     if len(set(counts.values())) > 1:
         raise CalibrationDataError(f"every input needs the same number of samples; found {counts}")
@@ -64,8 +66,8 @@ def sample_names(model: ir.Model, data: Samples, count: int) -> list[str]:
     """
     if isinstance(data, (CalibrationData, Mapping)):
         return [str(index) for index in range(count)]
-    inputs = model.graph.inputs
-    return [file.stem for file in _sample_files(Path(data), str(inputs[0].name), len(inputs))[:count]]
+    name, inputs = str(model.graph.inputs[0].name), len(model.graph.inputs)
+    return [file.stem for file in _sample_files(Path(data), name, file_name(name), inputs)[:count]]
 
 
 def dump_samples(data: CalibrationData, folder: str | os.PathLike[str]) -> Path:
@@ -76,10 +78,11 @@ def dump_samples(data: CalibrationData, folder: str | os.PathLike[str]) -> Path:
     """
     folder = Path(folder)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    names = FileNames()
     try:
         for index in range(len(data)):
             for name, array in data.read(index, index + 1).items():
-                file = temporary / _folder_name(name) / f"{index}.npy"
+                file = temporary / names[name] / f"{index}.npy"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 np.save(file, array, allow_pickle=False)
         if folder.exists():
@@ -117,10 +120,18 @@ def _check_numbers(array: Array, where: str) -> None:
         raise CalibrationDataError(f"{where}: holds values that are not finite numbers")
 
 
-def _sample_files(folder: Path, name: str, inputs: int) -> list[Path]:
-    """Sample files of an input in the order of their numbers; with one input they may lie in ``folder`` itself."""
-    own = folder / _folder_name(name)
-    place = folder if inputs == 1 and not own.is_dir() else own
+def _sample_files(folder: Path, name: str, file: str, inputs: int) -> list[Path]:
+    """Sample files of an input in the order of their numbers; with one input they may lie in ``folder`` itself.
+
+    Args:
+        folder: of all inputs.
+        name: of the input; a folder may also be called so, with ``_`` for ``/``.
+        file: file name of the input.
+        inputs: how many there are.
+    """
+    own = folder / file
+    called = (own, folder / name.replace("/", "_"))
+    place = next((path for path in called if os.path.isdir(path)), folder if inputs == 1 else own)
     files = sorted(place.glob("*.npy"), key=_number)
     if not files:
         raise CalibrationDataError(f"{place}: no .npy files for the input {name!r}; expected {own}/0.npy, 1.npy, ...")
@@ -131,16 +142,12 @@ def _number(file: Path) -> tuple[int, str]:
     return (int(file.stem), "") if file.stem.isdecimal() else (1 << 62, file.stem)
 
 
-def _folder_name(name: str) -> str:
-    return name.replace("/", "_")
-
-
 def _read(file: Path, shape: tuple[int, ...]) -> Array:
     try:
-        array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise CalibrationDataError(f"{file}: not a .npy file of numbers ({error})") from error
-    if not isinstance(array, np.ndarray) or array.size != int(np.prod(shape)):
+        array = read_npy(file)
+    except ValueError as error:
+        raise CalibrationDataError(f"{file}: {error}") from error
+    if array.size != int(np.prod(shape)):
         raise CalibrationDataError(f"{file}: has shape {np.shape(array)}; the input takes {shape}")
     _check_numbers(array, str(file))
     return array.reshape(shape)

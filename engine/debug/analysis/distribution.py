@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate.forward.fake_quantization import fake_quantize, spread
 from engine.debug.analysis.data import Array
-from engine.debug.analysis.metrics import Metric, measure
+from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.variants import VariantRunner
 from engine.errors import ConfigError
@@ -22,7 +22,7 @@ BINS = 128
 
 
 @dataclass(frozen=True)
-class Histogram:
+class ValueHistogram:
     """Counts of values in bins of equal width.
 
     Attributes:
@@ -35,7 +35,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class ValueDistribution:
     """Values of a weight, an activation or the result of a node.
 
     Attributes:
@@ -53,9 +53,9 @@ class Distribution:
 
     node: str
     kind: NodeType
-    before: Histogram
-    after: Histogram
-    error: Histogram
+    before: ValueHistogram
+    after: ValueHistogram
+    error: ValueHistogram
     cosine: float
     largest: float
     thresholds: tuple[float, float] | None
@@ -87,7 +87,7 @@ class Channels:
     thresholds: NDArray[np.float64]
 
 
-def distributions(model: DebugModel, feed: Mapping[str, Array], names: Sequence[str]) -> list[Distribution]:
+def distributions(model: DebugModel, feed: Mapping[str, Array], names: Sequence[str]) -> list[ValueDistribution]:
     """The distributions of the nodes ``names``, of any kind.
 
     Raises:
@@ -169,20 +169,20 @@ def _fetch(model: DebugModel, feed: Mapping[str, Array], tensors: set[str]) -> d
     return found
 
 
-def _of_result(model: DebugModel, name: str, before: Array, after: Array) -> Distribution:
+def _of_result(model: DebugModel, name: str, before: Array, after: Array) -> ValueDistribution:
     """Of the result of a regular node, with the thresholds of the calibration node that reads it, if there is one."""
     readers = [user for user in model.nodes[name].outputs[0].consumers() if str(user.name) in model.calibrations]
     return _distribution(name, NodeType.NODE, before, after, read_calibration(readers[0]) if readers else None)
 
 
-def _of_calibration(model: DebugModel, name: str, before: Array) -> Distribution:
+def _of_calibration(model: DebugModel, name: str, before: Array) -> ValueDistribution:
     calibration = read_calibration(model.calibrations[name])
     return _distribution(name, model.kind(name), before, fake_quantize(before, calibration), calibration)
 
 
 def _distribution(
     name: str, kind: NodeType, before: Array, after: Array, calibration: Calibration | None
-) -> Distribution:
+) -> ValueDistribution:
     error = after.astype(np.float64) - before
     span = _span(before, after)
     limits = None
@@ -194,13 +194,13 @@ def _distribution(
         steps = spread(calibration.scales, before.shape, calibration)
         clipped = float(np.mean(np.abs(before) > bounds))
         rounded = float(np.mean((before != 0) & (np.rint(before / steps) == 0)))
-    return Distribution(
+    return ValueDistribution(
         node=name,
         kind=kind,
         before=_histogram(before, span),
         after=_histogram(after, span),
         error=_histogram(error, _span(error)),
-        cosine=measure(Metric.COSINE, after, before),
+        cosine=measure(DistanceMeasure.COSINE, after, before),
         largest=float(np.abs(before).max(initial=0.0)),
         thresholds=limits,
         clipped=clipped,
@@ -216,9 +216,9 @@ def _span(*arrays: Array) -> tuple[float, float]:
     return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
-def _histogram(array: Array, span: tuple[float, float]) -> Histogram:
+def _histogram(array: Array, span: tuple[float, float]) -> ValueHistogram:
     counts, edges = np.histogram(array[np.isfinite(array)], BINS, span)
-    return Histogram(edges.astype(np.float64), counts.astype(np.int64))
+    return ValueHistogram(edges.astype(np.float64), counts.astype(np.int64))
 
 
 def _boxes(model: DebugModel, name: str, array: Array, axis: int | None) -> Channels:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from engine.debug.analysis.accumulation import Curves, NodeLists, accumulated_error, averaged, requested_variants
 from engine.debug.analysis.data import Array, Samples, read_samples
-from engine.debug.analysis.distribution import Channels, Distribution, channels, distributions
-from engine.debug.analysis.metrics import Metric, parse_metric, parse_metrics
+from engine.debug.analysis.distribution import Channels, ValueDistribution, channels, distributions
+from engine.debug.analysis.metrics import DistanceMeasure, parse_metric, parse_metrics
 from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
 from engine.debug.analysis.partial import PartialQuantisation, partial_quantisation
 from engine.debug.analysis.sensitivity import parse_node_type, require_data, sensitivities, table
@@ -41,7 +41,7 @@ def plot_acc_error(
             ``activation`` stand for all calibration nodes of that kind; given both, each alone, a third curve
             shows both together.
         non_quantize_node: what not to quantise, everything else being quantised; in the same forms.
-        metric: see :class:`~engine.debug.analysis.metrics.Metric`.
+        metric: see :class:`~engine.debug.analysis.metrics.DistanceMeasure`.
         average_mode: the n-th value is the mean over the first n nodes.
 
     Returns:
@@ -67,7 +67,7 @@ def plot_distribution(
     model_or_file: ModelOrFile | None = None,
     calibrated_data: Samples | None = None,
     nodes_list: str | list[str] | None = None,
-) -> list[Distribution]:
+) -> list[ValueDistribution]:
     """Draw what the values of nodes look like before and after quantisation: a PNG and a page per node.
 
     Args:
@@ -84,12 +84,11 @@ def plot_distribution(
         ConfigError: a name is missing or not in the model.
         CalibrationDataError: there are no such data.
     """
-    from engine.debug.analysis.plots import draw_distribution
+    from engine.debug.analysis.plots import draw_distributions
 
     folder, names = _folder(save_dir), _required(nodes_list)
     found = distributions(*_opened(model_or_file, calibrated_data), names)
-    for distribution in found:
-        draw_distribution(distribution, folder)
+    draw_distributions(found, folder)
     return found
 
 
@@ -120,8 +119,7 @@ def get_channelwise_data_distribution(
 
     folder, names = _folder(save_dir), _required(nodes_list)
     found = channels(*_opened(model_or_file, calibrated_data), names, axis)
-    for boxes in found:
-        draw_channels(boxes, folder)
+    draw_channels(found, folder)
     return found
 
 
@@ -157,7 +155,7 @@ def sensitivity_analysis(
     found = partial_quantisation(model, feed, pick_threshold)
     draw_partial_quantisation(found, folder)
     if verbose:
-        sys.stdout.write(table(found.scores, (Metric.COSINE,), NodeType.NODE.value))
+        sys.stdout.write(table(found.scores, (DistanceMeasure.COSINE,), NodeType.NODE.value))
         for name, cause in found.causes.items():
             sys.stdout.write(f"{name}: sensitive to the quantisation of its {cause}\n")
     return found

@@ -18,7 +18,7 @@ CHUNK = 1 << 15
 """Values that are measured at a time."""
 
 
-class Metric(StrEnum):
+class DistanceMeasure(StrEnum):
     """The measures that every function of the debugger takes."""
 
     COSINE = "cosine-similarity"
@@ -30,28 +30,28 @@ class Metric(StrEnum):
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger value means a smaller error."""
-        return self in (Metric.COSINE, Metric.SQNR)
+        return self in (DistanceMeasure.COSINE, DistanceMeasure.SQNR)
 
 
-def parse_metrics(names: str | list[str] | tuple[str, ...]) -> tuple[Metric, ...]:
+def parse_metrics(names: str | list[str] | tuple[str, ...]) -> tuple[DistanceMeasure, ...]:
     """One name or several to metrics.
 
     Raises:
         ConfigError: a name is unknown, or none is given.
     """
-    allowed = ", ".join(Metric)
+    allowed = ", ".join(DistanceMeasure)
     if not isinstance(names, (str, list, tuple)):
         raise ConfigError(f"metrics are {names!r}; give a name or a list of names: {allowed}")
     names = [names] if isinstance(names, str) else list(names)
     if not names:
         raise ConfigError(f"no metric is given; allowed are {allowed}")
-    unknown = [name for name in names if name not in list(Metric)]
+    unknown = [name for name in names if name not in list(DistanceMeasure)]
     if unknown:
         raise ConfigError(f"metric {unknown[0]!r} is unknown; allowed are {allowed}")
-    return tuple(Metric(name) for name in names)
+    return tuple(DistanceMeasure(name) for name in names)
 
 
-def parse_metric(name: str) -> Metric:
+def parse_metric(name: str) -> DistanceMeasure:
     """One name to a metric.
 
     Raises:
@@ -63,7 +63,7 @@ def parse_metric(name: str) -> Metric:
     return found[0]
 
 
-def measure(metric: Metric, actual: Array, expected: Array) -> float:
+def measure(metric: DistanceMeasure, actual: Array, expected: Array) -> float:
     """``metric`` of two arrays of the same size, computed in float64.
 
     ``cosine-similarity``: cosine of the angle between both; ``mse``: mean of e²; ``mre``: sum of abs(e) over the sum
@@ -73,19 +73,19 @@ def measure(metric: Metric, actual: Array, expected: Array) -> float:
     """
     pairs = _chunks(np.asarray(actual).reshape(-1), np.asarray(expected).reshape(-1))
     match metric:
-        case Metric.COSINE:
+        case DistanceMeasure.COSINE:
             products = [(_dot(found, wanted), _dot(found, found), _dot(wanted, wanted)) for found, wanted in pairs]
             return _cosine(*map(float, np.sum(products, axis=0))) if products else 1.0
-        case Metric.MSE:
+        case DistanceMeasure.MSE:
             return sum(_dot(found - wanted, found - wanted) for found, wanted in pairs) / max(np.size(expected), 1)
-        case Metric.MRE:
+        case DistanceMeasure.MRE:
             sums = [(np.abs(found - wanted).sum(), np.abs(wanted).sum()) for found, wanted in pairs]
             return _ratio(*map(float, np.sum(sums, axis=0))) if sums else 0.0
-        case Metric.SQNR:
+        case DistanceMeasure.SQNR:
             powers = [(_dot(found - wanted, found - wanted), _dot(wanted, wanted)) for found, wanted in pairs]
             noise = _ratio(*map(float, np.sum(powers, axis=0))) if powers else 0.0
             return float(-10 * np.log10(noise)) if noise else float("inf")
-        case Metric.CHEBYSHEV:
+        case DistanceMeasure.CHEBYSHEV:
             return float(np.max([np.abs(found - wanted).max() for found, wanted in pairs], initial=0.0))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.debug.analysis.data import Array
-from engine.debug.analysis.metrics import Metric
+from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores, score, sensitivities
 from engine.debug.analysis.variants import Variant
@@ -26,7 +26,7 @@ class PartialQuantisation:
         cumulative: everything but the first n sensitive nodes quantised.
     """
 
-    metric: Metric
+    metric: DistanceMeasure
     scores: Scores
     sensitive: tuple[str, ...]
     causes: Mapping[str, str]
@@ -37,7 +37,7 @@ class PartialQuantisation:
 
 def partial_quantisation(model: DebugModel, feed: Mapping[str, Array], pick_threshold: float) -> PartialQuantisation:
     """Rank the nodes, and try leaving those whose cosine is below ``pick_threshold`` unquantised."""
-    metric = Metric.COSINE
+    metric = DistanceMeasure.COSINE
     scores = sensitivities(model, feed, model.of_kind(NodeType.NODE), (metric,))
     sensitive = tuple(name for name, row in scores.items() if row[metric] < pick_threshold)
     groups = [model.groups[name] for name in sensitive]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from matplotlib.ticker import MaxNLocator
 from plotly.subplots import make_subplots
 
 from engine.debug.analysis.accumulation import Curves
-from engine.debug.analysis.distribution import Channels, Distribution, Histogram
-from engine.debug.analysis.metrics import Metric
+from engine.debug.analysis.distribution import Channels, ValueDistribution, ValueHistogram
+from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import NodeType
 from engine.debug.analysis.partial import PartialQuantisation
-from engine.ir import write_atomically
+from engine.ir import file_names, write_atomically
 
 COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666")
 RED = "#c0392b"
@@ -34,11 +33,6 @@ LEGEND_COLUMN = 4.0
 """Inches that a label of a curve takes at most."""
 SHOWN_LABELS = 60
 """Most names on an axis of a PNG: of more, evenly spread ones; the interactive figure shows all on hover."""
-
-
-def file_stem(name: str) -> str:
-    """``name`` of a node as part of a file name."""
-    return re.sub(r"[^\w.-]+", "_", name).strip("_") or "node"
 
 
 def save(stem: str, png: Figure, page: Any, save_dir: Path) -> tuple[Path, Path]:
@@ -105,12 +99,14 @@ def curves_page(curves: Curves) -> Any:
     return figure
 
 
-def draw_distribution(found: Distribution, save_dir: Path) -> tuple[Path, Path]:
-    """Histograms before and after quantisation, and of the error."""
-    return save(f"{file_stem(found.node)}_distribution", distribution_png(found), distribution_page(found), save_dir)
+def draw_distributions(found: Sequence[ValueDistribution], save_dir: Path) -> None:
+    """Histograms before and after quantisation, and of the error: a picture and a page per node."""
+    names = file_names(each.node for each in found)
+    for each in found:
+        save(f"{names[each.node]}_distribution", distribution_png(each), distribution_page(each), save_dir)
 
 
-def distribution_title(found: Distribution) -> str:
+def distribution_title(found: ValueDistribution) -> str:
     """What the picture cannot show: cosine, range, threshold, clipped and rounded shares."""
     parts = [f"cosine {found.cosine:.6f}", f"max |x| {found.largest:.4g}"]
     if found.thresholds is not None:
@@ -121,7 +117,7 @@ def distribution_title(found: Distribution) -> str:
     return " · ".join(parts)
 
 
-def _panels(found: Distribution) -> list[tuple[str, Histogram, str]]:
+def _panels(found: ValueDistribution) -> list[tuple[str, ValueHistogram, str]]:
     kind = {NodeType.NODE: "result", NodeType.WEIGHT: "weight", NodeType.ACTIVATION: "activation"}[found.kind]
     return [
         (f"{kind}, float", found.before, COLOURS[0]),
@@ -130,8 +126,8 @@ def _panels(found: Distribution) -> list[tuple[str, Histogram, str]]:
     ]
 
 
-def distribution_png(found: Distribution) -> Figure:
-    """See :func:`draw_distribution`."""
+def distribution_png(found: ValueDistribution) -> Figure:
+    """See :func:`draw_distributions`."""
     figure = Figure(figsize=(13, 4.2))
     figure.subplots_adjust(left=0.055, right=0.985, top=0.8, bottom=0.09, wspace=0.2)
     figure.suptitle(f"{found.node}\n{distribution_title(found)}", fontsize=10)
@@ -147,7 +143,7 @@ def distribution_png(found: Distribution) -> Figure:
     return figure
 
 
-def _mark_limits(axes: Axes, found: Distribution, histogram: Histogram) -> None:
+def _mark_limits(axes: Axes, found: ValueDistribution, histogram: ValueHistogram) -> None:
     """Blue triangle: largest magnitude; red dashed lines: the least threshold, where it is in the picture or near."""
     low, high = float(histogram.edges[0]), float(histogram.edges[-1])
     side = found.largest if found.largest <= high else -found.largest
@@ -156,15 +152,15 @@ def _mark_limits(axes: Axes, found: Distribution, histogram: Histogram) -> None:
         axes.axvline(limit, color=RED, linestyle="--", linewidth=1)
 
 
-def _limits(found: Distribution, low: float, high: float) -> list[float]:
+def _limits(found: ValueDistribution, low: float, high: float) -> list[float]:
     if found.thresholds is None:
         return []
     margin = 0.25 * (high - low)
     return [side for side in (-found.thresholds[0], found.thresholds[0]) if low - margin <= side <= high + margin]
 
 
-def distribution_page(found: Distribution) -> Any:
-    """See :func:`draw_distribution`."""
+def distribution_page(found: ValueDistribution) -> Any:
+    """See :func:`draw_distributions`."""
     panels = _panels(found)
     figure = make_subplots(1, 3, subplot_titles=[title for title, _, _ in panels], horizontal_spacing=0.06)
     for column, (title, histogram, colour) in enumerate(panels, 1):
@@ -188,9 +184,11 @@ def distribution_page(found: Distribution) -> Any:
     return figure
 
 
-def draw_channels(found: Channels, save_dir: Path) -> tuple[Path, Path]:
-    """One box per channel: range, quartiles, median in red, mean dashed in blue, threshold."""
-    return save(f"{file_stem(found.node)}_channels", channels_png(found), channels_page(found), save_dir)
+def draw_channels(found: Sequence[Channels], save_dir: Path) -> None:
+    """One box per channel: range, quartiles, median red, mean dashed blue, threshold; a picture and a page per node."""
+    names = file_names(each.node for each in found)
+    for each in found:
+        save(f"{names[each.node]}_channels", channels_png(each), channels_page(each), save_dir)
 
 
 def channels_title(found: Channels) -> str:
@@ -281,13 +279,13 @@ def _cycle(count: int) -> list[str]:
     return [to_hex(colormaps["turbo"](index / (count - 1))) for index in range(count)]
 
 
-def ranking_png(title: str, metric: Metric, values: Mapping[str, float]) -> Figure:
+def ranking_png(title: str, metric: DistanceMeasure, values: Mapping[str, float]) -> Figure:
     """Sensitivity of nodes, the worst first, as bars: of a cosine its distance to 1, on a logarithmic scale."""
     figure = Figure(figsize=(max(8.0, min(20.0, 0.12 * len(values) + 4)), 5), layout="constrained")
     axes = figure.subplots()
     heights, label = _heights(metric, list(values.values()))
     axes.bar(range(len(heights)), heights, color=COLOURS[0])
-    if metric is not Metric.SQNR and any(height > 0 for height in heights):
+    if metric is not DistanceMeasure.SQNR and any(height > 0 for height in heights):
         axes.set_yscale("log")
     _name_ticks(axes, list(values))
     axes.set_ylabel(label)
@@ -297,7 +295,7 @@ def ranking_png(title: str, metric: Metric, values: Mapping[str, float]) -> Figu
 
 
 def ranking_page(
-    title: str, metric: Metric, values: Mapping[str, float], targets: Mapping[str, str] | None = None
+    title: str, metric: DistanceMeasure, values: Mapping[str, float], targets: Mapping[str, str] | None = None
 ) -> Any:
     """See :func:`ranking_png`. Nodes in ``targets`` have a colour, and their id in the page, of their own."""
     heights, label = _heights(metric, list(values.values()))
@@ -310,15 +308,15 @@ def ranking_page(
         hovertemplate="%{x}. %{customdata[0]}<br>" + metric + " %{customdata[1]:.8g}<extra></extra>",
         marker={"color": [COLOURS[1] if name in linked else COLOURS[0] for name in values]},
     )
-    if metric is not Metric.SQNR:
+    if metric is not DistanceMeasure.SQNR:
         figure.update_yaxes(type="log", exponentformat="power", dtick=1)
     figure.update_layout(_layout(f"Sensitivity: {title}", "rank", label), height=360)
     return figure
 
 
-def _heights(metric: Metric, values: Sequence[float]) -> tuple[list[float], str]:
+def _heights(metric: DistanceMeasure, values: Sequence[float]) -> tuple[list[float], str]:
     """What bars show of a metric, and the name of that; infinity has no bar."""
-    if metric is Metric.COSINE:
+    if metric is DistanceMeasure.COSINE:
         return [max(1 - value, 0.0) for value in values], f"1 - {metric}"
     return [value if math.isfinite(value) else 0.0 for value in values], str(metric)
 

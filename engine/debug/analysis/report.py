@@ -16,11 +16,11 @@ from markupsafe import Markup
 
 from engine.debug.analysis import plots
 from engine.debug.analysis.accumulation import Curves
-from engine.debug.analysis.distribution import Channels, Distribution
-from engine.debug.analysis.metrics import Metric
+from engine.debug.analysis.distribution import Channels, ValueDistribution
+from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores
-from engine.ir import write_atomically
+from engine.ir import file_names, write_atomically
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Ranking:
     """
 
     title: str
-    metrics: tuple[Metric, ...]
+    metrics: tuple[DistanceMeasure, ...]
     scores: Scores
 
 
@@ -57,7 +57,7 @@ class Report:
     samples: int
     rankings: tuple[Ranking, ...]
     curves: Mapping[str, Curves]
-    distributions: tuple[Distribution, ...]
+    distributions: tuple[ValueDistribution, ...]
     channels: tuple[Channels, ...]
     owners: Mapping[str, tuple[str, ...]]
 
@@ -72,7 +72,7 @@ class _Detail:
         node_info: for them, as JSON.
     """
 
-    places: tuple[tuple[str, str, int, Mapping[Metric, float]], ...]
+    places: tuple[tuple[str, str, int, Mapping[DistanceMeasure, float]], ...]
     owners: tuple[str, ...]
     node_info: str
 
@@ -101,8 +101,9 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
     folder = Path(save_dir)
     plots.write_script(folder)
     pictures = _pictures(report)
+    names = file_names(pictures)
     for stem, (png, _) in pictures.items():
-        write_atomically(folder / f"{plots.file_stem(stem)}.png", plots.to_png(png))
+        write_atomically(folder / f"{names[stem]}.png", plots.to_png(png))
     figures = {
         stem: Markup(page.to_html(full_html=False, include_plotlyjs=False, config=plots.CONFIG))
         for stem, (_, page) in pictures.items()

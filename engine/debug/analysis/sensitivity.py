@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.debug.analysis.data import Array, Samples, read_samples
-from engine.debug.analysis.metrics import Metric, measure, parse_metrics
+from engine.debug.analysis.metrics import DistanceMeasure, measure, parse_metrics
 from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
 from engine.debug.analysis.variants import Variant, VariantRunner
 from engine.errors import ConfigError
 
-Scores = dict[str, dict[Metric, float]]
+Scores = dict[str, dict[DistanceMeasure, float]]
 """Values by name of the node and metric, the worst node first."""
 
 
@@ -62,7 +62,7 @@ def sensitivities(
     model: DebugModel,
     feed: Mapping[str, Array],
     names: Sequence[str],
-    metrics: Sequence[Metric],
+    metrics: Sequence[DistanceMeasure],
     output_node: str | None = None,
 ) -> Scores:
     """As :func:`get_sensitivity_of_nodes`, in numbers.
@@ -83,9 +83,9 @@ def score(
     model: DebugModel,
     feed: Mapping[str, Array],
     variants: Sequence[Variant],
-    metrics: Sequence[Metric],
+    metrics: Sequence[DistanceMeasure],
     outputs: Sequence[str],
-) -> list[dict[Metric, float]]:
+) -> list[dict[DistanceMeasure, float]]:
     """The metrics of every variant: the mean over samples and ``outputs``, names of tensors."""
     tally = Tally(metrics, len(variants))
     VariantRunner(model.model, outputs).run(feed, variants, tally.add)
@@ -101,7 +101,7 @@ class Tally:
         variants: how many variants there are.
     """
 
-    metrics: Sequence[Metric]
+    metrics: Sequence[DistanceMeasure]
     variants: int
 
     def __post_init__(self) -> None:
@@ -112,23 +112,23 @@ class Tally:
         row = [measure(metric, actual, expected) for metric in self.metrics]
         self._found.setdefault((index, tensor), []).append(row)
 
-    def of_tensor(self, index: int, tensor: str) -> dict[Metric, float]:
+    def of_tensor(self, index: int, tensor: str) -> dict[DistanceMeasure, float]:
         """Mean over the samples of one tensor in variant ``index``."""
         return dict(zip(self.metrics, np.mean(self._found[index, tensor], axis=0).tolist(), strict=True))
 
-    def mean(self, index: int) -> dict[Metric, float]:
+    def mean(self, index: int) -> dict[DistanceMeasure, float]:
         """Mean over samples and tensors of variant ``index``."""
         rows = [row for (found, _), rows in self._found.items() if found == index for row in rows]
         return dict(zip(self.metrics, np.mean(rows, axis=0).tolist(), strict=True))
 
 
-def ranked(scores: Mapping[str, dict[Metric, float]], metric: Metric) -> Scores:
+def ranked(scores: Mapping[str, dict[DistanceMeasure, float]], metric: DistanceMeasure) -> Scores:
     """``scores`` with the largest error first."""
     sign = 1 if metric.higher_is_better else -1
     return dict(sorted(scores.items(), key=lambda item: sign * item[1][metric]))
 
 
-def table(scores: Mapping[str, Mapping[Metric, float]], metrics: Sequence[Metric], title: str) -> str:
+def table(scores: Mapping[str, Mapping[DistanceMeasure, float]], metrics: Sequence[DistanceMeasure], title: str) -> str:
     """The printed table: a row per node with all digits of the values."""
     cells = [["Node", *metrics], *([name, *map(repr, row.values())] for name, row in scores.items())]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics) + 1)]

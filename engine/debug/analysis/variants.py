@@ -42,7 +42,7 @@ The arrays are valid during the call only. Different variants call it from diffe
 
 
 @dataclass(frozen=True)
-class Segment:
+class NodeGroup:
     """Nodes that are run together: a node, and those that alone read its result, up to the next calibrated tensor.
 
     Attributes:
@@ -137,7 +137,7 @@ class _Walk:
 
     def __init__(
         self,
-        segments: Sequence[Segment],
+        segments: Sequence[NodeGroup],
         fetch: Collection[str],
         feed: Mapping[str, Array],
         samples: int,
@@ -167,14 +167,14 @@ class _Walk:
         for actual, wanted in zip(np.split(array, self._samples), expected, strict=True):
             self._visit(name, index, actual, wanted)
 
-    def _buffers(self, segment: Segment) -> dict[str, Array]:
+    def _buffers(self, segment: NodeGroup) -> dict[str, Array]:
         """This thread's buffers for the outputs of ``segment``."""
         kept: dict[str, Array] = self._local.__dict__.setdefault("buffers", {})
         if not kept.keys() >= segment.outputs.keys():
             kept.update(self._new_buffers(segment))
         return {name: kept[name] for name in segment.outputs}
 
-    def _new_buffers(self, segment: Segment) -> dict[str, Array]:
+    def _new_buffers(self, segment: NodeGroup) -> dict[str, Array]:
         return {
             name: np.empty((shape[0] * self._samples, *shape[1:]), dtype)
             for name, (shape, dtype) in segment.outputs.items()
@@ -187,7 +187,7 @@ def switch(model: ir.Model, working: Collection[str]) -> None:
         node.attributes.add(ir.AttrString("switch", "ON" if node.name in working else "OFF"))
 
 
-def _cut(model: ir.Model, fetch: Collection[str]) -> Iterator[Segment]:
+def _cut(model: ir.Model, fetch: Collection[str]) -> Iterator[NodeGroup]:
     """The segments of ``model`` that the tensors ``fetch`` need, in running order."""
     dynamic = dynamic_values(model.graph)
     chains: list[list[ir.Node]] = []
@@ -233,12 +233,12 @@ def _is_private(value: ir.Value | None, fetch: Collection[str]) -> bool:
 
 def _segment(
     model: ir.Model, first: ir.Node, outputs: Sequence[ir.Value], dynamic: Collection[ir.Value | None]
-) -> Segment:
+) -> NodeGroup:
     inputs = tuple(dict.fromkeys(_source(value) for value in first.inputs if value is not None and value in dynamic))
     graph = ir.convenience.extract(model.graph, inputs, outputs)
     inside = frozenset(str(node.name) for node in graph if is_calibration(node))
     described = {str(value.name): (shape_of(value), _numpy_type(value)) for value in outputs}
-    return Segment(graph, _names(inputs), described, inside, model.ir_version)
+    return NodeGroup(graph, _names(inputs), described, inside, model.ir_version)
 
 
 def _numpy_type(value: ir.Value) -> np.dtype[Any]:

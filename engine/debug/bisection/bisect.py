@@ -24,18 +24,21 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate import to_signed
-from engine.debug.analysis.metrics import Metric, measure
+from engine.config import InputSpec
+from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.variants import FLOAT, switch
 from engine.debug.bisection.difference import Difference, are_integers, float_difference, integer_difference
 from engine.debug.bisection.integer_error import integer_errors, integer_values
+from engine.debug.bisection.round_trip import are_reversed, with_colours_of
 from engine.debug.bisection.stages import FLOAT_STAGES, Bounds, StageName
 from engine.debug.bisection.task import TaskMetric
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.bisection.thresholds import threshold_losses
 from engine.errors import ModelError
+from engine.frontend.preprocess import saved_inputs
 from engine.ir import MARK_MARCH, shape_of
 from engine.quantize import quantize
+from engine.terms import Layout
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -188,6 +191,8 @@ def _compare(before: StageName, after: StageName, material: Material, bounds: Bo
 def _compare_floats(
     first: ir.Model, second: ir.Model, source_feed: Feed | None, feed: Feed, bounds: Bounds
 ) -> _Comparison:
+    if source_feed is not None:
+        source_feed = with_colours_of(second, source_feed)
     expected, actual = float_tensors(first, feed if source_feed is None else source_feed), float_tensors(second, feed)
     differs = float_difference(bounds.relative)
     finding = None if source_feed is None else _preprocessing(second, source_feed, actual, differs)
@@ -219,7 +224,7 @@ def _compare_quantized(
     calibrated: ir.Model, quantized: ir.Model, march: str, feed: Feed, bounds: Bounds
 ) -> _Comparison:
     """The integers with those of the lowering; the outputs with those of the calibrated model, if they are floats."""
-    integers = _compare_integers(quantize(to_signed(calibrated), march), quantized, feed, bounds)
+    integers = _compare_integers(quantize(calibrated, march), quantized, feed, bounds)
     finding, bound = integers.finding, f"{integers.bound}, as the lowering defines it"
     if bounds.requantisation is not None:
         bound += f"; no node further than {bounds.requantisation:g} units from its float node"
@@ -318,9 +323,9 @@ def _report(
 
 _FIGURES: Mapping[str, Callable[[Array, Array], float]] = MappingProxyType(
     {
-        "max_abs": partial(measure, Metric.CHEBYSHEV),
-        "sqnr": partial(measure, Metric.SQNR),
-        "cosine": partial(measure, Metric.COSINE),
+        "max_abs": partial(measure, DistanceMeasure.CHEBYSHEV),
+        "sqnr": partial(measure, DistanceMeasure.SQNR),
+        "cosine": partial(measure, DistanceMeasure.COSINE),
     }
 )
 """Figures of the outputs, under the names of their bounds."""
@@ -355,7 +360,7 @@ def _blame(found: _Comparison, broken: Sequence[str], bounds: Bounds, sqnr: floa
         if wanted.size != actual.size:
             continue
         own = [note for key, figure in _FIGURES.items() if (note := _broken(key, figure(actual, wanted), bounds))]
-        if own or measure(Metric.SQNR, actual, wanted) <= sqnr:
+        if own or measure(DistanceMeasure.SQNR, actual, wanted) <= sqnr:
             return _Finding(node, name, f"{text}; here: {', '.join(own) or 'as much noise as in the outputs'}")
     return _Finding(*_end_of(found.model, 0), text)
 
@@ -409,22 +414,23 @@ def _at_ends(
 
 def _preprocessing(original: ir.Model, source_feed: Feed, actual: Tensors, differs: Difference) -> _Finding | None:
     """The first preprocessing node whose result is not what the source model is fed with."""
+    specs = {spec.name: spec for spec in saved_inputs(original)}
     for node in original.graph:
         name = str(node.inputs[0].name) if node.inputs and node.inputs[0] is not None else ""
         result = str(node.outputs[0].name)
-        if node.op_type == "HzPreprocess" and name in source_feed and result in actual:
+        if node.op_type == "HzPreprocess" and name in source_feed and name in specs and result in actual:
             text = differs(actual[result], source_feed[name])
             if text:
-                channels = _channel_text(actual[result], source_feed[name], differs)
+                channels = _channel_text(actual[result], source_feed[name], specs[name])
                 return _Finding(str(node.name), result, f"{text}; {channels}")
     return None
 
 
-def _channel_text(actual: Array, expected: Array, differs: Difference) -> str:
+def _channel_text(actual: Array, expected: Array, spec: InputSpec) -> str:
     """What kind of mistake a preprocessing makes: channels in another order, or an offset."""
     if actual.shape != expected.shape or actual.ndim != 4:
         return "shapes differ"
-    if actual.shape[1] == 3 and not differs(actual[:, ::-1], expected):
+    if are_reversed(actual, expected, spec):
         return "the channels are in reverse order (RGB and BGR)"
-    offsets = (actual - expected).mean(axis=(0, 2, 3))
+    offsets = (actual - expected).mean(axis=(0, 2, 3) if spec.layout_train is Layout.NCHW else (0, 1, 2))
     return f"mean difference per channel {np.round(offsets, 4).tolist()}"

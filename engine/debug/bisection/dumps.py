@@ -17,7 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import InferenceError
-from engine.ir import file_name, shape_of
+from engine.ir import file_names, shape_of
 
 Array = NDArray[Any]
 
@@ -55,7 +55,7 @@ def _read_sample(folder: Path, values: Mapping[str, ir.Value]) -> dict[str, Arra
     for path in sorted(folder.iterdir()):
         if path.suffix in SUFFIXES:
             files[re.sub(r"^model_infer_output_\d+_", "", path.stem)] = path
-    wanted = {file_name(name): value for name, value in values.items()}
+    wanted = {file: values[name] for name, file in file_names(values).items()}
     return {str(wanted[stem].name): _read(path, wanted[stem]) for stem, path in files.items() if stem in wanted}
 
 

@@ -199,7 +199,8 @@ def _value(integers: Array, calibration: Calibration, shape: tuple[int, ...]) ->
     """
     kept = integers.ndim != 4 or integers.shape[1:] == shape[1:] != tuple(integers.shape[axis] for axis in (3, 1, 2))
     moved = integers if kept else integers.transpose(_NHWC_TO_NCHW)
-    return moved * spread(calibration.scales.astype(np.float64), moved.shape, calibration)
+    whole = moved.astype(np.float64) + calibration.offset
+    return whole * spread(calibration.scales.astype(np.float64), moved.shape, calibration)
 
 
 def _as_read(name: str, array: Array, calibrated: ir.Model) -> Array:

@@ -10,12 +10,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate import to_signed
 from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug.analysis.variants import dynamic_values
 from engine.debug.bisection.bisect import Material, PairReport
 from engine.debug.bisection.difference import float_difference, integer_difference
-from engine.debug.bisection.shrink import Case, Shows, shrink
+from engine.debug.bisection.shrink import FaultyCase, Shows, shrink
 from engine.debug.bisection.stages import FLOAT_STAGES, Bounds, StageName
 from engine.debug.bisection.tensors import Feed, fed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.bisection.thresholds import threshold_losses
@@ -62,7 +61,7 @@ def minimise(report: PairReport, material: Material) -> MinimalCase:
     return MinimalCase(case.model, case.inputs, case.expected, case.actual)
 
 
-def _cut(report: PairReport, tensor: str, material: Material) -> Case:
+def _cut(report: PairReport, tensor: str, material: Material) -> FaultyCase:
     """The node at fault with the sample that shows the fault best."""
     if report.after is StageName.DUMPS:
         return _of_dump(report, tensor, material)
@@ -85,7 +84,7 @@ def _cut(report: PairReport, tensor: str, material: Material) -> Case:
     for index in range(samples):
         sample = {name: np.split(array, samples)[index] for name, array in rows.items()}
         actual = session.run(sample)[str(node.outputs[0].name)]
-        cases.append(Case(cut, right, sample, wanted[index], actual))
+        cases.append(FaultyCase(cut, right, sample, wanted[index], actual))
     return max(cases, key=lambda case: _difference(case.actual, case.expected))
 
 
@@ -95,7 +94,7 @@ def _between(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> 
     return cut
 
 
-def _of_weight(model: ir.Model, node: ir.Node) -> Case:
+def _of_weight(model: ir.Model, node: ir.Node) -> FaultyCase:
     """The calibration node of a weight, which becomes the input."""
     weight = constant_of(node.inputs[0])
     if weight is None or node.inputs[0] is None:
@@ -106,10 +105,10 @@ def _of_weight(model: ir.Model, node: ir.Node) -> Case:
     graph = ir.Graph([value], [result], nodes=[copy], opset_imports=dict(model.opset_imports), name="minimal")
     cut = ir.Model(graph, ir_version=model.ir_version)
     sample = {str(value.name): np.asarray(weight, np.float32)}
-    return Case(cut, None, sample, sample[str(value.name)], Session(cut).run(sample)[str(result.name)])
+    return FaultyCase(cut, None, sample, sample[str(value.name)], Session(cut).run(sample)[str(result.name)])
 
 
-def _of_dump(report: PairReport, tensor: str, material: Material) -> Case:
+def _of_dump(report: PairReport, tensor: str, material: Material) -> FaultyCase:
     """A node that a board computes differently: what comes out is what was dumped, thus no shape can be smaller."""
     model, dumps = material.stages[report.before], material.dumps or {}
     node = next(node for node in model.graph if node.name == report.node)
@@ -120,7 +119,7 @@ def _of_dump(report: PairReport, tensor: str, material: Material) -> Case:
     rows = {name: np.split(array, samples) for name, array in _tensors(model, material.feed, [*names, tensor]).items()}
     dumped = dumps[tensor]
     cases = [
-        Case(cut, cut, {name: rows[name][index] for name in names}, rows[tensor][index], actual)
+        FaultyCase(cut, cut, {name: rows[name][index] for name in names}, rows[tensor][index], actual)
         for index, actual in enumerate(np.split(dumped, len(dumped) // len(rows[tensor][0])))
     ]
     return max(cases, key=lambda case: _difference(case.actual, case.expected))
@@ -136,7 +135,7 @@ def _shows(report: PairReport, material: Material) -> Shows:
 
 
 def _right(report: PairReport, node: ir.Node, inputs: Sequence[str], material: Material) -> ir.Model | None:
-    """What the stage before computes between the same tensors; see :class:`~engine.debug.bisection.shrink.Case`."""
+    """What the stage before computes between the same tensors; see ``FaultyCase``."""
     if node.op_type == PREPROCESS or is_calibration(node):
         return None
     before, after = material.stages[report.before], material.stages[report.after]
@@ -148,7 +147,7 @@ def _right(report: PairReport, node: ir.Node, inputs: Sequence[str], material: M
 
 
 def _lowered(calibrated: ir.Model) -> ir.Model:
-    return quantize(to_signed(calibrated), calibrated.metadata_props[MARK_MARCH])
+    return quantize(calibrated, calibrated.metadata_props[MARK_MARCH])
 
 
 def _expected(report: PairReport, tensor: str, material: Material) -> Array:

@@ -35,7 +35,7 @@ _MISFITS = (PtqlabError, ValueError, LookupError, ort_errors.Fail, ort_errors.In
 
 
 @dataclass(frozen=True)
-class Case:
+class FaultyCase:
     """A model at fault on one sample.
 
     Attributes:
@@ -54,11 +54,11 @@ class Case:
     actual: Array
 
 
-Shows = Callable[[Case], bool]
+Shows = Callable[[FaultyCase], bool]
 """Whether a case shows the fault."""
 
 
-def shrink(case: Case, shows: Shows) -> Case:
+def shrink(case: FaultyCase, shows: Shows) -> FaultyCase:
     """``case`` with all shapes as small as halving makes them; as it is if it does not show the fault."""
     if not shows(case):
         return case
@@ -90,7 +90,7 @@ class _Crop:
     per_channel: bool = False
 
 
-def _shrink_axis(case: Case, axis: int, shows: Shows) -> Case:
+def _shrink_axis(case: FaultyCase, axis: int, shows: Shows) -> FaultyCase:
     first = next(iter(case.inputs.values()))
     if axis >= first.ndim or first.shape[axis] < 2:
         return case
@@ -100,7 +100,7 @@ def _shrink_axis(case: Case, axis: int, shows: Shows) -> Case:
     return next((found for kind in kinds if (found := _narrow(case, kind, shows)) is not case), case)
 
 
-def _shrink_outputs(case: Case, shows: Shows) -> Case:
+def _shrink_outputs(case: FaultyCase, shows: Shows) -> FaultyCase:
     """Fewer channels of the result, for nodes with a weight."""
     for extent in sorted(set(case.actual.shape[1:]) - {1}, reverse=True):
         for axis in _weight_axes(case.model, extent):
@@ -118,7 +118,7 @@ def _weight_axes(model: ir.Model, extent: int) -> list[int]:
     return [] if weight is None else [axis for axis, size in enumerate(weight.shape) if size == extent]
 
 
-def _narrow(case: Case, crop: _Crop, shows: Shows) -> Case:
+def _narrow(case: FaultyCase, crop: _Crop, shows: Shows) -> FaultyCase:
     """Cut from both sides in steps that are halved, as long as the fault remains."""
     best, step = case, crop.extent // 2
     while step:
@@ -132,7 +132,7 @@ def _narrow(case: Case, crop: _Crop, shows: Shows) -> Case:
     return best
 
 
-def _try(case: Case, crop: _Crop, shows: Shows) -> Case | None:
+def _try(case: FaultyCase, crop: _Crop, shows: Shows) -> FaultyCase | None:
     """The cropped case if it can be run and shows the fault."""
     kept = slice(crop.start, crop.stop)
     inputs = {name: _along(array, crop, kept, case.actual) for name, array in case.inputs.items()}
@@ -148,7 +148,7 @@ def _try(case: Case, crop: _Crop, shows: Shows) -> Case | None:
             right, expected = _run(_cropped(case.right, crop), inputs)
     except _MISFITS:
         return None  # the node does not allow this crop
-    found = Case(model, right, inputs, expected, actual)
+    found = FaultyCase(model, right, inputs, expected, actual)
     return found if actual.shape == expected.shape and actual.size and shows(found) else None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import CalibrationDataError, ConfigError, InferenceError
+from engine.untrusted import NUMBERS, read_npy
 
 Array = NDArray[Any]
 Score = Callable[[Sequence[Array], Array], float]
@@ -112,7 +113,7 @@ def read_labels(path: Path, samples: Sequence[str]) -> Array:
     """
     try:
         if path.suffix == ".npy":
-            return _first(np.load(path, allow_pickle=False), samples, path)
+            return _first(read_npy(path, NUMBERS + "U"), samples, path)
         with path.open(encoding="utf-8", newline="") as stream:
             rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
     except (OSError, EOFError, ValueError, csv.Error) as error:

@@ -23,16 +23,37 @@ Feed = Mapping[str, Array]
 
 
 def float_tensors(model: ir.Model, feed: Feed) -> dict[str, Array]:
-    """Every float tensor of a float stage that depends on its inputs, by name."""
+    """Every float tensor of a float stage that depends on what its inputs hold, by name.
+
+    What depends on their shapes alone, as the grid that an exported detector computes, is no result to compare, and its
+    own shape need not be known. Neither is a single number for all samples, or what has as many rows as the data say.
+    """
     standard = lower_calibration(model)
-    dynamic = {value.name for value in dynamic_values(standard.graph) if value is not None}
+    dynamic = {value.name for value in _values_of_data(standard.graph) if value is not None}
     names = [
         str(value.name)
         for node in model.graph
         for value in node.outputs
-        if value.dtype in (None, ir.DataType.FLOAT) and value.name in dynamic
+        if value.dtype in (None, ir.DataType.FLOAT) and value.name in dynamic and _has_rows(value)
     ]
     return FloatSession(model, names, kernels=Kernels.PLAIN, threads=1, max_batch=1).run(feed)
+
+
+def _values_of_data(graph: ir.Graph) -> set[ir.Value | None]:
+    """The values that depend on what the inputs hold; the size of a tensor of static shape does not."""
+    found: set[ir.Value | None] = set(graph.inputs)
+    for node in graph:
+        if node.op_type not in _OF_SHAPES and any(value in found for value in node.inputs if value is not None):
+            found.update(node.outputs)
+    return found
+
+
+_OF_SHAPES = frozenset({"Shape", "Size"})
+
+
+def _has_rows(value: ir.Value) -> bool:
+    """Whether its shape is known and has dimensions."""
+    return value.shape is not None and value.shape.is_static() and len(value.shape) > 0
 
 
 def with_rearranged(model: ir.Model, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> dict[str, Array]:

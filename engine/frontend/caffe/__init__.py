@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.errors import ModelError, PtqlabError, UnsupportedError
-from engine.frontend.caffe import arithmetic, arrangement
+from engine.frontend.caffe import arithmetic, arrangement, elementary
 from engine.frontend.caffe.graph import Graph
-from engine.frontend.caffe.pooling import pooling
-from engine.frontend.caffe.reader import Layer, Network, read_blobs, read_prototxt
+from engine.frontend.caffe.pooling import pooling, spatial_pyramid
+from engine.frontend.caffe.reader import CaffeLayer, CaffeNetwork, read_blobs, read_prototxt
 from engine.frontend.onnx import finish, fix_input_shapes
 
 __all__ = ["CONVERTERS", "input_names", "load_caffe"]
@@ -25,35 +25,50 @@ __all__ = ["CONVERTERS", "input_names", "load_caffe"]
 OPSET = 13
 IR_VERSION = 8
 
-Converter = Callable[[Graph, Layer, Sequence[ir.Value]], list[ir.Value]]
+Converter = Callable[[Graph, CaffeLayer, Sequence[ir.Value]], list[ir.Value]]
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {
+        "AbsVal": elementary.absolute,
         "ArgMax": arrangement.arg_max,
+        "Axpy": elementary.axpy,
+        "BNLL": elementary.softplus,
         "BatchNorm": arithmetic.batch_norm,
+        "Bias": elementary.bias,
+        "Clip": elementary.clip,
         "Concat": arrangement.concat,
         "Convolution": arithmetic.convolution,
         "Crop": arrangement.crop,
         "Deconvolution": arithmetic.deconvolution,
         "Dropout": arrangement.identity,
+        "ELU": elementary.elu,
         "Eltwise": arithmetic.eltwise,
+        "Exp": elementary.exponential,
         "Flatten": arrangement.flatten,
         "InnerProduct": arithmetic.inner_product,
         "Interp": arrangement.interp,
         "LRN": arithmetic.lrn,
+        "Log": elementary.logarithm,
+        "MVN": elementary.mean_variance,
+        "Normalize": elementary.normalize,
         "PReLU": arithmetic.prelu,
         "Permute": arrangement.permute,
         "Pooling": pooling,
         "Power": arithmetic.power,
         "ReLU": arithmetic.relu,
         "ReLU6": arithmetic.relu6,
+        "Reduction": elementary.reduction,
         "Reshape": arrangement.reshape,
+        "SPP": spatial_pyramid,
         "Scale": arithmetic.scale,
         "Sigmoid": arithmetic.sigmoid,
         "Slice": arrangement.slice_,
         "Softmax": arithmetic.softmax,
         "Split": arrangement.identity,
+        "Swish": elementary.swish,
         "TanH": arithmetic.tanh,
+        "Threshold": elementary.threshold,
+        "Tile": elementary.tile,
         "Upsample": arrangement.upsample,
     }
 )
@@ -108,7 +123,7 @@ def input_names(prototxt: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _inputs(
-    network: Network, input_shapes: Mapping[str, Sequence[int]], prototxt: Path, resize: bool
+    network: CaffeNetwork, input_shapes: Mapping[str, Sequence[int]], prototxt: Path, resize: bool
 ) -> dict[str, ir.Value]:
     """The inputs of static shape."""
     values = [
@@ -122,7 +137,7 @@ def _inputs(
 
 
 def _convert(
-    network: Network, inputs: Mapping[str, ir.Value], blobs: Mapping[str, tuple[NDArray[np.float32], ...]]
+    network: CaffeNetwork, inputs: Mapping[str, ir.Value], blobs: Mapping[str, tuple[NDArray[np.float32], ...]]
 ) -> ir.Model:
     """All layers as one graph, in the order of the file."""
     last_writer = {top: index for index, layer in enumerate(network.layers) for top in layer.tops}

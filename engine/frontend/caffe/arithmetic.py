@@ -12,6 +12,7 @@ from engine.errors import ModelError, UnsupportedError
 from engine.frontend.caffe.graph import (
     Graph,
     blob,
+    broadcastable,
     canonical_axis,
     check_bottoms,
     dims,
@@ -21,10 +22,10 @@ from engine.frontend.caffe.graph import (
     parameters,
     per_side,
 )
-from engine.frontend.caffe.reader import Layer, Shape
+from engine.frontend.caffe.reader import CaffeLayer, Shape
 
 
-def convolution(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def convolution(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Convolution``: floor((H + 2p - (d(k-1)+1)) / s) + 1."""
     value = only_input(layer, inputs)
     count, channels, *sides = image_shape(layer, value)
@@ -37,7 +38,7 @@ def convolution(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[
     return [graph.op("Conv", operands, (count, outputs, *sizes), layer.name, **window.attributes())]
 
 
-def deconvolution(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def deconvolution(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Deconvolution``: s(H-1) + d(k-1) + 1 - 2p."""
     value = only_input(layer, inputs)
     count, channels, *sides = image_shape(layer, value)
@@ -53,7 +54,7 @@ def deconvolution(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> lis
 class _Window:
     """Kernel, stride, padding, dilation and groups of a convolution."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: CaffeLayer) -> None:
         given_values = parameters(layer, "convolution_param")
         self.kernel = _sides(layer, given_values, "kernel_size", "kernel", 0)
         self.stride = _sides(layer, given_values, "stride", "stride", 1)
@@ -67,13 +68,13 @@ class _Window:
         if min(*self.kernel, *self.stride, *self.dilation, self.group) < 1:
             raise ModelError(f"{layer}: kernel, stride, dilation and group must be positive")
 
-    def outputs(self, layer: Layer) -> int:
+    def outputs(self, layer: CaffeLayer) -> int:
         """Number of output channels."""
         if self._outputs < 1:
             raise ModelError(f"{layer}: num_output must be positive")
         return int(self._outputs)
 
-    def check_group(self, layer: Layer, channels: int, outputs: int) -> None:
+    def check_group(self, layer: CaffeLayer, channels: int, outputs: int) -> None:
         """Groups must divide both channel counts."""
         if channels % self.group or outputs % self.group:
             raise ModelError(f"{layer}: group {self.group} must divide {channels} input and {outputs} output channels")
@@ -94,7 +95,7 @@ class _Window:
         }
 
 
-def _sides(layer: Layer, message: Any, field: str, stem: str, default: int) -> tuple[int, int]:
+def _sides(layer: CaffeLayer, message: Any, field: str, stem: str, default: int) -> tuple[int, int]:
     pair = (given(message, f"{stem}_h"), given(message, f"{stem}_w"))
     repeated = getattr(message, field)
     values = repeated if not isinstance(repeated, int) else [repeated] if message.HasField(field) else []
@@ -102,7 +103,7 @@ def _sides(layer: Layer, message: Any, field: str, stem: str, default: int) -> t
 
 
 def _with_bias(
-    graph: Graph, layer: Layer, value: ir.Value, shape: Sequence[int], outputs: int, bias: bool
+    graph: Graph, layer: CaffeLayer, value: ir.Value, shape: Sequence[int], outputs: int, bias: bool
 ) -> list[ir.Value]:
     """The input, the weight as ``shape`` and, where there is one, the bias of ``outputs`` values."""
     operands = [value, graph.constant(blob(layer, 0, shape), f"{layer.name}_weight")]
@@ -111,7 +112,7 @@ def _with_bias(
     return operands
 
 
-def inner_product(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def inner_product(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``InnerProduct``: everything from ``axis`` on is one vector."""
     value = only_input(layer, inputs)
     options = parameters(layer, "inner_product_param")
@@ -131,7 +132,7 @@ def inner_product(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> lis
     return [result]
 
 
-def batch_norm(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def batch_norm(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``BatchNorm``: the stored sums divided by the stored scale factor; a factor of 0 makes them 0."""
     value = only_input(layer, inputs)
     options = parameters(layer, "batch_norm_param")
@@ -156,7 +157,7 @@ def batch_norm(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[i
     return [graph.op("BatchNormalization", [value, *operands], shape, layer.name, epsilon=float(options.eps))]
 
 
-def scale(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def scale(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Scale``: a factor over some axes, learned or the second bottom, and an optional bias of the same shape."""
     check_bottoms(layer, inputs, 1, 2)
     options, shape = parameters(layer, "scale_param"), dims(inputs[0])
@@ -167,7 +168,7 @@ def scale(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Val
         if not axis <= end <= len(shape):
             raise ModelError(f"{layer}: {options.num_axes} axes from axis {axis} are more than there are: {shape}")
         covered = shape[axis:end]
-        factor = graph.constant(_aligned(blob(layer, 0, covered), axis, len(shape)), f"{layer.name}_scale")
+        factor = graph.constant(broadcastable(blob(layer, 0, covered), axis, len(shape)), f"{layer.name}_scale")
     else:
         covered = dims(inputs[1])
         if covered != shape[axis : axis + len(covered)]:
@@ -177,17 +178,12 @@ def scale(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Val
         factor = graph.op("Reshape", [inputs[1], target], aligned, f"{layer.name}_scale")
     result = graph.op("Mul", [inputs[0], factor], shape, layer.name)
     if options.bias_term:
-        bias = _aligned(blob(layer, int(learned), covered), axis, len(shape))
+        bias = broadcastable(blob(layer, int(learned), covered), axis, len(shape))
         result = graph.op("Add", [result, graph.constant(bias, f"{layer.name}_bias")], shape, f"{layer.name}_with_bias")
     return [result]
 
 
-def _aligned(array: Any, axis: int, rank: int) -> Any:
-    """``array`` over the axes from ``axis`` on, of ``rank`` dimensions, so that it broadcasts."""
-    return array.reshape((1,) * axis + array.shape + (1,) * (rank - axis - array.ndim))
-
-
-def relu(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def relu(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``ReLU``, with ``negative_slope`` a leaky one."""
     value, slope = only_input(layer, inputs), float(parameters(layer, "relu_param").negative_slope)
     if slope == 0.0:
@@ -195,14 +191,14 @@ def relu(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Valu
     return [graph.op("LeakyRelu", [value], dims(value), layer.name, alpha=slope)]
 
 
-def relu6(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def relu6(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``ReLU6``: clipped to 0..6."""
     value = only_input(layer, inputs)
     limits = [graph.floats(limit, f"{layer.name}_{name}") for name, limit in (("min", 0.0), ("max", 6.0))]
     return [graph.op("Clip", [value, *limits], dims(value), layer.name)]
 
 
-def prelu(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def prelu(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``PReLU``: a slope per channel, or one for all."""
     value = only_input(layer, inputs)
     shape = dims(value)
@@ -213,26 +209,26 @@ def prelu(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Val
     return [graph.op("PRelu", [value, graph.constant(slope, f"{layer.name}_slope")], shape, layer.name)]
 
 
-def sigmoid(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def sigmoid(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Sigmoid``."""
     value = only_input(layer, inputs)
     return [graph.op("Sigmoid", [value], dims(value), layer.name)]
 
 
-def tanh(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def tanh(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``TanH``."""
     value = only_input(layer, inputs)
     return [graph.op("Tanh", [value], dims(value), layer.name)]
 
 
-def softmax(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def softmax(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Softmax`` over one axis."""
     value = only_input(layer, inputs)
     axis = canonical_axis(layer, parameters(layer, "softmax_param").axis, len(dims(value)))
     return [graph.op("Softmax", [value], dims(value), layer.name, axis=axis)]
 
 
-def power(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def power(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Power``: (shift + scale * x) ** power."""
     value, options = only_input(layer, inputs), parameters(layer, "power_param")
     steps = [
@@ -252,7 +248,7 @@ def power(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Val
     return [value]
 
 
-def eltwise(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def eltwise(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Eltwise``: product, sum with coefficients, or maximum of bottoms of one shape."""
     check_bottoms(layer, inputs, 2, None)
     options, shape = parameters(layer, "eltwise_param"), dims(inputs[0])
@@ -276,7 +272,7 @@ def eltwise(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.V
     return [result]
 
 
-def lrn(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def lrn(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``LRN`` across channels, or within them: x * (1 + alpha * mean(x^2 in the window)) ** -beta."""
     value, options = only_input(layer, inputs), parameters(layer, "lrn_param")
     shape: Shape = image_shape(layer, value)

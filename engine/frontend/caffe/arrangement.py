@@ -20,16 +20,16 @@ from engine.frontend.caffe.graph import (
     only_input,
     parameters,
 )
-from engine.frontend.caffe.reader import Layer, Shape, checked_shape
+from engine.frontend.caffe.reader import CaffeLayer, Shape, checked_shape
 
 
-def identity(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def identity(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Dropout`` at test time and ``Split``: every top is the bottom."""
     value = only_input(layer, inputs)
     return [graph.op("Identity", [value], dims(value), layer.name) for _ in layer.tops]
 
 
-def concat(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def concat(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Concat`` along ``axis`` (older: ``concat_dim``)."""
     check_bottoms(layer, inputs, 1, None)
     options, shapes = parameters(layer, "concat_param"), [dims(value) for value in inputs]
@@ -40,7 +40,7 @@ def concat(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Va
     return [graph.op("Concat", inputs, shape, layer.name, axis=axis)]
 
 
-def slice_(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def slice_(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Slice``: cut at ``slice_point``, or into equal parts."""
     value, options = only_input(layer, inputs), parameters(layer, "slice_param")
     shape = dims(value)
@@ -67,7 +67,7 @@ def _with(shape: Shape, axis: int, size: int) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
-def crop(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def crop(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Crop``: the first bottom cut to the size of the second, from ``axis`` on."""
     check_bottoms(layer, inputs, 2, 2)
     options, shape, wanted = parameters(layer, "crop_param"), dims(inputs[0]), dims(inputs[1])
@@ -98,7 +98,7 @@ def _sliced(
     return graph.op("Slice", [value, *limits], shape, name)
 
 
-def flatten(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def flatten(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Flatten``: the axes ``axis`` to ``end_axis`` become one."""
     value, options = only_input(layer, inputs), parameters(layer, "flatten_param")
     shape = dims(value)
@@ -112,7 +112,7 @@ def flatten(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.V
     return [_reshaped(graph, layer, value, result)]
 
 
-def reshape(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def reshape(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Reshape``: 0 copies a dimension, -1 takes what is left; ``axis`` and ``num_axes`` bound what is replaced."""
     value, options = only_input(layer, inputs), parameters(layer, "reshape_param")
     shape, wanted = dims(value), list(options.shape.dim)
@@ -135,11 +135,11 @@ def reshape(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.V
     return [_reshaped(graph, layer, value, checked_shape(result, str(layer)))]
 
 
-def _reshaped(graph: Graph, layer: Layer, value: ir.Value, shape: Shape) -> ir.Value:
+def _reshaped(graph: Graph, layer: CaffeLayer, value: ir.Value, shape: Shape) -> ir.Value:
     return graph.op("Reshape", [value, graph.integers(shape, f"{layer.name}_shape")], shape, layer.name)
 
 
-def permute(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def permute(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Permute``: axes in ``order``, those not named behind them."""
     value = only_input(layer, inputs)
     shape, order = dims(value), list(parameters(layer, "permute_param").order)
@@ -149,7 +149,7 @@ def permute(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.V
     return [graph.op("Transpose", [value], [shape[axis] for axis in order], layer.name, perm=order)]
 
 
-def interp(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def interp(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Interp``: bilinear, corners aligned; the size from a factor, from numbers, or from the second bottom."""
     check_bottoms(layer, inputs, 1, 2)
     options, value = parameters(layer, "interp_param"), inputs[0]
@@ -164,7 +164,7 @@ def interp(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Va
     return [_resized(graph, layer, value, (count, channels, *sizes), "linear", "align_corners")]
 
 
-def _interp_sides(layer: Layer, sides: Sequence[int]) -> list[int]:
+def _interp_sides(layer: CaffeLayer, sides: Sequence[int]) -> list[int]:
     options = parameters(layer, "interp_param")
     shrink, zoom = given(options, "shrink_factor"), given(options, "zoom_factor")
     if shrink is None and zoom is None:
@@ -177,7 +177,7 @@ def _interp_sides(layer: Layer, sides: Sequence[int]) -> list[int]:
     return [side + (side - 1) * ((zoom or 1) - 1) for side in shrunk]
 
 
-def upsample(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def upsample(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``Upsample`` of one bottom: every pixel repeated ``scale`` times in both directions."""
     if len(inputs) == 2:
         raise UnsupportedError(f"{layer}: a mask as second bottom is not supported")
@@ -190,7 +190,7 @@ def upsample(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.
     return [_resized(graph, layer, value, checked_shape(shape, str(layer)), "nearest", "asymmetric")]
 
 
-def _resized(graph: Graph, layer: Layer, value: ir.Value, shape: Sequence[int], mode: str, rule: str) -> ir.Value:
+def _resized(graph: Graph, layer: CaffeLayer, value: ir.Value, shape: Sequence[int], mode: str, rule: str) -> ir.Value:
     """``Resize`` to ``shape``; by factors where they are whole, which is what most operators are placed by."""
     none = graph.floats([], f"{layer.name}_roi")
     attributes: dict[str, str] = {"mode": mode, "coordinate_transformation_mode": rule}
@@ -205,7 +205,7 @@ def _resized(graph: Graph, layer: Layer, value: ir.Value, shape: Sequence[int], 
     return graph.op("Resize", [value, none, scales, sizes], shape, layer.name, **attributes)
 
 
-def arg_max(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def arg_max(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """``ArgMax``: indices (as floats), or values, of the ``top_k`` largest elements of an axis or of each sample.
 
     Of equal elements the last has precedence, as in Caffe; where ``top_k`` is above 1, the first.
@@ -228,7 +228,7 @@ def arg_max(graph: Graph, layer: Layer, inputs: Sequence[ir.Value]) -> list[ir.V
     return [graph.op("Concat", [indices, values], (shape[0], 2, options.top_k), f"{layer.name}_pairs", axis=1)]
 
 
-def _largest(graph: Graph, layer: Layer, value: ir.Value, axis: int, count: int) -> tuple[ir.Value, ir.Value]:
+def _largest(graph: Graph, layer: CaffeLayer, value: ir.Value, axis: int, count: int) -> tuple[ir.Value, ir.Value]:
     """Indices as floats, and values."""
     shape, name = _with(dims(value), axis, count), layer.name
     if count == 1:

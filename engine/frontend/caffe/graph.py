@@ -10,7 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
-from engine.frontend.caffe.reader import Layer, Shape, tensor_shape
+from engine.frontend.caffe.reader import CaffeLayer, Shape, tensor_shape
 
 
 class Graph:
@@ -92,12 +92,12 @@ def dims(value: ir.Value) -> Shape:
     return tuple(int(dim) for dim in value.shape or () if isinstance(dim, int))
 
 
-def parameters(layer: Layer, name: str) -> Any:
+def parameters(layer: CaffeLayer, name: str) -> Any:
     """The ``…_param`` message ``name`` of a layer, with defaults where the file does not have it."""
     return getattr(layer.parameters, name)
 
 
-def canonical_axis(layer: Layer, axis: int, rank: int) -> int:
+def canonical_axis(layer: CaffeLayer, axis: int, rank: int) -> int:
     """``axis`` counted from the front.
 
     Raises:
@@ -108,7 +108,7 @@ def canonical_axis(layer: Layer, axis: int, rank: int) -> int:
     return axis % rank
 
 
-def only_input(layer: Layer, inputs: Sequence[ir.Value]) -> ir.Value:
+def only_input(layer: CaffeLayer, inputs: Sequence[ir.Value]) -> ir.Value:
     """The one bottom of a layer that takes one.
 
     Raises:
@@ -118,7 +118,7 @@ def only_input(layer: Layer, inputs: Sequence[ir.Value]) -> ir.Value:
     return inputs[0]
 
 
-def check_bottoms(layer: Layer, inputs: Sequence[ir.Value], least: int, most: int | None) -> None:
+def check_bottoms(layer: CaffeLayer, inputs: Sequence[ir.Value], least: int, most: int | None) -> None:
     """Refuse another number of bottoms.
 
     Raises:
@@ -129,7 +129,7 @@ def check_bottoms(layer: Layer, inputs: Sequence[ir.Value], least: int, most: in
         raise ModelError(f"{layer}: {len(inputs)} bottoms, needed are {allowed}")
 
 
-def image_shape(layer: Layer, value: ir.Value) -> tuple[int, int, int, int]:
+def image_shape(layer: CaffeLayer, value: ir.Value) -> tuple[int, int, int, int]:
     """Shape (N, C, H, W) of the bottom of a layer that works on images.
 
     Raises:
@@ -141,7 +141,7 @@ def image_shape(layer: Layer, value: ir.Value) -> tuple[int, int, int, int]:
     return shape[0], shape[1], shape[2], shape[3]
 
 
-def blob(layer: Layer, index: int, shape: Sequence[int]) -> NDArray[np.float32]:
+def blob(layer: CaffeLayer, index: int, shape: Sequence[int]) -> NDArray[np.float32]:
     """Weight ``index`` of a layer as ``shape``; leading ones may differ, as in files of older Caffe.
 
     Raises:
@@ -155,6 +155,11 @@ def blob(layer: Layer, index: int, shape: Sequence[int]) -> NDArray[np.float32]:
     return found.reshape(tuple(shape))
 
 
+def broadcastable(array: NDArray[np.float32], axis: int, rank: int) -> NDArray[np.float32]:
+    """``array`` over the axes from ``axis`` on, of ``rank`` dimensions, so that it broadcasts."""
+    return array.reshape((1,) * axis + array.shape + (1,) * (rank - axis - array.ndim))
+
+
 def _without_leading_ones(shape: Sequence[int]) -> Shape:
     rest = list(shape)
     while rest and rest[0] == 1:
@@ -162,7 +167,9 @@ def _without_leading_ones(shape: Sequence[int]) -> Shape:
     return tuple(rest)
 
 
-def per_side(layer: Layer, values: Sequence[int], pair: tuple[int | None, int | None], default: int) -> tuple[int, int]:
+def per_side(
+    layer: CaffeLayer, values: Sequence[int], pair: tuple[int | None, int | None], default: int
+) -> tuple[int, int]:
     """Height and width of a setting that may be given once, twice, or as ``…_h`` and ``…_w``.
 
     Args:

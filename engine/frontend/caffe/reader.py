@@ -50,7 +50,7 @@ _V1_TYPES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Layer:
+class CaffeLayer:
     """One layer of a network at test time.
 
     Attributes:
@@ -73,7 +73,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Network:
+class CaffeNetwork:
     """A network at test time.
 
     Attributes:
@@ -84,10 +84,10 @@ class Network:
 
     name: str
     inputs: Mapping[str, Shape | None]
-    layers: tuple[Layer, ...]
+    layers: tuple[CaffeLayer, ...]
 
 
-def read_prototxt(path: str | os.PathLike[str]) -> Network:
+def read_prototxt(path: str | os.PathLike[str]) -> CaffeNetwork:
     """Read the structure of a network.
 
     Raises:
@@ -101,7 +101,7 @@ def read_prototxt(path: str | os.PathLike[str]) -> Network:
     for layer in layers:
         if layer.type in _INPUT_SHAPES:
             inputs.update(_INPUT_SHAPES[layer.type](layer, path))
-    return Network(
+    return CaffeNetwork(
         name=message.name or path.stem,
         inputs=inputs,
         layers=tuple(layer for layer in layers if layer.type not in _INPUT_SHAPES),
@@ -196,12 +196,12 @@ def _fits(rule: Any, state: Any) -> bool:
     )
 
 
-def _layer(item: Any) -> Layer:
+def _layer(item: Any) -> CaffeLayer:
     kind = item.type
     if not isinstance(kind, str):
         label = item.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number[kind].name
         kind = _V1_TYPES.get(label, "".join(word.capitalize() for word in label.split("_")))
-    return Layer(item.name, kind, tuple(item.bottom), tuple(item.top), item)
+    return CaffeLayer(item.name, kind, tuple(item.bottom), tuple(item.top), item)
 
 
 def _declared_inputs(message: Any, path: Path) -> dict[str, Shape | None]:
@@ -215,7 +215,7 @@ def _declared_inputs(message: Any, path: Path) -> dict[str, Shape | None]:
     return {name: tensor_shape(shape, f"{path}: {name!r}") for name, shape in zip(names, shapes, strict=True)}
 
 
-def _input_shapes(layer: Layer, path: Path) -> Mapping[str, Shape | None]:
+def _input_shapes(layer: CaffeLayer, path: Path) -> Mapping[str, Shape | None]:
     """An ``Input`` layer: one shape for each top, or one for all."""
     shapes = [tuple(shape.dim) for shape in _field(layer, "input_param").shape]
     if len(shapes) == 1:
@@ -227,7 +227,7 @@ def _input_shapes(layer: Layer, path: Path) -> Mapping[str, Shape | None]:
     return {name: tensor_shape(shape, f"{path}: {layer}") for name, shape in zip(layer.tops, shapes, strict=True)}
 
 
-def _data_shapes(layer: Layer, path: Path) -> Mapping[str, Shape | None]:
+def _data_shapes(layer: CaffeLayer, path: Path) -> Mapping[str, Shape | None]:
     """A ``Data`` layer: images of a data base, whose shape only ``input_shape`` can give; labels are not needed."""
     if not layer.tops:
         raise ModelError(f"{path}: {layer}: it needs a top")
@@ -237,7 +237,7 @@ def _data_shapes(layer: Layer, path: Path) -> Mapping[str, Shape | None]:
 _INPUT_SHAPES = {"Input": _input_shapes, "Data": _data_shapes}
 
 
-def _field(layer: Layer, name: str) -> Any:
+def _field(layer: CaffeLayer, name: str) -> Any:
     return getattr(layer.parameters, name)
 
 

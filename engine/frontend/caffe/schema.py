@@ -1,7 +1,8 @@
 """The part of Caffe's protobuf schema that deployed networks use, built at run time.
 
-Names, numbers and defaults are those of Caffe 1.0's ``caffe.proto`` (BSD licence); ``Permute``, ``Interp`` and
-``Upsample`` are those of the well-known forks, whose parameters occur in text only and so need no agreed numbers.
+Names, numbers and defaults are those of Caffe 1.0's ``caffe.proto`` (BSD licence); ``Normalize``, ``Permute``,
+``Interp`` and ``Upsample`` are those of the well-known forks, whose parameters occur in text only and so need no agreed
+numbers.
 ``NetWeights`` reads what a ``.caffemodel`` is needed for, names and blobs, and skips all else, so that the clashing
 field numbers of forks do no harm.
 """
@@ -25,6 +26,7 @@ _ENUMS: Mapping[str, str] = {
     "NormRegion": "ACROSS_CHANNELS=0 WITHIN_CHANNEL=1",
     "Engine": "DEFAULT=0 CAFFE=1 CUDNN=2",
     "DB": "LEVELDB=0 LMDB=1",
+    "ReductionOp": "SUM=1 ASUM=2 SUMSQ=3 MEAN=4",
     "VarianceNorm": "FAN_IN=0 FAN_OUT=1 AVERAGE=2",
     "DimCheckMode": "STRICT=0 PERMISSIVE=1",
     "LayerType": (
@@ -116,6 +118,25 @@ _MESSAGES: Mapping[str, str] = {
         optional Engine engine = 6 [DEFAULT]""",
     "ArgMaxParameter": """
         optional bool out_max_val = 1 [false]; optional uint32 top_k = 2 [1]; optional int32 axis = 3""",
+    "BiasParameter": """
+        optional int32 axis = 1 [1]; optional int32 num_axes = 2 [1]; optional FillerParameter filler = 3""",
+    "ClipParameter": "optional float min = 1; optional float max = 2",
+    "ELUParameter": "optional float alpha = 1 [1]",
+    "ExpParameter": "optional float base = 1 [-1]; optional float scale = 2 [1]; optional float shift = 3 [0]",
+    "LogParameter": "optional float base = 1 [-1]; optional float scale = 2 [1]; optional float shift = 3 [0]",
+    "MVNParameter": """
+        optional bool normalize_variance = 1 [true]; optional bool across_channels = 2 [false]
+        optional float eps = 3 [1e-9]""",
+    "NormalizeParameter": """
+        optional bool across_spatial = 1 [true]; optional FillerParameter scale_filler = 2
+        optional bool channel_shared = 3 [true]; optional float eps = 4 [1e-10]""",
+    "ReductionParameter": """
+        optional ReductionOp operation = 1 [SUM]; optional int32 axis = 2 [0]; optional float coeff = 3 [1]""",
+    "SPPParameter": """
+        optional uint32 pyramid_height = 1; optional PoolMethod pool = 2 [MAX]; optional Engine engine = 6 [DEFAULT]""",
+    "SwishParameter": "optional float beta = 1 [1]",
+    "ThresholdParameter": "optional float threshold = 1 [0]",
+    "TileParameter": "optional int32 axis = 1 [1]; optional int32 tiles = 2",
     "DropoutParameter": "optional float dropout_ratio = 1 [0.5]; optional bool scale_train = 2 [true]",
     "LayerParameter": """
         optional string name = 1; optional string type = 2; repeated string bottom = 3; repeated string top = 4
@@ -134,7 +155,13 @@ _MESSAGES: Mapping[str, str] = {
         optional ScaleParameter scale_param = 142; optional SigmoidParameter sigmoid_param = 124
         optional SoftmaxParameter softmax_param = 125; optional SliceParameter slice_param = 126
         optional TanHParameter tanh_param = 127; optional PermuteParameter permute_param = 202
-        optional InterpParameter interp_param = 225; optional UpsampleParameter upsample_param = 226""",
+        optional InterpParameter interp_param = 225; optional UpsampleParameter upsample_param = 226
+        optional BiasParameter bias_param = 141; optional ClipParameter clip_param = 148
+        optional ELUParameter elu_param = 140; optional ExpParameter exp_param = 111
+        optional LogParameter log_param = 134; optional MVNParameter mvn_param = 120
+        optional NormalizeParameter norm_param = 206; optional ReductionParameter reduction_param = 136
+        optional SPPParameter spp_param = 132; optional SwishParameter swish_param = 147
+        optional ThresholdParameter threshold_param = 128; optional TileParameter tile_param = 138""",
     "V1LayerParameter": """
         repeated string bottom = 2; repeated string top = 3; optional string name = 4
         repeated NetStateRule include = 32; repeated NetStateRule exclude = 33; optional LayerType type = 5
@@ -147,7 +174,9 @@ _MESSAGES: Mapping[str, str] = {
         optional PoolingParameter pooling_param = 19; optional PowerParameter power_param = 21
         optional ReLUParameter relu_param = 30; optional SigmoidParameter sigmoid_param = 38
         optional SoftmaxParameter softmax_param = 39; optional SliceParameter slice_param = 31
-        optional TanHParameter tanh_param = 37; optional TransformationParameter transform_param = 36""",
+        optional TanHParameter tanh_param = 37; optional TransformationParameter transform_param = 36
+        optional ThresholdParameter threshold_param = 25; optional ExpParameter exp_param = 41
+        optional MVNParameter mvn_param = 34""",
     "NetParameter": """
         optional string name = 1; repeated string input = 3; repeated BlobShape input_shape = 8
         repeated int32 input_dim = 4; optional bool force_backward = 5 [false]; optional NetState state = 6

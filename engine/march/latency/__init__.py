@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from engine.errors import UnsupportedError
+from engine.terms import March, measured_march
 
 
 class Data(BaseModel):
@@ -274,7 +275,7 @@ class SmallTables(Data):
     loaded_bytes: int
 
 
-class Accuracy(Data):
+class ModelAccuracy(Data):
     """Relative errors that nine of ten measured compilations at O2 stay within; 0.1 is 10 percent."""
 
     latency: float
@@ -331,7 +332,7 @@ class Latency(Data):
     cores: int
     fitted: Fitted
     overheads: dict[Overhead, Measured] = {}
-    accuracy: Accuracy
+    accuracy: ModelAccuracy
 
 
 def marches() -> tuple[str, ...]:
@@ -341,14 +342,15 @@ def marches() -> tuple[str, ...]:
 
 @cache
 def load_latency(march: str) -> Latency:
-    """Performance data of ``march``.
+    """Performance data of ``march``, or of the measured march that stands in for it.
 
     Raises:
         UnsupportedError: there is no such march; the message lists those that exist.
     """
-    if march not in marches():
+    name = measured_march(march) if march in list(March) else march
+    if name not in marches():
         raise UnsupportedError(f"march {march!r} has no performance data; it should be one of {list(marches())}")
-    return Latency.model_validate(yaml.safe_load((_folder() / f"{march}.yaml").read_text(encoding="utf-8")))
+    return Latency.model_validate(yaml.safe_load((_folder() / f"{name}.yaml").read_text(encoding="utf-8")))
 
 
 def data_file(march: str) -> Path:

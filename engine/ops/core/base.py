@@ -156,11 +156,13 @@ class Quantized:
         value: int8, int16 or int32 tensor of the quantised graph.
         scale: float32, shape (1,), or (channels,) for int32 accumulators.
         bits: width of ``value``.
+        offset: what is added to an integer before it is multiplied by its scale: 128 for a tensor of type ``uint8``.
     """
 
     value: ir.Value
     scale: NDArray[np.float32]
     bits: int
+    offset: int = 0
 
 
 class Lowering(Protocol):
@@ -169,12 +171,29 @@ class Lowering(Protocol):
     march: March
 
     def integer(
-        self, value: ir.Value, layout: str = "NHWC", like: Calibration | None = None, per_channel: bool = False
+        self,
+        value: ir.Value,
+        layout: str = "NHWC",
+        like: Calibration | None = None,
+        per_channel: bool = False,
+        unsigned: bool = False,
     ) -> Quantized:
         """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``.
 
         Where the tensor has a scale per channel and the caller does not take ``per_channel`` ones, it is requantised
         to the largest of them.
+
+        Raises:
+            UnsupportedError: the tensor is unsigned and the caller does not take ``unsigned`` ones.
+        """
+
+    def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
+        """``form`` of ``value``, NHWC, inside integers that stand for zero.
+
+        Args:
+            value: the float tensor.
+            form: its integers.
+            pads: of rows and columns, begins in front of ends.
         """
 
     def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
@@ -223,12 +242,16 @@ class FloatRule(ABC):
     """Whether the output may be int16."""
     requantized_to_int16: ClassVar[bool] = False
     """Whether an int8 result is requantised where others want it in int16."""
-    one_width: ClassVar[bool] = False
-    """Whether input and output are both int8 or both int16."""
+    requantized_from_int16: ClassVar[bool] = False
+    """Whether an input that others want in int16 is requantised to int8 for it; its result may be int16 again."""
+    wide_results_of_wide_inputs: ClassVar[bool] = False
+    """Whether an int16 result needs an int16 input; that may have an int8 result."""
     int32_output: ClassVar[bool] = False
     """Whether results that only float consumers read stay in int32; see :meth:`stays_int32`."""
     sums_exactly: ClassVar[bool] = False
     """Whether results that only float consumers read, also behind movement, are the int32 sums; see :meth:`lower`."""
+    moves_sums: ClassVar[bool] = False
+    """Whether int32 results of one scale pass the operator as they are."""
     on_request: ClassVar[bool] = False
     """Whether the operator runs on the BPU only where the configuration asks for it."""
     index_outputs: ClassVar[tuple[int, ...]] = ()
@@ -249,6 +272,10 @@ class FloatRule(ABC):
     def stays_int32(self, node: ir.Node) -> bool:
         """Whether the result of ``node`` stays in int32 where only float consumers read it."""
         return self.int32_output
+
+    def has_one_scale(self, node: ir.Node) -> bool:
+        """Whether the int32 result of ``node`` has one scale, so that BPU nodes can move it before it is float."""
+        return self.sums_exactly
 
     def tie(self, node: ir.Node) -> Tie:
         """Which thresholds of ``node`` must be the same."""

@@ -12,7 +12,7 @@ the bound has four parts:
   magnitude of the integer that it multiplies, summed (:func:`coefficient`);
 * constants: the same for the bias, less the half output unit that a bias contains where the last shift floors;
 * rounding: half an output unit for the last shift, and one unit of the narrowed accumulator for the first one;
-* range: what saturation of the narrowed accumulator to 16 bits takes from the output's range (:meth:`Stage.loss`).
+* range: what saturation of the narrowed accumulator to 16 bits takes from the output's range (``OutputStage.loss``).
 
 Saturation of the output and Relu bring two numbers no further apart, so neither adds to it. Element-wise tables have
 at most 65536 inputs: their bound is found by trying all of them. An accumulator that could overflow 32 bits has no
@@ -112,7 +112,7 @@ POSITIONS = Unbounded("its results are positions")
 
 
 @dataclass(frozen=True)
-class Stage:
+class OutputStage:
     """An output stage: ``sat(shift(sat16(acc >> accumulator_shift) * multiplier, shift))``, per channel."""
 
     multiplier: Float64
@@ -136,10 +136,10 @@ class Stage:
         return np.asarray(0.5 + narrowed + np.maximum(0.0, np.maximum(above, below)))
 
 
-def stage_of(attributes: Attributes, multiplier: str, accumulator_shift: str, shift: str) -> Stage:
+def stage_of(attributes: Attributes, multiplier: str, accumulator_shift: str, shift: str) -> OutputStage:
     """The output stage whose parameters are the attributes of these names."""
     names = (multiplier, accumulator_shift, shift)
-    return Stage(*(np.atleast_1d(np.asarray(attributes[name], np.float64)) for name in names))
+    return OutputStage(*(np.atleast_1d(np.asarray(attributes[name], np.float64)) for name in names))
 
 
 def float64(array: Array | None) -> Float64:
@@ -158,7 +158,7 @@ def exact(case: Case) -> Float64:
     return np.asarray(x.scale * x.largest * FLOAT_ROUNDOFF)
 
 
-def reduction(case: Case, stage: Stage | None, *, mean: bool) -> Float64:
+def reduction(case: Case, stage: OutputStage | None, *, mean: bool) -> Float64:
     """Mean or sum of the integers that each output sees; ``stage`` is ``None`` where the output is the int32 sum."""
     x = case.operands[0]
     count = int(np.prod(shape_of(x.value))) // int(np.prod(shape_of(case.node.outputs[0])))
@@ -171,7 +171,7 @@ def reduction(case: Case, stage: Stage | None, *, mean: bool) -> Float64:
 
 
 def weighted_sum(
-    case: Case, stage: Stage | None, weights: tuple[Array, Array], bias: tuple[Float64, Float64]
+    case: Case, stage: OutputStage | None, weights: tuple[Array, Array], bias: tuple[Float64, Float64]
 ) -> Float64:
     """A convolution, with a second operand that is added to its accumulator or without.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from engine.march import March
 from engine.ops.core.fixed_point import (
     ACCUMULATOR_SHIFT_MAX,
+    WIDE_SHIFT_MIN,
     Requantization,
     mantissa_and_shift,
     requantization,
     round_away,
+    shift_left,
     split_bias,
 )
 
@@ -35,17 +37,35 @@ class Integers:
 
     Attributes:
         weights: int8, the float weight's shape.
-        bias: int32, shape (channels,); includes the rounding constant of a requantised output.
-        bias_shift: int8, shape (channels,): left shift of ``bias``.
+        exact_bias: whole numbers in float64, shape (channels,), not clipped; includes the rounding constant of a
+            requantised output.
+        bias_bits: 16 where the bias is stored in 16 bits with a left shift.
         accumulator_scale: float32, shape (channels,): value of one accumulator unit.
         requantization: multiplier and shifts; ``None`` for an int32 output.
     """
 
     weights: NDArray[np.int8]
-    bias: NDArray[np.int32]
-    bias_shift: NDArray[np.int8]
+    exact_bias: NDArray[np.float64]
+    bias_bits: int
     accumulator_scale: Float32
     requantization: Requantization | None
+
+    @property
+    def bias(self) -> NDArray[np.int32]:
+        """The bias as it is stored, shape (channels,)."""
+        return self._stored[0].astype(np.int32)
+
+    @property
+    def bias_shift(self) -> NDArray[np.int8]:
+        """Left shift of :attr:`bias`, shape (channels,)."""
+        return self._stored[1].astype(np.int8)
+
+    @property
+    def _stored(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        clipped = np.clip(self.exact_bias, -BIAS_LIMIT, BIAS_LIMIT - 1)
+        if self.bias_bits == 16:
+            return split_bias(clipped)
+        return clipped.astype(np.int64), np.zeros(clipped.shape, np.int64)
 
 
 def weight_scales(thresholds: Float32) -> Float32:
@@ -75,6 +95,7 @@ def convolution_integers(
     *,
     bias_bits: int,
     axis: int = 0,
+    input_bits: int = 8,
 ) -> Integers:
     """Integers of a convolution (reference/arithmetic.md 2.3 with an output scale, 2.4 without).
 
@@ -87,6 +108,7 @@ def convolution_integers(
         output_bits: 8, 16 or 32.
         bias_bits: 16 where the bias is stored in 16 bits with a left shift.
         axis: output channel axis of ``weights``.
+        input_bits: 8 or 16.
     """
     channels = weights.shape[axis]
     scales = np.broadcast_to(weight_scales(thresholds), (channels,))
@@ -105,20 +127,37 @@ def convolution_integers(
     )
     split = None
     if output_scale is not None:
-        split = requantization(ratio, output_bits, ACCUMULATOR_SHIFT_MAX)
+        split = requantization(ratio, output_bits, ACCUMULATOR_SHIFT_MAX, WIDE_SHIFT_MIN if input_bits == 16 else 0)
         wanted = wanted + round_away(0.5 / ratio)
-    wanted = np.clip(wanted, -BIAS_LIMIT, BIAS_LIMIT - 1)
-    if bias_bits == 16:
-        stored, shift = split_bias(wanted)
-    else:
-        stored, shift = wanted.astype(np.int64), np.zeros(channels, np.int64)
     return Integers(
         weights=quantize_weights(weights, widened, axis),
-        bias=stored.astype(np.int32),
-        bias_shift=shift.astype(np.int8),
+        exact_bias=wanted,
+        bias_bits=bias_bits,
         accumulator_scale=accumulator,
         requantization=split,
     )
+
+
+def with_offsets(integers: Integers, attributes: Mapping[str, Any], x: int, y: int, summand: int) -> Integers:
+    """``integers`` with a bias that makes up for offsets (:attr:`engine.ir.Calibration.offset`).
+
+    It rises by ``x`` times the sum of the weights and by what the summand adds for its offset, and falls by what the
+    output stage makes ``y`` of. All of it is whole numbers, to the last integer those of the original in the 96
+    convolutions of four networks with ``optimization: asymmetric``.
+
+    Args:
+        integers: weights have the output channel first.
+        attributes: ``e_scale`` and ``e_shift`` where ``summand`` is not 0.
+        x: offset of the input.
+        y: offset of the output, which is requantised if it is not 0.
+        summand: offset of what is added to the accumulator.
+    """
+    bias = integers.exact_bias + x * integers.weights.sum(axis=tuple(range(1, integers.weights.ndim)), dtype=np.int64)
+    if y and (split := integers.requantization) is not None:
+        bias = bias - np.floor(y * np.exp2(split.out_shift) / split.scale) * np.exp2(split.right_shift)
+    if summand:
+        bias = bias + shift_left(summand * np.asarray(attributes["e_scale"]), attributes["e_shift"])
+    return replace(integers, exact_bias=bias)
 
 
 def fold_input_scales(

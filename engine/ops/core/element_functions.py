@@ -39,7 +39,8 @@ def _selu(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]
 
 def _hard_sigmoid(x: NDArray[np.float64], attributes: Mapping[str, Any]) -> NDArray[Any]:
     alpha, beta = np.float32(attributes.get("alpha", 0.2)), np.float32(attributes.get("beta", 0.5))
-    return np.clip(alpha * x + beta, 0, 1)
+    product = x / 6 if alpha == np.float32(1 / 6) else alpha * x
+    return np.clip(product + beta, 0, 1)
 
 
 def _plain(function: Callable[[NDArray[np.float64]], NDArray[Any]]) -> Function:

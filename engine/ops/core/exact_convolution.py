@@ -43,7 +43,7 @@ class Summand:
 
 
 @dataclass(frozen=True)
-class Part:
+class IntegerPart:
     """Integers that a tensor is split into: it is the sum of ``weight * value`` over its parts.
 
     Attributes:
@@ -87,14 +87,14 @@ def convolved(
     return Summand(total, float(x.magnitude * channel_sums.sum(axis=1).max(initial=0)))
 
 
-def _parts(x: SourceTensor, emit: Emitter) -> list[Part]:
+def _parts(x: SourceTensor, emit: Emitter) -> list[IntegerPart]:
     """``x`` in float32 NCHW: as it is, or split into signed upper and unsigned lower bytes."""
     value = emit.cast(emit.transpose(x.value, *TO_NCHW), np.float32)
     if x.dtype == np.int8:
-        return [Part(value, 128)]
+        return [IntegerPart(value, 128)]
     upper = emit.op("Floor", emit.op("Mul", value, np.float32(1 / 256)))
     lower = emit.op("Sub", value, emit.op("Mul", upper, np.float32(256)))
-    return [Part(upper, 128, weight=256), Part(lower, 255)]
+    return [IntegerPart(upper, 128, weight=256), IntegerPart(lower, 255)]
 
 
 def _exact_chunks(channel_sums: NDArray[np.int64], magnitude: int, call: SourceNode) -> Iterator[range]:

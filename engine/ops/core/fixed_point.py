@@ -23,6 +23,12 @@ SCALE_BITS = 15
 SCALE_MAX = 32767
 ACCUMULATOR_SHIFT_MAX = 15
 """Largest ``right_shift`` that a convolution is given (reference/arithmetic.md 2.3)."""
+WIDE_SHIFT_MIN = 8
+"""Smallest ``right_shift`` of a convolution that reads int16.
+
+Shown by the channel of largest weights of five convolutions (``mobilenet_v3``, ``yolov8_nhwc``), whose ratio alone
+gives 7; the 62 others have 8 and more anyway.
+"""
 INTEGER_TYPES: Mapping[int, np.dtype[Any]] = MappingProxyType(
     {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32)}
 )
@@ -100,7 +106,7 @@ class Requantization:
     out_shift: Integers
 
 
-def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None) -> Requantization:
+def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None, shift_floor: int = 0) -> Requantization:
     """Split accumulator scale / output scale into multiplier and shifts: ``req`` of reference/arithmetic.md 2.3
     and 2.6.
 
@@ -108,6 +114,7 @@ def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None) ->
         ratio: positive float64, what one accumulator unit is in output units.
         bits: width of the output, 8 or 16; it fixes how many bits the accumulator may keep.
         shift_cap: upper limit of ``right_shift``; :data:`ACCUMULATOR_SHIFT_MAX` for convolutions, None elsewhere.
+        shift_floor: lower limit of ``right_shift``.
 
     Nothing shifts left behind the multiplier: a ratio beyond 2**15 saturates (the mean of a normalised tensor in
     ``swin``).
@@ -118,7 +125,7 @@ def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None) ->
     total = SCALE_BITS - exponent.astype(np.int64)
     qmax = (1 << (bits - 1)) - 1
     wanted = np.ceil(np.log2(qmax / (r * SCALE_MAX))).astype(np.int64)
-    right_shift = np.clip(wanted, 0, shift_cap)
+    right_shift = np.clip(wanted, shift_floor, shift_cap)
     return Requantization(scale, right_shift, np.maximum(total - right_shift, 0))
 
 

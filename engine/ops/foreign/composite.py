@@ -26,7 +26,7 @@ Function = Callable[[Array, Mapping[str, Any]], Array]
 PREPROCESS = "HzPreprocess"
 
 
-class Expansion:
+class CompositeExpansion:
     """Collects the standard nodes that stand for one composite node, with names derived from it."""
 
     def __init__(self, node: ir.Node) -> None:
@@ -72,7 +72,7 @@ class Composite:
         function: ``f(x, attributes)`` where the operator is element-wise, in the precision of ``x``; else ``None``.
     """
 
-    expand: Callable[[Expansion, Sequence[ir.Value]], None]
+    expand: Callable[[CompositeExpansion, Sequence[ir.Value]], None]
     function: Function | None = None
 
 
@@ -93,7 +93,7 @@ def expand_composites(model: ir.Model, keep: Callable[[ir.Node], bool] | None = 
 
 def expand(graph: ir.Graph, node: ir.Node) -> Sequence[ir.Node]:
     """Replace the composite ``node`` of ``graph``, in place, by the standard nodes that are returned."""
-    expansion = Expansion(node)
+    expansion = CompositeExpansion(node)
     COMPOSITES[node.op_type].expand(expansion, [value for value in node.inputs if value is not None])
     last = expansion.nodes[-1].outputs[0]
     ir.convenience.replace_nodes_and_values(graph, node, [node], expansion.nodes, [node.outputs[0]], [last])
@@ -138,7 +138,7 @@ def rsqrt(x: Array, attributes: Mapping[str, Any]) -> Array:
         return np.asarray(1 / np.sqrt(x + np.float32(attributes.get("epsilon", 0.0))), x.dtype)
 
 
-def _expand_preprocess(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_preprocess(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     image, weight, bias = inputs
     node = expansion.node
     channels_last = attribute(node, "data_format", "NCHW") == "NHWC"
@@ -154,7 +154,7 @@ def _expand_preprocess(expansion: Expansion, inputs: Sequence[ir.Value]) -> None
         expansion.add("Transpose", result, perm=[0, 2, 3, 1])
 
 
-def _expand_shuffle(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_shuffle(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     shape = shape_of(inputs[0])
     group = attribute(expansion.node, "group")
     if group is None or shape[1] % group:
@@ -166,33 +166,33 @@ def _expand_shuffle(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
     expansion.add("Reshape", swapped, expansion.shape((0, *shape[1:]))).shape = ir.Shape(shape)
 
 
-def _expand_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_swish(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     expansion.add("Mul", inputs[0], expansion.add("Sigmoid", inputs[0]))
 
 
-def _expand_hard_swish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_hard_swish(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     """``x * clip(x + 3, 0, 6) / 6``: the order that gives the original's thresholds of MobileNetV3 bit for bit."""
     shifted = expansion.add("Add", inputs[0], expansion.scalar(3.0))
     bounded = expansion.add("Min", expansion.add("Max", shifted, expansion.scalar(0.0)), expansion.scalar(6.0))
     expansion.add("Div", expansion.add("Mul", inputs[0], bounded), expansion.scalar(6.0))
 
 
-def _expand_mish(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_mish(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     expansion.add("Mul", inputs[0], expansion.add("Tanh", expansion.add("Softplus", inputs[0])))
 
 
-def _expand_gelu(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_gelu(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     erf = expansion.add("Erf", expansion.add("Mul", inputs[0], expansion.scalar(math.sqrt(0.5))))
     halved = expansion.add("Mul", inputs[0], expansion.scalar(0.5))
     expansion.add("Mul", halved, expansion.add("Add", erf, expansion.scalar(1.0)))
 
 
-def _expand_rsqrt(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_rsqrt(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     shifted = expansion.add("Add", inputs[0], expansion.scalar(attribute(expansion.node, "epsilon", 0.0)))
     expansion.add("Reciprocal", expansion.add("Sqrt", shifted))
 
 
-def _expand_softmax(expansion: Expansion, inputs: Sequence[ir.Value]) -> None:
+def _expand_softmax(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     """Over one axis alone; before operator set 13 ``Softmax`` takes all axes from its own on as one."""
     axis, rank = attribute(expansion.node, "axis"), len(shape_of(inputs[0]))
     if axis is None or not -rank <= axis < rank:

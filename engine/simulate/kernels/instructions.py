@@ -11,7 +11,7 @@ from enum import IntEnum
 import numpy as np
 
 
-class Kind(IntEnum):
+class InstructionKind(IntEnum):
     """What an instruction does; the fields it uses are listed with its kernel."""
 
     CONVOLUTION = 0
@@ -31,7 +31,7 @@ class Kind(IntEnum):
 
 
 FIELDS = (
-    "kind",  # Kind
+    "kind",  # InstructionKind
     "units",  # independent parts, which threads share out
     "x",  # arena offset of the first operand, bytes
     "e",  # arena offset of the second operand
@@ -80,6 +80,7 @@ FIELDS = (
     "table",  # address of look-up tables, an entry for each integer
     "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales; ELEMENTWISE: of
     # parameters in a row
+    "kernel",  # address of the compiled kernel of the kind; 0 until the machine sets it
     "count",  # TABLE: elements per unit; QUANTIZE: elements that one scale covers
 )
 

@@ -10,22 +10,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from engine.jit import entry
-from engine.simulate.kernels import conversion, matmul, reduction
-from engine.simulate.kernels import convolution as conv
-from engine.simulate.kernels import elementwise as ew
-from engine.simulate.kernels import movement as move
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.entries import kernel
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.jit import compiled, sources_digest
-from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, exchange_if
-
-CONVOLUTION, DEPTHWISE, PAD = int(Kind.CONVOLUTION), int(Kind.DEPTHWISE), int(Kind.PAD)
-COPY, TABLE, ELEMENTWISE = int(Kind.COPY), int(Kind.TABLE), int(Kind.ELEMENTWISE)
-MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE = int(Kind.MAX_POOL), int(Kind.AVERAGE_POOL), int(Kind.GLOBAL_AVERAGE)
-BILINEAR, QUANTIZE, DEQUANTIZE = int(Kind.BILINEAR), int(Kind.QUANTIZE), int(Kind.DEQUANTIZE)
-MATRIX_PRODUCT, REDUCE = int(Kind.MATRIX_PRODUCT), int(Kind.REDUCE)
+from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, call_kernel, exchange_if
 
 SPINS = 4096
 """Looks at the shared state before a waiting thread gives its time slice away."""
@@ -74,10 +67,10 @@ def make_run(sources: str) -> Callable[[Any, int, int, int, int, int], None]:
                 return
             units = program[present].units
             if unit < units:
-                # One place only that executes: every other one would be compiled with all kernels in it.
                 end = min(unit + max(1, units // (CHUNKS * threads) if threads > 1 else units), units)
                 if exchange_if(state, seen, seen - unit + end):
-                    execute(program[present], arena, scratch, unit, end)
+                    record = program.ctypes.data + present * program.itemsize
+                    call_kernel(program[present].kernel, record, arena, scratch, unit, end)
                     atomic_add(state + DONE, end - unit)
                 spins = 0
             elif thread > 0:
@@ -94,39 +87,6 @@ def make_run(sources: str) -> Callable[[Any, int, int, int, int, int], None]:
 
 
 @compiled
-def execute(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
-    """Units ``begin`` to ``end`` of one instruction."""
-    if f.kind == CONVOLUTION:
-        conv.convolution(f, arena, scratch, begin, end)
-    elif f.kind == DEPTHWISE:
-        conv.depthwise(f, arena, scratch, begin, end)
-    elif f.kind == PAD:
-        move.pad(f, arena, begin, end)
-    elif f.kind == COPY:
-        move.strided_copy(f, arena, begin, end)
-    elif f.kind == TABLE:
-        move.look_up(f, arena, begin, end)
-    elif f.kind == ELEMENTWISE:
-        ew.elementwise(f, arena, scratch, begin, end)
-    elif f.kind == MAX_POOL:
-        ew.max_pool(f, arena, begin, end)
-    elif f.kind == AVERAGE_POOL:
-        ew.average_pool(f, arena, scratch, begin, end)
-    elif f.kind == GLOBAL_AVERAGE:
-        ew.global_average(f, arena, scratch, begin, end)
-    elif f.kind == BILINEAR:
-        conversion.bilinear(f, arena, begin, end)
-    elif f.kind == QUANTIZE:
-        conversion.quantize(f, arena, begin, end)
-    elif f.kind == DEQUANTIZE:
-        conversion.dequantize(f, arena, begin, end)
-    elif f.kind == MATRIX_PRODUCT:
-        matmul.product(f, arena, scratch, begin, end)
-    elif f.kind == REDUCE:
-        reduction.reduce(f, arena, scratch, begin, end)
-
-
-@compiled
 def wait(counter: int, count: int) -> None:
     """Wait until ``counter`` has come to ``count``."""
     spins = 0
@@ -136,4 +96,17 @@ def wait(counter: int, count: int) -> None:
             give_way()
 
 
-run = make_run(sources_digest())
+run_linked = make_run(sources_digest())
+
+
+def run(program: NDArray[Any], arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
+    """:func:`run_linked`, with the kernels compiled that ``program`` needs and no earlier program needed."""
+    if len(program) and not program["kernel"].all():
+        link(program)
+    run_linked(program, arena, scratch, state, thread, threads)
+
+
+def link(program: NDArray[Any]) -> None:
+    """Write the addresses of the kernels into ``program``; threads that do so at once write the same."""
+    for kind in np.unique(program["kind"]):
+        program["kernel"][program["kind"] == kind] = kernel(InstructionKind(kind)).address

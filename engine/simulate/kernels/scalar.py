@@ -35,6 +35,19 @@ def shifted_right(typing_context: Any, value: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def call_kernel(typing_context: Any, kernel: Any, record: Any, arena: Any, scratch: Any, begin: Any, end: Any) -> Any:
+    """Call the function at the address ``kernel``, one of :mod:`engine.simulate.kernels.entries`."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        address, *given = args
+        kind = ir.FunctionType(ir.VoidType(), [I64] * len(given))
+        builder.call(builder.inttoptr(address, kind.as_pointer()), given)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6), codegen
+
+
+@intrinsic
 def atomic_add(typing_context: Any, address: Any, amount: Any) -> Any:
     """Add ``amount`` to the int64 at ``address`` in one indivisible step."""
 

@@ -16,7 +16,7 @@ from engine.ops.core.windows import geometry
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import vector
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.vector import LANES, PAIR, PIXELS, QUAD, REGISTERS
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
@@ -72,7 +72,9 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     y, limits = _convolution_output(shape, attributes, program)
     whole = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
     common = dict(limits)
-    emit, kernel = (_depthwise, Kind.DEPTHWISE) if depthwise else (_matrix_product, Kind.CONVOLUTION)
+    emit, kernel = (
+        (_depthwise, InstructionKind.DEPTHWISE) if depthwise else (_matrix_product, InstructionKind.CONVOLUTION)
+    )
     fields: dict[str, int] = {}
     if depthwise and _is_pointwise(attributes):
         whole, params, weights = _beside_each_other(whole, params, weights)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.simulate.kernels import elementwise as ew
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -91,7 +91,7 @@ def emit_elementwise(
             for (name, tensor), start in zip({"x": x, "e": e, "y": y}.items(), starts, strict=True)
         }
         program.emit(
-            Kind.ELEMENTWISE,
+            InstructionKind.ELEMENTWISE,
             operands,
             units=int(dims[0, 0] * dims[0, 1]),
             scratch=size * 8,
@@ -180,7 +180,7 @@ def lower_quantize(call: Call, program: Assembler) -> Tensor:
     x, result = call.tensor(), integer_output(call.attributes["bits"])
     if x.dtype != np.float32:
         raise NotLowered(f"its input is {x.dtype}")
-    return _convert(call, x, program, Kind.QUANTIZE, result, integer_limits(call.attributes["bits"]))
+    return _convert(call, x, program, InstructionKind.QUANTIZE, result, integer_limits(call.attributes["bits"]))
 
 
 def lower_dequantize(call: Call, program: Assembler) -> Tensor:
@@ -188,11 +188,11 @@ def lower_dequantize(call: Call, program: Assembler) -> Tensor:
     x = call.tensor()
     if x.dtype not in (np.int8, np.int16, np.int32):
         raise NotLowered(f"its input is {x.dtype}")
-    return _convert(call, x, program, Kind.DEQUANTIZE, np.dtype(np.float32), {})
+    return _convert(call, x, program, InstructionKind.DEQUANTIZE, np.dtype(np.float32), {})
 
 
 def _convert(
-    call: Call, x: Tensor, program: Assembler, kind: Kind, y_type: np.dtype[Any], limits: Mapping[str, int]
+    call: Call, x: Tensor, program: Assembler, kind: InstructionKind, y_type: np.dtype[Any], limits: Mapping[str, int]
 ) -> Tensor:
     (scale,), axis = call.constants(1), int(call.attributes["axis"])
     if not -len(x.shape) <= axis < len(x.shape):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from engine.ops.core.fixed_point import SCALE_MAX
 from engine.simulate.kernels import vector
 from engine.simulate.kernels.convolution import GATHER_OVERRUN, MAX_VECTORS, ROWS
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.vector import LANES, PAIR, QUAD, REGISTERS
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
@@ -46,7 +46,7 @@ def lower_matmul(call: Call, program: Assembler) -> Tensor:
     steps, splits = -(-inside // (QUAD if quads else PAIR)), -(-rows // TILE_ROWS)
     operand_bytes = (TILE_ROWS + max(ROWS)) * steps * 4 + GATHER_OVERRUN
     program.emit(
-        Kind.MATRIX_PRODUCT,
+        InstructionKind.MATRIX_PRODUCT,
         {"x": a, "e": b, "y": y},
         units=len(offsets) * splits,
         scratch=operand_bytes + params.nbytes + steps * 4 * (params.shape[1] + 1),
@@ -74,12 +74,14 @@ def _shape_of_product(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 
 def _offsets(a: Tensor, b: Tensor, stack: Sequence[int]) -> NDArray[np.int64]:
     """Byte offsets of a's and b's matrix for every matrix of the result."""
+    if not stack:
+        return np.zeros((1, 2), np.int64)
     positions = np.indices(stack, np.int64).reshape(len(stack), -1)
     found = []
     for operand in (a, b):
         strides = broadcast_strides((*operand.shape[:-2], 1, 1), (*stack, 1, 1))[:-2]
         matrix = operand.shape[-2] * operand.shape[-1] * operand.dtype.itemsize
-        found.append(np.array(strides, np.int64) @ positions * matrix if stack else np.zeros(1, np.int64))
+        found.append(np.array(strides, np.int64) @ positions * matrix)
     return np.stack(found, axis=1)
 
 

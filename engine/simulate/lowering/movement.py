@@ -10,7 +10,7 @@ import numpy as np
 from engine.ops.core.windows import Geometry
 from engine.ops.pad import pad_integer
 from engine.ops.roi_resize import sample_positions
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import Call, NotLowered, dense_strides, joined
 from engine.simulate.program import Assembler, Tensor
 
@@ -27,7 +27,7 @@ def lower_resize(call: Call, program: Assembler) -> Tensor:
     y = program.tensor((1, height, width, x.shape[3]), np.int8)
     rows, columns = (np.stack(sample_positions(x.shape[1 + axis], axis, a), axis=1) for axis in range(2))
     program.emit(
-        Kind.BILINEAR,
+        InstructionKind.BILINEAR,
         {"x": x, "y": y},
         units=height,
         **{"in_w": x.shape[2], "in_c": x.shape[3], "out_h": height, "out_w": width},
@@ -126,7 +126,7 @@ def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
     _, height, width, channels = x.shape
     y = program.tensor((1, height + top + bottom, width + left + right, channels), x.dtype)
     size = {"in_h": height, "in_w": width, "in_c": channels, "out_h": y.shape[1], "out_w": y.shape[2]}
-    program.emit(Kind.PAD, {"x": x, "y": y}, units=y.shape[1], top=top, left=left, value=value, **size)
+    program.emit(InstructionKind.PAD, {"x": x, "y": y}, units=y.shape[1], top=top, left=left, value=value, **size)
     return y
 
 
@@ -210,7 +210,7 @@ def strided_copy(
     """Copy a 4-D tensor between two layouts; strides and starts are in elements."""
     table = np.array([dims, x_strides, y_strides], np.int64)
     program.emit(
-        Kind.COPY,
+        InstructionKind.COPY,
         {"x": x, "y": y},
         units=int(dims[0] * dims[1]),
         dims=program.address(table),

@@ -7,7 +7,7 @@ import numpy as np
 from engine.ops.average_pool import reciprocal
 from engine.ops.core.windows import Geometry, geometry
 from engine.simulate.kernels import elementwise as ew
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
     MAX_SCALE,
     MAX_SHIFT,
@@ -32,7 +32,7 @@ def lower_max_pool(call: Call, program: Assembler) -> Tensor:
     padded = pad(x, windows, int(np.iinfo(x.dtype).min), program)
     y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), x.dtype)
     fields = {**window_fields(padded, y, call.attributes), **tap_fields(padded, call.attributes, program)}
-    program.emit(Kind.MAX_POOL, {"x": padded, "y": y}, units=y.shape[1], **fields)
+    program.emit(InstructionKind.MAX_POOL, {"x": padded, "y": y}, units=y.shape[1], **fields)
     return y
 
 
@@ -68,7 +68,9 @@ def lower_average_pool(call: Call, program: Assembler) -> Tensor:
     shift, factor = reciprocal(call.attributes)
     fields = {**window_fields(padded, y, call.attributes), **tap_fields(padded, call.attributes, program)}
     fields |= {"value": factor, "shift": shift, **integer_limits(8)}
-    program.emit(Kind.AVERAGE_POOL, {"x": padded, "y": y}, units=y.shape[1], scratch=x.shape[3] * 4, **fields)
+    program.emit(
+        InstructionKind.AVERAGE_POOL, {"x": padded, "y": y}, units=y.shape[1], scratch=x.shape[3] * 4, **fields
+    )
     return y
 
 
@@ -95,5 +97,7 @@ def lower_global_average(call: Call, program: Assembler) -> Tensor:
     y = program.tensor((1, 1, 1, channels), result)
     fields = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": channels, **integer_limits(a["output_bit"])}
     address = program.address(params)
-    program.emit(Kind.GLOBAL_AVERAGE, {"x": x, "y": y}, units=1, scratch=channels * 4, params=address, **fields)
+    program.emit(
+        InstructionKind.GLOBAL_AVERAGE, {"x": x, "y": y}, units=1, scratch=channels * 4, params=address, **fields
+    )
     return y

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.simulate.kernels.elementwise import ACCU_SHIFT, HALF, OUT_SHIFT, SCALE
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -47,5 +47,7 @@ def _reduced(call: Call, result: np.dtype[np.generic], fields: dict[str, int], p
         raise NotLowered(f"a sum of {length} values of {x.dtype} may not fit 32 bits")
     y = program.tensor((*x.shape[:axis], 1, *x.shape[axis + 1 :]), result)
     outer = int(np.prod(x.shape[:axis]))
-    program.emit(Kind.REDUCE, {"x": x, "y": y}, units=outer, scratch=inner * 4, in_h=length, in_c=inner, **fields)
+    program.emit(
+        InstructionKind.REDUCE, {"x": x, "y": y}, units=outer, scratch=inner * 4, in_h=length, in_c=inner, **fields
+    )
     return y

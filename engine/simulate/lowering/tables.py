@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import ACTIVATION_TYPES, Call, NotLowered
 from engine.simulate.program import Assembler, Tensor
 from engine.simulate.reference import MISFITS
@@ -68,5 +68,7 @@ def look_up(x: Tensor, tables: Array, program: Assembler) -> Tensor:
     y = program.tensor(x.shape, tables.dtype)
     count = max(1, TABLE_UNIT // len(tables)) * len(tables)
     fields = {"in_h": 1, "in_w": 1, "in_c": x.size, "period": len(tables), "count": count}
-    program.emit(Kind.TABLE, {"x": x, "y": y}, units=-(-x.size // count), table=program.address(tables), **fields)
+    program.emit(
+        InstructionKind.TABLE, {"x": x, "y": y}, units=-(-x.size // count), table=program.address(tables), **fields
+    )
     return y

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.ops.conv import Conv
 from engine.ops.conv_transpose import transposed_bias
 from engine.ops.core.base import Attributes
-from engine.simulate.kernels.instructions import Kind
+from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import Call, NotLowered, check_window, per_channel
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.lowering.movement import blocks_to_pixels, strided_copy
@@ -45,7 +45,7 @@ def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     _, rows, columns, channels = x.shape
     spread = program.tensor((1, height, width, channels), x.dtype)
     blank = {"in_h": 0, "in_w": 0, "in_c": channels, "out_h": height, "out_w": width}
-    program.emit(Kind.PAD, {"x": x, "y": spread}, units=height, value=0, **blank)
+    program.emit(InstructionKind.PAD, {"x": x, "y": spread}, units=height, value=0, **blank)
     pitch = width * channels
     dims, x_strides = (1, rows, columns, channels), (0, columns * channels, channels, 1)
     y_strides = (0, int(strides[0]) * pitch, int(strides[1]) * channels, 1)

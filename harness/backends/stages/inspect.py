@@ -8,7 +8,7 @@ from engine.convert.tables import cosines, node_rows
 from engine.ops.core.reasons import sentence_of
 from engine.perf import estimate
 from harness.backends.items import FOOTPRINT, NODES
-from harness.trials.figures import Footprint, NodeRow
+from harness.trials.figures import Footprint, TrialNode
 
 
 def _measure(work: Work) -> None:
@@ -16,6 +16,7 @@ def _measure(work: Work) -> None:
     performance = estimate(compiled)
     footprint = Footprint(
         latency_ms=performance.latency_us / 1e3,
+        cpu_ms=performance.cpu_us / 1e3,
         ddr_mb=performance.ddr_bytes / 1e6,
         cpu_nodes=len(compiled.cpu_nodes),
         subgraphs=len(performance.subgraphs),
@@ -28,7 +29,7 @@ def _tabulate(work: Work) -> None:
     reasons = {str(node.name): sentence_of(node) for node in calibrated.graph}
     rows = node_rows(work[COMPILED], calibrated, cosines(work[OPTIMIZED], work[COMPARISON]))
     found = (
-        NodeRow(
+        TrialNode(
             node=row.node,
             on=row.on,
             reason=reasons.get(row.node, ""),

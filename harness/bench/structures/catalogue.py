@@ -15,7 +15,7 @@ from harness.bench.structures.sequences import lstm_recogniser, swin_stage, vit_
 
 
 @dataclass(frozen=True)
-class Structure:
+class BenchStructure:
     """A network.
 
     Attributes:
@@ -27,9 +27,9 @@ class Structure:
     make: Callable[[], onnx.ModelProto]
 
 
-STRUCTURES: Mapping[str, Structure] = MappingProxyType(
+STRUCTURES: Mapping[str, BenchStructure] = MappingProxyType(
     {
-        make.__name__: Structure(make.__name__, make)
+        make.__name__: BenchStructure(make.__name__, make)
         for make in (
             mobilenet_v2,
             mobilenet_v3_small,

@@ -77,9 +77,19 @@ def inverted_residual(
     return str(net.op("Add", x, y)) if stride == 1 and out == channels else y
 
 
+def squeezed(channels: int) -> int:
+    """A quarter of ``channels`` as a multiple of 8, rounded to nearest, half up, but not below nine tenths of it.
+
+    As in the published networks (torchvision's ``_make_divisible``).
+    """
+    quarter = channels // 4
+    rounded = max(8, (quarter + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * quarter else rounded
+
+
 def excite(net: Builder, x: str, channels: int) -> str:
     """Squeeze and excite with a hard sigmoid."""
-    reduced = max(8, channels // 4 // 8 * 8)
+    reduced = squeezed(channels)
     gate = net.conv(net.op("GlobalAveragePool", x), channels, reduced)
     gate = net.conv(gate, reduced, channels, 1, 1, Activation.NONE)
     return str(net.op("Mul", x, net.op("HardSigmoid", gate, alpha=1 / 6, beta=0.5)))

@@ -11,7 +11,35 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.ir import ACTIVATION_QUANT_ATTRS, CALIBRATION_OP, HORIZON_DOMAIN, WEIGHT_QUANT_ATTRS
+from engine.calibrate import ArrayData, CalibrationOptions, run_calibration
+from engine.ir import (
+    ACTIVATION_QUANT_ATTRS,
+    CALIBRATION_OP,
+    HORIZON_DOMAIN,
+    WEIGHT_QUANT_ATTRS,
+    calibration_nodes,
+    read_calibration,
+)
+from engine.place import PlacementOptions, place
+
+DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
+"""Ten samples for :func:`residual`."""
+RANGES = {"int8": (-128, 127), "int16": (-32768, 32767), "uint8": (0, 255)}
+
+
+def samples(count: int, shape: tuple[int, ...] = (3, 6, 5), seed: int = 1) -> NDArray[np.float32]:
+    """Normal samples of different magnitudes."""
+    rng = np.random.default_rng(seed)
+    scales = rng.uniform(0.5, 2, (count, *(1 for _ in shape)))
+    return (rng.standard_normal((count, *shape)) * scales).astype(np.float32)
+
+
+def quantized_by_hand(x: NDArray[np.float32], scale: NDArray[np.float32], qtype: str) -> NDArray[np.float32]:
+    """round half to even, one value at a time, in exact arithmetic of Python."""
+    low, high = RANGES[qtype]
+    ratio = (x / scale).astype(np.float32)
+    integers = np.asarray([min(max(round(float(value)), low), high) for value in ratio.ravel()], np.float32)
+    return (integers.reshape(x.shape) * scale).astype(np.float32)
 
 
 def graph(
@@ -92,3 +120,15 @@ def add_calibration(model: ir.Model, name: str, **attributes: Any) -> ir.Node:
         user.replace_input_with(index, result)
     model.opset_imports[HORIZON_DOMAIN] = 1
     return node
+
+
+def calibrated_residual(**options: object) -> ir.Model:
+    """:func:`residual`, placed on bayes-e and calibrated with :data:`DATA`."""
+    model = residual()
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    return run_calibration(model, placed, ArrayData(DATA), CalibrationOptions.model_validate(options))
+
+
+def thresholds_of(model: ir.Model) -> dict[str, list[float]]:
+    """By name of the ``HzCalibration``."""
+    return {str(node.name): read_calibration(node).thresholds.tolist() for node in calibration_nodes(model)}

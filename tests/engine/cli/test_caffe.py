@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from engine.cli.vendor.hb_mapper import app
 from tests.engine.frontend.caffe.networks import written
-from tests.engine.frontend.caffe.test_network import mobilenet
+from tests.engine.frontend.caffe.test_package import mobilenet
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from engine.cli.configuration import parameters, reference_page, template
+from engine.cli.configuration import group_parameters, reference_page, template
 from engine.cli.lab import COMMANDS
 from engine.config import GROUPS, load_config
 from engine.terms import March
@@ -36,9 +36,10 @@ def test_what_is_commented_out_is_the_default(tmp_path: Path, march: March) -> N
 
 
 def test_every_parameter_is_described() -> None:
-    for group in GROUPS.values():
-        for parameter in parameters(group):
-            assert parameter.description.endswith("."), parameter.name
+    for group in GROUPS:
+        for march in March:
+            for parameter in group_parameters(group, march):
+                assert parameter.description.endswith("."), parameter.name
     assert "core_num" not in template(March.BAYES_E)
     assert "core_num" in template(March.BERNOULLI2)
 
@@ -46,6 +47,20 @@ def test_every_parameter_is_described() -> None:
 def test_the_reference_page_is_up_to_date() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text()
     assert page == reference_page(), "run: ptqlab config --reference > docs/configuration.md"
+    page = (ROOT / "docs" / "configuration_s100.md").read_text()
+    command = "ptqlab config --reference --command hb_compile > docs/configuration_s100.md"
+    assert page == reference_page("hb_compile"), f"run: {command}"
+
+
+def test_a_template_of_the_s100_is_in_the_dialect_of_hb_compile() -> None:
+    text = template(March.NASH_P)
+    assert text.startswith(
+        "# Conversion for march nash-p (extrapolated from bayes-e; nothing measured), by hb_compile."
+    )
+    for key in ("quant_config:", "std_value:", "optimize_level: 'O2'"):
+        assert key in text
+    for key in ("input_layout_rt:", "norm_type:", "cal_data_type:", "core_num:"):
+        assert key not in text
 
 
 def test_the_command() -> None:

@@ -123,7 +123,7 @@ def test_hb_compile_takes_the_same_group(folder: Path) -> None:
     result = CliRunner().invoke(hb_compile.app, ["-c", "config.yaml"])
     assert result.exit_code == 0, result.output
     x = samples(1)
-    assert cosine(Session("out/m.bin").run({"x": x})["y"], expected(x)["y"]) > 0.99
+    assert cosine(Session("out/m.hbm").run({"x": x})["y"], expected(x)["y"]) > 0.99
 
 
 @pytest.mark.parametrize(

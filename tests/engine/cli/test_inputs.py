@@ -11,7 +11,7 @@ from PIL import Image
 from engine.cli.inputs import read_input, read_inputs
 from engine.config import InputSpec
 from engine.errors import ConfigError, InferenceError
-from engine.frontend.colour import convert, to_quantized_input
+from engine.frontend.colour import convert_colour, to_quantized_input
 from engine.frontend.preprocess import MARK_INPUTS
 from engine.ir import load_model
 from engine.simulate import Session
@@ -50,7 +50,7 @@ def picture(session: Session) -> np.ndarray:
 def test_pixels_as_a_board_is_fed(tmp_path: Path, type_rt: str, layout_rt: str, suffix: str) -> None:
     session, spec = session_of("rgb", type_rt, layout_rt)
     (info,) = session.inputs
-    images = convert(picture(session)[None], InputType.RGB, InputType(type_rt))
+    images = convert_colour(picture(session)[None], InputType.RGB, InputType(type_rt))
     fed = images.transpose(0, 3, 1, 2) if layout_rt == "NCHW" else images
     path = tmp_path / f"frame{suffix}"
     if suffix == ".npy":
@@ -86,7 +86,7 @@ def test_by_name_or_in_order(tmp_path: Path) -> None:
     [
         ("none.bin", None, "no such file"),
         ("a.npy", b"no array", "cannot be read"),
-        ("a.png", b"no picture", "cannot be read as an image"),
+        ("a.png", b"no picture", "not a readable image"),
         ("a.bin", b"123", "holds 3 bytes, expected .*: rgb"),
     ],
 )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+import typer
+
+from engine.cli.logs import logged
+from engine.errors import ConfigError, PtqlabError
 
 ROOT = Path(__file__).parents[3]
 COMMAND = r"""
@@ -39,3 +46,40 @@ def test_a_log_that_cannot_be_written_costs_a_line(tmp_path: Path) -> None:
     finished = run(tmp_path)
     assert ".bin" in finished.stdout
     assert finished.stderr == f"{tmp_path}: cannot be written (Is a directory); the log goes to the terminal alone\n"
+
+
+class FailedError(PtqlabError):
+    exit_code = 7
+
+
+@pytest.mark.parametrize(("error", "code"), [(ConfigError("no\nway"), 255), (FailedError("no\nway"), 7)])
+def test_an_error_of_the_user_is_logged_and_ends_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: PtqlabError, code: int
+) -> None:
+    file = tmp_path / "c.log"
+    with pytest.raises(typer.Exit) as caught, logged("makertbin", file):
+        raise error
+    assert caught.value.exit_code == code
+    text = file.read_text()
+    assert "ERROR no\nway" in text
+    assert text.endswith("ERROR exception in command: makertbin\n")
+    assert capsys.readouterr().out == text
+
+
+def test_other_errors_are_nobodys_log(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), logged("c", tmp_path / "c.log"):
+        raise KeyError("a defect")
+    assert (tmp_path / "c.log").read_text() == ""
+
+
+def test_a_log_begins_anew_and_leaves_the_logger_as_it_was(tmp_path: Path) -> None:
+    engine = logging.getLogger("engine")
+    before = engine.level, list(engine.handlers)
+    for text in ("first", "second"):
+        with logged("c", tmp_path / "c.log") as logger:
+            logger.info(text)
+            logger.debug("never")
+            logging.getLogger("engine.march").info("of a room")
+    lines = (tmp_path / "c.log").read_text().splitlines()
+    assert [line.split(" ", 2)[2] for line in lines] == ["INFO second", "INFO of a room"]
+    assert (engine.level, list(engine.handlers)) == before

@@ -10,7 +10,8 @@ import pytest
 
 import engine.debug
 from engine import HB_ONNXRuntime, Session
-from engine.compat import install, uninstall
+from engine.compat import install, modules, uninstall
+from engine.compat.modules import content_of
 from engine.errors import ConfigError
 from tests.engine.debug.models import zoo
 
@@ -58,3 +59,16 @@ def test_originals_are_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "horizon_nn", ModuleType("horizon_nn"))
     with pytest.raises(ConfigError, match="horizon_nn is imported already"):
         install()
+
+
+@pytest.mark.usefixtures("installed")
+def test_every_module_is_named_and_marked() -> None:
+    listed = modules.names()
+    assert listed.index("horizon_nn") < listed.index("horizon_nn.debug")
+    for name in listed:
+        module = sys.modules[name]
+        assert set(module.__all__) == set(content_of(name)), name
+        parent, _, child = name.rpartition(".")
+        assert not parent or getattr(sys.modules[parent], child) is module
+    packages = {name for name in listed if hasattr(sys.modules[name], "__path__")}
+    assert packages >= {name.rpartition(".")[0] for name in listed if "." in name}

@@ -14,13 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.compile import CompileOptions, compile_model, from_bytes, load_bin
+from engine.compile.compiler import CompileOptions, check_options, compile_model, from_bytes, load_bin, memory_of
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.partition import CPU_OPS, device_of, is_layout_change
 from engine.errors import ConfigError, ContainerError, ModelError, PtqlabError, UnsupportedError
 from engine.ir import load_model
+from engine.march.latency import load_latency
 from engine.simulate import Session
-from engine.terms import Device, InputSource, OptimizeLevel
+from engine.terms import CompileMode, Device, InputSource, OptimizeLevel
 from tests.golden_cases import BUNDLED, GoldenCase, conversion_cases
 
 CASES = conversion_cases(BUNDLED)
@@ -244,3 +245,42 @@ def test_garbage_instead_of_a_cpu_model_is_a_container_error() -> None:
     ]
     with pytest.raises(ContainerError, match="not an ONNX model"):
         from_bytes(encode(sections))
+
+
+@pytest.mark.parametrize(
+    ("level", "groups", "maps", "relays"),
+    [
+        (OptimizeLevel.O0, 0, 0, (True, True)),
+        (OptimizeLevel.O1, 0, "unfused_bytes", (False, True)),
+        (OptimizeLevel.O2, "group_bytes", "map_bytes", (False, False)),
+        (OptimizeLevel.O3, "group_bytes", "map_bytes", (False, False)),
+    ],
+)
+def test_memory_of_a_level(level: OptimizeLevel, groups: Any, maps: Any, relays: tuple[bool, bool]) -> None:
+    latency = load_latency("bayes-e")
+    memory = memory_of(latency, CompileOptions(optimize_level=level))
+    sizes = [getattr(latency, size) if isinstance(size, str) else size for size in (groups, maps)]
+    assert [memory.group_bytes, memory.map_bytes] == sizes
+    assert (memory.relay_inputs, bool(memory.relay_outputs)) == relays
+
+
+def test_bandwidth_leaves_all_memory_to_maps_and_cores_share_none() -> None:
+    latency = load_latency("bayes-e")
+    thrifty = memory_of(latency, CompileOptions(compile_mode=CompileMode.BANDWIDTH))
+    assert (thrifty.map_bytes, thrifty.weights_on_chip, thrifty.joins_apart) == (latency.group_bytes, False, False)
+    b2 = load_latency("bernoulli2")
+    shared = memory_of(b2, CompileOptions(core_num=2))
+    assert (shared.map_bytes, shared.weights_on_chip, shared.skips_whole) == (0, True, False)
+    assert memory_of(b2, CompileOptions()).skips_whole
+
+
+@pytest.mark.parametrize(("height", "refused"), [(143, False), (144, True)])
+def test_the_resizer_takes_fewer_than_18432_pixels(height: int, refused: bool) -> None:
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.INT8), shape=ir.Shape((1, height, 128, 3)))
+    model = ir.Model(ir.Graph([x], [], nodes=[], name="g"), ir_version=8)
+    options = CompileOptions(input_source={"x": InputSource.RESIZER})
+    if refused:
+        with pytest.raises(ConfigError, match="input_source of 'x' is resizer: height x width must be below 18432"):
+            check_options(options, model, "bayes-e")
+    else:
+        check_options(options, model, "bayes-e")

@@ -1,68 +1,19 @@
-"""Traffic and computing time of layers that the corpus measured by themselves."""
+"""Times of layers and subgraphs."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from engine.compile.cost import layer_costs
-from engine.compile.layers import Layer
-from engine.compile.memory import Memory
-from engine.compile.schedule import InputTensor, Schedule, schedule_layers
-from engine.march.latency import load_latency
+from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
+from engine.compile.layers import Overlap
+from engine.compile.traffic import Traffic
+from engine.march.latency import Alignment, load_latency
 from engine.ops.core.costs import CostKind
+from tests.engine.compile.layers import alone
 
 MAP = (1, 28, 28, 64)
-
-
-def alone(
-    kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], inner: bool = True, **details: Any
-) -> Schedule:
-    """A subgraph of one layer."""
-    names = tuple(f"x{index}" for index in range(len(inputs)))
-    layer = Layer(
-        name="y", op_type=kind, kind=kind, inputs=names, output="y", input_shapes=inputs, output_shape=shape, **details
-    )
-    tensors = tuple(
-        InputTensor(name=name, dtype="int8", shape=size, inner=inner) for name, size in zip(names, inputs, strict=True)
-    )
-    return schedule_layers("s", tensors, ("y",), (layer,), Memory(1 << 20, 1 << 20))
-
-
-def loaded(march: str, schedule: Schedule) -> int:
-    return layer_costs(schedule, load_latency(march))[0].traffic.loaded
-
-
-@pytest.mark.parametrize(
-    ("march", "table", "product", "total"), [("bayes-e", 896, 4096, 2176), ("bayes", 1024, 8192, 4352)]
-)
-def test_parameters_are_those_of_the_corpus(march: str, table: int, product: int, total: int) -> None:
-    """``op_act_*``, ``bin_mul_*`` and ``opx4_mul_*`` beside ``opx4_add_*``, at 28 x 28 x 64."""
-    nothing = loaded(march, alone(CostKind.MOVE, MAP, MAP))
-    assert loaded(march, alone(CostKind.LUT, MAP, MAP, parameter_bytes=256)) - nothing == table
-    both = loaded(march, alone(CostKind.JOIN, MAP, MAP, MAP))
-    assert loaded(march, alone(CostKind.MUL, MAP, MAP, MAP)) - both == product
-    assert loaded(march, alone(CostKind.ADD, MAP, MAP, MAP)) - both == total
-
-
-@pytest.mark.parametrize(("shape", "more"), [((1, 1, 1, 64), 1024), ((1, 28, 28, 1), 0)])
-def test_averages_over_all_pixels_load_parameters(shape: tuple[int, ...], more: int) -> None:
-    nothing = loaded("bayes-e", alone(CostKind.MOVE, shape, MAP))
-    assert loaded("bayes-e", alone(CostKind.REDUCE, shape, MAP)) - nothing == more
-
-
-def test_products_of_bernoulli2_load_258_bytes_per_channel() -> None:
-    one = loaded("bernoulli2", alone(CostKind.MUL, MAP, MAP, MAP))
-    assert one - loaded("bernoulli2", alone(CostKind.JOIN, MAP, MAP, MAP)) == 258 * 64
-
-
-def test_small_tables_of_bernoulli2_load_their_program_and_large_ones_nothing() -> None:
-    small = (1, 8, 8, 16)
-    more = loaded("bernoulli2", alone(CostKind.LUT, small, small, parameter_bytes=256))
-    assert more - loaded("bernoulli2", alone(CostKind.MOVE, small, small)) == 29184
-    table = alone(CostKind.LUT, MAP, MAP, parameter_bytes=256)
-    assert loaded("bernoulli2", table) == loaded("bernoulli2", alone(CostKind.MOVE, MAP, MAP))
 
 
 def test_dilated_layers_run_on_each_phase_apart() -> None:
@@ -87,14 +38,110 @@ def test_only_what_enters_the_model_is_brought_into_the_layout_of_the_array() ->
     assert layer_costs(alone(CostKind.CONV, image, image, inner=False), latency)[0].arrange_us == 0
 
 
-@pytest.mark.parametrize(("march", "channels"), [("bayes-e", 16), ("bayes", 16), ("bernoulli2", 8)])
-def test_int32_results_that_stay_nhwc_pad_their_channels_and_not_their_rows(march: str, channels: int) -> None:
-    """``tail_softmax_c``: 28 x 28 x 64 x 4 bytes; SSD heads of 9 and 12 channels."""
-    latency = load_latency(march)
-    stored = {
-        shape: layer_costs(alone(CostKind.CONV, shape, MAP, output_bits=32), latency)[0].traffic.stored
-        for shape in (MAP, (1, 16, 16, 9))
+def nanoseconds(
+    march: str, kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **details: object
+) -> float:
+    """Computing time in nanoseconds of a layer alone."""
+    return layer_costs(alone(kind, shape, *inputs, **details), load_latency(march))[0].compute_us * 1000
+
+
+def test_computing_times_are_amounts_over_rates() -> None:
+    """On bayes-e a map of 28 x 28 x 64 is computed as 28 x 32 x 64."""
+    fitted = load_latency("bayes-e").fitted
+    elements = 28 * 28 * 64
+    half = (1, 14, 14, 64)
+    expected = {
+        (CostKind.ADD, MAP, MAP, MAP): elements / fitted.elementwise_rate,
+        (CostKind.MUL, MAP, MAP, MAP): elements / fitted.multiply_rate,
+        (CostKind.MUL, MAP, MAP, (1, 1, 1, 64)): elements / fitted.elementwise_rate,
+        (CostKind.MUL, MAP, MAP, (1, 28, 28, 1)): elements / fitted.multiply_rate,
+        (CostKind.RESIZE, MAP, half): elements / fitted.resize_rate,
+        (CostKind.REDUCE, (1, 1, 1, 64), MAP): elements / fitted.pool_rate,
     }
-    assert stored == {MAP: 28 * 28 * 64 * 4, (1, 16, 16, 9): 16 * 16 * (16 // channels * channels) * 4}
-    planar = layer_costs(alone(CostKind.CONV, MAP, MAP, output_bits=32, planar=True), latency)[0]
-    assert planar.traffic.stored == 28 * 32 * 64 * 4
+    for (kind, *shapes), time in expected.items():
+        assert nanoseconds("bayes-e", kind, *shapes) == pytest.approx(time)
+    window = {"kernel": (3, 3)}
+    assert nanoseconds("bayes-e", CostKind.POOL, MAP, MAP, **window) == pytest.approx(elements * 9 / fitted.window_rate)
+    strided = nanoseconds("bayes-e", CostKind.POOL, half, MAP, strides=(2, 2), **window)
+    assert strided == pytest.approx((elements + elements / 4) / fitted.pool_rate)
+
+
+def test_convolutions_cost_their_padded_products_or_what_they_move() -> None:
+    fitted = load_latency("bayes-e").fitted
+    macs = 28 * 32 * 64 * 64 * 9
+    window = {"kernel": (3, 3), "macs": 1}
+    assert nanoseconds("bayes-e", CostKind.CONV, MAP, MAP, **window) == pytest.approx(macs / fitted.mac_rate)
+    wide = nanoseconds("bayes-e", CostKind.CONV, MAP, MAP, input_bits=16, **window)
+    split = 28 * 28 * 64 / fitted.int16_rate
+    assert wide == pytest.approx(macs * fitted.int16_factor / fitted.mac_rate + split)
+    thin = (1, 28, 28, 1)
+    moved = 2 * 28 * 28 / fitted.activation_rate
+    least = 28 * 32 * 16 * 8 / fitted.mac_rate
+    assert nanoseconds("bayes-e", CostKind.CONV, thin, thin, macs=1) == pytest.approx(max(moved, least))
+    grouped = nanoseconds("bayes-e", CostKind.GROUPED, MAP, MAP, group=32, **window)
+    assert grouped == pytest.approx(28 * 32 * 64 * 16 * 9 / fitted.mac_rate)
+    up = nanoseconds("bayes-e", CostKind.TRANSPOSED, MAP, (1, 14, 14, 64), strides=(2, 2), **window)
+    assert up == pytest.approx(28 * 32 * 64 * 64 * 3 / fitted.mac_rate)
+    stack = nanoseconds("bayes-e", CostKind.MATMUL, (1, 2, 5, 3), (1, 2, 5, 7), (1, 2, 7, 3), macs=210)
+    assert stack == pytest.approx(210 / fitted.mac_rate + 2000 * fitted.matrix_us)
+
+
+@pytest.mark.parametrize(
+    ("shape", "aligned"),
+    [
+        ((2, 28, 28, 64), (2, 28, 32, 64)),
+        ((1, 3, 9, 17), (1, 4, 16, 24)),
+        ((1, 1, 1, 10), (1, 6, 7, 16)),
+        ((5, 7), (5, 7)),
+    ],
+)
+def test_dimensions_are_rounded_up_when_they_are_computed(shape: tuple[int, ...], aligned: tuple[int, ...]) -> None:
+    alignment = Alignment(height=2, width=16, out_channels=8, in_channels=4, single_pixel=(6, 7))
+    assert aligned_shape(shape, alignment) == aligned
+
+
+def test_a_subgraph_takes_its_busiest_engine_and_the_exposed_part_of_the_others() -> None:
+    fitted = load_latency("bayes-e").fitted
+    schedule = alone(CostKind.ADD, MAP, MAP, MAP)
+    traffic = Traffic(int(fitted.load_gbps * 4000), int(fitted.store_gbps * 1000))
+    cost = Cost(10.0, traffic, Traffic(), 0.0, 0.0, 2.0)
+    tiles = ((traffic.loaded + traffic.stored) / fitted.pipeline_bytes) ** fitted.pipeline_power
+    fixed = fitted.fixed_us + fitted.layer_us + 2.0
+    transfer = load_us(traffic, fitted) + store_us(traffic, fitted)
+    assert transfer == pytest.approx(5.0, rel=1e-3)
+    assert subgraph_us(schedule, [cost], fitted) == pytest.approx(fixed + 10 + transfer / (1 + tiles))
+    apart = schedule.model_copy(update={"overlap": Overlap.NONE})
+    assert subgraph_us(apart, [cost], fitted) == pytest.approx(fixed + 10 + transfer)
+    detour = replace(cost, detour=traffic)
+    borders = schedule.model_copy(update={"overlap": Overlap.BORDERS})
+    assert subgraph_us(borders, [detour], fitted) == pytest.approx(fixed + 10 + transfer)
+    assert transfer_us(traffic, fitted) == transfer
+
+
+def test_draining_hides_behind_computing_as_far_as_the_march_lets_it() -> None:
+    fitted = load_latency("bayes-e").fitted
+    schedule = alone(CostKind.ADD, MAP, MAP, MAP)
+    costs = [Cost(10.0, Traffic(), drain_us=4.0), Cost(1.0, Traffic(), drain_us=5.0)]
+    fixed = fitted.fixed_us + 2 * fitted.layer_us
+    working = 11.0 + fitted.drain_apart * (15.0 - 11.0) + fitted.drain_exposed * 5.0
+    assert subgraph_us(schedule, costs, fitted) == pytest.approx(fixed + working)
+
+
+def test_cores_wait_for_each_other_between_groups() -> None:
+    fitted = load_latency("bayes-e").fitted
+    one = alone(CostKind.ADD, MAP, MAP, MAP).model_copy(update={"groups": ((0,), (1,), (2,))})
+    costs = [Cost(1.0, Traffic())]
+    more = subgraph_us(one.on_cores(2), costs, fitted) - subgraph_us(one, costs, fitted)
+    assert more == pytest.approx(2 * fitted.sync_us)
+
+
+def test_only_int32_results_drain() -> None:
+    latency = load_latency("bernoulli2")
+    fitted = latency.fitted
+    narrow, wide = (
+        layer_costs(alone(CostKind.CONV, MAP, MAP, output_bits=bits, planar=True), latency)[0] for bits in (8, 32)
+    )
+    assert narrow.drain_us == 0
+    assert wide.drain_us == pytest.approx((28 * 28 * 64 / fitted.wide_rate + fitted.row_ns * 28 * 64) / 1000)
+    plain = alone(CostKind.CONV, MAP, MAP, output_bits=32)
+    assert layer_costs(plain, latency)[0].drain_us == 0

@@ -1,4 +1,4 @@
-"""Row padding in DDR, fused groups, and which maps spill."""
+"""Fused groups, and which maps spill."""
 
 from __future__ import annotations
 
@@ -9,67 +9,19 @@ import pytest
 from engine.compile.layers import Layer
 from engine.compile.memory import (
     Memory,
-    activation_bytes,
-    as_map,
-    ddr_bytes,
     fused_groups,
     planned,
     relaid_bytes,
-    row_width,
     spilled_tensors,
     strip_columns,
 )
-from engine.march.latency import RowPadding, Strips, load_latency
+from engine.compile.sizes import activation_bytes
+from engine.march.latency import Strips
 from engine.ops.core.costs import CostKind
-
-
-def conv(name: str, inputs: tuple[str, ...], size: int = 16, channels: int = 16) -> Layer:
-    shape = (1, size, size, channels)
-    return Layer(
-        name=name,
-        op_type="HzSQuantizedConv",
-        kind=CostKind.CONV,
-        inputs=inputs,
-        output=name,
-        input_shapes=(shape,) * len(inputs),
-        output_shape=shape,
-    )
-
+from tests.engine.compile.layers import convolution as conv
 
 CHAIN = (conv("a", ("x",)), conv("b", ("a",)), conv("c", ("b",)), conv("d", ("c",)))
 MAP = 16 * 16 * 16
-
-
-@pytest.mark.parametrize(
-    ("march", "width", "stored"),
-    [
-        ("bayes-e", 7, 8),
-        ("bayes-e", 33, 36),
-        ("bayes-e", 56, 64),
-        ("bayes-e", 112, 112),
-        ("bayes-e", 168, 168),
-        ("bayes", 33, 64),
-        ("bayes", 65, 68),
-        ("bayes", 112, 128),
-        ("bayes", 168, 192),
-        ("bayes", 224, 224),
-        ("bernoulli2", 17, 24),
-        ("bernoulli2", 56, 56),
-    ],
-)
-def test_stored_rows_have_the_measured_widths(march: str, width: int, stored: int) -> None:
-    assert row_width(width, load_latency(march).output_row) == stored
-
-
-@pytest.mark.parametrize(("width", "loaded"), [(1, 16), (28, 32), (112, 128), (168, 192), (224, 256)])
-def test_loaded_rows_have_the_measured_widths(width: int, loaded: int) -> None:
-    assert row_width(width, load_latency("bayes-e").input_row) == loaded
-
-
-def test_image_channels_are_not_padded() -> None:
-    padding = RowPadding(block=128, minimum=16, channels=16)
-    assert ddr_bytes((1, 2, 16, 3), 8, padding) == 2 * 16 * 3
-    assert ddr_bytes((1, 2, 16, 24), 8, padding) == 2 * 16 * 32
 
 
 def test_without_memory_every_map_spills() -> None:
@@ -218,10 +170,3 @@ def test_what_is_broadcast_ends_a_group() -> None:
     gate = conv("g", ("a",), size=1)
     product = conv("m", ("a", "g")).model_copy(update={"input_shapes": ((1, 16, 16, 16), (1, 1, 1, 16))})
     assert fused_groups((CHAIN[0], gate, product), Memory(1 << 30, 0)) == ((0, 1), (2,))
-
-
-def test_single_pixels_of_a_batch_are_one_map() -> None:
-    assert as_map((1792, 1, 1, 28)) == (1, 28, 64, 28)
-    assert as_map((1, 1, 1, 28)) == (1, 1, 1, 28)
-    assert as_map((4, 8, 8, 16)) == (4, 8, 8, 16)
-    assert activation_bytes((1792, 1, 1, 64), 32) == 1792 * 64 * 4

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from engine.compile.cost import layer_costs, subgraph_us
@@ -13,15 +11,9 @@ from engine.compile.overheads import amounts, overhead_us
 from engine.compile.schedule import InputTensor, schedule_layers
 from engine.march.latency import Measured, Overhead, load_latency
 from engine.ops.core.costs import CostKind
+from tests.engine.compile.layers import layer
 
 MAP = (1, 8, 8, 16)
-
-
-def layer(kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **details: Any) -> Layer:
-    names = tuple(f"x{index}" for index in range(len(inputs)))
-    return Layer(
-        name="y", op_type=kind, kind=kind, inputs=names, output="y", input_shapes=inputs, output_shape=shape, **details
-    )
 
 
 @pytest.mark.parametrize(
@@ -87,8 +79,8 @@ def test_small_tables_of_bernoulli2_are_looked_up_one_by_one() -> None:
 def test_int32_results_of_bernoulli2_leave_by_pixel_where_nothing_wants_planes() -> None:
     """Channels padded to 8, rows to 8 pixels; what is dequantised and turned into NCHW drains at the general rate."""
     latency = load_latency("bernoulli2")
-    plain = layer(CostKind.CONV, (1, 4, 4, 6), MAP, output_bits=32)
-    assert list(amounts(plain, Overlap.ALL, latency)) == [(Overhead.PLAIN, 4 * 8 * 8 / 1000)]
+    plain = layer(CostKind.CONV, (1, 4, 9, 20), MAP, output_bits=32)
+    assert list(amounts(plain, Overlap.ALL, latency)) == [(Overhead.PLAIN, 4 * 16 * 24 / 1000)]
     assert list(amounts(plain.model_copy(update={"planar": True}), Overlap.ALL, latency)) == []
 
 

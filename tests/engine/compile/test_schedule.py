@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from pydantic import ValidationError
 
 from engine.compile.schedule import Schedule
 from engine.convert import Draft, check
@@ -47,3 +48,19 @@ def test_results_that_become_nchw_are_planar(march: str, tmp_path: Path) -> None
         helper.make_node("Transpose", ["a"], ["y"], "turn", perm=[0, 2, 3, 1]),
     ]
     assert not schedules(tmp_path / "n.onnx", march, nodes)[-1].layers[-1].planar
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"groups": [[0, 99]]}, r"groups: \[0, 99\]: there are \d+ layers"),
+        ({"groups": [[-1]]}, "layers"),
+    ],
+)
+def test_a_schedule_of_a_file_fits_itself(changes: dict[str, list[list[int]]], message: str, tmp_path: Path) -> None:
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], "conv")
+    (schedule,) = schedules(tmp_path / "m.onnx", "bayes-e", [conv])
+    content = schedule.model_dump(mode="json")
+    assert Schedule.model_validate(content) == schedule
+    with pytest.raises(ValidationError, match=message):
+        Schedule.model_validate({**content, **changes})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.compile import CompiledModel, compile_model
-from engine.compile.tiles import Run, runs_of, tiled_model, tiles_of
+from engine.compile.tiles import TiledRun, runs_of, tiled_model, tiles_of
 from engine.ir import load_model
 from engine.march import load_march as load_march
 from engine.march.latency import load_latency
@@ -34,7 +34,7 @@ def tiled(compiled: CompiledModel, tile_bytes: int) -> ir.Model:
     return tiled_model(compiled.model, compiled.segments, compiled.schedules, tile_bytes)
 
 
-def runs(compiled: CompiledModel) -> list[Run]:
+def runs(compiled: CompiledModel) -> list[TiledRun]:
     on_bpu = (segment for segment in compiled.segments if segment.device is Device.BPU)
     pairs = zip(on_bpu, compiled.schedules, strict=True)
     return [run for segment, schedule in pairs for run in runs_of(segment, schedule)]

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from engine.conformance.cases import CUT_OFF, find_cases
-from engine.conformance.conversion import Outcome
-from engine.conformance.run import Plan, measure_all
+from engine.conformance.conversion import Ending
+from engine.conformance.run import MeasurePlan, measure_all
 from engine.errors import ConfigError
 
 BUNDLED = Path(__file__).parents[2] / "golden" / "cases" / "min_fc_bayes-e_max_rgb"
@@ -56,7 +56,7 @@ def test_both_forms_say_the_same(recorded: Path) -> None:
     ((first, *_), (second, *_)) = case.samples(), other.samples()
     np.testing.assert_array_equal(first.inputs[""], second.inputs["image"])
     np.testing.assert_array_equal(first.outputs["y"], second.outputs["y"])
-    rows = [measure_all([each], Plan(1))[0] for each in (case, other)]
+    rows = [measure_all([each], MeasurePlan(1))[0] for each in (case, other)]
     same = {"outputs", "operators", "thresholds", "integers", "simulator", "departure"}
     assert rows[0].model_dump(include=same) == rows[1].model_dump(include=same)
     assert rows[0].simulator is True
@@ -81,11 +81,11 @@ def test_damaged_cases_are_rows(reduced: Path, file: str, content: str | None, m
     else:
         (reduced / file).write_text(content, encoding="utf-8")
     whole = Path(shutil.copytree(BUNDLED, reduced.parent / "whole"))
-    rows = {row.case: row for row in measure_all(find_cases(reduced.parent), Plan(1))}
-    assert rows[reduced.name].outcome is Outcome.UNREAD
+    rows = {row.case: row for row in measure_all(find_cases(reduced.parent), MeasurePlan(1))}
+    assert rows[reduced.name].outcome is Ending.UNREAD
     assert message in rows[reduced.name].message
     assert rows[reduced.name].converts is None
-    assert rows[whole.name].outcome is Outcome.CONVERTED
+    assert rows[whole.name].outcome is Ending.CONVERTED
 
 
 def test_python_files_that_a_case_names_are_not_run(reduced: Path, tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_python_files_that_a_case_names_are_not_run(reduced: Path, tmp_path: Pat
     (reduced / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     content["custom_op"] = {"op_register_files": "evil.py", "custom_op_dir": str(reduced)}
     (reduced / "c.yaml").write_text(yaml.safe_dump(content))
-    (row,) = measure_all(find_cases(reduced), Plan(1))
-    assert row.outcome is Outcome.CONVERTED
+    (row,) = measure_all(find_cases(reduced), MeasurePlan(1))
+    assert row.outcome is Ending.CONVERTED
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_case_that_takes_too_long_is_a_row(reduced: Path) -> None:
-    (row,) = measure_all(find_cases(reduced), Plan(1, time_limit=0.05))
-    assert row.outcome is Outcome.CRASHED
+    (row,) = measure_all(find_cases(reduced), MeasurePlan(1, time_limit=0.05))
+    assert row.outcome is Ending.CRASHED
     assert "longer than 0.05 s" in row.message
 
 

@@ -8,21 +8,23 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from engine.conformance.cases import Case, find_cases
-from engine.conformance.conversion import Conversion, Outcome
-from engine.conformance.departure import Stage, departure
+from engine.conformance.cases import RecordedCase, find_cases
+from engine.conformance.conversion import Ending, OurConversion
+from engine.conformance.departure import ComparedStage, departure
 from engine.ir import calibration_nodes, load_model
 
 (CASE,) = find_cases(Path(__file__).parents[2] / "golden" / "cases" / "min_c2f_bayes-e_max_rgb")
 
 
-def ours(outcome: Outcome = Outcome.CONVERTED, message: str = "") -> Conversion:
+def ours(outcome: Ending = Ending.CONVERTED, message: str = "") -> OurConversion:
     """A conversion that gives exactly what the original gave."""
     models = load_model(CASE.calibrated), load_model(CASE.quantized)
-    return Conversion(outcome, message, *models, dict(CASE.devices), CASE.latencies_us)
+    return OurConversion(outcome, message, *models, dict(CASE.devices), CASE.latencies_us)
 
 
-def found(conversion: Conversion, outputs: str = "", case: Case = CASE) -> tuple[Stage | None, str, str]:
+def found(
+    conversion: OurConversion, outputs: str = "", case: RecordedCase = CASE
+) -> tuple[ComparedStage | None, str, str]:
     result = departure(case, conversion, load_model(CASE.calibrated), load_model(CASE.quantized), outputs)
     return (None, "", "") if result is None else (result.stage, result.node, result.cause)
 
@@ -32,23 +34,23 @@ def node(model: ir.Model | None, name: str) -> ir.Node:
     return next(item for item in model.graph if item.name == name)
 
 
-def calibration(conversion: Conversion, tensor: str) -> ir.Node:
+def calibration(conversion: OurConversion, tensor: str) -> ir.Node:
     assert conversion.calibrated is not None
     return next(
         item for item in calibration_nodes(conversion.calibrated) if item.inputs[0] and item.inputs[0].name == tensor
     )
 
 
-def rename(conversion: Conversion) -> None:
+def rename(conversion: OurConversion) -> None:
     node(conversion.calibrated, "Concat_27").name = "Other"
 
 
-def replace_operator(conversion: Conversion) -> None:
+def replace_operator(conversion: OurConversion) -> None:
     target = node(conversion.calibrated, "Concat_27")
     target.name, target.op_type = "Other", "Sum"
 
 
-def change_weights(conversion: Conversion) -> None:
+def change_weights(conversion: OurConversion) -> None:
     assert conversion.calibrated is not None
     value = conversion.calibrated.graph.initializers["m.a.bias"]
     assert value.const_value is not None
@@ -57,19 +59,19 @@ def change_weights(conversion: Conversion) -> None:
     value.const_value = ir.tensor(array, name=value.name)
 
 
-def change_attribute(conversion: Conversion) -> None:
+def change_attribute(conversion: OurConversion) -> None:
     node(conversion.calibrated, "Concat_27").attributes["axis"] = ir.AttrInt64("axis", 2)
 
 
-def widen(conversion: Conversion) -> None:
+def widen(conversion: OurConversion) -> None:
     calibration(conversion, "input").attributes["qtype"] = ir.AttrString("qtype", "int16")
 
 
-def move_threshold(conversion: Conversion) -> None:
+def move_threshold(conversion: OurConversion) -> None:
     calibration(conversion, "input").attributes["thresholds"] = ir.AttrFloat32s("thresholds", [1.0])
 
 
-def shift(conversion: Conversion) -> None:
+def shift(conversion: OurConversion) -> None:
     target = node(conversion.quantized, "Conv_31")
     values = target.attributes["right_shift"].as_ints()
     target.attributes["right_shift"] = ir.AttrInt64s("right_shift", [values[0] + 1, *values[1:]])
@@ -78,16 +80,16 @@ def shift(conversion: Conversion) -> None:
 @pytest.mark.parametrize(
     ("change", "stage", "where", "cause"),
     [
-        (rename, Stage.NAMES, "Concat_27", "ours is called Other"),
-        (replace_operator, Stage.GRAPH, "Concat_27", "ours has no such Concat, Sum Other in its place"),
-        (change_weights, Stage.CALIBRATION, "m.a.bias", "1 of"),
-        (change_attribute, Stage.GRAPH, "Concat_27", "attribute axis: 1 | 2"),
-        (widen, Stage.PLACEMENT, "input", "quantised to int8 | int16"),
-        (move_threshold, Stage.CALIBRATION, "input", "| 1"),
-        (shift, Stage.QUANTISATION, "Conv_31", "attribute right_shift"),
+        (rename, ComparedStage.NAMES, "Concat_27", "ours is called Other"),
+        (replace_operator, ComparedStage.GRAPH, "Concat_27", "ours has no such Concat, Sum Other in its place"),
+        (change_weights, ComparedStage.CALIBRATION, "m.a.bias", "1 of"),
+        (change_attribute, ComparedStage.GRAPH, "Concat_27", "attribute axis: 1 | 2"),
+        (widen, ComparedStage.PLACEMENT, "input", "quantised to int8 | int16"),
+        (move_threshold, ComparedStage.CALIBRATION, "input", "| 1"),
+        (shift, ComparedStage.QUANTISATION, "Conv_31", "attribute right_shift"),
     ],
 )
-def test_first_departure(change: Callable[[Conversion], None], stage: Stage, where: str, cause: str) -> None:
+def test_first_departure(change: Callable[[OurConversion], None], stage: ComparedStage, where: str, cause: str) -> None:
     conversion = ours()
     change(conversion)
     assert found(conversion)[:2] == (stage, where)
@@ -101,12 +103,12 @@ def test_equal_conversions_do_not_depart() -> None:
 def test_devices_and_outputs_come_last() -> None:
     conversion = ours()
     conversion.devices["Conv_31"] = "CPU"  # type: ignore[index]
-    assert found(conversion, "outputs differ")[:2] == (Stage.DEVICES, "Conv_31")
-    assert found(ours(), "outputs differ") == (Stage.OUTPUTS, "", "outputs differ")
+    assert found(conversion, "outputs differ")[:2] == (ComparedStage.DEVICES, "Conv_31")
+    assert found(ours(), "outputs differ") == (ComparedStage.OUTPUTS, "", "outputs differ")
 
 
 def test_what_does_not_convert_departs_where_its_models_do() -> None:
-    assert found(ours(Outcome.REFUSED, "no")) == (Stage.CONVERSION, "", "refused: no")
-    conversion = ours(Outcome.CRASHED, "KeyError")
+    assert found(ours(Ending.REFUSED, "no")) == (ComparedStage.CONVERSION, "", "refused: no")
+    conversion = ours(Ending.CRASHED, "KeyError")
     widen(conversion)
-    assert found(conversion)[0] is Stage.PLACEMENT
+    assert found(conversion)[0] is ComparedStage.PLACEMENT

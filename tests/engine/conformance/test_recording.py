@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from engine.cli.lab.conformance import app
 from engine.conformance.cases import CUT_OFF, find_cases
-from engine.conformance.conversion import Outcome
-from engine.conformance.departure import Stage
+from engine.conformance.conversion import Ending
+from engine.conformance.departure import ComparedStage
 from engine.conformance.measures import Share, measure
-from engine.conformance.recording import Recorder
+from engine.conformance.recording import CaseRecorder
 from engine.conformance.toolchain import Command
 from engine.errors import ConfigError, ModelError
 from tests.engine.conformance.models import write_network, write_two_inputs
@@ -40,9 +40,9 @@ def tool(folder: Path, code: str) -> Command:
     return Command.parse(f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}", "--toolchain")
 
 
-def recorder(folder: Path, code: str, **options: object) -> Recorder:
+def recorder(folder: Path, code: str, **options: object) -> CaseRecorder:
     known = {"runtime": None, "to": folder / "cases", "weights": True, "time_limit": 120.0}
-    return Recorder(tool=tool(folder, code), **{**known, **options})  # type: ignore[arg-type]
+    return CaseRecorder(tool=tool(folder, code), **{**known, **options})  # type: ignore[arg-type]
 
 
 def test_a_recorded_case_equals_itself(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_a_refusal_is_recorded_with_its_reason(tmp_path: Path) -> None:
     (case,) = find_cases(tmp_path / "cases")
     row = measure(case, tmp_path / "work")
     assert case.refusal == "ERROR Input 0 is not supported"
-    assert (row.outcome, row.converts) == (Outcome.CONVERTED, False)
+    assert (row.outcome, row.converts) == (Ending.CONVERTED, False)
     assert row.departure is not None
-    assert row.departure.stage is Stage.REFUSAL
+    assert row.departure.stage is ComparedStage.REFUSAL
 
 
 def test_a_tool_that_hangs_is_ended(tmp_path: Path) -> None:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from engine.conformance.cases import Case
-from engine.conformance.conversion import Outcome
+from engine.conformance.cases import RecordedCase
+from engine.conformance.conversion import Ending
 from engine.conformance.measures import Row, Share
 from engine.conformance.run import held_out
 from engine.conformance.table import MEASURES, group, groups, parts
 
 
 def row(name: str, **fields: object) -> Row:
-    known = {"family": name, "march": "bayes-e", "outcome": Outcome.CONVERTED, "converts": True}
+    known = {"family": name, "march": "bayes-e", "outcome": Ending.CONVERTED, "converts": True}
     return Row.model_validate({"case": name, **known, **fields})
 
 
-def case(name: str, *, reduced: bool = False) -> Case:
-    return Case(Path(name), name, name, "bayes-e", Path("config.yaml"), reduced, True, "", {}, ())
+def case(name: str, *, reduced: bool = False) -> RecordedCase:
+    return RecordedCase(Path(name), name, name, "bayes-e", Path("config.yaml"), reduced, True, "", {}, ())
 
 
 def test_shares_of_cases_leave_out_what_cannot_be_said() -> None:

@@ -108,3 +108,26 @@ def test_biases_are_corrected_once_with_clean(network: Path, caplog: pytest.LogC
     np.testing.assert_array_equal(ours, expected)
     (others,) = Session(original.files["quantized"]).run({"x": X}).values()
     assert (others != ours).any()
+
+
+def test_nodes_whose_threshold_steps_of_kl_decided_are_marked(network: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Lone values far out: cuts between them are alike but for less than a step, and the first of them is taken."""
+    sample = X[0].copy()
+    sample.flat[:2] *= (34.0, 26.0)
+    for path in (network / "cal").iterdir():
+        sample.tofile(path)
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        original = converted(network, "original", calibration_type="kl")
+    (line,) = (message for message in caplog.messages if "kl-steps" in message)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        clean = converted(network, "clean", calibration_type="kl")
+    assert "quirk" not in caplog.text
+    before, now = ({row.node: row.threshold for row in result.nodes} for result in (original, clean))
+    marked = [row.node for row in original.nodes if "quirk kl-steps" in row.remarks]
+    assert marked == [node for node in before if before[node] != now[node]]
+    assert "first" in marked
+    assert line.startswith(
+        f"quirk kl-steps on {len(marked)} nodes ({', '.join(marked)}): kl takes the first of the cuts"
+    )
+    assert line.endswith("With compatibility clean the cut of least divergence, in float64.")

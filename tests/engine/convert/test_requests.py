@@ -71,3 +71,10 @@ def test_a_type_that_the_model_has_not_is_reported(caplog: pytest.LogCaptureFixt
 def test_options_of_the_calibration_are_passed_on() -> None:
     options = calibration_options(config("asymmetric; set_model_output_int8"))
     assert (options.asymmetric, options.bias_correction) == (True, False)
+
+
+def test_types_are_sent_to_the_bpu_but_for_nodes_that_are_placed_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    given = config("run_Conv_on_bpu; run_Relu_on_bpu", node_info={"second": {"ON": "CPU"}})
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        assert placement_options(given, network()).run_on_bpu == {"first"}
+    assert "run_Relu_on_bpu has no effect: the optimised model has no Relu" in caplog.text

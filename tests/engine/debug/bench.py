@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.debug import get_channelwise_data_distribution, plot_distribution, runall
 from engine.debug.analysis.data import read_samples
-from engine.debug.analysis.metrics import Metric
+from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import sensitivities
 from tests.engine.debug.analysis.test_sensitivity import METRICS, brute_force
@@ -51,7 +51,7 @@ def main() -> None:
         walls.append(long[0] / quick[0])
         cpus.append(long[1] / quick[1])
     write(f"brute force takes {median(walls):.1f} times as long, {median(cpus):.1f} times the CPU\n")
-    for metric in (Metric.COSINE, Metric.MSE):
+    for metric in (DistanceMeasure.COSINE, DistanceMeasure.MSE):
         furthest = max(abs(fast[name][metric] - slow[name][metric]) for name in names)
         write(f"largest difference of {metric}: {furthest:.3g}\n")
     two = list(model.of_kind(NodeType.ACTIVATION)[:2])

@@ -21,10 +21,10 @@ from engine.debug.analysis.variants import FLOAT, switch
 from engine.debug.bisection.bisect import Material, bisect
 from engine.debug.bisection.dumps import read_dumps
 from engine.debug.bisection.minimise import minimise
-from engine.debug.bisection.stages import Bounds, StageName, parse_bounds
-from engine.debug.bisection.task import TaskMetric, open_score, read_labels, top1
+from engine.debug.bisection.stages import Bounds, StageName
+from engine.debug.bisection.task import TaskMetric, top1
 from engine.debug.bisection.tensors import integer_tensors
-from engine.errors import CalibrationDataError, ConfigError, InferenceError
+from engine.errors import InferenceError
 from engine.frontend import preprocess
 from engine.frontend.onnx import load_onnx
 from engine.ir import constant_of, file_name, save_model
@@ -43,14 +43,6 @@ def conversion(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
 @pytest.fixture(scope="module")
 def stages(conversion: Conversion) -> dict[StageName, ir.Model]:
     return conversion.make(with_bin=True)
-
-
-def test_bounds_are_read_per_stage() -> None:
-    found = parse_bounds(["quantized:sqnr=30", "quantized:requantisation=2", "bin:lsb=1"])
-    assert found == {StageName.QUANTIZED: Bounds(sqnr=30.0, requantisation=2.0), StageName.BIN: Bounds(lsb=1.0)}
-    for text in ("sqnr=30", "quantized:speed=1", "optimized:lsb=1", "source:sqnr=1", "bin:lsb=one", "binary:lsb=1"):
-        with pytest.raises(ConfigError, match="bound"):
-            parse_bounds([text])
 
 
 @pytest.fixture(scope="module")
@@ -161,30 +153,6 @@ def test_task_metric_of_every_stage_and_its_bound() -> None:
     assert found is not None
     assert found.after is StageName.CALIBRATED
     assert "metric falls" in str(found.finding)
-
-
-def test_labels_by_order_by_name_and_as_array(tmp_path: Path) -> None:
-    (tmp_path / "order.csv").write_text("label\n3\n1\n2\n")
-    assert read_labels(tmp_path / "order.csv", ["a", "b"]).tolist() == [3, 1]
-    (tmp_path / "name.csv").write_text("b.npy, cat\na.npy, dog\n")
-    assert read_labels(tmp_path / "name.csv", ["a", "b"]).tolist() == ["dog", "cat"]
-    np.save(tmp_path / "boxes.npy", np.zeros((4, 5)))
-    assert read_labels(tmp_path / "boxes.npy", ["0", "1"]).shape == (2, 5)
-    for names, file in ((["a", "c"], "name.csv"), (["0"] * 5, "boxes.npy"), (["0"], "absent.csv")):
-        with pytest.raises(CalibrationDataError, match="label"):
-            read_labels(tmp_path / file, names)
-
-
-def test_metrics_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bisect_metric_of_mine.py").write_text("def half(outputs, labels):\n    return 0.5\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert open_score("bisect_metric_of_mine:half")([], np.zeros(0)) == 0.5
-    for name in ("top2", "bisect_metric_of_mine:third", "no_such_module_here:half"):
-        with pytest.raises(ConfigError, match="metric"):
-            open_score(name)
-    with pytest.raises(InferenceError, match="labels from 0 to 1"):
-        top1([np.zeros((1, 2))], np.array([2]))
 
 
 def test_dumps_of_a_board_are_compared_with_the_simulator(

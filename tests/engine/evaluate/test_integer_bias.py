@@ -14,11 +14,9 @@ from engine.calibrate import (
     calibrate,
     calibration_tensors,
     collect,
-    to_signed,
 )
-from engine.calibrate.methods.asymmetric import set_constant
 from engine.evaluate.integer_bias import _targets, correct_integer_biases
-from engine.ir import calibration_nodes, constant_of, read_calibration, to_bytes
+from engine.ir import calibration_nodes, constant_of, read_calibration, set_constant, to_bytes
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
 from engine.simulate import Session
@@ -48,7 +46,7 @@ def test_the_mean_error_of_the_outputs_falls(network, asymmetric: bool, output_t
     wanted = FloatSession(model).run(DATA)["y"]
 
     def mean_error(candidate) -> float:
-        found = Session(quantize(to_signed(candidate), "bayes-e")).run(DATA)["y"]
+        found = Session(quantize(candidate, "bayes-e")).run(DATA)["y"]
         axes = tuple(axis for axis in range(found.ndim) if axis != 1)
         return float(np.abs((found - wanted).mean(axis=axes)).max())
 

@@ -11,7 +11,8 @@ from engine.calibrate import FloatSession
 from engine.calibrate.data.sources import as_fed
 from engine.config import parse_config
 from engine.convert import convert
-from engine.simulate import Session
+from engine.evaluate.similarity import Evaluator, as_integers
+from engine.simulate import Session, TensorInfo
 from harness.zoo.cards import load_card
 from tests.configurations import of_card
 
@@ -40,3 +41,22 @@ def test_the_integer_table_of_a_conversion_covers_all_samples(tmp_path: Path) ->
     assert distance.l1 == pytest.approx(np.mean(errors), rel=1e-5)
     assert distance.l2 == pytest.approx(np.mean([np.linalg.norm(e) / e.size for e in errors]), rel=1e-5)
     assert distance.chebyshev == pytest.approx(np.max(errors), rel=1e-5)
+
+
+def test_pixels_are_rounded_half_to_even_and_saturated_channels_last() -> None:
+    feed = {"x": np.array([[[[0.5, 1.5]], [[300.0, -300.0]]]], np.float32), "f": np.array([[0.5]], np.float32)}
+    inputs = (TensorInfo("x", (1, 1, 2, 2), np.dtype(np.int8)), TensorInfo("f", (1, 1), np.dtype(np.float32)))
+    found = as_integers(feed, inputs)
+    assert (found["x"].dtype, found["x"].tolist()) == (np.int8, [[[[0, 127], [2, -128]]]])
+    assert found["f"] is feed["f"]
+
+
+def test_scores_are_means_over_outputs_and_the_least_over_samples() -> None:
+    evaluator = object.__new__(Evaluator)
+    one, other = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    evaluator._expected = [{"a": one, "b": one}, {"a": one, "b": one}]
+    found = evaluator._score([{"a": one, "b": one}, {"a": one, "b": other}])
+    assert (found.cosine, found.worst_cosine, found.agreement) == (0.75, 0.5, 0.75)
+    maps = np.ones((1, 2, 2))
+    evaluator._expected = [{"a": maps}]
+    assert evaluator._score([{"a": maps}]).agreement is None

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
 from engine.errors import UnsupportedError
+from engine.frontend.control_flow import has_branches, put_branches_in_place
 from engine.frontend.onnx import load_onnx
 from tests.engine.frontend.networks import network, saved
 
@@ -89,3 +91,16 @@ def test_other_control_flow_is_refused(tmp_path: Path, make: object, name: str) 
     assert callable(make)
     with pytest.raises(UnsupportedError, match=f"node {name} holds a subgraph; control flow is supported only as If"):
         load_onnx(saved(make(), tmp_path))
+
+
+def test_whether_there_are_branches() -> None:
+    path = Path("m.onnx")
+    assert has_branches(ir.from_proto(_data_dependent()), path)
+    assert not has_branches(ir.from_proto(network([helper.make_node("Neg", ["x"], ["y"])], {"x": SHAPE}, ["y"])), path)
+    with pytest.raises(UnsupportedError, match=r"m.onnx: node 'loop' \(Loop\) holds a subgraph"):
+        has_branches(ir.from_proto(_loop()), path)
+
+
+def test_a_branch_that_the_data_decide_is_refused_only_where_it_should_go() -> None:
+    with pytest.raises(UnsupportedError, match=r"node 'if' \(If\) holds a subgraph"):
+        put_branches_in_place(ir.from_proto(_data_dependent()), Path("m.onnx"))

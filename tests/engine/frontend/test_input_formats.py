@@ -85,7 +85,7 @@ def test_run_time_format_equals_the_original_image(
     normalised = (image.astype(np.float32) - np.float32(spec.mean or 0.0)) * scales
     expected = _run(source, normalised.transpose(0, 3, 1, 2) if chw else normalised)
 
-    delivered = colour.convert(image, spec.type_train, spec.type_rt, spec.space_and_range)
+    delivered = colour.convert_colour(image, spec.type_train, spec.type_rt, spec.space_and_range)
     if spec.layout_rt is Layout.NCHW:
         delivered = delivered.transpose(0, 3, 1, 2)
     fed = colour.to_model_input(delivered, spec)

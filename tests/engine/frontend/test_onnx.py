@@ -276,3 +276,19 @@ def test_a_model_has_nodes_and_inputs(tmp_path: Path) -> None:
     constant = network([helper.make_node("Identity", ["w"], ["y"])], {}, ["y"], {"w": np.zeros(3, np.float32)})
     with pytest.raises(ModelError, match="the model has no inputs"):
         load_onnx(saved(constant, tmp_path))
+
+
+def test_functions_that_call_each_other_are_an_error_of_the_model(tmp_path: Path) -> None:
+    imports = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+    functions = [
+        helper.make_function("own", name, ["a"], ["b"], [helper.make_node(other, ["a"], ["b"], domain="own")], imports)
+        for name, other in (("First", "Second"), ("Second", "First"), ("Own", "Own"))
+    ]
+    for called in ("First", "Own"):
+        node = helper.make_node(called, ["x"], ["y"], "n", domain="own")
+        value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3)) for name in "xy"]
+        graph = helper.make_graph([node], "g", value[:1], value[1:])
+        model = helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=8)
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        with pytest.raises(ModelError, match="its functions cannot be inlined: Cyclic dependency"):
+            load_onnx(tmp_path / "m.onnx")

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from engine.frontend.onnx import load_onnx
-from tests.engine.frontend.networks import convolution, saved
+from engine.frontend.precision import compute_in_float32
+from tests.engine.frontend.networks import convolution, network, saved
 
 OTHERS = (ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
@@ -89,3 +90,43 @@ def test_float64_constants_behind_a_cast_are_no_weights(tmp_path: Path) -> None:
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
     (result,) = load_onnx(saved(model, tmp_path)).graph.outputs
     assert result.dtype == ir.DataType.DOUBLE
+
+
+def changed(*nodes: onnx.NodeProto, x: int = TensorProto.FLOAT, **constants: np.ndarray) -> bool:
+    proto = network(list(nodes), {"x": (2, 2)}, ["y"], constants)
+    proto.graph.input[0].type.tensor_type.elem_type = x
+    model = ir.from_proto(proto)
+    found = compute_in_float32(model)
+    assert {value.dtype for value in model.graph.inputs} == {ir.DataType.FLOAT if found else ir.DataType(x)}
+    return found
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+@pytest.mark.parametrize(
+    ("op_type", "shape", "weighs"),
+    [("MatMul", (2, 2), True), ("Add", (2, 2), None), ("MatMul", (2,), False), ("Gemm", (2, 2), True)],
+)
+def test_what_makes_a_model_one_of_another_type(
+    kind: type[np.floating], op_type: str, shape: tuple[int, ...], weighs: bool | None
+) -> None:
+    """Constants of two dimensions and more; of float64 those of operators that have weights only."""
+    expected = kind is np.float16 if weighs is None else weighs
+    assert changed(helper.make_node(op_type, ["x", "w"], ["y"]), w=np.ones(shape, kind)) is expected
+
+
+def test_an_input_makes_a_model_one_of_its_type() -> None:
+    for kind in (TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+        assert changed(helper.make_node("Neg", ["x"], ["y"]), x=kind)
+    assert not changed(helper.make_node("Neg", ["x"], ["y"]))
+
+
+def test_types_in_attributes_follow_in_subgraphs_too() -> None:
+    cast = helper.make_node("Cast", ["x"], ["c"], to=TensorProto.FLOAT16)
+    branch = helper.make_graph([cast], "b", [], [helper.make_tensor_value_info("c", TensorProto.FLOAT16, (2, 2))])
+    nodes = [helper.make_node("If", ["go"], ["y"], then_branch=branch, else_branch=branch)]
+    proto = network(nodes, {"x": (2, 2)}, ["y"], {"go": np.array(True)})
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    model = ir.from_proto(proto)
+    assert compute_in_float32(model)
+    inner = [node.attributes["to"].value for graph in model.graph.subgraphs() for node in graph]
+    assert inner == [TensorProto.FLOAT] * 2

@@ -64,7 +64,7 @@ def test_equals_preprocessing_by_hand(
     spec = InputSpec(name="x", type_train=train, type_rt=runtime, norm_type=kind, mean=mean, scale=scale)
     source = load_onnx(saved(convolution(), tmp_path))
     pixels = np.random.default_rng(2).integers(0, 256, (1, 8, 8, 3), dtype=np.uint8)
-    image = colour.convert(pixels, spec.type_train, spec.type_rt)
+    image = colour.convert_colour(pixels, spec.type_train, spec.type_rt)
     by_hand = (colour.as_trained(image, spec) - np.float32(mean or 0)) * np.float32(scale)
     (expected,) = onnxruntime.InferenceSession(to_bytes(source)).run(None, {"x": by_hand.transpose(0, 3, 1, 2)})
     (actual,) = onnxruntime.InferenceSession(to_bytes(expand_composites(insert(source, [spec])))).run(

@@ -7,7 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.ops.argmax import ArgMaxRule, ArgMinRule
+from engine.ops.core.reasons import Code
 from engine.simulate import Session
+from tests.engine.ops.operators import Recorder, evaluate, float_node, int8, lowered, refused, scaled, tensor
 from tests.properties.stages import Stages
 
 CHANNELS = 8
@@ -49,3 +52,46 @@ def test_position_dropped_by_bernoulli2_stays_on_the_cpu() -> None:
     data = np.random.default_rng(1).normal(size=(2, 4, 6, 8)).astype(np.float32)
     quantized = Stages(search_model("ArgMax", 0), data, "bernoulli2").quantized
     assert "ArgMax" in [node.op_type for node in quantized.graph]
+
+
+def test_index_above_127_wraps() -> None:
+    x = np.zeros((1, 1, 1, 256), np.int8)
+    for index, stored in ((127, 127), (128, -128), (199, -57)):
+        x[..., index] += 10 + index // 16
+        assert evaluate("HzQuantizedArgMax", [x], axis=3).ravel().tolist() == [stored]
+
+
+def test_first_of_equal_maxima_counts_and_its_axis_may_be_dropped() -> None:
+    x = int8(3, 5, 5, shape=(1, 1, 1, 3))
+    assert evaluate("HzQuantizedArgMax", [x], axis=3).tolist() == [[[[1]]]]
+    assert evaluate("HzQuantizedArgMax", [x], axis=3, keepdims=0).tolist() == [[[1]]]
+
+
+@pytest.mark.parametrize(("march", "most"), [("bayes-e", 255), ("bernoulli2", 512)])
+@pytest.mark.parametrize("rule", [ArgMaxRule(), ArgMinRule()])
+def test_channels_of_a_map_are_searched_up_to_a_limit(rule: ArgMaxRule, march: str, most: int) -> None:
+    def search(*shape: int, **attributes: int) -> Code | None:
+        node = float_node(rule.op_types[0], [tensor("x", *shape)], (1,), **{"axis": 1, **attributes})
+        return refused(rule, node, march)
+
+    assert [search(1, count, 4, 4) for count in (most, most + 1)] == [None, Code.SEARCHED_CHANNELS]
+    assert search(1, 8, 4, 4, select_last_index=1) is Code.LAST_INDEX
+    wrong = [search(1, 8, 4), search(1, 8, 4, 4, axis=2), search(1, 8, 4, 4, keepdims=0), search(1, 8, 4, 4, axis=0)]
+    assert set(wrong) == {Code.RANK_4_SEARCH}
+    assert search(1, 8, 4, 4, axis=-3) is None
+
+
+def test_the_least_is_the_largest_of_what_is_turned_around() -> None:
+    """``-(x + 1)``, which has no value that saturates."""
+    x = tensor("x", 1, 4, 2, 2)
+    made = lowered(ArgMaxRule(), float_node("ArgMax", [x], (1, 1, 2, 2), axis=1), x=scaled(0.5))
+    assert (made.op_type, made.inputs, made.bits, made.scale) == ("HzQuantizedArgMax", ["x NHWC"], 8, [1.0])
+    assert (made.attributes["axis"], made.attributes["keepdims"]) == (3, 1)
+    recorder = Recorder(x=scaled(0.5))
+    ArgMinRule().lower([float_node("ArgMin", [x], (1, 1, 2, 2), axis=1)], recorder)
+    turned, found = recorder.nodes
+    assert (turned.op_type, turned.inputs) == ("HzSElementwiseAdd", ["x NHWC", "n_one"])
+    assert (found.op_type, found.inputs) == ("HzQuantizedArgMax", ["n_negated NHWC"])
+    values = int8(-128, 0, 127)
+    found = evaluate("HzSElementwiseAdd", [values, recorder.constants["n_one"]], **turned.attributes)
+    assert found.ravel().tolist() == [127, -1, -128]

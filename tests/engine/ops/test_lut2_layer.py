@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from engine.ir import attribute, load_model
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.foreign.composite import swish
-from engine.ops.lut2_layer import interpolation_tables
+from engine.ops.lut import CURVES
+from engine.ops.lut2_layer import Curve, interpolation_tables
 from engine.ops.registry import operator, read_attributes
 from tests.engine.simulate.models import node_model
 
@@ -58,3 +59,39 @@ def test_segments_of_swish_are_the_originals(reference_dir: Path) -> None:
         assert found[name] == list(attribute(node, name))
     for name in ("bias", "table_param"):
         np.testing.assert_allclose(found[name], attribute(node, name), atol=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold", "curve", "bounds"),
+    [
+        ("HzHardSwish", 9.3518, CURVES["HzHardSwish"], [-10511, -6898, -3367, 82, 3613, 7062, 10511]),
+        ("HzSwish", 15.636, CURVES["HzSwish"], [-27243, -2128, -851, 213, 1277, 2554, 27243]),
+        ("Elu", 9.0, CURVES["Elu"], None),
+    ],
+)
+def test_segments_lie_where_a_function_is_bent(
+    name: str, threshold: float, curve: Curve, bounds: list[int] | None
+) -> None:
+    """Bounds of ``mobilenet_v3`` and ``yolov8_nhwc``; the last one of an Elu is 0."""
+    xs = threshold / 32767
+    found = interpolation_tables(lambda x: function(name, x), xs, xs, curve)
+    if bounds is None:
+        assert (found["bound"][0], found["bound"][6]) == (-32768, 0)
+    else:
+        assert found["bound"][:7] == bounds
+    node = node_model("HzLut2Layer", [RAMP], {"output_bit": 16, **found}).graph[0]
+    (actual,) = operator("HzLut2Layer").reference([RAMP], read_attributes(node))
+    wanted = np.clip(function(name, RAMP * np.float64(xs)) / xs, -32768, 32767)
+    assert np.abs(actual - wanted).max() < 12
+
+
+def test_segments_of_a_straight_line_are_even() -> None:
+    """As the int16 HardSigmoids of ``mobilenet_v3``."""
+    found = interpolation_tables(lambda x: np.clip(x / 6 + 0.5, 0, 1), 3 / 32767, 1 / 32767, CURVES["HardSigmoid"])
+    assert found["bound"][:7] == [-32767, -21845, -10922, 0, 10922, 21845, 32767]
+    assert (found["scale"][0], found["bias"][0]) == (0, 0)
+
+
+def test_tables_saturate_at_the_width_of_the_output() -> None:
+    found = interpolation_tables(np.tanh, 4 / 32767, 0.5 / 127, bits=8)
+    assert (min(found["table_param"]), max(found["table_param"])) == (-128, 127)

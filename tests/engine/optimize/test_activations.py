@@ -8,7 +8,14 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.engine.optimize.equivalence import build, census, optimized
+from engine.optimize.activations import (
+    CollapseActivations,
+    CollapseRsqrt,
+    CollapseSoftmax,
+    HardSigmoidToHardSwish,
+    StandardActivations,
+)
+from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import MAP, node
 
 HALF, ONE, ROOT = np.float32(0.5), np.float32(1), np.float32(math.sqrt(2))
@@ -105,3 +112,83 @@ def test_softmax_over_channels_collapses(perm: list[int], collapses: bool) -> No
     after = optimized(build(nodes, MAP, ["y"]))
     assert ("HzSoftmax" in census(after)) == collapses
     assert not collapses or [(item.name, item.attributes["axis"].value) for item in after.graph] == [("named", 1)]
+
+
+@pytest.mark.parametrize(("root", "collapses"), [(1.41421, True), (1.4143, True), (1.4144, False)])
+def test_constants_may_be_written_with_few_digits(root: float, collapses: bool) -> None:
+    """One part in ten thousand of the square root of 2 is 0.00014."""
+    nodes = [
+        node("Div", "x root", "d"),
+        node("Erf", "d", "e"),
+        node("Add", "e one", "f"),
+        node("Mul", "x f", "p"),
+        node("Mul", "p half", name="last"),
+    ]
+    before = build(nodes, MAP, ["y"], {"root": np.float32(root), "one": ONE, "half": HALF})
+    modified, after = applied(CollapseActivations(), before, exact=False)
+    assert modified == collapses
+    assert (operators(after)[-1], list(after.graph)[-1].name) == (("HzGelu" if collapses else "Mul"), "last")
+
+
+@pytest.mark.parametrize(("kind", "opset"), [("HardSwish", 14), ("Mish", 18)])
+def test_onnxs_own_become_the_same_operators(kind: str, opset: int) -> None:
+    _, after = applied(StandardActivations(), build([node(kind, "x", name="n")], MAP, ["y"], opset=opset))
+    assert [(item.op_type, item.name, item.domain) for item in after.graph] == [(f"Hz{kind}", "n", "horizon")]
+
+
+@pytest.mark.parametrize(
+    ("slope", "offset", "collapses"),
+    [(1 / 6, 0.5, True), (0.16667, 0.5, True), (0.167, 0.5, False), (1 / 6, 0.4, False), (0.2, 0.5, False)],
+)
+def test_a_hard_sigmoid_of_a_sixth_makes_a_hard_swish(slope: float, offset: float, collapses: bool) -> None:
+    nodes = [node("HardSigmoid", "x", "h", alpha=slope, beta=offset), node("Mul", "h x", name="last")]
+    modified, after = applied(HardSigmoidToHardSwish(), build(nodes, MAP, ["y"]), exact=False)
+    assert (modified, operators(after)) == (collapses, ["HzHardSwish"] if collapses else ["HardSigmoid", "Mul"])
+
+
+def test_a_hard_sigmoid_of_something_else_stays() -> None:
+    nodes = [node("Abs", "x", "a"), node("HardSigmoid", "a", "h", alpha=1 / 6), node("Mul", "h x")]
+    assert not applied(HardSigmoidToHardSwish(), build(nodes, MAP, ["y"]))[0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "epsilon"),
+    [
+        ([node("Sqrt", "s", "r"), node("Reciprocal", "r", name="last")], 0.0),
+        ([node("Add", "s e", "a"), node("Sqrt", "a", "r"), node("Reciprocal", "r", name="last")], 0.5),
+        ([node("Add", "e s", "a"), node("Sqrt", "a", "r"), node("Reciprocal", "r", name="last")], 0.5),
+    ],
+)
+def test_epsilon_is_what_is_added(nodes: list[onnx.NodeProto], epsilon: float) -> None:
+    before = build([node("Abs", "x", "s"), *nodes], MAP, ["y"], {"e": np.float32(0.5)})
+    _, after = applied(CollapseRsqrt(), before)
+    last = list(after.graph)[-1]
+    assert (last.op_type, last.name, last.attributes["epsilon"].value) == ("HzRsqrt", "last", epsilon)
+
+
+def test_a_root_that_others_read_stays() -> None:
+    nodes = [node("Abs", "x", "s"), node("Sqrt", "s", "r"), node("Reciprocal", "r")]
+    assert not applied(CollapseRsqrt(), build(nodes, MAP, ["y", "r"]))[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "axis", "last", "collapses"),
+    [
+        ([0, 3, 2, 1], -1, [0, 3, 2, 1], True),
+        ([0, 3, 2, 1], 3, [0, 3, 2, 1], True),
+        ([0, 3, 2, 1], 2, [0, 3, 2, 1], False),
+        ([0, 2, 3, 1], -1, [0, 3, 1, 2], False),
+    ],
+)
+def test_a_softmax_between_swaps_of_its_axis(first: list[int], axis: int, last: list[int], collapses: bool) -> None:
+    nodes = [
+        node("Transpose", "x", "a", perm=first),
+        node("Softmax", "a", "s", name="n", axis=axis),
+        node("Transpose", "s", perm=last),
+    ]
+    modified, after = applied(CollapseSoftmax(), build(nodes, MAP, ["y"]))
+    assert modified == collapses
+    if collapses:
+        assert [(item.op_type, item.name, item.attributes["axis"].value) for item in after.graph] == [
+            ("HzSoftmax", "n", 1)
+        ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.engine.optimize.equivalence import build, census, optimized
+from engine.optimize.arithmetic import DivToReciprocal, SumToAdd, WhereToProducts
+from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import MAP, node, normal
 
 
@@ -46,3 +47,60 @@ def test_sum_becomes_additions() -> None:
     assert census(optimized(build([node("Sum", "x", name="s"), node("Relu", "y", "z")], inputs, ["z"]))) == {"Relu": 1}
     broadcast = build([node("Sum", "x u")], {"x": (2, 3), "u": (3,)}, ["y"])
     assert census(optimized(broadcast)) == {"Sum": 1}
+
+
+@pytest.mark.parametrize(
+    ("divisor", "expected"),
+    [([2.0, 4.0], ["Mul"]), ([2.0, 0.0], ["Div"]), ([2.0, 1e-39], ["Div"]), ([2.0, 1e-38], ["Mul"])],
+)
+def test_a_constant_whose_inverse_is_finite_is_inverted(divisor: list[float], expected: list[str]) -> None:
+    before = build([node("Div", "x k", name="d")], {"x": (1, 2)}, ["y"], {"k": np.float32(divisor)})
+    _, after = applied(DivToReciprocal(), before, exact=False)
+    assert operators(after) == expected
+    if divisor[1] == 4.0:
+        assert after.graph[0].inputs[1].const_value.numpy().tolist() == [0.5, 0.25]
+
+
+def test_integers_are_divided() -> None:
+    nodes = [node("Cast", "x", "i", to=7), node("Div", "i k", "d"), node("Cast", "d", to=1)]
+    assert not applied(DivToReciprocal(), build(nodes, MAP, ["y"], {"k": np.int64([3])}))[0]
+
+
+def test_one_over_a_smaller_tensor_keeps_its_product() -> None:
+    nodes = [node("Exp", "x", "e"), node("Div", "one e")]
+    for shape, expected in (((1,), ["Exp", "Reciprocal"]), ((2, 4, 8, 8), ["Exp", "Reciprocal", "Mul"])):
+        before = build(list(nodes), MAP, ["y"], {"one": np.ones(shape, np.float32)})
+        assert operators(applied(DivToReciprocal(), before)[1]) == expected
+
+
+@pytest.mark.parametrize(("inputs", "expected"), [("x x x", ["Add", "Add"]), ("x", ["Sum"]), ("x k", ["Sum"])])
+def test_sums_of_one_shape_become_additions(inputs: str, expected: list[str]) -> None:
+    constants = {"k": normal(4, 1, 1)} if "k" in inputs else {}
+    _, after = applied(SumToAdd(), build([node("Sum", inputs, name="s")], MAP, ["y"], constants))
+    assert operators(after) == expected
+    assert list(after.graph)[-1].name == "s"
+
+
+@pytest.mark.parametrize(("shape", "changes"), [((1, 4, 8, 8), True), ((4, 8, 8), False), ((1, 1, 4, 8, 8), False)])
+def test_choices_between_maps_become_products(shape: tuple[int, ...], changes: bool) -> None:
+    constants = {"c": np.random.default_rng(0).random(shape) > 0.5, "k": np.float32(3)}
+    modified, after = applied(
+        WhereToProducts(), build([node("Where", "c x k", name="w")], {"x": shape}, ["y"], constants)
+    )
+    assert modified == changes
+    if changes:
+        assert [item.name for item in after.graph] == ["w_mul", "w_not_mul", "w_add"]
+
+
+def test_a_computed_choice_casts_its_condition_twice() -> None:
+    nodes = [node("Greater", "x k", "c"), node("Where", "c x k", name="w")]
+    _, after = applied(WhereToProducts(), build(nodes, MAP, ["y"], {"k": np.float32(0.25)}))
+    assert [item.name for item in after.graph][1:] == ["w_cast", "w_mul", "w_equal", "w_not_cast", "w_not_mul", "w_add"]
+
+
+def test_constants_get_the_dimensions_of_the_result() -> None:
+    """As ``Mul_91b.1.n1.weight_expand_dims`` of vit_sep."""
+    nodes = [node("Mul", "x k", "m", name="Mul_1"), node("Add", "m b", name="Add_2")]
+    after = optimized(build(nodes, {"x": (2, 3, 5)}, ["y"], {"k": normal(5), "b": normal(3, 1)}))
+    constants = [(item.inputs[1].name, tuple(item.inputs[1].shape)) for item in after.graph]
+    assert constants == [("Mul_1k_expand_dims", (1, 1, 5)), ("Add_2b_expand_dims", (1, 3, 1))]

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx_ir.passes import PassBase
 
 from engine.errors import OptimizeError
 from engine.ir import HORIZON_DOMAIN
-from engine.optimize.base import NodePass, make_node, substitute
+from engine.march import MARCHES, load_march
+from engine.optimize import pipeline
+from engine.optimize.base import NodePass, bypass, graph_of, make_node, substitute
 from engine.optimize.checked import CheckedPasses
+from engine.optimize.contract import CONSTANTS_ARE_INITIALIZERS
 from tests.engine.optimize.equivalence import build
 from tests.engine.optimize.networks import MAP, node
+
+STEPS = {
+    "AbsorbReshapeIntoTranspose",
+    "CancelAroundReshape",
+    "CollapseShuffle",
+    "FoldAffineIntoNext",
+    "FoldPadIntoConv",
+    "MergeReshapes",
+    "TransposeToReshape",
+    "WhereToProducts",
+}
+"""Passes that take one of several steps in a row, or what is worth it: what they leave the next round may take."""
 
 
 class OfTransposes(NodePass):
@@ -87,3 +104,85 @@ def test_missing_shapes_are_inferred() -> None:
 def test_passes_that_never_end_are_named() -> None:
     with pytest.raises(OptimizeError, match="Renames still change the model after 100 rounds"):
         CheckedPasses(transposed()).settle([Renames()])
+
+
+class PutsLast(OfTransposes):
+    """Moves it behind the node that reads it."""
+
+    def rewrite(self, node: ir.Node) -> bool:
+        if node.name != "t":
+            return False
+        graph = graph_of(node)
+        graph.remove(node)
+        graph.append(node)
+        return True
+
+
+class ForgetsTheSecond(OfTransposes):
+    """Promises to leave no transpose and touches none but the first."""
+
+    def rewrite(self, node: ir.Node) -> bool:
+        return node.name == "t" and bypass(node)
+
+    def remains(self, node: ir.Node) -> bool:
+        return True
+
+
+class LeavesConstants(OfTransposes):
+    """Writes a constant as a node."""
+
+    gives = (CONSTANTS_ARE_INITIALIZERS,)
+
+    def rewrite(self, node: ir.Node) -> bool:
+        value = ir.AttrTensor("value", ir.tensor(np.zeros(1, np.float32)))
+        graph_of(node).insert_before(node, ir.node("Constant", [], {"value": value}, name=f"c_{node.name}"))
+        return False
+
+
+def chain() -> ir.Model:
+    nodes = [node("Transpose", "x", "z", name="t", perm=[0, 1, 2, 3]), node("Transpose", "z", "y", name="u")]
+    return build(nodes, MAP, ["y"])
+
+
+def test_a_node_behind_its_reader_is_found() -> None:
+    with pytest.raises(OptimizeError, match=r"pass PutsLast: node u \(Transpose\) reads z, which no node before it"):
+        CheckedPasses(chain()).run([PutsLast()])
+
+
+def test_what_a_pass_does_not_ensure_is_found_and_named() -> None:
+    with pytest.raises(OptimizeError, match=r"pass ForgetsTheSecond ensures that nothing is left to do, but node u"):
+        CheckedPasses(chain()).run([ForgetsTheSecond()])
+    with pytest.raises(OptimizeError, match=r"LeavesConstants ensures that constants are initializers, but node c_t"):
+        CheckedPasses(chain()).run([LeavesConstants()])
+
+
+def test_what_a_pass_requires_is_checked_before_it_runs() -> None:
+    model = chain()
+    LeavesConstants().call(model)
+    with pytest.raises(
+        OptimizeError, match=r"Renames requires that constants are initializers, but node c_t \(Constant"
+    ):
+        CheckedPasses(model).run([Renames()])
+    assert "t_" not in {each.name for each in model.graph}
+
+
+@pytest.mark.parametrize(("name", "message"), [("", "has no name"), ("u", "has the name u of another one")])
+def test_a_graph_without_names_is_refused(name: str, message: str) -> None:
+    model = chain()
+    model.graph[0].name = name
+    with pytest.raises(OptimizeError, match=message):
+        CheckedPasses(model)
+
+
+@pytest.mark.parametrize("march", MARCHES)
+def test_every_pass_states_a_condition(march: str) -> None:
+    """What it requires, and what it ensures of its result unless it is one step of several in a row."""
+    for each in pipeline(load_march(march)):
+        states = [type(each).requires, type(each).ensures] != [PassBase.requires, PassBase.ensures]
+        assert states, f"{type(each).__name__} requires and ensures nothing"
+    silent = {
+        type(each).__name__
+        for each in pipeline(load_march(march))
+        if isinstance(each, NodePass) and type(each).remains is NodePass.remains
+    }
+    assert silent == STEPS

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-from engine.errors import ConfigError
-from engine.ir import load_model, save_model, to_bytes
 from engine.optimize import optimize
-from tests.engine.optimize.equivalence import assert_equivalent, build, census, optimized
-from tests.engine.optimize.networks import MAP, conv_then, node, normal
+from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
+from tests.engine.optimize.equivalence import applied, build, census, optimized
+from tests.engine.optimize.networks import MAP, node
 
 
 class TestClean:
@@ -35,7 +35,8 @@ class TestClean:
         ]
         after = optimized(build(nodes, {"x": (3, 2)}, ["y"], constants))
         assert census(after) == {"Add": 1, "Softmax": 1}
-        np.testing.assert_array_equal(after.graph.initializers["mask"].const_value.numpy(), [-np.inf, 0])
+        mask = after.graph.initializers["Add_1mask_expand_dims"].const_value
+        np.testing.assert_array_equal(mask.numpy(), [[-np.inf, 0]])
 
     @pytest.mark.parametrize("output_of_no_op", [True, False])
     def test_no_ops_are_dropped(self, output_of_no_op: bool) -> None:
@@ -105,59 +106,86 @@ class TestClean:
         assert census(optimized(build(nodes, MAP, ["y"]))) == {"Relu": 1}
 
 
-def test_channel_shuffle_and_space_to_depth_collapse() -> None:
-    constants = {"s5": np.array([1, 2, 2, 8, 8]), "s4": np.array([1, 4, 8, 8]), "s6": np.array([1, 4, 4, 2, 4, 2])}
-    shuffle = [
-        node("Reshape", "x s5", "a"),
-        node("Transpose", "a", "b", perm=[0, 2, 1, 3, 4]),
-        node("Reshape", "b s4", name="last"),
-    ]
-    (collapsed,) = optimized(build(shuffle, MAP, ["y"], constants)).graph
-    assert (collapsed.op_type, collapsed.name, collapsed.attributes["group"].value) == ("HzChannelShuffle", "last", 2)
-    constants["s4"] = np.array([1, 16, 4, 4])
-    depth = [
-        node("Reshape", "x s6", "a"),
-        node("Transpose", "a", "b", perm=[0, 3, 5, 1, 2, 4]),
-        node("Reshape", "b s4", name="last"),
-    ]
-    (collapsed,) = optimized(build(depth, MAP, ["y"], constants)).graph
-    assert (collapsed.op_type, collapsed.name, collapsed.attributes["blocksize"].value) == ("SpaceToDepth", "last", 2)
+@pytest.mark.parametrize(
+    ("proto", "constants", "stays"),
+    [
+        (node("Identity", "r"), {}, False),
+        (node("Cast", "r", to=1), {}, False),
+        (node("Transpose", "r", perm=[0, 1, 2, 3]), {}, False),
+        (node("Transpose", "r", perm=[0, 1, 3, 2]), {}, True),
+        (node("Concat", "r", axis=1), {}, False),
+        (node("Concat", "r r", axis=1), {}, True),
+        (node("Sum", "r"), {}, False),
+        (node("Pad", "r p"), {"p": np.zeros(8, np.int64)}, False),
+        (node("Pad", "r p"), {"p": np.asarray([0, 0, 0, 0, 0, 0, 0, 1])}, True),
+        (node("Gather", "r i", axis=1), {"i": np.asarray([0, 1, 2, -1])}, False),
+        (node("Gather", "r i", axis=1), {"i": np.asarray([0, 2, 1, 3])}, True),
+        (node("Slice", "r s e a t"), {"s": [0], "e": [9], "a": [2], "t": [1]}, False),
+        (node("Slice", "r s e a t"), {"s": [9], "e": [-99], "a": [2], "t": [-1]}, True),
+        (node("Expand", "r s"), {"s": [1]}, False),
+        (node("Tile", "r s"), {"s": [1, 1, 1, 1]}, False),
+        (node("Tile", "r s"), {"s": [1, 2, 1, 1]}, True),
+        (node("Reshape", "r s"), {"s": [1, 4, -1, 8]}, False),
+        (node("Reshape", "r s"), {"s": [1, 4, 64]}, True),
+    ],
+)
+def test_which_operators_change_nothing(proto: onnx.NodeProto, constants: dict[str, Any], stays: bool) -> None:
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    before = build([node("Relu", "x", "r"), proto], MAP, ["y"], arrays)
+    modified, after = applied(RemoveNoOps(), before)
+    assert (modified, len(after.graph)) == (not stays, 1 + stays)
 
 
-@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
-@pytest.mark.parametrize("op_type", ["Conv", "MaxPool"])
-def test_automatic_pads_are_written_out(op_type: str, mode: str) -> None:
-    inputs, constants = ("x w", {"w": normal(4, 4, 2, 3)}) if op_type == "Conv" else ("x", {})
-    before = build([node(op_type, inputs, kernel_shape=[2, 3], strides=[2, 1], auto_pad=mode)], MAP, ["y"], constants)
-    (after,) = optimized(before).graph
-    assert "auto_pad" not in after.attributes
-    assert len(after.attributes["pads"].value) == 4
+def test_a_dropout_whose_mask_is_read_stays() -> None:
+    nodes = [node("Relu", "x", "r"), node("Dropout", "r", "d m"), node("Where", "m d x")]
+    assert not applied(RemoveNoOps(), build(nodes, MAP, ["y"]))[0]
 
 
-def test_unknown_march() -> None:
-    with pytest.raises(ConfigError, match="User input march invalid: 'nash-e'"):
-        optimize(build([node("Relu", "x")], MAP, ["y"]), "nash-e")
+@pytest.mark.parametrize(("kinds", "drops"), [((11, 1), True), ((10, 1), True), ((7, 1), False), ((6, 1), False)])
+def test_casts_that_come_back_without_loss(kinds: tuple[int, int], drops: bool) -> None:
+    first, back = kinds
+    before = build([node("Relu", "x", "r"), node("Cast", "r", "c", to=first), node("Cast", "c", to=back)], MAP, ["y"])
+    assert applied(RemoveCastPairs(), before, exact=False)[0] == drops
 
 
-def test_result_survives_a_file(tmp_path: Any) -> None:
-    after = optimized(conv_then(node("Sigmoid", "c", "s"), node("Mul", "c s")))
-    again = load_model(save_model(after, tmp_path / "m.onnx"))
-    assert to_bytes(again) == to_bytes(after)
-    assert again.metadata_props["hz.march"] == "bayes-e"
-    assert_equivalent(after, again)
-    assert b"onnxscript" not in to_bytes(after)
+@pytest.mark.parametrize(
+    ("proto", "constants", "target"),
+    [
+        (node("Flatten", "x", name="n"), {}, [-1, 256]),
+        (node("Flatten", "x", name="n", axis=2), {}, [-1, 64]),
+        (node("Squeeze", "x a", name="n"), {"a": [0]}, [4, 8, 8]),
+        (node("Unsqueeze", "x a", name="n"), {"a": [0, 5]}, [1, 1, 4, 8, 8, 1]),
+    ],
+)
+def test_target_shapes(proto: onnx.NodeProto, constants: dict[str, list[int]], target: list[int]) -> None:
+    before = build([proto], MAP, ["y"], {name: np.asarray(value) for name, value in constants.items()})
+    _, after = applied(ReshapingToReshape(), before)
+    (made,) = after.graph
+    assert (made.op_type, made.name, made.inputs[1].const_value.numpy().tolist()) == ("Reshape", "n", target)
 
 
-def test_opset_9_becomes_opset_10() -> None:
-    nodes = [
-        node("Slice", "x", "s", starts=[1], ends=[9], axes=[2]),
-        node("Upsample", "s scales", "u", mode="linear"),
-        node("TopK", "u", "y i", k=3, axis=1),
-    ]
-    before = build(nodes, MAP, ["y"], {"scales": np.array([1, 1, 2, 2], np.float32)}, 9)
-    after = optimize(before, "bayes-e")
-    assert after.opset_imports[""] == 10
-    assert census(after) == {"Slice": 1, "Resize": 1, "TopK": 1}
-    assert [item.name for item in after.graph if item.op_type == "Resize"] == ["Resize_1"]
-    assert_equivalent(before, after)
-    assert to_bytes(optimize(after, "bayes-e")) == to_bytes(after)
+@pytest.mark.parametrize(
+    ("target", "outputs", "expected"),
+    [([4, 64], ["y"], ["first"]), ([4, 64], ["y", "a"], None), ([0, -1], ["y"], None)],
+)
+def test_of_two_reshapes_the_first_stays(target: list[int], outputs: list[str], expected: list[str] | None) -> None:
+    nodes = [node("Reshape", "x s", "a", name="first"), node("Reshape", "a t", name="second")]
+    before = build(nodes, MAP, outputs, {"s": np.asarray([2, 128]), "t": np.asarray(target)})
+    modified, after = applied(MergeReshapes(), before)
+    assert (modified, [item.name for item in after.graph]) == (expected is not None, expected or ["first", "second"])
+
+
+def test_permutations_are_composed() -> None:
+    nodes = [node("Transpose", "x", "a", perm=[1, 2, 3, 0]), node("Transpose", "a", perm=[0, 2, 1, 3])]
+    _, after = applied(MergeTransposes(), build(nodes, MAP, ["y", "a"]))
+    assert tuple(after.graph[1].attributes["perm"].value) == (1, 3, 2, 0)
+    assert after.graph[1].inputs[0].name == "x"
+    reversing = build([node("Transpose", "x", "a"), node("Transpose", "a", perm=[1, 0, 2, 3])], MAP, ["y"])
+    assert tuple(list(applied(MergeTransposes(), reversing)[1].graph)[-1].attributes["perm"].value) == (2, 3, 1, 0)
+
+
+def test_casts_to_another_type_stay() -> None:
+    half = [node("Cast", "x", "h", to=10), node("Relu", "h", "r"), node("Cast", "r", to=1)]
+    assert not applied(RemoveNoOps(), build(half, MAP, ["y"]))[0]
+    narrower = [node("Cast", "x", "d", to=11), node("Cast", "d", "h", to=10), node("Cast", "h", to=1)]
+    assert not applied(RemoveCastPairs(), build(narrower, MAP, ["y"]))[0], "back to another type than it came from"

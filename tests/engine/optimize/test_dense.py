@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.optimize.equivalence import build, census, optimized
+from engine.march import load_march
+from engine.optimize.dense import (
+    LARGEST_COVERED_MAP,
+    FoldAffineIntoProduct,
+    GemmOfMapToConv,
+    GemmToConv,
+    MatMulToConv,
+    dense_of,
+    flattened_map,
+)
+from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import MAP, node, normal
 
 
@@ -127,3 +137,92 @@ class TestDense:
     def test_matmul_of_activations_stays(self) -> None:
         after = optimized(build([node("MatMul", "x z")], {"x": (2, 3, 5), "z": (2, 5, 4)}, ["y"]))
         assert census(after) == {"MatMul": 1}
+
+
+RULES = load_march("bayes-e").graph
+
+
+@pytest.mark.parametrize(("side", "covered"), [(LARGEST_COVERED_MAP, True), (LARGEST_COVERED_MAP + 1, False)])
+def test_a_kernel_covers_maps_of_up_to_seven(side: int, covered: bool) -> None:
+    assert LARGEST_COVERED_MAP == 7
+    features = 2 * side
+    nodes = [node("Reshape", "x s", "r"), node("Gemm", "r w b", name="g", transB=1)]
+    constants = {"s": np.asarray([1, -1]), "w": normal(3, features), "b": normal(3)}
+    before = build(nodes, {"x": (1, 2, side, 1)}, ["y"], constants)
+    assert (flattened_map(before.graph[1].inputs[0], features) is not None) == covered
+    modified, after = applied(GemmOfMapToConv(RULES), before)
+    assert modified == covered
+    if covered:
+        (conv,) = (item for item in after.graph if item.op_type == "Conv")
+        assert conv.inputs[1].shape == (3, 2, side, 1)
+        assert (conv.inputs[1].name, conv.inputs[2].name) == ("gw_conv_weight", "gb_conv_bias")
+
+
+@pytest.mark.parametrize(
+    ("proto", "constants", "weight", "bias"),
+    [
+        (node("Gemm", "x w b"), {"w": [[1.0, 2.0], [3.0, 4.0]], "b": [5.0, 6.0]}, [[1, 3], [2, 4]], [5, 6]),
+        (
+            node("Gemm", "x w b", transB=1, alpha=2.0, beta=3.0),
+            {"w": [[1.0, 2.0], [3.0, 4.0]], "b": [5.0, 6.0]},
+            [[2, 4], [6, 8]],
+            [15, 18],
+        ),
+        (node("Gemm", "x w b"), {"w": [[1.0, 2.0], [3.0, 4.0]], "b": 5.0}, [[1, 3], [2, 4]], [5, 5]),
+        (node("Gemm", "x w b"), {"w": [[1.0, 2.0], [3.0, 4.0]], "b": [[5.0], [6.0]]}, None, None),
+        (node("Gemm", "x w", transA=1), {"w": [[1.0, 2.0], [3.0, 4.0]]}, None, None),
+        (node("MatMul", "x w"), {"w": [[1.0, 2.0], [3.0, 4.0]]}, [[1, 3], [2, 4]], None),
+        (node("MatMul", "x w"), {"w": [1.0, 2.0]}, None, None),
+        (node("MatMul", "x x"), {}, None, None),
+    ],
+)
+def test_the_product_that_a_node_is(proto: Any, constants: dict[str, Any], weight: Any, bias: Any) -> None:
+    arrays = {name: np.float32(value) for name, value in constants.items()}
+    found = dense_of(build([proto], {"x": (2, 2)}, ["y"], arrays).graph[0])
+    assert (found is None) == (weight is None)
+    if found is not None:
+        assert found.weight.tolist() == weight
+        assert (None if found.bias is None else found.bias.tolist()) == bias
+
+
+@pytest.mark.parametrize(("march", "expected"), [("bernoulli2", False), ("bayes-e", True)])
+def test_rows_are_pixels_where_the_march_transposes(march: str, expected: bool) -> None:
+    rules = load_march(march).graph
+    assert rules.dense_transposes is expected
+    before = build([node("Gemm", "x w", name="g", transB=1)], {"x": (5, 2)}, ["y"], {"w": normal(3, 2)})
+    _, after = applied(GemmToConv(rules), before)
+    (conv,) = (item for item in after.graph if item.op_type == "Conv")
+    assert tuple(conv.inputs[0].shape) == ((1, 2, 1, 5) if expected else (5, 2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((1, 2, 5, 3), ["Transpose", "Conv", "Transpose"]),
+        ((5, 3), ["Reshape", "Transpose", "Conv", "Transpose", "Reshape"]),
+        ((2, 2, 1, 5, 3), ["Reshape", "Transpose", "Conv", "Transpose", "Reshape"]),
+    ],
+)
+def test_a_product_with_a_matrix_is_a_convolution_of_its_last_axis(shape: tuple[int, ...], expected: list[str]) -> None:
+    _, after = applied(
+        MatMulToConv(), build([node("MatMul", "x w", name="m")], {"x": shape}, ["y"], {"w": normal(3, 4)})
+    )
+    assert operators(after) == expected
+    (conv,) = (item for item in after.graph if item.op_type == "Conv")
+    assert conv.inputs[0].shape[1] == 3
+    assert conv.metadata_props["hz.product"] == "matmul"
+
+
+def test_every_reader_of_a_product_but_the_first_has_a_transpose_of_its_own() -> None:
+    nodes = [node("MatMul", "x w", "m", name="m"), node("Relu", "m", "a"), node("Abs", "m", "b"), node("Add", "a b")]
+    _, after = applied(MatMulToConv(), build(nodes, {"x": (1, 2, 5, 3)}, ["y"], {"w": normal(3, 3)}))
+    assert census(after)["Transpose"] == 3
+
+
+def test_a_factor_along_the_axis_of_a_product_becomes_part_of_it() -> None:
+    nodes = [node("Mul", "x s", "a"), node("Add", "a b", "c"), node("MatMul", "c w")]
+    constants = {"s": normal(3), "b": normal(3), "w": normal(3, 4)}
+    _, product = applied(MatMulToConv(), build(nodes, {"x": (1, 2, 5, 3)}, ["y"], constants))
+    modified, after = applied(FoldAffineIntoProduct(), product)
+    assert (modified, operators(after)) == (True, ["Transpose", "Conv", "Transpose"])
+    assert len(after.graph[1].inputs) == 3

@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.march import MARCHES
+from engine.march import MARCHES, load_march
+from engine.optimize.movement import KeepReducedAxis
 from engine.optimize.recurrent import MAX_STEPS
-from tests.engine.optimize.equivalence import build, census, optimized
+from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import MAP, conv_then, node, normal
 
 
@@ -85,7 +86,7 @@ class TestDecomposition:
         assert (after["Split"], after["Conv"], after["Tanh"], after["Sigmoid"]) == (4, 4 + 2 * 4, 6, 8)
 
     @pytest.mark.parametrize(
-        "attributes", [{"direction": "reverse"}, {"input_forget": 1}, {"activations": ["Sigmoid", "Tanh", "Relu"]}]
+        "attributes", [{"clip": 1.0}, {"input_forget": 1}, {"activations": ["Sigmoid", "Tanh", "Relu"]}]
     )
     def test_other_lstms_stay(self, attributes: dict[str, Any]) -> None:
         assert census(optimized(self.lstm(3, **attributes))).get("LSTM") == 1
@@ -99,3 +100,51 @@ class TestDecomposition:
         weights = {"w": normal(1, 16, 3), "r": normal(1, 16, 4), "b": normal(1, 32)}
         cell = node("LSTM", "x w r b", "y", hidden_size=4, **attributes)
         return build([cell], {"x": (steps, 2, 3)}, ["y"], weights, opset)
+
+
+@pytest.mark.parametrize(
+    ("proto", "shape", "march", "names"),
+    [
+        (
+            node("ReduceMean", "x", name="n", axes=[1], keepdims=0),
+            (1, 4, 5),
+            "bayes-e",
+            ("n_keepdims_output", "n_reshape"),
+        ),
+        (node("ReduceMean", "x", name="n", axes=[1], keepdims=0), (4, 5), "bayes-e", None),
+        (node("ReduceMean", "x", name="n", axes=[1], keepdims=1), (1, 4, 5), "bayes-e", None),
+        (node("ReduceMax", "x", name="n", axes=[1, 2], keepdims=0), (1, 4, 5), "bayes-e", None),
+        (node("Gather", "x i", name="n", axis=1), (1, 4, 5), "bayes-e", ("replaced_y", "n_reshape")),
+        (node("ArgMax", "x", "a", name="n", axis=1, keepdims=0), (1, 4, 5), "bayes-e", ("4dim_a", "n_output_reshape")),
+        (node("ArgMax", "x", "a", name="n", axis=2, keepdims=0), (1, 4, 5), "bayes-e", None),
+        (node("ArgMax", "x", "a", name="n", axis=1, keepdims=0), (1, 4, 5), "bernoulli2", None),
+    ],
+)
+def test_which_axes_are_kept_and_under_which_names(
+    proto: onnx.NodeProto, shape: tuple[int, ...], march: str, names: tuple[str, str] | None
+) -> None:
+    nodes = [proto, *([node("Cast", "a", to=1)] if proto.op_type == "ArgMax" else [])]
+    constants = {"i": np.int64(2)} if proto.op_type == "Gather" else {}
+    modified, after = applied(KeepReducedAxis(load_march(march).graph), build(nodes, {"x": shape}, ["y"], constants))
+    assert modified == (names is not None)
+    if names is not None:
+        kept, reshape = list(after.graph)[:2]
+        assert (kept.outputs[0].name, reshape.name, kept.name) == (*names, "n")
+        assert operators(after)[:2] == [proto.op_type, "Reshape"]
+
+
+def test_an_index_of_one_dimension_drops_no_axis() -> None:
+    before = build([node("Gather", "x i", axis=1)], {"x": (1, 4, 5)}, ["y"], {"i": np.asarray([2])})
+    assert not applied(KeepReducedAxis(load_march("bayes-e").graph), before)[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1, 3, 1, 5), 1), ((1, 1, 3, 5), 2), ((1, 3, 5, 1), 0), ((3, 1, 1, 5), 0)]
+)
+def test_joined_states_are_joined_where_a_reshape_puts_them(shape: tuple[int, ...], axis: int) -> None:
+    """As the states of crnn_gru: the Reshape is gone where it only moves the axis that is joined."""
+    inputs = dict.fromkeys("abc", (1, 1, 1, 5))
+    nodes = [node("Concat", "a b c", "j", axis=0), node("Reshape", "j shape")]
+    after = optimized(build(nodes, inputs, ["y"], {"shape": np.array(shape)}))
+    assert after.graph[0].attributes["axis"].value == axis
+    assert ("Reshape" in census(after)) is (shape == (1, 3, 5, 1))

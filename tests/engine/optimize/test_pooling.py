@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.optimize import optimize
 from engine.optimize.pooling import factors, split_window
+from engine.parity import quirks_of
 from tests.engine.optimize.equivalence import build, census, optimized
 from tests.engine.optimize.networks import MAP, node
 
@@ -76,3 +78,11 @@ class TestPooling:
     def test_rectangular_windows_split(self) -> None:
         assert split_window((8, 3), 7) == [(4, 3), (2, 1)]
         assert split_window((11, 3), 7) is None
+
+
+def test_output_of_a_mean_is_renamed() -> None:
+    """As in activations_a: the quirk ``renamed-mean-output``."""
+    before = build([node("ReduceMean", "x", "y", axes=[2, 3], keepdims=0, name="M")], {"x": (1, 3, 4, 4)}, ["y"])
+    after = optimize(before, "bayes-e")
+    assert [value.name for value in after.graph.outputs] == ["M_flatten_output"]
+    assert [item.code for item in quirks_of(after.graph[-1])] == ["renamed-mean-output"]

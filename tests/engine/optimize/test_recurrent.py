@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper
 
-from tests.engine.optimize.equivalence import build, census, optimized
+from engine.optimize.recurrent import GATES, MAX_STEPS, UnrollLstm
+from tests.engine.optimize.equivalence import applied, build, census, optimized
 
 USUAL = ["Sigmoid", "Tanh", "Tanh"]
 OPERANDS = ("w", "r", "b", "lengths", "h", "c", "p")
@@ -38,8 +40,8 @@ class Case:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a forward cell that starts from zero, without lengths, peepholes and options."""
-        options = {"direction": "forward", "activations": USUAL, "clip": 0.0, "input_forget": 0}
+        """Whether it is a cell that starts from zero, without lengths, peepholes and options."""
+        options = {"activations": USUAL, "clip": 0.0, "input_forget": 0}
         usual = all(self.attributes.get(name, value) == value for name, value in options.items())
         from_zero = not any(np.any(self.constants.get(name, 0)) for name in ("h", "c"))
         return usual and from_zero and not self.constants.keys() & {"lengths", "p"}
@@ -77,3 +79,56 @@ def cases(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Case:
 def test_any_lstm_is_exact_or_stays(case: Case) -> None:
     after = optimized(case.model)
     assert ("LSTM" not in census(after)) is case.is_plain
+
+
+def lstm(steps: int, inputs: str = "x w r b", **attributes: Any) -> ir.Model:
+    """Two features, three hidden values, one sample."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 12, 2), "r": (1, 12, 3), "b": (1, 24), "h": (1, 1, 3), "p": (1, 9)}
+    constants = {
+        name: (np.zeros if name == "h" else rng.normal)(size=shape).astype(np.float32)
+        if name != "h"
+        else np.zeros(shape, np.float32)
+        for name, shape in shapes.items()
+        if name in inputs.split()
+    }
+    made = helper.make_node(
+        "LSTM", ["" if name == "_" else name for name in inputs.split()], ["y"], "n", hidden_size=3, **attributes
+    )
+    return build([made], {"x": (steps, 1, 2)}, ["y"], constants)
+
+
+@pytest.mark.parametrize(
+    ("model", "unrolled"),
+    [
+        (lstm(1), True),
+        (lstm(2, "x w r"), True),
+        (lstm(2, "x w r b _ h h"), True),
+        (lstm(2, "x w r b _ _ _ p"), False),
+        (lstm(2, clip=1.0), False),
+        (lstm(2, input_forget=1), False),
+        (lstm(2, direction="reverse"), True),
+        (lstm(2, activations=["Sigmoid", "Tanh", "Relu"]), False),
+        (lstm(2, activations=["Sigmoid", "Tanh", "Tanh"]), True),
+    ],
+)
+def test_which_forms_are_unrolled(model: ir.Model, unrolled: bool) -> None:
+    modified, after = applied(UnrollLstm(), model)
+    assert modified == unrolled
+    assert ("LSTM" in census(after)) != unrolled
+
+
+def test_the_longest_sequence_that_is_unrolled() -> None:
+    assert MAX_STEPS == 64
+    assert applied(UnrollLstm(), lstm(64))[0]
+    assert not applied(UnrollLstm(), lstm(65))[0]
+
+
+def test_gates_stand_in_onnxs_order() -> None:
+    assert GATES == ("input", "output", "forget", "cell")
+
+
+def test_the_first_step_has_no_forget_gate() -> None:
+    one, two = (census(applied(UnrollLstm(), lstm(steps))[1]) for steps in (1, 2))
+    assert two["Sigmoid"] - one["Sigmoid"] == 3
+    assert one["Sigmoid"] == 2

@@ -6,7 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.engine.optimize.equivalence import build, census, optimized
+from engine.optimize.sink import ELEMENTWISE, SinkReshape, SinkTranspose, _Correspondence
+from tests.engine.optimize.equivalence import applied, build, census, optimized
+from tests.engine.optimize.equivalence import operators as kinds
 from tests.engine.optimize.networks import MAP, node, normal
 
 ROWS = {"x": (1, 6, 4, 4)}
@@ -99,3 +101,37 @@ def test_a_slice_along_an_axis_that_stays_is_taken_from_the_map() -> None:
     assert operators(nodes, shape=np.array([1, 6, 16]), **numbers) == ["Slice", "Reshape"]
     joined = {**numbers, "axis": np.array([-1])}
     assert operators(nodes, shape=np.array([1, 6, 16]), **joined) == ["Reshape", "Slice"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "groups"),
+    [
+        ((2, 3, 4), (2, 12), (((0,), (0,)), ((1, 2), (1,)))),
+        ((2, 12), (2, 3, 4), (((0,), (0,)), ((1,), (1, 2)))),
+        ((6, 4), (4, 6), (((0, 1), (0, 1)),)),
+        ((1, 6), (6,), (((0,), ()), ((1,), (0,)))),
+        ((6,), (6, 1), (((0,), (0,)), ((), (1,)))),
+        ((2, 3), (7,), None),
+        ((0, 3), (0,), None),
+    ],
+)
+def test_axes_that_hold_the_same_elements(before: tuple[int, ...], after: tuple[int, ...], groups: object) -> None:
+    found = _Correspondence.between(before, after)
+    assert (None if found is None else found.groups) == groups
+
+
+def test_leaky_relu_lets_nothing_pass() -> None:
+    assert "LeakyRelu" not in ELEMENTWISE
+    for kind, last in (("Relu", "Reshape"), ("LeakyRelu", "LeakyRelu")):
+        before = build([node("Reshape", "x s", "r"), node(kind, "r")], MAP, ["y"], {"s": np.asarray([4, 64])})
+        modified, after = applied(SinkReshape(), before)
+        assert (modified, kinds(after)[-1]) == (kind == "Relu", last)
+
+
+@pytest.mark.parametrize(("other", "sinks"), [("c", True), ("t", True), ("z", False)])
+def test_a_transpose_sinks_where_all_computed_operands_are_transposed(other: str, sinks: bool) -> None:
+    nodes = [node("Transpose", "x", "t", perm=[0, 2, 3, 1]), node("Max", f"t {other}")]
+    constants = {"c": normal(1, 8, 8, 4)} if other == "c" else {}
+    inputs = MAP | ({"z": (1, 8, 8, 4)} if other == "z" else {})
+    modified, after = applied(SinkTranspose(), build(nodes, inputs, ["y"], constants))
+    assert (modified, kinds(after)) == (sinks, ["Max", "Transpose"] if sinks else ["Transpose", "Max"])

@@ -6,7 +6,14 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.engine.optimize.equivalence import build, census, optimized
+from engine.optimize.transposes import (
+    AbsorbReshapeIntoTranspose,
+    CancelAroundReshape,
+    ShareMovements,
+    TransposeToReshape,
+    keeps_order,
+)
+from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import node, normal
 
 TO_LAST, TO_SECOND = [0, 2, 3, 1], [0, 3, 1, 2]
@@ -122,3 +129,82 @@ def test_dense_layers_of_a_channels_last_block_become_convolutions() -> None:
         build(enclosed(*middle), {"x": SHAPE}, ["y"], {"w": normal(6, 8), "b": normal(8), "v": normal(8, 6)})
     )
     assert [item.op_type for item in after.graph] == ["Conv", "Relu", "Conv"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm", "expected"),
+    [
+        ((1, 6, 1, 5), [0, 2, 1, 3], True),
+        ((1, 6, 1, 5), [3, 0, 1, 2], False),
+        ((2, 1, 5), [1, 0, 2], True),
+        ((2, 2), [1, 0], False),
+    ],
+)
+def test_moving_axes_of_one_element_keeps_the_order(shape: tuple[int, ...], perm: list[int], expected: bool) -> None:
+    model = build([node("Transpose", "x", perm=perm)], {"x": shape}, ["y"])
+    assert keeps_order(model.graph[0]) is expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([node("Transpose", "x", perm=[0, 2, 1, 3], name="t")], ["Transpose"]),
+        ([node("Transpose", "x", "t", perm=[0, 2, 1, 3], name="t"), node("Reshape", "t s")], ["Reshape", "Reshape"]),
+        ([node("Reshape", "x q", "r"), node("Transpose", "r", perm=[0, 2, 1, 3], name="t")], ["Reshape", "Reshape"]),
+        ([node("Transpose", "x", "t", perm=[0, 3, 1, 2], name="t"), node("Reshape", "t s")], ["Transpose", "Reshape"]),
+    ],
+)
+def test_only_beside_a_reshape_it_becomes_one(nodes: list[onnx.NodeProto], expected: list[str]) -> None:
+    used = {name for proto in nodes for name in proto.input}
+    constants = {"s": np.asarray([30]), "q": np.asarray([1, 3, 1, 10])}
+    before = build(
+        nodes, {"x": (1, 6, 1, 5)}, ["y"], {name: array for name, array in constants.items() if name in used}
+    )
+    modified, after = applied(TransposeToReshape(), before)
+    assert (modified, operators(after)) == (expected == ["Reshape", "Reshape"], expected)
+    if modified:
+        assert "t_reshape" in [item.name for item in after.graph]
+
+
+@pytest.mark.parametrize(
+    ("target", "perm", "expected"),
+    [([6, 1, 1, 5], [0, 3, 1, 2], [1, 3, 0, 2]), ([1, 5, 1, 6], [0, 3, 1, 2], None), ([6, 5], [1, 0], None)],
+)
+def test_a_reshape_that_moves_single_axes_is_absorbed(
+    target: list[int], perm: list[int], expected: list[int] | None
+) -> None:
+    nodes = [node("Reshape", "x s", "r"), node("Transpose", "r", perm=perm)]
+    modified, after = applied(
+        AbsorbReshapeIntoTranspose(), build(nodes, {"x": (1, 6, 1, 5)}, ["y"], {"s": np.asarray(target)})
+    )
+    assert modified == (expected is not None)
+    if expected is not None:
+        assert (operators(after), list(after.graph[0].attributes["perm"].value)) == (["Transpose"], expected)
+
+
+@pytest.mark.parametrize(("last", "cancels"), [([0, 3, 1, 2], True), ([0, 2, 1, 3], False)])
+def test_two_transposes_around_a_reshape_cancel_where_the_order_stays(last: list[int], cancels: bool) -> None:
+    """(1, 6, 4, 5) as (1, 4, 5, 6), then as (4, 5, 6, 1) and back."""
+    nodes = [
+        node("Transpose", "x", "t", perm=[0, 2, 3, 1]),
+        node("Reshape", "t s", "r"),
+        node("Transpose", "r", perm=[0, 3, 1, 2] if cancels else last),
+    ]
+    before = build(nodes, {"x": SHAPE}, ["y"], {"s": np.asarray([1, 4, 5, 6])})
+    modified, after = applied(CancelAroundReshape(), before)
+    assert (modified, operators(after)) == (cancels, ["Reshape"] if cancels else ["Transpose", "Reshape", "Transpose"])
+
+
+@pytest.mark.parametrize(
+    ("source", "perms", "left"),
+    [("Relu", (TO_LAST, TO_LAST), 1), ("Relu", (TO_LAST, TO_SECOND), 2), ("Conv", (TO_LAST, TO_LAST), 2)],
+)
+def test_equal_movements_of_one_tensor_are_one_but_behind_a_convolution(
+    source: str, perms: tuple[list[int], list[int]], left: int
+) -> None:
+    first = node("Conv", "x w", "a") if source == "Conv" else node("Relu", "x", "a")
+    nodes = [first, *(node("Transpose", "a", f"t{i}", perm=perm) for i, perm in enumerate(perms))]
+    nodes += [node("Abs", "t0", "y0"), node("Neg", "t1", "y1")]
+    constants = {"w": normal(6, 6, 1, 1)} if source == "Conv" else {}
+    _, after = applied(ShareMovements(), build(nodes, {"x": SHAPE}, ["y0", "y1"], constants))
+    assert census(after)["Transpose"] == left

@@ -6,7 +6,8 @@ import onnx_ir as ir
 import pytest
 
 from engine.errors import ConfigError
-from engine.parity import QUIRKS, decided, quirks_of, record
+from engine.parity import QUIRKS
+from engine.parity.decisions import decided, quirks_of, record
 
 
 def model(*names: str) -> ir.Model:

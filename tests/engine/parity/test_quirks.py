@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import ConfigError
-from engine.parity import QUIRKS, Quirk, quirk
+from engine.parity.quirks import QUIRKS, Quirk, quirk
 from engine.terms import Compatibility
 
 

@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.convert import ConversionResult, Draft, check
-from engine.perf import NodeCost, node_costs
+from engine.ir import MARK_PART_OF
+from engine.perf.nodes import NodeCost, _is_part, _Owners, _stripped, node_costs
 from engine.terms import InputType
 
 
@@ -82,3 +83,52 @@ def test_layers_of_which_nothing_is_known_count_for_their_reader(tmp_path: Path)
     nothing = ir.Model(ir.Graph([], [], nodes=[], name="g", opset_imports={"": 11}), ir_version=7)
     costs = node_costs(result.performance, result.compiled.schedules, nothing, nothing)
     assert [cost.node for cost in costs] == ["last"]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "expected"),
+    [
+        ("conv_1", "conv", True),
+        ("pre_conv", "conv", True),
+        ("a_conv_b", "conv", True),
+        ("conv1", "conv", False),
+        ("x", "", False),
+    ],
+)
+def test_a_part_has_the_name_between_underscores(name: str, known: str, expected: bool) -> None:
+    assert _is_part(name, known) is expected
+
+
+def test_what_the_conversion_adds_is_taken_off_in_any_order() -> None:
+    assert list(_stripped("t_calibrated_Requantize_requantized_output")) == [
+        "t_calibrated_Requantize_requantized_output",
+        "t_calibrated_Requantize",
+        "t_calibrated",
+        "t",
+    ]
+    assert list(_stripped("plain")) == ["plain"]
+
+
+def graph_of(*names: str, **marks: str) -> ir.Model:
+    """Nodes ``names``, each of which gives ``<name>_out``."""
+    nodes = [ir.node("Conv", [], outputs=[ir.Value(name=f"{name}_out")], name=name) for name in names]
+    for node in nodes:
+        if str(node.name) in marks:
+            node.metadata_props[MARK_PART_OF] = marks[str(node.name)]
+    return ir.Model(ir.Graph([], [], nodes=nodes, name="g"), ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("layer", "output", "owner"),
+    [
+        ("conv", "t", "conv"),
+        ("UNIT_CONV_FOR_conv_1_x", "t", "conv_1"),
+        ("part", "t", "whole"),
+        ("made", "conv_out_quantized", "conv"),
+        ("added", "t", "added"),
+        ("nothing", "t", None),
+    ],
+)
+def test_the_owner_has_the_longest_name_that_fits(layer: str, output: str, owner: str | None) -> None:
+    owners = _Owners(graph_of("conv", "conv_1", "whole"), graph_of("conv", "conv_1", "part", "added", part="whole"))
+    assert owners._own(layer, output) == owner

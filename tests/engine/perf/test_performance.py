@@ -14,7 +14,7 @@ from engine.compile.compiler import memory_of
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.ir import load_model
 from engine.march.latency import load_latency, marches
-from engine.perf import Performance, estimate
+from engine.perf.performance import Performance, estimate, estimate_subgraph, frames_per_run
 from engine.terms import OptimizeLevel
 from research.cases import cases_of, counted, ddr_errors, errors_of, networks_of
 from research.corpus import read_rows, schedule_of_row
@@ -158,3 +158,26 @@ def test_long_subgraphs_are_called_in_parts() -> None:
     assert subgraph.function_calls >= 3
     extra = (subgraph.function_calls - 1) * load_latency("bernoulli2").fitted.fixed_us
     assert parts.latency_us == pytest.approx(whole.latency_us + extra)
+
+
+def test_what_nothing_hides_is_a_layers_own_and_the_rest_is_shared() -> None:
+    """The parts of the layers add up, also where several calls take the fixed cost several times."""
+    (schedule,) = compile_model(load_model(RESIDUAL), "bayes-e").schedules
+    latency = load_latency("bayes-e")
+    whole = estimate_subgraph(schedule, latency)
+    assert whole.function_calls == 1
+    assert sum(layer.latency_us for layer in whole.layers) == pytest.approx(whole.latency_us)
+    limit = int(whole.latency_us / 2)
+    parts = estimate_subgraph(schedule, latency, limit)
+    assert parts.function_calls == -(-whole.latency_us // limit)
+    assert parts.latency_us == pytest.approx(whole.latency_us + (parts.function_calls - 1) * latency.fitted.fixed_us)
+    assert sum(layer.latency_us for layer in parts.layers) == pytest.approx(parts.latency_us)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "frames"),
+    [([(4, 3, 8, 8)], 4), ([(4, 3, 8, 8), (4, 10)], 4), ([(4, 3, 8, 8), (2, 3, 8, 8)], 1), ([(4, 10)], 1)],
+)
+def test_frames_are_the_batch_that_all_maps_agree_on(shapes: list[tuple[int, ...]], frames: int) -> None:
+    inputs = [ir.Value(name=f"x{index}", shape=ir.Shape(shape)) for index, shape in enumerate(shapes)]
+    assert frames_per_run(ir.Model(ir.Graph(inputs, [], nodes=[], name="g"), ir_version=8)) == frames

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.errors import ContainerError
 from engine.perf.performance import LayerPerformance, SubgraphPerformance
 from engine.perf.timeline import intervals, timeline
 
@@ -63,3 +64,9 @@ def test_intervals_add_up_to_the_totals(subgraph: SubgraphPerformance, length: f
         sum(entry.layer.stored_bytes for entry in times if entry.store.length), abs=1e-3
     )
     assert all(0 <= entry.computing <= 1 + 1e-6 for entry in found)
+
+
+def test_a_frame_of_more_than_a_hundred_seconds_is_refused() -> None:
+    slow = LayerPerformance("layer", "HzSQuantizedConv", 1, (1,), (1,), 1e9, 0.0, 0.0, 0, 0)
+    with pytest.raises(ContainerError, match=r"a frame of the schedule takes 1e\+03 s; at most 100 s are shown"):
+        intervals(timeline(SubgraphPerformance("graph", 1e9, 0, 0, (slow,))))

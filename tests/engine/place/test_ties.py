@@ -10,8 +10,10 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.ir import MARK_TIE, calibration_nodes
-from engine.place import place
+from engine.ir import MARK_FIXED, MARK_TIE, calibration_nodes
+from engine.place import NodeTypes, PlacementOptions, place
+from engine.place.ties import mark_thresholds
+from tests.engine.place.networks import calibrated, network, one
 
 CHANNELS, SIZE = 4, 8
 
@@ -112,3 +114,81 @@ def test_of_two_concats_around_a_resize_the_last_one_decides() -> None:
         scales,
     )
     assert (found["a"], found["r"], found["b"], found["c"]) == ("d", "d", "d", None)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "tied", "to"),
+    [
+        ("MaxPool", {"kernel_shape": [1, 1]}, "m", "c0"),
+        ("LeakyRelu", {"alpha": 0.1}, "c0", "m"),
+    ],
+)
+def test_operators_that_cannot_rescale_tie_thresholds(
+    op_type: str, attributes: dict[str, object], tied: str, to: str
+) -> None:
+    nodes = calibrated(place(network([one(op_type, "c0", **attributes)]), "bayes-e", PlacementOptions()))
+    assert nodes[tied].metadata_props.get(MARK_TIE) == to
+    assert MARK_TIE not in nodes[to].metadata_props
+
+
+def test_sigmoid_has_fixed_thresholds() -> None:
+    nodes = calibrated(place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions()))
+    assert float(nodes["c0"].metadata_props[MARK_FIXED]) == pytest.approx(5.498970)
+    assert float(nodes["m"].metadata_props[MARK_FIXED]) == pytest.approx(0.995926)
+
+
+def test_marks_are_set_anew_the_same() -> None:
+    placed = place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions()).model
+    before = {node.name: dict(node.metadata_props) for node in calibration_nodes(placed)}
+    mark_thresholds(placed)
+    assert {node.name: dict(node.metadata_props) for node in calibration_nodes(placed)} == before
+
+
+def test_a_fixed_threshold_reaches_what_only_moves_its_tensor() -> None:
+    """The pool's output follows the Sigmoid's, whose range is fixed."""
+    sigmoid = helper.make_node("Sigmoid", ["c0"], ["s"], name="S")
+    nodes = calibrated(place(network([sigmoid, one("MaxPool", "s", kernel_shape=[1, 1])]), "bayes-e"))
+    assert nodes["m"].metadata_props[MARK_TIE] == "s"
+    assert nodes["m"].metadata_props[MARK_FIXED] == nodes["s"].metadata_props[MARK_FIXED]
+
+
+def test_an_input_that_others_read_too_is_not_fixed() -> None:
+    sigmoid = helper.make_node("Sigmoid", ["c0"], ["s"], name="S")
+    nodes = calibrated(place(network([sigmoid, one("Mul", "c0", "s")]), "bayes-e"))
+    assert MARK_FIXED not in nodes["c0"].metadata_props
+    assert MARK_FIXED in nodes["s"].metadata_props
+
+
+def test_gathered_windows_share_the_threshold_of_the_first() -> None:
+    """Queries, keys and values of swin: Gathers of rank 5 run on the CPU."""
+    constants = {
+        "five": np.array([2, 2, 4, 4, 4]),
+        "q": np.array([0]),
+        "k": np.array([1]),
+        "four": np.array([1, 4, 4, 4]),
+    }
+    middle = [
+        node("Reshape", "a five", "w"),
+        *(node("Gather", f"w {name}", f"g{name}", axis=0) for name in ("q", "k")),
+        *(node("Reshape", f"g{name} four", f"r{name}") for name in ("q", "k")),
+        *(node("Exp", f"r{name}", f"e{name}") for name in ("q", "k")),
+    ]
+    found = ties(middle, ["eq", "ek"], constants)
+    assert {found[name] for name in ("a", "w", "gk", "rq", "rk")} == {"gq"}
+    assert found["gq"] is None
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_operands_of_an_int16_concat_keep_their_thresholds_where_int16_is_asked_of_them(asked: bool) -> None:
+    """As ``onnx::Concat_455`` and ``onnx::Concat_446`` of ``yolov8_nhwc``."""
+    nodes = [
+        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Elu", ["c0"], ["b"], name="B"),
+        helper.make_node("Concat", ["a", "b"], ["joined"], name="Join", axis=2),
+        helper.make_node("Softplus", ["joined"], ["m"], name="Middle"),
+    ]
+    wide = NodeTypes(output_type="int16")
+    options = PlacementOptions(node_info={"A": wide, "B": wide} if asked else {"Middle": wide})
+    found = calibrated(place(network(nodes), "bayes-e", options))
+    assert {str(found[name].attributes["qtype"].as_string()) for name in ("a", "b", "joined")} == {"int16"}
+    assert [found[name].metadata_props.get(MARK_TIE) for name in ("a", "b")] == [None if asked else "joined"] * 2

@@ -63,3 +63,21 @@ def test_another_operator_ends_the_walk_and_leaves_nodes_unpaired(model: ir.Mode
     found = diff(model, other)
     assert {item.aspect for item in found} == {Aspect.STRUCTURE}
     assert "Conv_0" in {item.where for item in found}
+
+
+def test_floats_are_told_from_integers_and_types_from_values(model: ir.Model) -> None:
+    name, value = next((n, v) for n, v in model.graph.initializers.items() if v.dtype == ir.DataType.FLOAT)
+    assert value.const_value is not None
+    array = value.const_value.numpy()
+    for changed, aspect in ((array * np.float32(2), Aspect.FLOATS), (array.astype(np.float64), Aspect.TYPE)):
+        other = model.clone()
+        other.graph.initializers[name].const_value = ir.tensor(changed, name=name)
+        assert {item.aspect for item in diff(model, other)} == {aspect}
+
+
+def test_borders_are_compared_first(model: ir.Model) -> None:
+    other = model.clone()
+    other.graph.inputs[0].name, other.graph.outputs[0].shape = "renamed", ir.Shape((1, 2))
+    found = diff(model, other)
+    assert [item.aspect for item in found[:2]] == [Aspect.NAME, Aspect.TYPE]
+    assert str(found[0]) == "name: graph input x : x | renamed"

@@ -219,3 +219,29 @@ def test_any_chain_gives_the_same_outputs_under_the_same_names(model: ir.Model) 
     assert list(after) == list(before)
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array, strict=True)
+
+
+def test_layout_is_changed_where_the_tensor_is_made() -> None:
+    x = value("x", (1, 4, 5, 6))
+    first, second = (ir.node("Relu", [x], outputs=[value(name, (1, 4, 5, 6))], name=name) for name in ("a", "b"))
+    moved = transpose(first.outputs[0], [0, 3, 1, 2], "a_NHWC2NCHW_LayoutConvert_Output0")
+    result = graph(x, first, second, moved)
+    simplify_layouts(result)
+    assert [node.name for node in result] == ["a", "a_NHWC2NCHW_LayoutConvert_Output0", "b"]
+
+
+def test_layout_changes_around_a_reshape_that_undoes_the_first() -> None:
+    """The last operand of the Concat in crnn_gru: what is left of three is a Reshape where the last one stood."""
+    x, target = value("x", (1, 1, 1, 16), INT32), ir.Value(name="shape", const_value=ir.tensor([1, 1, 1, 16]))
+    out = transpose(x, [0, 3, 1, 2], "out")
+    flat = ir.node("Reshape", [out.outputs[0], target], outputs=[value("f", (1, 1, 1, 16), INT32)], name="flat")
+    back = transpose(flat.outputs[0], [0, 2, 3, 1], "back")
+    result = graph(x, out, flat, back, initializers=(target,))
+    simplify_layouts(result)
+    (left,) = result
+    assert (left.op_type, left.name, left.inputs[0], shape_of(left.outputs[0])) == (
+        "Reshape",
+        "back_reshape",
+        x,
+        (1, 1, 16, 1),
+    )

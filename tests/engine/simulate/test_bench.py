@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import ConfigError, ModelError
-from engine.simulate.bench import BenchOptions, bench
+from engine.simulate.bench import BenchOptions, _calls_per_second, bench
 from tests.engine.simulate.test_session import IMAGE_MODEL, float_model
 
 
@@ -31,3 +31,27 @@ def test_wrong_options_and_models_are_refused() -> None:
         bench(IMAGE_MODEL, options=BenchOptions(batches=(0,)))
     with pytest.raises(ModelError, match="no quantised operators"):
         bench(float_model())
+
+
+def test_rates_are_of_images_and_medians_of_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls per second by turns: 1, 2, 3 of every contender."""
+    rates = iter([1.0, 10.0, 100.0, 3.0, 30.0, 300.0, 2.0, 20.0, 200.0])
+    monkeypatch.setattr("engine.simulate.bench._calls_per_second", lambda *_, **__: next(rates))
+    options = BenchOptions(batches=(4,), threads=1, rounds=3)
+    (row,) = bench(IMAGE_MODEL, float_model(), options)
+    assert (row.images_per_s, row.float_images_per_s, row.reference_images_per_s) == (8.0, 80.0, 200.0)
+    assert (row.ratio_to_float, row.ratio_to_reference) == (0.1, 0.04)
+
+
+def test_a_turn_takes_its_time_and_the_first_call_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call takes a second; 2.5 seconds are three calls."""
+    clock = [0.0]
+    monkeypatch.setattr("engine.simulate.bench.time.perf_counter", lambda: clock[0])
+
+    def call() -> None:
+        clock[0] += 1.0
+
+    assert _calls_per_second(call, 2.5) == 1.0
+    assert clock[0] == 4.0
+    assert _calls_per_second(call, 0.0, warm=False) == 1.0
+    assert clock[0] == 5.0

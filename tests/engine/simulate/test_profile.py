@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from engine.ir import load_model
 from engine.simulate.fast import FastSimulator
-from engine.simulate.profile import Cost, Profile, profile
+from engine.simulate.lowering.tables import look_up
+from engine.simulate.profile import OperatorCost, Profile, _summed, profile
+from engine.simulate.program import Assembler
 from tests.engine.simulate.test_session import IMAGE_MODEL
 
 
@@ -20,5 +23,19 @@ def test_costs_cover_the_program() -> None:
 
 
 def test_share_outside_kernels() -> None:
-    assert Profile((Cost("a", "copy", 1, 0.75, 8),), 1.0).outside_kernels == pytest.approx(0.25)
-    assert Profile((Cost("a", "copy", 1, 2.0, 8),), 1.0).outside_kernels == 0.0
+    assert Profile((OperatorCost("a", "copy", 1, 0.75, 8),), 1.0).outside_kernels == pytest.approx(0.25)
+    assert Profile((OperatorCost("a", "copy", 1, 2.0, 8),), 1.0).outside_kernels == 0.0
+
+
+def test_steps_of_one_operator_and_kind_are_summed() -> None:
+    program = Assembler(owner="HzLut")
+    x = program.input((100,), np.int8)
+    y = look_up(look_up(x, np.zeros((1, 256), np.int8), program), np.zeros((1, 256), np.int16), program)
+    program.owner = "Other"
+    z = program.tensor((100,), np.int8)
+    program.call(lambda given: (given[0],), [y], [z])
+    program.keep(z)
+    assert _summed(program.finish(), [0.5, 0.25, 2.0]) == (
+        OperatorCost("Other", "numpy", 1, 2.0, 200 + 100),
+        OperatorCost("HzLut", "table", 2, 0.75, 100 + 100 + 100 + 200),
+    )

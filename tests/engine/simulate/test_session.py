@@ -14,6 +14,7 @@ from engine.errors import ConfigError, InferenceError, ModelError, UnsupportedEr
 from engine.ir import load_model, save_model
 from engine.optimize import optimize
 from engine.simulate import register_loader
+from engine.simulate.session import image_inputs, is_quantized
 from tests.engine.simulate.models import node_model
 from tests.golden_cases import BUNDLED
 
@@ -229,3 +230,44 @@ def test_a_float_model_whose_only_composite_has_a_quantised_name_runs_in_float()
     assert "HzChannelShuffle" in {node.op_type for node in optimized.graph}
     x = np.random.default_rng(0).normal(size=(1, 4, 3, 3)).astype(np.float32)
     np.testing.assert_array_equal(Session(optimized).run({"x": x})["y"], Session(model).run({"x": x})["y"])
+
+
+def chain(*types: str, dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Model:
+    """Nodes of these types, those with a colon of that domain, one behind the other."""
+    x = ir.Value(name="x", type=ir.TensorType(dtype), shape=ir.Shape((1, 3, 2, 2)))
+    nodes, value = [], x
+    for index, name in enumerate(types):
+        domain = "horizon" if name.startswith("Hz") else ""
+        result = ir.Value(name=f"t{index}", type=ir.TensorType(dtype), shape=x.shape)
+        nodes.append(ir.node(name, [value], domain=domain, outputs=[result], name=f"n{index}"))
+        value = result
+    return ir.Model(ir.Graph([x], [value], nodes=nodes, opset_imports={"": 13, "horizon": 1}, name="g"), ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("types", "images"),
+    [
+        (("HzPreprocess",), ("x",)),
+        (("HzSQuantizedPreprocess",), ("x",)),
+        (("Transpose", "HzCalibration", "HzPreprocess"), ("x",)),
+        (("Relu", "HzPreprocess"), ()),
+        (("Transpose", "Relu"), ()),
+    ],
+)
+def test_images_are_what_a_preprocessing_node_reads(types: tuple[str, ...], images: tuple[str, ...]) -> None:
+    assert image_inputs(chain(*types)) == images
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "quantized"),
+    [
+        ("HzLut", ir.DataType.INT8, True),
+        ("HzLut", ir.DataType.FLOAT, True),
+        ("HzChannelShuffle", ir.DataType.INT8, True),
+        ("HzChannelShuffle", ir.DataType.FLOAT, False),
+        ("HzSwish", ir.DataType.FLOAT, False),
+        ("Relu", ir.DataType.INT8, False),
+    ],
+)
+def test_models_are_quantized_where_an_operator_is(name: str, dtype: ir.DataType, quantized: bool) -> None:
+    assert is_quantized(chain(name, dtype=dtype)) is quantized

@@ -15,9 +15,10 @@ from engine.convert import conversion
 from engine.convert.items import DATA, EQUALIZED, OPTIMIZED, REQUESTS
 from engine.convert.runner import Given
 from engine.errors import ConfigError
-from engine.evaluate.similarity import Score
+from engine.evaluate.similarity import Similarity
 from engine.place import NodeTypes, PlacementOptions, place
-from engine.tune import Budget, Evaluator, MixedPrecisionSearch, TuningResult
+from engine.tune import Evaluator
+from engine.tune.mixed import LatencyBudget, MixedPrecisionSearch, TuningResult
 from tests.configurations import FEATUREMAP
 from tests.engine.calibrate.models import graph, residual
 
@@ -43,7 +44,7 @@ def search(
     given = {EQUALIZED: model, OPTIMIZED: model, REQUESTS: placement, DATA: DATA_OF_X}
     run = conversion(config(march), {item: Given(value) for item, value in given.items()})
     subject = MixedPrecisionSearch(run, Evaluator(model, DATA_OF_X))
-    return subject.run(Budget(**options), report)  # type: ignore[arg-type]  # the fields of Budget
+    return subject.run(LatencyBudget(**options), report)  # type: ignore[arg-type]  # its fields
 
 
 def test_the_float_model_scores_one() -> None:
@@ -129,7 +130,7 @@ def test_a_march_without_int16_has_only_the_cpu() -> None:
 
 def test_int16_that_makes_nothing_better_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([0.9, 0.8, *[0.7] * 9])
-    monkeypatch.setattr(Evaluator, "integer", lambda self, quantized: Score(next(scores), 0.5, None))
+    monkeypatch.setattr(Evaluator, "integer", lambda self, quantized: Similarity(next(scores), 0.5, None))
     found = search(network(), latency_us=1e9)
     assert found.chosen == found.int8
     assert found.trials > 2

@@ -5,13 +5,29 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from engine.errors import ConfigError, ModelError
 from engine.ir import save_model
+from engine.simulate.bench import BenchOptions, BenchRow
+from engine.simulate.profile import OperatorCost, Profile
+from harness.bench import measure
+from harness.bench.measure import (
+    BenchReport,
+    ConversionTimes,
+    MemoryRow,
+    Pair,
+    _calibration_images,
+    _images,
+    _memory,
+    as_json,
+    geometric_mean,
+)
 from harness.bench.peak_memory import Contender, peak_memory
 from harness.cli.main import app
+from harness.zoo.cards import load_card
 from tests.engine.simulate.test_session import IMAGE_MODEL, float_model
 
 
@@ -74,3 +90,76 @@ def test_wrong_use_is_refused(pair: tuple[str, str], tmp_path: Path) -> None:
     broken.write_bytes(b"no model")
     with pytest.raises(ModelError, match="measuring memory failed"):
         peak_memory(Contender.FLOAT, broken, 1, 1)
+
+
+def row(batch: int, ratio: float | None) -> BenchRow:
+    return BenchRow(batch, 1, 100.0, None if ratio is None else 100.0 / ratio, None)
+
+
+def test_the_mean_of_ratios_is_geometric_and_of_one_batch_size() -> None:
+    reports = [BenchReport("a", (row(1, 2.0), row(8, 5.0)), ()), BenchReport("b", (row(1, 8.0), row(1, None)), ())]
+    assert geometric_mean(reports, 1) == pytest.approx(4.0)
+    assert geometric_mean(reports, 8) == pytest.approx(5.0)
+    assert geometric_mean(reports, 2) is None
+    assert geometric_mean([], 1) is None
+
+
+def test_rows_without_a_float_model_have_no_ratio() -> None:
+    assert MemoryRow(2, 300, None).as_dict() == {
+        "batch": 2,
+        "simulator_bytes": 300,
+        "float_bytes": None,
+        "ratio_to_float": None,
+    }
+    assert MemoryRow(2, 300, 200).as_dict()["ratio_to_float"] == 1.5
+
+
+def test_json_gives_every_row_its_model() -> None:
+    conversion = ConversionTimes(images=3, seconds={"optimize": 1.0}, float_pass_seconds=0.5)
+    profile = Profile((OperatorCost("Conv", "gemm", 2, 0.5, 100),), 1.0)
+    found = as_json(
+        [BenchReport("a", (row(1, 2.0),), (MemoryRow(1, 2, 1),), conversion, profile), BenchReport("b", (), ())]
+    )
+    assert [[entry["model"] for entry in part] for part in found.values()] == [["a"]] * 4
+    assert found["conversion"][0]["ratio_to_float_pass"] == {"optimize": 2.0}
+    assert found["profile"][0] == {
+        "model": "a",
+        "op_type": "Conv",
+        "instruction": "gemm",
+        "calls": 2,
+        "seconds": 0.5,
+        "bytes": 100,
+    }
+
+
+def test_a_conversion_uses_fifty_images_at_most() -> None:
+    card = load_card("mnist_lenet")
+    assert _images(card) == 50
+    few = card.dataset.calibration.model_copy(update={"count": 7})
+    short = card.model_copy(update={"dataset": card.dataset.model_copy(update={"calibration": few})})
+    assert _images(short) == 7
+    np.testing.assert_array_equal(
+        _calibration_images(short), card.open_dataset().split(card.dataset.calibration.split).images(0, 7)
+    )
+
+
+def test_memory_of_floats_is_of_the_file_that_takes_the_batch(
+    pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str, int, int]] = []
+
+    def peak(contender: Contender, model: Path, batch: int, threads: int) -> int:
+        asked.append((contender.value, model.name, batch, threads))
+        return 100
+
+    monkeypatch.setattr(measure, "peak_memory", peak)
+    rows = _memory(Pair("a", Path(pair[0]), Path(pair[1])), BenchOptions((1, 8), 3, 1))
+    name = Path(pair[0]).name
+    assert asked == [
+        ("fast", name, 1, 3),
+        ("float", "one.onnx", 1, 3),
+        ("fast", name, 8, 3),
+        ("float", "many.onnx", 8, 3),
+    ]
+    assert [memory.float_bytes for memory in rows] == [100, 100]
+    assert _memory(Pair("a", Path(pair[0]), None), BenchOptions((1,), 3, 1))[0].float_bytes is None

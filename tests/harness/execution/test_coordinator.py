@@ -269,3 +269,12 @@ def test_a_budget_leaves_trials_for_the_next_run(tmp_path: Path) -> None:
     assert [result.spec.model for result in first] == ["a", "b"]
     assert len(run_sweep(specs, plan(tmp_path, "serial", most_trials=2))) == 3
     assert run_sweep([fakes.spec("d")], plan(tmp_path, "serial", seconds=0.0)) == []
+
+
+def test_fail_fast_begins_nothing_after_a_failure(tmp_path: Path) -> None:
+    specs = [fakes.spec("defect", evaluation_samples=number) for number in range(1, 6)]
+    found = run_sweep(specs, plan(tmp_path, "serial", fail_fast=True))
+    assert 0 < len(found) < len(specs)
+    assert not found[0].ok
+    good = [fakes.spec(model) for model in ("a", "b", "c")]
+    assert len(run_sweep(good, plan(tmp_path, "serial", fail_fast=True))) == 3

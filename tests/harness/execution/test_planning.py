@@ -27,7 +27,7 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the user's own that holds the card and its model."""
     folder = tmp_path / "suites" / "zoo"
     folder.mkdir(parents=True)
-    original = cards._cards()["mnist_lenet"]
+    original = cards.model_cards()["mnist_lenet"]
     (folder / original.name).write_bytes(original.read_bytes())
     source = load_card("mnist_lenet").source.bundled
     assert source is not None

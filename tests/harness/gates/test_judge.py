@@ -9,19 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import ConfigError
 from harness.gates.baseline import (
     Baseline,
     BaselineTrial,
     ExpectedFailure,
-    Reference,
-    Scores,
-    load_baseline,
-    save_baseline,
     updated_baseline,
 )
 from harness.gates.judge import judge, judge_sweep
-from harness.gates.paired import paired_p_value
 from harness.gates.verdicts import Verdict
 from harness.strict_yaml import parse
 from harness.suites.settings import Settings
@@ -182,56 +176,3 @@ def test_the_floor_of_an_error_is_the_float_models_share() -> None:
         )
         result = trial().model_copy(update={"accuracy": accuracy})
         assert judge(result, predictions(), None, strict).verdict is expected
-
-
-def test_a_baseline_survives_its_file_and_belongs_to_one_suite(baseline: Baseline, tmp_path: Path) -> None:
-    file = tmp_path / "mine.json"
-    save_baseline(baseline, file)
-    assert load_baseline(file, SUITE) == baseline
-    with pytest.raises(ConfigError, match="belongs to suite mine version 3, expected mine version 4"):
-        load_baseline(file, SUITE.model_copy(update={"version": 4}))
-    with pytest.raises(ConfigError, match="make one with --ptqlab-update-baseline"):
-        load_baseline(tmp_path / "none.json", SUITE)
-    file.write_text('{"suite": "mine", "version": 3, "trials": {"x": {"figure": {}}}}')
-    with pytest.raises(ConfigError, match=r"is no baseline: trials\.x\.figure"):
-        load_baseline(file, SUITE)
-
-
-def test_an_update_keeps_what_was_reasoned_and_refuses_unknown_failures(baseline: Baseline, tmp_path: Path) -> None:
-    store = TrialStore(tmp_path / "trials")
-    (name, accepted), *_ = baseline.trials.items()
-    reasoned = Reference(value=0.5, tolerance=0.25, reason="noisy by design")
-    old = baseline.model_copy(
-        update={"trials": {name: accepted.model_copy(update={"figures": {**accepted.figures, "cosine.min": reasoned}})}}
-    )
-    new = updated_baseline(old, SUITE, [trial()], store).trials[name].figures
-    assert new["cosine.min"] == Reference(value=0.89, tolerance=0.25, reason="noisy by design")
-    assert new["latency.ms"].tolerance == SUITE.gates.tolerances.latency
-    with pytest.raises(ConfigError, match="failed in stage quantize"):
-        updated_baseline(old, SUITE, [fakes.failed(fakes.spec())], store)
-
-
-@pytest.mark.parametrize("scores", [np.array([1.0, 0, 0, 1, 1, 1, 0, 1, 1]), np.array([0.25, 1.0, 0.333])])
-def test_scores_survive_their_compact_form(scores: np.ndarray[Any, Any]) -> None:
-    compact = Scores.of(scores)
-    np.testing.assert_array_equal(Scores.model_validate_json(compact.model_dump_json()).array(), scores)
-
-
-def test_p_values_by_hand() -> None:
-    assert paired_p_value(np.zeros(10)) == 1.0
-    assert paired_p_value(np.array([1.0] * 5 + [0.0] * 95)) == pytest.approx(1 / 32)
-    assert paired_p_value(np.array([1.0] * 4 + [-1.0])) == pytest.approx(6 / 32)
-    # Of the 8 equally likely signs of (3, 2, 1), one sum reaches 6 and two reach 4.
-    assert paired_p_value(np.array([0.3, 0.2, 0.1])) == pytest.approx(1 / 8, abs=0.02)
-    assert paired_p_value(np.array([0.3, 0.2, -0.1])) == pytest.approx(2 / 8, abs=0.02)
-
-
-def test_chance_alone_is_flagged_no_more_often_than_the_significance_allows() -> None:
-    rng = np.random.default_rng(0)
-    sure = rng.random(SAMPLES) < 0.9
-    undecided = rng.random(SAMPLES) < 0.05
-    flags = 0
-    for _ in range(200):
-        first, second = (np.where(undecided, rng.random(SAMPLES) < 0.5, sure) for _ in range(2))
-        flags += paired_p_value(second.astype(float) - first.astype(float)) < 0.05
-    assert flags <= 200 * 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,11 +16,15 @@ from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.tracking.mlflow_store import Closing, RunStatus, default_tracking_uri
 from harness.tracking.record import Recorder
+from harness.tracking.views import view_key
 from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import Outcome, TrialStore
 from tests.harness import fakes
 
-SUITE = parse({"name": "mine", "version": 2, "description": "A suite.", "models": "net", "sweep": {}}, Suite, "x.yaml")
+SWEEP = {"calibration_type": ["max", "kl"]}
+SUITE = parse(
+    {"name": "mine", "version": 2, "description": "A suite.", "models": "net", "sweep": SWEEP}, Suite, "x.yaml"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +42,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Recorder, P
     workdir = tmp_path_factory.mktemp("work")
     store = TrialStore(workdir / "trials")
     good, bad = fakes.result(fakes.spec()), fakes.failed(fakes.spec(settings=fakes.KL))
-    store.put(Outcome(good, fakes.NODES))
+    store.put(Outcome(good, fakes.NODES, {"per_sample": fakes.hits(3)}, {"worst.png": b"picture"}))
     store.put(Outcome(bad))
     report = workdir / "report.html"
     report.write_text("<html></html>")
@@ -48,7 +53,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Recorder, P
     recorder.finished(good, reused=False)
     recorder.finished(bad, reused=True)
     verdicts = {good.spec.key: "PASS", bad.spec.key: "ERROR", "": "ERROR"}
-    assert recorder.close(Closing(status=RunStatus.FAILED, metrics={"trials": 2}, verdicts=verdicts), [report]) is None
+    assert (
+        recorder.close(
+            Closing(status=RunStatus.FAILED, metrics={"sweep.accuracy.best": 0.9}, verdicts=verdicts), [report]
+        )
+        is None
+    )
     from mlflow import MlflowClient
 
     return MlflowClient(default_tracking_uri(workdir)), recorder, workdir
@@ -57,7 +67,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Recorder, P
 def children(recorded: tuple[Any, Recorder, Path]) -> dict[str, Any]:
     client, recorder, _ = recorded
     experiment = client.get_experiment_by_name("mine")
-    runs = client.search_runs([experiment.experiment_id], f"tags.mlflow.parentRunId = '{recorder.parent}'")
+    runs = client.search_runs([experiment.experiment_id], f"tags.`lab.parent` = '{recorder.parent}'")
     return {run.data.tags["lab.trial"]: run for run in runs}
 
 
@@ -65,7 +75,7 @@ def test_the_sweep_is_the_parent_run(recorded: tuple[Any, Recorder, Path]) -> No
     client, recorder, _ = recorded
     parent = client.get_run(recorder.parent)
     assert parent.info.status == "FAILED"
-    assert parent.data.metrics == {"seconds.statistics.net.bayes-e": 1.5, "trials": 2.0}
+    assert parent.data.metrics == {"sweep.accuracy.best": 0.9}
     tags = parent.data.tags
     assert {tags[f"lab.{name}"] for name in ("suite", "suite_version", "verdict", "trials")} == {"mine", "2", "ERROR"}
     assert tags["mlflow.note.content"] == "A suite."
@@ -76,36 +86,22 @@ def test_a_trial_is_a_child_run_with_all_its_figures(recorded: tuple[Any, Record
     client, _, _ = recorded
     run = children(recorded)["net/bayes-e/max"]
     assert run.info.status == "FINISHED"
-    assert run.data.metrics == fakes.result(fakes.spec()).metrics() | {"seconds.quantize": 0.25}
-    assert run.data.params == {
-        "model": "net",
-        "march": "bayes-e",
-        "engine": "bundled",
-        "calibration_type": "max",
-        "max_percentile": "1.0",
-        "per_channel": "false",
-        "asymmetric": "false",
-        "bias_correction": "false",
-        "order_independent_kl": "false",
-        "mse_thresholds": "false",
-        "nodewise_methods": "false",
-        "adaptive_rounding": "false",
-        "mean_bias_correction": "false",
-        "cross_layer_equalization": "false",
-        "integer_bias_correction": "false",
-        "compatibility": "original",
-        "int16": "none",
-        "input_type_rt": "card",
-        "calibration_seed": "first",
-        "calibration_samples": "10",
-        "evaluation_samples": "40",
-    }
+    assert sorted(run.data.metrics)[:4] == ["accuracy", "cosine", "delta", "latency_ms"]
+    figures = fakes.result(fakes.spec()).metrics()
+    assert run.data.metrics["delta"] == figures["accuracy.delta"]
+    assert run.data.metrics["more.agreement"] == figures["agreement"]
+    assert run.data.metrics["seconds.quantize"] == 0.25
+    assert len(run.data.metrics) == len(figures) + 1
+    assert run.data.params == {"model": "net", "march": "bayes-e", "calibration_type": "max"}
+    assert run.info.run_name == "max #swee"
     tags = run.data.tags
     assert tags["lab.trial_key"] == fakes.spec().key
     assert (tags["lab.verdict"], tags["lab.reused"]) == ("PASS", "false")
     assert tags["lab.engine_version"].startswith("0.")
     assert run.info.end_time - run.info.start_time == 250
-    assert sorted(item.path for item in client.list_artifacts(run.info.run_id)) == ["nodes.csv", "result.json"]
+    assert sorted(item.path for item in client.list_artifacts(run.info.run_id)) == [
+        *("nodes.csv", "result.json", "worst.png")
+    ]
 
 
 def test_a_failed_trial_says_stage_and_symptom(recorded: tuple[Any, Recorder, Path]) -> None:
@@ -162,3 +158,71 @@ def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
     recorder = Recorder(SUITE, "next", tmp_path, TrialStore(tmp_path / "trials"))
     recorder.planned([])
     assert recorder.close(Closing(status=RunStatus.FINISHED)) is None
+
+
+def reusing(workdir: Path, store: TrialStore, sweep: str, results: list[Any], reused: list[bool]) -> Recorder:
+    """A whole sweep of these results."""
+    recorder = Recorder(SUITE, sweep, workdir, store)
+    recorder.planned([result.spec for result in results])
+    for result, old in zip(results, reused, strict=True):
+        recorder.finished(result, reused=old)
+    assert recorder.close(Closing(status=RunStatus.FINISHED)) is None
+    return recorder
+
+
+def test_a_sweep_that_reused_everything_writes_no_trials_again(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    store = TrialStore(tmp_path / "trials")
+    results = [fakes.result(fakes.spec()), fakes.result(fakes.spec(settings=fakes.KL))]
+    first = reusing(tmp_path, store, "one", results, [False, False])
+    again = reusing(tmp_path, store, "two", results, [True, True])
+    third = reusing(tmp_path, store, "three", results, [True, True])
+    part = reusing(tmp_path, store, "four", results, [True, False])
+    client = MlflowClient(default_tracking_uri(tmp_path))
+    experiment = client.get_experiment_by_name("mine").experiment_id
+    count = {
+        recorder.parent: len(client.search_runs([experiment], f"tags.`lab.parent` = '{recorder.parent}'"))
+        for recorder in (first, again, third, part)
+    }
+    assert list(count.values()) == [2, 0, 0, 2]
+    for recorder in (again, third):
+        tags = client.get_run(recorder.parent).data.tags
+        assert tags["lab.same_trials_as"] == first.parent
+        assert "All 2 trials were reused" in tags["mlflow.note.content"]
+
+
+def test_a_run_that_was_cut_off_does_not_look_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever write a kill stops at, the run is finished only if all of it is there."""
+    from mlflow import MlflowClient
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("cut off")
+
+    for name in ("log_batch", "log_artifacts", "set_terminated"):
+        with monkeypatch.context() as patch:
+            patch.setattr(MlflowClient, name, fail)
+            recorder = Recorder(SUITE, f"cut at {name}", tmp_path, TrialStore(tmp_path / "trials"))
+            recorder.planned([fakes.spec()])
+            recorder.finished(fakes.result(fakes.spec()), reused=False)
+            assert recorder.close(Closing(status=RunStatus.FINISHED)) is not None
+    client = MlflowClient(default_tracking_uri(tmp_path))
+    experiment = client.get_experiment_by_name("mine").experiment_id
+    runs = client.search_runs([experiment])
+    assert len(runs) == 5
+    assert {run.info.status for run in runs} <= {"RUNNING", "KILLED"}  # a later sweep closes those it finds dead
+
+
+def test_the_experiment_holds_a_view_of_every_model(recorded: tuple[Any, Recorder, Path]) -> None:
+    client, recorder, _ = recorded
+    tags = client.get_experiment_by_name("mine").tags
+    saved = json.loads(tags[f"mlflow.sharedViewState.{view_key('net')}"])
+    assert saved["name"] == "Trials of net"
+    state = json.loads(saved["state"])
+    assert state["searchFilter"] == "tags.lab.kind = 'trial' and params.model = 'net'"
+    (parallel,) = (chart for chart in state["compareRunCharts"] if chart["type"] == "PARALLEL")
+    assert parallel["selectedParams"] == ["calibration_type"]
+    assert parallel["selectedMetrics"] == ["accuracy", "cosine", "delta", "latency_ms"]
+    experiment = client.get_experiment_by_name("mine").experiment_id
+    assert len(client.search_runs([experiment], state["searchFilter"])) == 2
+    assert recorder.experiment == experiment

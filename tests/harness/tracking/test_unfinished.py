@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
+from engine.errors import OutputError
 from harness.cli.main import app
 from harness.execution.coordinator import Plan, serial
 from harness.sweep import run_suite
@@ -89,3 +91,17 @@ def test_a_record_that_another_store_took_leaves_nothing_to_close(tmp_path: Path
         (f"{sweep.summary.id}/", f"{sweep.summary.id}/{fakes.spec().id}"), "FINISHED"
     )
     assert "nothing to sync" in CliRunner().invoke(app, ["sync", "--workdir", str(tmp_path)]).output
+
+
+def test_a_disk_that_fills_up_behind_the_trials_leaves_no_run_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OutputError("report.html: cannot be written: No space left on device")
+
+    monkeypatch.setattr("harness.sweep.write_sweep", full)
+    plan = Plan(bench=fakes.Bench(tmp_path), executor=serial, stages="tests.harness.fakes")
+    with pytest.raises(OutputError, match="No space left"):
+        run_suite(SUITE, plan, specs=[fakes.spec()])
+    assert "RUNNING" not in statuses(tmp_path).values()
+    assert "KILLED" in statuses(tmp_path).values()

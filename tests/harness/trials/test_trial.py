@@ -60,9 +60,9 @@ def test_metrics_have_the_names_of_the_record_and_no_holes() -> None:
     assert metrics["accuracy.ratio"] == pytest.approx(0.9 / 0.95)
     assert metrics["latency.ms"] == 2.5
     assert set(metrics) == {
-        *(f"accuracy.{name}" for name in ("float", "quantized", "delta", "ratio", "stderr")),
+        *(f"accuracy.{name}" for name in ("float", "quantized", "delta", "ratio", "stderr", "delta_stderr")),
         *("agreement", "cosine.output", "cosine.min", "sqnr", "max_abs"),
-        *("latency.ms", "ddr.mb", "cpu_nodes", "subgraphs"),
+        *("latency.ms", "latency.cpu_ms", "latency.total_ms", "ddr.mb", "cpu_nodes", "subgraphs"),
     }
     assert fakes.failed(fakes.spec()).metrics() == {}
 

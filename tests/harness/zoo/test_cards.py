@@ -16,7 +16,7 @@ from engine.errors import CalibrationDataError, ConfigError, MissingError, Model
 from engine.terms import InputType, Layout
 from harness import paths
 from harness.strict_yaml import parse
-from harness.zoo.cards import ModelCard, held_out_images, list_cards, load_card
+from harness.zoo.cards import ModelCard, evaluation_images, list_cards, load_card
 
 BUNDLED = [card for card in list_cards() if card.source.bundled]
 
@@ -66,7 +66,7 @@ class TestBundled:
     def test_converter_yaml_reads_back(self, card: ModelCard) -> None:
         assert parse(card.converter_yaml(), InputParameters, card.name) == card.input_parameters
 
-    def test_metric_tag_and_held_out_images(self, card: ModelCard) -> None:
+    def test_metric_tag_and_evaluation_images(self, card: ModelCard) -> None:
         assert card.open_metric().higher_is_better
         assert "bundled" in card.tags
         splits = [use.split for use in (card.dataset.train, card.dataset.calibration, card.dataset.evaluation) if use]
@@ -151,7 +151,7 @@ def test_dataset_options_of_a_card_apply() -> None:
 @pytest.mark.parametrize("count", [0, 1201])
 def test_evaluation_images_are_limited_to_the_cards(count: int) -> None:
     with pytest.raises(ConfigError, match=r"expected 1\.\.1200"):
-        held_out_images(load_card("mnist_lenet"), count)
+        evaluation_images(load_card("mnist_lenet"), count)
 
 
 class TestInputs:

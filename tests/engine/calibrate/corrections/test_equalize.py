@@ -8,8 +8,7 @@ from onnx import helper
 
 from engine.calibrate import FloatSession
 from engine.calibrate.corrections.equalize import equalize
-from engine.calibrate.methods.asymmetric import set_constant
-from engine.ir import constant_of, to_bytes
+from engine.ir import constant_of, set_constant, to_bytes
 from tests.engine.calibrate.models import graph
 
 X = {"x": np.random.default_rng(0).standard_normal((4, 3, 6, 5)).astype(np.float32)}

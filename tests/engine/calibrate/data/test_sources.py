@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import helper
 from PIL import Image
 
-from engine.calibrate import ArrayData, open_folders
+from engine.calibrate.data.sources import ArrayData, open_folders
 from engine.config import InputSpec
 from engine.errors import CalibrationDataError
 from engine.terms import InputType, Layout
@@ -194,6 +194,7 @@ def test_arrays_of_another_layout_are_refused(tmp_path: Path) -> None:
     [
         ("a.bin", b"\0" * 40, MAP, r"a\.bin: cannot reshape array of size 10 into shape \(1, 3, 4, 6\).*float32"),
         ("a.bin", b"\0" * 290, MAP, r"a\.bin: .*expected are 72 values.* holds 72 and 2 bytes of type float32"),
+        ("a.jpg", b"\0" * 288, RGB, r"a\.jpg: is an image; the samples .* shape .* unless preprocess_on is True"),
         ("a.bin", b"\0" * 288, RGB, r"a\.bin: cannot reshape array of size 288.*uint8; is cal_data_type right"),
         ("a.npy", b"\0" * 40, MAP, r"a\.npy: not a readable \.npy file"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, strategies
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.calibrate.forward.chained import _bytes, _Computed, _Layout
 from engine.calibrate.forward.float_model import FloatSession
 from engine.errors import ModelError
 from engine.ops.foreign.custom_registry import op_implement_register
@@ -101,3 +103,27 @@ def test_a_failing_operator_is_named() -> None:
     session = FloatSession(ir.from_proto(model))
     with pytest.raises(ModelError, match=r"node deep \(PyOp TestFails\) cannot be computed: ValueError: too deep"):
         session.run({"x": np.zeros(SHAPE, np.float32)})
+
+
+@pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 64), (16, 64), (17, 128)])
+def test_arrays_begin_on_cache_lines(size: int, expected: int) -> None:
+    assert _bytes(((size,), np.dtype(np.float32))) == expected
+
+
+def test_results_share_memory_unless_they_are_needed_at_once() -> None:
+    sizes = {"a": 16, "b": 32, "c": 16, "d": 8}
+
+    def step(source: str, result: str) -> _Computed:
+        return _Computed(lambda given, made: None, (source,), {result: ((sizes[result],), np.dtype(np.float32))})
+
+    layout = _Layout([step("x", "a"), step("a", "b"), step("b", "c"), step("c", "d")])
+    room = layout.allocate()
+    assert {name: array.shape for name, array in room.items()} == {name: (size,) for name, size in sizes.items()}
+    spans = {name: array.__array_interface__["data"][0] for name, array in room.items()}
+
+    def apart(one: str, other: str) -> bool:
+        return not np.shares_memory(room[one], room[other])
+
+    assert all(apart(one, other) for one, other in itertools.pairwise("abcd"))
+    assert spans["a"] == spans["c"], "a is read for the last time before c is made"
+    assert layout._size == 64 + 128

@@ -9,7 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from engine.calibrate.forward.float_model import FloatSession, Kernels
-from engine.ir import HORIZON_DOMAIN
+from engine.calibrate.forward.own_arithmetic import has_own_arithmetic
+from engine.ir import HORIZON_DOMAIN, node_by_name
 
 SHAPE = (1, 3, 5, 7)
 
@@ -80,3 +81,19 @@ def test_hard_swish_divides_last() -> None:
     x = images(model)
     found = FloatSession(model, kernels=Kernels.PLAIN).run({"x": x})["m"]
     np.testing.assert_array_equal(found, x * np.clip(x + np.float32(3), 0, 6) / np.float32(6))
+
+
+def test_which_nodes_have_arithmetic_of_their_own() -> None:
+    first, second = composite("HzSwish", {}).graph
+    assert (has_own_arithmetic(first), has_own_arithmetic(second)) == (True, False)
+    first.domain = "another"
+    assert not has_own_arithmetic(first)
+    assert not has_own_arithmetic(composite("HzHardSwish", {}).graph[0])
+
+
+def test_a_preprocessing_with_computed_weights_is_the_runtimes() -> None:
+    model = composite("HzPreprocess", {"w": np.ones((3, 3, 1, 1), np.float32), "b": np.zeros(3, np.float32)})
+    node = node_by_name(model, ["first"])["first"]
+    assert has_own_arithmetic(node)
+    model.graph.initializers["b"].const_value = None
+    assert not has_own_arithmetic(node)

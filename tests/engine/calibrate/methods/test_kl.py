@@ -6,37 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from engine.calibrate.methods.kl import EPSILON, LEVELS, STEP, kl_threshold
+from engine.calibrate.methods.kl import STEP, kl_threshold
 from engine.calibrate.statistics.distribution import Histogram
-
-
-def smoothed(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Empty bins get epsilon, taken from the others in equal parts."""
-    empty = counts == 0
-    result = np.where(empty, EPSILON, counts - EPSILON * empty.sum() / (~empty).sum())
-    return result / result.sum()
+from engine.calibrate.statistics.divergence import LEVELS
+from tests.engine.calibrate.statistics.test_divergence import curve_by_rule
 
 
 def threshold_by_rule(histogram: Histogram) -> float:
-    counts = histogram.counts.astype(np.float64)
-    counts[0] = 0
-    curve = []
-    for bins in range(LEVELS, counts.size):
-        tail = counts[bins:].sum()
-        p = counts[:bins].copy()
-        p[-1] += tail
-        starts = np.arange(LEVELS) * (bins // LEVELS)
-        filled = np.add.reduceat(p != 0, starts, dtype=np.float64)
-        level = np.add.reduceat(counts[:bins], starts) / np.maximum(filled, 1)
-        q = np.where(p != 0, level[np.minimum(np.arange(bins) // (bins // LEVELS), LEVELS - 1)], 0)
-        if not q.any():
-            curve.append(np.inf)
-            continue
-        p, q = smoothed(p), smoothed(q)
-        curve.append(np.inf if (p <= 0).any() or (q <= 0).any() else float(np.sum(p * np.log(p / q))))
-    means = np.convolve(np.minimum(np.floor(np.array(curve) / STEP + 0.63), 2.0**40), np.ones(9), mode="valid")
+    steps = np.floor(curve_by_rule(histogram.counts) / STEP + 0.63)
+    means = np.convolve(np.minimum(steps, 2.0**40), np.ones(9), mode="valid")
     return (LEVELS + 4 + int(np.argmin(means)) + 0.5) * histogram.width
 
 
@@ -76,6 +55,14 @@ def test_lone_outlier_gives_the_first_index() -> None:
     counts = np.zeros(1024, np.int64)
     counts[0], counts[1023] = 100_000, 1
     assert kl_threshold(Histogram(counts, 1.0)) == 132.5
+
+
+@pytest.mark.parametrize(("small", "large"), [(0, 16), (768, 256)])
+def test_constants_of_one_magnitude_keep_almost_all_of_it(small: int, large: int) -> None:
+    """The scales of LayerNorm, all ones, have 0.99169922, a mask of -100 has 99.169922 (``swin``)."""
+    counts = np.zeros(1024, np.int64)
+    counts[0], counts[-1] = small, large
+    assert kl_threshold(Histogram(counts, 1 / 1024)) == pytest.approx(0.99169921875)
 
 
 def test_a_level_stretch_gives_its_first_cut() -> None:

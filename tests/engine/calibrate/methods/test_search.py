@@ -1,4 +1,4 @@
-"""Methods that choose among others, sensitivities, bias correction, and the log of a calibration."""
+"""Methods that choose among others."""
 
 from __future__ import annotations
 
@@ -11,27 +11,16 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
-from engine.calibrate.corrections.bias import _process, correct_biases, correct_in_turn, mean_errors, with_biases_of
 from engine.calibrate.forward.compare import cosine
 from engine.calibrate.methods.search import SENSITIVE, candidates_of
-from engine.calibrate.methods.sensitivity import GatedSession, calibrations_by_node, local_similarities, sensitivities
+from engine.calibrate.methods.sensitivity import GatedSession, local_similarities
 from engine.calibrate.methods.thresholds import threshold_sources
-from engine.ir import calibration_nodes, constant_of, read_calibration, to_bytes
+from engine.ir import calibration_nodes, read_calibration
 from engine.place import PlacementOptions, place
 from engine.terms import CalibrationType, Compatibility
-from tests.engine.calibrate.models import graph, residual
-
-DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
-
-
-def run(**options: object) -> ir.Model:
-    model = residual()
-    placed = place(model, "bayes-e", PlacementOptions()).model
-    return run_calibration(model, placed, ArrayData(DATA), CalibrationOptions.model_validate(options))
-
-
-def thresholds(model: ir.Model) -> dict[str, list[float]]:
-    return {str(node.name): read_calibration(node).thresholds.tolist() for node in calibration_nodes(model)}
+from tests.engine.calibrate.methods.test_asymmetric import DATA as UNSIGNED_DATA
+from tests.engine.calibrate.methods.test_asymmetric import chain
+from tests.engine.calibrate.models import DATA, calibrated_residual, graph, residual, thresholds_of
 
 
 def test_default_is_no_worse_than_any_candidate() -> None:
@@ -43,8 +32,8 @@ def test_default_is_no_worse_than_any_candidate() -> None:
         return float(((found * expected).sum(axis=1) / norms).mean())
 
     candidates = candidates_of(CalibrationOptions(calibration_type=CalibrationType.DEFAULT))
-    best = max(similarity(run(**candidate.model_dump())) for candidate in candidates)
-    assert similarity(run(calibration_type="default", compatibility="clean")) >= best - 1e-6
+    best = max(similarity(calibrated_residual(**candidate.model_dump())) for candidate in candidates)
+    assert similarity(calibrated_residual(calibration_type="default", compatibility="clean")) >= best - 1e-6
 
 
 @pytest.mark.parametrize("first", range(4))
@@ -67,6 +56,27 @@ def test_default_takes_the_method_that_is_best_on_the_first_sample(
         run_calibration(model, placed, data, default)
     (chosen,) = re.findall(r"Select (\S+) method", caplog.text)
     assert losses[re.sub("[:,]per_channel", "", chosen)] <= min(losses.values()) + 1e-7
+
+
+@pytest.mark.parametrize("similar", [True, False])
+def test_default_goes_asymmetric_only_where_no_method_is_similar_enough(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, similar: bool
+) -> None:
+    """CenterNet goes so, MobileNetV2 and style transfer, whose first sample is similar to 0.999, do not."""
+    monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", 0.0 if similar else 2.0)
+    model = chain(pads=1)
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    data = ArrayData(UNSIGNED_DATA)
+    default = CalibrationOptions(calibration_type=CalibrationType.DEFAULT)
+    with caplog.at_level(logging.DEBUG, logger="engine.calibrate.methods.search"):
+        found = run_calibration(model, placed, data, default)
+    tried = dict(re.findall(r"of (\S+) on the first sample: (\S+)", caplog.text))
+    (chosen,) = re.findall(r"Select (\S+) method", caplog.text)
+    assert any("asymmetric" in name for name in tried) is not similar
+    assert tried[re.sub("[:,]per_channel", "", chosen)] == max(tried.values())
+    has_unsigned = any(read_calibration(node).qtype == "uint8" for node in calibration_nodes(found))
+    assert has_unsigned == ("asymmetric" in chosen)
+    assert ("Asymmetric quantization is enabled." in caplog.text) == has_unsigned
 
 
 @pytest.mark.parametrize("count", [1, 5, 16, 20, 40])
@@ -93,212 +103,25 @@ def test_default_compares_means_over_the_same_samples(caplog: pytest.LogCaptureF
 
 def test_mix_is_max_where_no_node_is_sensitive(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="engine"):
-        mixed = run(calibration_type="mix")
-    worst = min(local_similarities(run(), {"x": DATA["x"][-1:]}).values())
+        mixed = calibrated_residual(calibration_type="mix")
+    worst = min(local_similarities(calibrated_residual(), {"x": DATA["x"][-1:]}).values())
     assert ("select top-0 nodes" in caplog.text) == (worst >= SENSITIVE)
     if worst >= SENSITIVE:
-        assert thresholds(mixed) == thresholds(run())
+        assert thresholds_of(mixed) == thresholds_of(calibrated_residual())
 
 
 def test_mix_takes_the_best_method_for_sensitive_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", 1.1)
     feed = {"x": DATA["x"][-1:]}
-    mixed = local_similarities(run(calibration_type="mix"), feed)
+    mixed = local_similarities(calibrated_residual(calibration_type="mix"), feed)
     assert (
         mixed["conv0"]
         == max(
-            local_similarities(run(**option.model_dump()), feed)["conv0"]
+            local_similarities(calibrated_residual(**option.model_dump()), feed)["conv0"]
             for option in candidates_of(CalibrationOptions())
         )
-        or mixed["conv0"] >= local_similarities(run(), feed)["conv0"]
+        or mixed["conv0"] >= local_similarities(calibrated_residual(), feed)["conv0"]
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "lines"),
-    [
-        ({}, ["Run calibration model with max method."]),
-        (
-            {"asymmetric": True, "mean_bias_correction": True},
-            [
-                "Run calibration model with max:asymmetric method.",
-                "Asymmetric quantization is enabled.",
-                "Take mean errors on 8 samples out of biases: mean_bias_correction.",
-            ],
-        ),
-        (
-            {"bias_correction": True},
-            ["Run calibration model with bias correction method with bias samples: 1.", "fits the last sample"],
-        ),
-        (
-            {"asymmetric": True, "bias_correction": True},
-            [
-                "Run calibration model with bias correction method with bias samples: 1.",
-                "bias_correction has no effect with asymmetric",
-                "mean_bias_correction",
-            ],
-        ),
-        (
-            {"bias_correction": True, "mean_bias_correction": True},
-            ["bias_correction has no effect beside mean_bias_correction", "Take mean errors on 8 samples"],
-        ),
-        (
-            {"calibration_type": "default", "bias_correction": True},
-            [
-                "Run calibration model with bias correction method with bias samples: 1.",
-                "bias_correction has no effect with calibration_type default",
-            ],
-        ),
-        (
-            {"per_channel": True},
-            ["Run calibration model with max:per_channel method.", "Perchannel quantization is enabled."],
-        ),
-        (
-            {"max_percentile": 0.9999, "per_channel": True},
-            ["Run calibration model with max-percentile:percentile=0.9999,per_channel method."],
-        ),
-        ({"order_independent_kl": True}, ["order_independent_kl has no effect with calibration_type max"]),
-        (
-            {"order_independent_kl": True, "calibration_type": "mix"},
-            ["Histograms have the range of all samples: order_independent_kl."],
-        ),
-        ({"calibration_type": "default"}, ["Run calibration model with modelwise search method.", "Select "]),
-        (
-            {"calibration_type": "mix", "per_channel": True},
-            ["Run calibration model with layerwise search method.", "per_channel has no effect", "Merge_Info"],
-        ),
-    ],
-)
-def test_the_log_says_what_was_done(
-    caplog: pytest.LogCaptureFixture, options: dict[str, object], lines: list[str]
-) -> None:
-    with caplog.at_level(logging.INFO, logger="engine"):
-        run(**options)
-    assert [line for line in lines if line not in caplog.text] == []
-
-
-@pytest.mark.parametrize("options", [{"asymmetric": True}, {"calibration_type": "default"}])
-def test_where_bias_correction_is_idle_mean_bias_correction_works(options: dict[str, object]) -> None:
-    plain = to_bytes(run(**options))
-    assert to_bytes(run(**options, bias_correction=True)) == plain
-    own = to_bytes(run(**options, mean_bias_correction=True))
-    assert own != plain
-    assert to_bytes(run(**options, bias_correction=True, mean_bias_correction=True)) == own
-
-
-def test_bias_correction_in_turn_leaves_the_last_sample_without_mean_error() -> None:
-    data, calibrated = ArrayData(DATA), run()
-    before = to_bytes(calibrated)
-    corrected = correct_in_turn(residual(), calibrated, data)
-    feed = data.read(len(data) - 1, len(data))
-    convolutions = [node for node in residual().graph if node.op_type == "Conv"]
-    results = [str(node.outputs[0].name) for node in convolutions]
-    wanted = FloatSession(residual(), results).run(feed)
-    old, new = (FloatSession(model, results).run(feed) for model in (calibrated, corrected))
-    assert to_bytes(calibrated) == before
-    for name in results:  # two convolutions are one group, which one process corrects
-        assert np.abs((old[name] - wanted[name]).mean(axis=(0, 2, 3))).max() > 1e-4
-        np.testing.assert_allclose((new[name] - wanted[name]).mean(axis=(0, 2, 3)), 0, atol=2e-6)
-
-
-def test_samples_that_are_not_finite_do_not_reach_biases() -> None:
-    x = DATA["x"].copy()
-    x[[0, -1], 0, 0, 0] = np.nan, np.inf
-    holed, finite, calibrated = ArrayData({"x": x}), ArrayData({"x": DATA["x"][1:-1]}), run()
-    expected = correct_in_turn(residual(), calibrated, finite), correct_biases(calibrated, finite, 7)
-    found = correct_in_turn(residual(), calibrated, holed), correct_biases(calibrated, holed)
-    assert list(map(to_bytes, found)) == list(map(to_bytes, expected))
-    nothing = ArrayData({"x": np.full_like(x, np.nan)})
-    for model in (correct_in_turn(residual(), calibrated, nothing), correct_biases(calibrated, nothing)):
-        assert to_bytes(model) == to_bytes(calibrated.clone())
-
-
-@pytest.mark.parametrize("word", ["bias_correction", "mean_bias_correction"])
-def test_convolutions_that_are_calibrated_outputs_are_corrected(word: str) -> None:
-    rng = np.random.default_rng(0)
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="conv")]
-    model = graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32)})
-    placed = place(model, "bayes-e", PlacementOptions(output_type="int8")).model
-    corrected = run_calibration(model, placed, ArrayData(DATA), CalibrationOptions(**{word: True}))
-    (node,) = (node for node in corrected.graph if node.op_type == "Conv")
-    assert np.abs(constant_of(node.inputs[2])).max() > 0
-
-
-def test_the_float_graph_takes_over_corrected_biases() -> None:
-    corrected = correct_in_turn(residual(), run(), ArrayData(DATA))
-    reference = with_biases_of(corrected, residual())
-    theirs, ours = (
-        {node.name: constant_of(node.inputs[2]) for node in model.graph if node.op_type == "Conv"}
-        for model in (corrected, reference)
-    )
-    (old,) = (constant_of(node.inputs[2]) for node in residual().graph if node.name == "conv0")
-    assert theirs.keys() == {"conv0", "conv1"}
-    for name, bias in theirs.items():
-        np.testing.assert_array_equal(ours[name], bias)
-    assert not np.array_equal(theirs["conv0"], old)
-
-
-def test_the_processes_of_the_original_take_turns() -> None:
-    assert [_process(index) for index in range(0, 28, 4)] == [0, 0, 1, 0, 1, 0, 1]
-    assert [_process(index) for index in range(6, 14)] == [0, 0, 1, 1, 1, 1, 0, 0]
-
-
-def test_bias_correction_brings_the_means_back() -> None:
-    plain = run()
-    before = to_bytes(plain)
-    corrected = correct_biases(plain, ArrayData(DATA), 10)
-    errors = {name: np.abs(error).max() for name, error in mean_errors(plain, ArrayData(DATA), 10).items()}
-    # The other runs of the corrected model start from the same float tensors, so the mean error is gone but for
-    # what the correction itself, being in the float path too, cannot change: quantised less plain stays as it is.
-    found, wanted = FloatSession(corrected).run(DATA)["y"], FloatSession(residual()).run(DATA)["y"]
-    old = FloatSession(plain).run(DATA)["y"]
-    assert errors.keys() == {"conv0", "conv1"}
-    assert to_bytes(plain) == before
-    assert np.abs((found - wanted).mean(axis=0)).max() < np.abs((old - wanted).mean(axis=0)).max()
-
-
-def test_gates_switch_single_nodes() -> None:
-    calibrated = run()
-    session = GatedSession(calibrated)
-    names = {str(node.name) for node in calibration_nodes(calibrated)}
-    np.testing.assert_allclose(session.run(DATA, ())["y"], FloatSession(residual()).run(DATA)["y"], rtol=1e-5)
-    np.testing.assert_allclose(
-        session.run(DATA, names)["y"], FloatSession(calibrated).run(DATA)["y"], rtol=1e-3, atol=1e-3
-    )
-
-
-def test_sensitivities_cover_every_node_that_reads_calibrated_tensors() -> None:
-    calibrated = run()
-    found = sensitivities(calibrated, {"x": DATA["x"][:2]})
-    assert found.keys() == calibrations_by_node(calibrated).keys()
-    assert all(0.9 < value <= 1.0 + 1e-9 for value in found.values())
-
-
-def test_kl_depends_on_the_order_unless_told_not_to() -> None:
-    model = residual()
-    placed = place(model, "bayes-e", PlacementOptions()).model
-    growing = {"x": DATA["x"] * np.linspace(0.2, 3, 10, dtype=np.float32).reshape(-1, 1, 1, 1)}
-    falling = {"x": growing["x"][::-1].copy()}
-
-    def found(data: dict[str, np.ndarray], **options: object) -> dict[str, list[float]]:
-        chosen = CalibrationOptions.model_validate({"calibration_type": "kl", **options})
-        return thresholds(run_calibration(model, placed, ArrayData(data), chosen))
-
-    assert found(growing) != found(falling)
-    assert found(growing, order_independent_kl=True) == found(falling, order_independent_kl=True)
-
-
-@pytest.mark.parametrize("option", ["mse_thresholds", "nodewise_methods"])
-def test_own_methods_do_not_fit_searches(option: str) -> None:
-    with pytest.raises(ValueError, match=f"{option} need calibration_type max or kl"):
-        CalibrationOptions.model_validate({"calibration_type": "default", option: True})
-
-
-@pytest.mark.parametrize("options", [{"mse_thresholds": True}, {"nodewise_methods": True}, {"adaptive_rounding": True}])
-def test_own_options_are_no_worse_by_far(options: dict[str, object]) -> None:
-    expected = FloatSession(residual()).run(DATA)["y"]
-    errors = [float(((FloatSession(m).run(DATA)["y"] - expected) ** 2).mean()) for m in (run(**options), run())]
-    assert errors[0] < 2 * errors[1]
 
 
 def test_chosen_methods_reach_graph_outputs_that_nodes_read(
@@ -326,3 +149,38 @@ def test_chosen_methods_reach_graph_outputs_that_nodes_read(
     assert scores[0] < max(scores)
     assert second(CalibrationOptions(calibration_type=CalibrationType.MIX)) == pytest.approx(max(scores))
     assert second(CalibrationOptions(nodewise_methods=True)) > scores[0]
+
+
+@pytest.mark.parametrize(("sensitive", "expected"), [(0.0, "max"), (2.0, "better")])
+def test_the_base_of_mix_is_max_unless_it_is_not_similar_enough(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, sensitive: float, expected: str
+) -> None:
+    """DETR and BiSeNet take ``max``, YOLOv8 and a U-Net ``kl``, which is better on their first sample."""
+    monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", sensitive)
+    data = {"x": np.concatenate([DATA["x"], 5 * DATA["x"][:1]])}  # an outlier that only max looks at
+    placed = place(residual(), "bayes-e", PlacementOptions()).model
+    with caplog.at_level(logging.DEBUG, logger="engine.calibrate.methods.search"):
+        run_calibration(residual(), placed, ArrayData(data), CalibrationOptions(calibration_type="mix"))
+    (base,) = re.findall(r"Calculate all sensitivity nodes with (\S+) calibration", caplog.text)
+    tried = dict(re.findall(r"of (\S+) on the first sample: (\S+)", caplog.text))
+    best = max(tried, key=lambda name: tried[name])
+    assert (len(tried), base) == ((1, "max") if expected == "max" else (2, best))
+
+
+def test_mix_looks_at_one_tensor_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", 1.1)
+    placed = place(residual(), "bayes-e", PlacementOptions()).model
+    data = ArrayData(DATA)
+    last = data.read(len(data) - 1, len(data))
+    candidates = candidates_of(CalibrationOptions(calibration_type="mix"))
+    models = [run_calibration(residual(), placed, data, candidate) for candidate in candidates]
+    mixed = run_calibration(residual(), placed, data, CalibrationOptions(calibration_type="mix"))
+    found = thresholds_of(mixed)
+    for name in threshold_sources(placed):
+        scores = []
+        for model in models:
+            session = GatedSession(model)
+            scores.append(cosine(session.run(last, [name])["y"], session.run(last, ())["y"]))
+        choices = [thresholds_of(model)[name] for model in models]
+        best = [choice for choice, score in zip(choices, scores, strict=True) if score == max(scores)]
+        assert found[name] in best

@@ -11,10 +11,15 @@ from engine.calibrate import (
     METHODS,
     CalibrationOptions,
     StatisticsOptions,
+    collect,
+)
+from engine.calibrate.methods.thresholds import (
+    activation_scales,
     apply_thresholds,
     calibrate,
     calibration_tensors,
-    collect,
+    names_before_calibration,
+    threshold_sources,
 )
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import MARK_FIXED, MARK_TIE, calibration_nodes, constant_of, mark, read_calibration, to_bytes
@@ -167,3 +172,23 @@ def test_a_weight_must_be_constant() -> None:
     node.attributes["quant_attrs"] = ir.AttrInt64("quant_attrs", 139537)
     with pytest.raises(ModelError, match="not a constant"):
         apply_thresholds(model, {})
+
+
+def test_graph_outputs_go_by_the_name_of_their_calibrated_form() -> None:
+    model = residual()
+    node = add_calibration(model, "y")
+    assert names_before_calibration(model) == {}
+    model.graph.outputs[:] = node.outputs
+    assert names_before_calibration(model) == {"y": "y_calibrated"}
+    assert threshold_sources(model) == {"y_HzCalibration": "y_calibrated"}
+    (found,) = calibration_nodes(apply_thresholds(model, {"y_calibrated": [2.0]}))
+    assert read_calibration(found).thresholds.tolist() == [2.0]
+    with pytest.raises(ModelError, match="the statistics hold nothing on tensor 'y_calibrated'"):
+        apply_thresholds(model, {"y": [2.0]})
+
+
+def test_scales_are_those_that_are_written() -> None:
+    model = apply_thresholds(placed(), None)
+    scales = activation_scales(model, dict.fromkeys(calibration_tensors(model), (3.0,)))
+    assert set(scales) == {f"{name}_HzCalibration" for name in ("x", "c0", "r0", "a", "g")}
+    assert all(array.tolist() == [float(np.float32(3) / np.float32(127))] for array in scales.values())

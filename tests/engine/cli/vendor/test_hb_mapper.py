@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import time
@@ -9,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cli.vendor.hb_mapper import join_pairs, node_table, parse_shape, refusal_table
+from engine.cli.vendor.hb_mapper import join_pairs, log_reasons, node_table, parse_shape, refusal_table
 from engine.convert import NodeRow
 from engine.errors import ConfigError
+from engine.ops.core.reasons import Code, because
 from engine.place import Refusal
 
 
@@ -45,6 +47,18 @@ def test_node_table_shows_what_is_known() -> None:
     marked = node_table((rows[0], replace(rows[1], unmeasured="unmeasured: Softmax on rank 6"))).splitlines()
     assert marked[1].split()[-2:] == ["DataType", "Remark"]
     assert marked[4].endswith("float     unmeasured: Softmax on rank 6")
+
+
+def test_every_cpu_node_has_its_reason_and_a_remedy(caplog: pytest.LogCaptureFixture) -> None:
+    rows = (
+        NodeRow("conv", "BPU", 0, "HzSQuantizedConv", None, None, "int8"),
+        NodeRow("wide", "CPU", None, "Conv", None, None, "float", because(Code.STRIDE, limit=4)),
+        NodeRow("quiet", "CPU", None, "HzDequantize", None, None, "int8"),
+    )
+    with caplog.at_level(logging.WARNING):
+        log_reasons(rows, logging.getLogger("engine"))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("Node wide (Conv) runs on the CPU: stride above 4. Remedy: ")
 
 
 def test_the_command_starts_fast() -> None:

@@ -16,9 +16,12 @@ from typer.testing import CliRunner, Result
 
 from engine.calibrate import open_folders
 from engine.cli.vendor.hb_mapper import app, join_pairs
-from engine.config import load_config
+from engine.cli.vendor.infer import _check_layout
+from engine.config import InputSpec, load_config
+from engine.errors import ConfigError
 from engine.ir import load_model
-from engine.simulate import Session
+from engine.simulate import Session, TensorInfo
+from engine.terms import Layout
 
 STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 HEIGHT, WIDTH = 8, 6
@@ -186,3 +189,22 @@ def test_wrong_data_are_refused(folder: Path) -> None:
         assert result.exit_code == 255
         assert text in result.output.replace("\n", "")
     assert not Path("found").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "refused"),
+    [("rgb", "NHWC", True), ("rgb", "NCHW", False), ("rgb", None, False), ("featuremap", "NHWC", False)],
+)
+def test_a_layout_that_contradicts_the_shape_of_an_image_is_refused(
+    kind: str, wanted: str | None, refused: bool
+) -> None:
+    info = TensorInfo("image", (1, 3, 8, 6), np.dtype(np.float32))
+    spec = InputSpec(name="image", type_train=kind, type_rt=kind)
+    layout = None if wanted is None else Layout(wanted)
+    if refused:
+        with pytest.raises(
+            ConfigError, match=r"--input-layout NHWC: input image has shape \[1, 3, 8, 6\], which is NCHW"
+        ):
+            _check_layout(info, spec, layout)
+    else:
+        assert _check_layout(info, spec, layout) is None

@@ -16,7 +16,7 @@ from engine.debug import (
     sensitivity_analysis,
 )
 from engine.debug.analysis.accumulation import Curve, Curves
-from engine.debug.analysis.metrics import Metric
+from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.plots import curves_png, ranking_page, ranking_png, to_png
 from engine.errors import ConfigError
@@ -149,7 +149,7 @@ def test_without_a_folder_pictures_go_to_the_working_directory(tmp_path: Path, m
 def test_a_curve_per_node_leaves_room_for_the_curves() -> None:
     nodes = tuple(f"/model/layer{index}/Conv" for index in range(200))
     curves = tuple(Curve(node, (0.9,) * 200) for node in nodes[:60])
-    figure = curves_png(Curves(nodes, Metric.COSINE, curves))
+    figure = curves_png(Curves(nodes, DistanceMeasure.COSINE, curves))
     to_png(figure)
     (axes,) = figure.axes
     assert axes.get_position().height > 0.4
@@ -158,8 +158,8 @@ def test_a_curve_per_node_leaves_room_for_the_curves() -> None:
 
 def test_pictures_of_200_nodes() -> None:
     values = {f"/model/layer{index}/Conv": 1 - 10.0 ** -(index / 40) for index in range(200)}
-    assert to_png(ranking_png("node", Metric.COSINE, values)).startswith(PNG)
-    assert len(ranking_page("node", Metric.COSINE, values).data[0].x) == 200
+    assert to_png(ranking_png("node", DistanceMeasure.COSINE, values)).startswith(PNG)
+    assert len(ranking_page("node", DistanceMeasure.COSINE, values).data[0].x) == 200
 
 
 def test_lists_of_the_command_line() -> None:

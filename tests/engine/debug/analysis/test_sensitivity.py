@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug import get_sensitivity_of_nodes
 from engine.debug.analysis.data import read_samples
-from engine.debug.analysis.metrics import Metric, measure
+from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import sensitivities
 from engine.errors import CalibrationDataError, ConfigError, ModelError
@@ -21,13 +21,13 @@ from engine.ir import load_model, save_model
 from tests.conftest import ROOT
 from tests.engine.debug.models import random_feed, zoo
 
-METRICS = tuple(Metric)
+METRICS = tuple(DistanceMeasure)
 Feed = Mapping[str, NDArray[np.float32]]
 
 
 def brute_force(
     model: DebugModel, feed: Feed, names: Sequence[str], outputs: Sequence[str]
-) -> dict[str, dict[Metric, float]]:
+) -> dict[str, dict[DistanceMeasure, float]]:
     """One full forward of a model of its own per node; one thread, as ORT sums differently in several."""
 
     def run(working: frozenset[str]) -> dict[str, list[NDArray[np.float32]]]:
@@ -45,7 +45,9 @@ def brute_force(
 
 
 def assert_same(
-    fast: Mapping[str, Mapping[Metric, float]], slow: Mapping[str, Mapping[Metric, float]], tolerance: float = 1e-6
+    fast: Mapping[str, Mapping[DistanceMeasure, float]],
+    slow: Mapping[str, Mapping[DistanceMeasure, float]],
+    tolerance: float = 1e-6,
 ) -> None:
     assert fast.keys() == slow.keys()
     for name, row in slow.items():
@@ -81,7 +83,7 @@ def test_intermediate_node_as_output() -> None:
     output = names[len(names) // 2]
     found = sensitivities(model, feed, names, METRICS, output)
     assert_same(found, brute_force(model, feed, names, (model.output_of(output),)))
-    assert found[names[-1]][Metric.MSE] == 0
+    assert found[names[-1]][DistanceMeasure.MSE] == 0
 
 
 def test_documented_call_prints_and_returns_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
+from google.protobuf import text_format
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from engine.frontend.caffe import load_caffe
+from engine.frontend.caffe.graph import Graph, dims
+from engine.frontend.caffe.reader import CaffeLayer
 from engine.frontend.caffe.schema import message_class
 
 Array = NDArray[Any]
@@ -94,3 +97,43 @@ def pool(x: Array, kernel: int, stride: int, pad: int, average: bool, ceil: bool
             window = x[:, :, max(top, 0) : min(bottom, sides[0]), max(left, 0) : min(right, sides[1])]
             y[:, :, row, column] = window.sum((2, 3)) / area if average else window.max((2, 3))
     return y
+
+
+Converter = Callable[[Graph, CaffeLayer, Sequence[ir.Value]], list[ir.Value]]
+
+
+def layer_of(fields: str = "", tops: int = 1, blobs: Sequence[Array] = ()) -> CaffeLayer:
+    """A layer ``l`` of the given fields."""
+    message = text_format.Parse(fields, message_class("LayerParameter")())
+    names = tuple(f"t{index}" for index in range(tops))
+    return CaffeLayer("l", "Kind", (), names, message, tuple(np.asarray(array, np.float32) for array in blobs))
+
+
+def converted(
+    converter: Converter, fields: str, *shapes: Sequence[int], tops: int = 1, blobs: Sequence[Array] = ()
+) -> tuple[Graph, list[tuple[int, ...]]]:
+    """The graph that ``converter`` makes of one layer, and the shapes of its results."""
+    graph = Graph([])
+    kind = ir.TensorType(ir.DataType.FLOAT)
+    inputs = [ir.Value(name=f"x{index}", type=kind, shape=ir.Shape(shape)) for index, shape in enumerate(shapes)]
+    results = converter(graph, layer_of(fields, tops, blobs), inputs)
+    return graph, [dims(value) for value in results]
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [node.op_type for node in graph.nodes]
+
+
+def noise(*shape: int) -> Array:
+    """Normal values of a seed that the shape gives."""
+    return np.random.default_rng([3, *shape]).normal(size=shape).astype(np.float32)
+
+
+def check(found: Array, expected: Array) -> None:
+    """Equal in shape, and in value up to float rounding."""
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+X = noise(2, 4, 7, 9)
+SAME = np.random.default_rng(4).normal(size=X.shape).astype(np.float32)

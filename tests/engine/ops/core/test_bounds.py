@@ -7,7 +7,16 @@ import onnx_ir as ir
 import pytest
 
 from engine.errors import ModelError
-from engine.ops.core.bounds import Case, IntegerOperand, Stage, Unbounded, exact, stage_of
+from engine.ops.core.bounds import (
+    Case,
+    IntegerOperand,
+    OutputStage,
+    Unbounded,
+    exact,
+    stage_of,
+    tabulated,
+    weighted_sum,
+)
 from engine.ops.registry import OPERATORS
 
 WITHOUT = {
@@ -54,8 +63,8 @@ def test_narrowing_and_range_are_part_of_a_stages_loss() -> None:
     stage = stage_of(attributes, "m", "a", "s")
     assert (stage.step, stage.unit) == (1.0, 1 / 16)
     assert stage.loss(127) == 0.5 + 1.0
-    assert Stage(stage.multiplier, np.zeros(1), stage.shift).loss(127) == 0.5
-    assert Stage(stage.multiplier / 512, np.zeros(1), stage.shift).loss(127) == 0.5 + 128 - 32768 / 512
+    assert OutputStage(stage.multiplier, np.zeros(1), stage.shift).loss(127) == 0.5
+    assert OutputStage(stage.multiplier / 512, np.zeros(1), stage.shift).loss(127) == 0.5 + 128 - 32768 / 512
 
 
 def test_the_largest_integer_follows_from_the_outputs_type() -> None:
@@ -64,3 +73,31 @@ def test_the_largest_integer_follows_from_the_outputs_type() -> None:
     found.node.outputs[0].type = None
     with pytest.raises(ModelError, match="tensor y has no type"):
         _ = found.qmax
+
+
+def test_every_integer_of_a_table_is_tried() -> None:
+    """``max(2x, 0)`` where ``max(x, 0)`` is wanted: 127 units too much at most; what saturates counts as saturated."""
+    found = case("HzLut", ir.node("Relu", [tensor("f")]))
+    doubled = tabulated(
+        found, lambda inputs: (np.maximum(2 * inputs[0].astype(np.int64), 0),), lambda x: np.maximum(x, 0)
+    )
+    np.testing.assert_allclose(doubled, 12.7, rtol=1e-4)
+    saturated = tabulated(found, lambda inputs: (np.clip(inputs[0], -128, 127),), lambda x: np.where(x > 12.65, 1e9, x))
+    np.testing.assert_allclose(saturated, 12.8 * 64 * 2.0**-24, rtol=1e-2)
+    undefined = tabulated(found, lambda inputs: (np.full(inputs[0].shape, -128),), lambda x: np.log(-np.abs(x) - 1))
+    np.testing.assert_allclose(undefined, 12.8 * 64 * 2.0**-24, rtol=1e-6)
+
+
+def test_a_sum_of_products_is_as_exact_as_its_weights() -> None:
+    """Three weights of 1, exact: nothing but five roundings of float32; a bias that is off by one is off by a unit."""
+    summed = case("HzSQuantizedConv", ir.node("Conv", [tensor("f")]))
+    ones = np.ones((1, 3))
+    found = weighted_sum(summed, None, (ones, ones), (np.zeros(1), np.zeros(1)))
+    terms = 3 * 0.1 * 128.0
+    np.testing.assert_allclose(found, terms * 2.0**-24 + 5 * 2.0**-24 * terms, rtol=1e-6)
+    off = weighted_sum(summed, None, (ones, ones), (np.zeros(1), np.ones(1)))
+    np.testing.assert_allclose(off - found, 0.1, rtol=1e-12)
+    wrong = weighted_sum(summed, None, (ones, 2 * ones), (np.zeros(1), np.zeros(1)))
+    np.testing.assert_allclose(wrong - found, terms, rtol=1e-12)
+    overflowing = weighted_sum(summed, None, (ones, ones * 2.0**24), (np.zeros(1), np.zeros(1)))
+    assert overflowing == np.inf

@@ -7,7 +7,18 @@ import onnx_ir as ir
 import pytest
 
 from engine.errors import UnsupportedError
-from engine.ops.core.portable import FUNCTION_DOMAIN, Emitter, SourceNode, SourceTensor, factor, floors, limits
+from engine.ops.core.portable import (
+    FUNCTION_DOMAIN,
+    TO_NCHW,
+    TO_NHWC,
+    Emitter,
+    SourceNode,
+    SourceTensor,
+    factor,
+    floors,
+    in_nhwc,
+    limits,
+)
 
 
 def tensor(name: str, constant: np.ndarray | None = None) -> SourceTensor:
@@ -55,3 +66,14 @@ def test_inputs_that_are_missing_or_computed_are_named() -> None:
         call.input(1)
     with pytest.raises(UnsupportedError, match=r"input 0 \(x\) must be a constant to be exported"):
         call.constant(0)
+
+
+def test_planes_and_pixels_change_places() -> None:
+    """(0, 1, 2, 3) of NHWC is (0, 3, 1, 2) of NCHW, and back."""
+    assert [TO_NCHW[axis] for axis in TO_NHWC] == [0, 1, 2, 3]
+    shape = np.empty((1, 2, 3, 4))
+    assert shape.transpose(TO_NCHW).shape == (1, 4, 2, 3)
+    emit = Emitter("y")
+    in_nhwc(emit.cast(ir.Value(name="p"), np.float32), np.dtype(np.int8), emit)
+    assert [node.op_type for node in emit.nodes] == ["Cast", "Cast", "Transpose"]
+    assert tuple(emit.nodes[-1].attributes["perm"].as_ints()) == (0, 2, 3, 1)

@@ -58,3 +58,12 @@ def test_the_hull_holds_both_bands() -> None:
     assert Rows(2, 4).hull(Rows(6, 7)) == Rows(2, 7)
     assert Rows(2, 4).hull(None) == Rows(2, 4)
     assert Rows(2, 4).count == 2
+
+
+def test_every_operand_has_one_row_or_all() -> None:
+    assert not SAME_ROWS.splits(node("Add", [image(8), image(4)], 8))
+    assert not SAME_ROWS.splits(node("Add", [image(4), image(8)], 8))
+    assert SAME_ROWS.splits(node("Add", [image(1), image(1)], 8))
+    added = {"kernel_shape": [1, 1]}
+    assert ROW_WINDOWS.splits(node("Conv", [image(8), image(1, constant=True), image(8)], 8, **added))
+    assert not ROW_WINDOWS.splits(node("Conv", [image(8), image(1, constant=True), image(1)], 8, **added))

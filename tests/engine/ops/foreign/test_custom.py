@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from engine.errors import ConfigError, ModelError, UnsupportedError
+from engine.errors import ModelError, UnsupportedError
 from engine.frontend import load_network
 from engine.ops.foreign.custom import CustomNode, adopt, output_shapes, set_output_types, with_batch
 from engine.ops.foreign.custom_registry import (
     FILES_VARIABLE,
     REGISTRY,
-    CustomOperators,
     load_files,
     op_implement_register,
     op_shape_infer_register,
@@ -174,40 +172,3 @@ def test_files_register_operators_and_import_their_neighbours(tmp_path: Path) ->
     load_files([FILE], tmp_path)
     (result,) = CustomNode(node(class_name="Shrink", bias=1.0))([X])
     np.testing.assert_array_equal(result, np.where(X > 0.5, X - 1, 0))
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "text"),
-    [
-        ("missing.py", None, "no such Python file"),
-        ("ops.txt", "", "no such Python file"),
-        ("broken.py", "def f(:", "fails: SyntaxError"),
-        ("failing.py", "import nothing_of_this_name", "fails: ModuleNotFoundError"),
-        ("../outside.py", "", "lies outside custom_op_dir"),
-        ("a\0b.py", None, "is no path"),
-    ],
-)
-def test_files_that_do_not_register(tmp_path: Path, name: str, content: str | None, text: str) -> None:
-    folder = tmp_path / "ops"
-    folder.mkdir()
-    if content is not None:
-        (folder / name).write_text(content)
-    with pytest.raises(ConfigError, match=text):
-        load_files([name], folder)
-
-
-def test_links_do_not_lead_outside(tmp_path: Path) -> None:
-    (tmp_path / "ops").mkdir()
-    (tmp_path / "outside.py").write_text("raise SystemExit")
-    os.symlink(tmp_path / "outside.py", tmp_path / "ops" / "link.py")
-    with pytest.raises(ConfigError, match="lies outside"):
-        load_files(["link.py"], tmp_path / "ops")
-
-
-def test_the_environment_names_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_files(tmp_path)
-    monkeypatch.setenv(FILES_VARIABLE, str(tmp_path / FILE))
-    fresh = CustomOperators()
-    monkeypatch.setattr("engine.ops.foreign.custom_registry.REGISTRY", fresh)
-    assert fresh.find("CustomShrink") is not None
-    assert fresh.find("CustomShrunk") is None

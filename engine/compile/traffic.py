@@ -1,0 +1,213 @@
+"""The DDR traffic of a subgraph's layers: weights, parameters, maps that come, go or do not fit on the chip.
+
+``docs/performance_model.md`` has the evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer
+from engine.compile.memory import in_strips, is_unpadded_pool, strip_columns
+from engine.compile.overheads import is_plain, plain_elements, small_table_elements
+from engine.compile.packing import round_up
+from engine.compile.schedule import InputTensor, Schedule
+from engine.compile.sizes import IMAGE_CHANNELS, as_map, ddr_bytes
+from engine.march.latency import Latency, RowPadding, WeightLoad
+from engine.ops.core.costs import CostKind
+
+_NARROW_BITS, _ACCUMULATOR_BITS = 8, 32
+
+_ON_CHIP_ROWS = RowPadding(block=8, minimum=8)
+"""Spilled maps keep their on-chip rows, padded to 8 pixels."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes over the DDR interface per frame."""
+
+    loaded: int = 0
+    stored: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.loaded + other.loaded, self.stored + other.stored)
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(self.loaded - other.loaded, self.stored - other.stored)
+
+
+LayerTraffic = tuple[Traffic, Traffic]
+"""What a layer moves straight from and to the outside, and by which maps pass through DDR within the subgraph."""
+
+Columns = Sequence[tuple[int, int]]
+"""First column and end of each strip of a map."""
+
+
+def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
+    """Traffic of each layer: weights, inputs that it is the first to read and outputs; spilled and rearranged maps."""
+    inputs = {tensor.name: tensor for tensor in schedule.inputs}
+    outputs, spilled = set(schedule.outputs), set(schedule.spilled)
+    producers = {layer.output: layer for layer in schedule.layers}
+    group_of = {position: group for group in schedule.groups for position in group}
+    home = {layer.output: group_of.get(position) for position, layer in enumerate(schedule.layers)}
+    loaded: set[tuple[str, tuple[int, ...] | None]] = set()
+    at_hand: set[str] = set()
+    result = []
+    for position, layer in enumerate(schedule.layers):
+        group = group_of.get(position)
+        columns = _strips_of(schedule, group or (position,), latency)
+        straight, detour = Traffic(copies(schedule, layer) * _constant_bytes(layer, latency)), Traffic()
+        for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
+            if name in inputs and (name, None) not in loaded:
+                straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency))
+                detour += _round_trip(schedule, name)
+                loaded.add((name, None))
+            elif name in at_hand and home[name] == group and not _takes_from_ddr(layer, producers[name], latency):
+                at_hand.discard(name)  # its first reader takes it row by row
+            elif name in spilled and (name, group) not in loaded:
+                detour += Traffic(loaded=_spilled_bytes(producers[name], shape, columns.get(name), latency))
+                loaded.add((name, group))
+        if layer.output in outputs:
+            straight += Traffic(stored=_output_bytes(layer, latency))
+            detour += _round_trip(schedule, layer.output)
+        elif layer.output in spilled:
+            detour += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
+            detour += _round_trip(schedule, layer.output)
+        at_hand.add(layer.output)
+        result.append((straight, detour))
+    return result
+
+
+def _strips_of(schedule: Schedule, group: Sequence[int], latency: Latency) -> Mapping[str, Columns]:
+    """Columns of each map that the strips of a group read; empty where the group runs whole rows."""
+    layers = [schedule.layers[position] for position in group]
+    if latency.strips is None or not in_strips(layers[-1], latency.strips):
+        return {}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for needed in strip_columns(layers, latency.strips):
+        for name, columns in needed.items():
+            found.setdefault(name, []).append(columns)
+    return found
+
+
+def _constant_bytes(layer: Layer, latency: Latency) -> int:
+    """Weights and parameters of a layer as they are loaded."""
+    load = latency.weight_load
+    weights, parameters = layer.weight_bytes, layer.parameter_bytes
+    if small_table_elements(layer, latency.small_tables):
+        return latency.small_tables.loaded_bytes if latency.small_tables else 0
+    if _is_table(layer, latency):
+        return 0
+    if not layer.macs:
+        parameters = _elementwise_bytes(layer, load)
+    else:
+        parameters = round_up(parameters, CHANNEL_PARAMETER_BYTES * load.parameter_channels)
+        if layer.input_bits > 8:
+            besides = load.int16_channel_bytes * layer.output_shape[-1] + load.int16_fixed_bytes
+            parameters += round_up(besides, load.int16_align)
+    if is_dense(layer, latency):
+        channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
+        weights = channels * load.wide_depthwise_lanes * layer.kernel[0] * layer.kernel[1]
+    if _is_deep(layer, latency):
+        channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
+        weights = weights // channels * round_up(channels, load.deep_out_channels)
+    return weights + parameters
+
+
+def _elementwise_bytes(layer: Layer, load: WeightLoad) -> int:
+    """Parameters of a layer without multiply-accumulates."""
+    channels = layer.output_shape[-1]
+    match layer.kind:
+        case CostKind.LUT if load.table_bytes and layer.input_bits == _NARROW_BITS:
+            return load.table_bytes
+        case CostKind.MUL if len(layer.inputs) > 1:
+            return layer.parameter_bytes + load.product_channel_bytes * channels
+        case CostKind.ADD if len(layer.inputs) > 1:
+            return layer.parameter_bytes + load.sum_channel_bytes * channels
+        case CostKind.REDUCE if layer.output_bits == _NARROW_BITS and layer.output_shape[1:-1] == (1, 1):
+            return layer.parameter_bytes + load.average_bytes
+        case _:
+            return layer.parameter_bytes
+
+
+def copies(schedule: Schedule, layer: Layer) -> int:
+    """How many cores load a layer's weights: all, but they share the channels of a single pixel."""
+    single = len(layer.output_shape) == 4 and math.prod(as_map(layer.output_shape)[:3]) == 1
+    return 1 if single else schedule.cores
+
+
+def _is_deep(layer: Layer, latency: Latency) -> bool:
+    """Whether a layer is a convolution of one tap over so many channels that more output channels are loaded."""
+    single = layer.kind is CostKind.CONV and layer.kernel == (1, 1)
+    return single and bool(layer.input_shapes) and layer.input_shapes[0][-1] > latency.weight_load.deep_above
+
+
+def _is_table(layer: Layer, latency: Latency) -> bool:
+    """Whether the layer is looked up on the way through DDR."""
+    table = latency.tables_through_ddr and layer.kind is CostKind.LUT
+    return table and not small_table_elements(layer, latency.small_tables)
+
+
+def _takes_from_ddr(layer: Layer, producer: Layer, latency: Latency) -> bool:
+    """Whether ``layer`` reads what ``producer`` computes from DDR though both run in one group."""
+    return _is_table(layer, latency) or (latency.pools_through_ddr and is_unpadded_pool(producer))
+
+
+def is_dense(layer: Layer, latency: Latency) -> bool:
+    """Whether a depthwise layer runs as a dense one, for its results are int32."""
+    wide = layer.kind is CostKind.DEPTHWISE and layer.output_bits == _ACCUMULATOR_BITS
+    return wide and latency.weight_load.wide_depthwise_lanes > 0
+
+
+def _round_trip(schedule: Schedule, name: str) -> Traffic:
+    """What rearranging an input, an output or a spilled map moves."""
+    moved = schedule.relaid.get(name, 0)
+    return Traffic(moved, moved)
+
+
+def _input_bytes(tensor: InputTensor, reader: Layer, columns: Columns | None, latency: Latency) -> int:
+    """Bytes of an input in DDR and of the layer that rearranges it; NV12 planes are dense: 3/2 bytes per pixel."""
+    if tensor.nv12:
+        return math.prod(tensor.shape[:3]) * 3 // 2
+    extra, bits = latency.input_layer, 8 * _bytes_of(tensor.dtype)
+    if extra.channel_bytes and math.prod(tensor.shape[1:3]) == 1:
+        return math.prod(tensor.shape) * bits // 8 + extra.fixed_bytes
+    parameters = extra.channel_bytes * round_up(tensor.shape[-1], extra.channels)
+    if reader.kind is CostKind.DEPTHWISE and not is_dense(reader, latency):
+        parameters = 0
+    if columns is None or tensor.shape[-1] <= IMAGE_CHANNELS:
+        return ddr_bytes(tensor.shape, bits, latency.input_row) + parameters + extra.fixed_bytes
+    pixels = _strip_pixels(columns, tensor.shape[2], extra.align, extra.halo)
+    depth = round_up(tensor.shape[-1], latency.input_row.channels)
+    return math.prod(tensor.shape[:2]) * pixels * depth * bits // 8 + parameters + extra.fixed_bytes
+
+
+def _output_bytes(layer: Layer, latency: Latency) -> int:
+    """Bytes of a result that leaves the subgraph."""
+    if is_plain(layer, latency):
+        return plain_elements(layer.output_shape, latency.plain_channels) * layer.output_bits // 8
+    return ddr_bytes(layer.output_shape, layer.output_bits, latency.output_row)
+
+
+def _spilled_bytes(producer: Layer, shape: Sequence[int], columns: Columns | None, latency: Latency) -> int:
+    """Bytes of a spilled map that a group reads."""
+    if columns is None or latency.strips is None or len(shape) != 4:
+        return ddr_bytes(shape, producer.output_bits, _ON_CHIP_ROWS)
+    pixels = _strip_pixels(columns, shape[2], latency.strips.align, 0)
+    return math.prod(shape[:2]) * pixels * shape[3] * producer.output_bits // 8
+
+
+def _strip_pixels(columns: Columns, width: int, align: int, halo: int) -> int:
+    """Pixels of a row that strips load, columns rounded outwards to ``align``."""
+    pixels = 0
+    for first, end in columns:
+        left = max(first - halo, 0) // align * align
+        pixels += round_up(min(end + halo, width), align) - left
+    return pixels
+
+
+def _bytes_of(dtype: str) -> int:
+    widths: Mapping[str, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4}
+    return widths[dtype]

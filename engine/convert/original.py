@@ -1,0 +1,95 @@
+"""Models that ptqlab converts and the original refuses: models are tuned here and shipped from there."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from engine.errors import UnsupportedError
+from engine.frontend.onnx import opset_of
+from engine.ir import shape_of
+from engine.simulate.tensors import graph_inputs
+from engine.terms import EXTRAPOLATED
+
+logger = logging.getLogger("engine.convert")
+
+
+@dataclass(frozen=True)
+class OriginalTool:
+    """What a command of the original takes.
+
+    Attributes:
+        name: the command.
+        opsets: lowest and highest version of ONNX's own operators.
+        ir_versions: lowest and highest version of the file format.
+        outputs: most outputs of a model that its documents allow; ``None`` where they name no limit.
+        one_sample: whether its documents ask for a first dimension of 1 of every input.
+    """
+
+    name: str
+    opsets: tuple[int, int]
+    ir_versions: tuple[int, int]
+    outputs: int | None
+    one_sample: bool
+
+
+HB_MAPPER = OriginalTool("hb_mapper", (9, 11), (5, 9), outputs=32, one_sample=True)
+"""Versions as measured; the measured tool takes a model of 33 outputs (reference/calibration.md 6), and inputs of other
+than four dimensions (one network, three conversions), against its documents."""
+HB_COMPILE = OriginalTool("hb_compile", (10, 19), (1, 9), outputs=None, one_sample=False)
+"""As the documents of the S100 say; nothing was measured."""
+
+
+def original_tool(march: str) -> OriginalTool:
+    """The command of the original that converts for ``march``."""
+    return HB_COMPILE if march in list(EXTRAPOLATED) else HB_MAPPER
+
+
+def refused_by(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
+    """Why ``tool`` refuses an ONNX model that was read, a sentence per reason; empty where none is known."""
+    versions = (
+        ("opset version", opset_of(source), tool.opsets),
+        ("ir version", source.ir_version, tool.ir_versions),
+    )
+    return tuple(
+        f"{what} of the model is {version}, supported are {lowest} to {highest}"
+        for what, version, (lowest, highest) in versions
+        if not lowest <= version <= highest
+    )
+
+
+def beyond_documents(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
+    """What the documents of ``tool`` do not allow and no measurement refuses, a sentence each."""
+    reasons = []
+    if tool.outputs is not None and len(source.graph.outputs) > tool.outputs:
+        reasons.append(f"the model has {len(source.graph.outputs)} outputs, they allow {tool.outputs}")
+    for value in graph_inputs(source) if tool.one_sample else ():
+        samples = next(iter(shape_of(value)), 1)
+        if samples != 1:
+            reasons.append(f"input {value.name} takes {samples} samples at once, they allow 1")
+    return tuple(reasons)
+
+
+def tell_refusals(tool: OriginalTool, source: ir.Model, strict: bool, *, caffe: bool = False) -> None:
+    """Warn of what ``tool`` refuses about ``source``, or refuse it here too; warn of what its documents do not allow.
+
+    Args:
+        tool: a command of the original.
+        source: the model.
+        strict: refuse.
+        caffe: whether it was a Caffe model, so that the versions of ONNX are our own choice.
+
+    Raises:
+        UnsupportedError: ``strict``, and there is something that it refuses; names all of it.
+    """
+    reasons = () if caffe else refused_by(tool, source)
+    if strict and reasons:
+        raise UnsupportedError(f"the original's {tool.name} refuses this model: {'; '.join(reasons)}")
+    for reason in reasons:
+        logger.warning(
+            "The original's %s refuses this model: %s. --as-original refuses it here too.", tool.name, reason
+        )
+    for reason in beyond_documents(tool, source):
+        logger.warning("Against the documents of the original's %s: %s.", tool.name, reason)

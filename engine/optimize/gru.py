@@ -1,0 +1,248 @@
+"""``GRU`` over a short sequence, unrolled into dense layers and element-wise operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute
+from engine.optimize.base import (
+    Array,
+    NodePass,
+    add_initializer,
+    constant,
+    graph_of,
+    make_node,
+    make_split,
+    static_shape,
+)
+from engine.optimize.recurrent import MAX_STEPS
+
+UPDATE, RESET, NEW = range(3)
+"""Gates in the order of ONNX's weights."""
+
+_ACTIVATIONS = ("Sigmoid", "Tanh")
+
+
+@dataclass(frozen=True)
+class _Gru:
+    """A forward ``GRU`` that starts from zero and resets the product with the hidden state.
+
+    Attributes:
+        weight, recurrence: of all gates, float32, shape (3 * hidden, features) and (3 * hidden, hidden).
+        bias: of the input's gates, then of the hidden state's, float32, shape (6 * hidden,); ``None`` without.
+        names: of the three in the source.
+        steps, batch, features, hidden: sizes.
+    """
+
+    weight: Array
+    recurrence: Array
+    bias: Array | None
+    names: tuple[str, ...]
+    steps: int
+    batch: int
+    features: int
+    hidden: int
+
+
+class UnrollGru(NodePass):
+    """A ``GRU`` of constant weights becomes its steps, nodes ``<node><number>`` in the order they are made.
+
+    The sequence is split; every step has a ``Gemm`` per gate of its input and one of the hidden state. The first step
+    knows the state: products with it are left out and its numbers stay free. Sums with constants in a row are one, with
+    the first one's name. ``crnn_gru`` on two marches and ``min_gru``. Other forms (directions, given states or lengths,
+    ``linear_before_reset`` 0, other activations, long sequences) stay.
+    """
+
+    op_types = frozenset({"GRU"})
+
+    def remains(self, node: ir.Node) -> bool:
+        """One that can be unrolled."""
+        return _read(node) is not None
+
+    def rewrite(self, node: ir.Node) -> bool:
+        gru = _read(node)
+        if gru is None:
+            return False
+        unrolled = _Unrolled(node, gru)
+        states = unrolled.states()
+        results = unrolled.results(states)
+        kept = [value for value in node.outputs if value in results]
+        ir.convenience.replace_nodes_and_values(
+            graph_of(node), node, [node], unrolled.nodes, kept, [results[value] for value in kept]
+        )
+        return True
+
+
+class _Unrolled:
+    """Appends the nodes of an unrolled cell; states have the shape (1, batch, hidden)."""
+
+    def __init__(self, node: ir.Node, gru: _Gru) -> None:
+        self.node, self.gru = node, gru
+        self.nodes: list[ir.Node] = []
+        self._number = 0
+
+    def states(self) -> list[tuple[ir.Value, ir.Value]]:
+        """The hidden state after every step, and the same in the shape (1, 1, batch, hidden)."""
+        found: list[tuple[ir.Value, ir.Value]] = []
+        for x in self._split():
+            state = self._step(x, found[-1][0] if found else None)
+            shape = (1, 1, self.gru.batch, self.gru.hidden)
+            found.append((state, self._reshape(self._take(), state, shape)))
+        return found
+
+    def results(self, states: Sequence[tuple[ir.Value, ir.Value]]) -> dict[ir.Value, ir.Value]:
+        """What replaces the outputs of the node that are used: all hidden states, the last one."""
+        found: dict[ir.Value, ir.Value] = {}
+        for index, output in enumerate(self.node.outputs):
+            if not output.uses() and not output.is_graph_output():
+                continue
+            if index:
+                shape = (1, self.gru.batch, self.gru.hidden)
+                found[output] = self._reshape(f"{self.node.name}_last", states[-1][0], shape)
+                continue
+            whole = (self.gru.steps, 1, self.gru.batch, self.gru.hidden)
+            found[output] = self._op("Concat", *(apart for _, apart in states), shape=whole, axis=0)
+        return found
+
+    def _step(self, x: ir.Value, before: ir.Value | None) -> ir.Value:
+        """Hidden state after a step of input ``x``, from that ``before``."""
+        update = self._gate(x, before, UPDATE)
+        reset = self._gate(x, before, RESET)
+        own = self._product(x, self.gru.weight, 0, NEW)
+        new = self._reset(before, reset, own)
+        new = self._op("Tanh", self._add_bias(new, [NEW]))
+        mixed = self._op("Mul", new, update)
+        if before is None:
+            zeros = np.zeros((1, self.gru.batch, self.gru.hidden), np.float32)
+            before = add_initializer(graph_of(self.node), f"{self.node.name}_initial", zeros)
+        kept = self._op("Mul", before, update)
+        return self._op("Add", self._op("Sub", new, mixed), kept)
+
+    def _gate(self, x: ir.Value, before: ir.Value | None, gate: int) -> ir.Value:
+        """The sigmoid of what input and state add to ``gate``."""
+        total = self._product(x, self.gru.weight, 0, gate)
+        if before is None:
+            self._skip(2)
+        else:
+            total = self._op("Add", total, self._product(before, self.gru.recurrence, 1, gate))
+        return self._op("Sigmoid", self._add_bias(total, [gate, gate + 3]))
+
+    def _reset(self, before: ir.Value | None, reset: ir.Value, own: ir.Value) -> ir.Value:
+        """What input and reset state add to the new state; of a state of zeros only the bias is there."""
+        if before is not None:
+            added = self._add_bias(self._product(before, self.gru.recurrence, 1, NEW), [NEW + 3])
+            return self._op("Add", own, self._op("Mul", reset, added))
+        self._skip(2)
+        if self.gru.bias is None:
+            self._skip(2)
+            return own
+        rows = self._bias_rows(NEW + 3)
+        alone = add_initializer(graph_of(self.node), f"{self.gru.names[2]}_{NEW + 3}", rows)
+        return self._op("Add", own, self._op("Mul", reset, alone))
+
+    def _split(self) -> Sequence[ir.Value]:
+        """The input of every step."""
+        source, name = self.node.inputs[0], self._take()
+        if source is None:
+            raise ValueError(f"node {self.node.name!r} reads nothing")
+        if self.gru.steps == 1:
+            return [source]
+        made = make_split(graph_of(self.node), source, 0, [1] * self.gru.steps, name)
+        for index, output in enumerate(made.outputs):
+            output.name = f"{name}_out{index}"
+        self.nodes.append(made)
+        return made.outputs
+
+    def _product(self, x: ir.Value, matrix: Array, which: int, gate: int) -> ir.Value:
+        """``x`` times the rows of ``matrix`` that are those of ``gate``."""
+        name, (batch, hidden), graph = self._take(), (self.gru.batch, self.gru.hidden), graph_of(self.node)
+        weight = matrix[gate * hidden : (gate + 1) * hidden].T
+        flat = self._reshape(f"{name}_reshape_in", x, (batch, weight.shape[0]))
+        data = add_initializer(graph, f"{name}{self.gru.names[which]}_{gate}_gemm_data", weight)
+        made = self._append("Gemm", f"{name}_gemm", f"{name}_gemm_output", (flat, data), (batch, hidden))
+        return self._reshape(f"{name}_reshape_out", made, (1, batch, hidden), f"{name}_out")
+
+    def _add_bias(self, value: ir.Value, rows: Sequence[int]) -> ir.Value:
+        """``value`` plus the biases ``rows``: one sum under the first one's name, with the last one's result."""
+        names = [self._take() for _ in rows]
+        if self.gru.bias is None:
+            return value
+        total = np.asarray(np.sum([self._bias_rows(row) for row in rows], axis=0, dtype=np.float32))
+        label = f"{self.gru.names[2]}_{rows[0]}"
+        label = label if len(rows) == 1 else f"{names[0]}{label}_new"
+        added = add_initializer(graph_of(self.node), label, total)
+        return self._append("Add", names[0], f"{names[-1]}_out", (value, added), self._shape)
+
+    def _bias_rows(self, row: int) -> Array:
+        bias = self.gru.bias if self.gru.bias is not None else np.zeros(0, np.float32)
+        return bias[row * self.gru.hidden : (row + 1) * self.gru.hidden]
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (1, self.gru.batch, self.gru.hidden)
+
+    def _take(self) -> str:
+        """The name of the next node."""
+        self._number += 1
+        return f"{self.node.name}{self._number - 1}"
+
+    def _skip(self, count: int) -> None:
+        """Numbers of nodes that the first step does not need."""
+        self._number += count
+
+    def _op(self, op_type: str, *inputs: ir.Value, shape: Sequence[int] = (), **attributes: Any) -> ir.Value:
+        name = self._take()
+        return self._append(op_type, name, f"{name}_out", inputs, shape or self._shape, **attributes)
+
+    def _reshape(self, name: str, value: ir.Value, shape: Sequence[int], output: str = "") -> ir.Value:
+        target = add_initializer(graph_of(self.node), f"{name}_shape", np.asarray(shape, np.int64))
+        return self._append("Reshape", name, output or f"{name}_out", (value, target), shape)
+
+    def _append(
+        self, op_type: str, name: str, output: str, inputs: Sequence[ir.Value], shape: Sequence[int], **attributes: Any
+    ) -> ir.Value:
+        like = self.node.inputs[0]
+        self.nodes.append(
+            make_node(op_type, inputs, name=name, output=output, like=like, shape=shape, attributes=attributes)
+        )
+        return self.nodes[-1].outputs[0]
+
+
+def _read(node: ir.Node) -> _Gru | None:
+    """The cell that ``node`` is; ``None`` where it is none that can be unrolled."""
+    shape = static_shape(node.inputs[0])
+    given = (*node.inputs, None, None, None)[1:4]
+    weight, recurrence, bias = (constant(value) for value in given)
+    if shape is None or weight is None or recurrence is None or (given[2] is not None and bias is None):
+        return None
+    if not _starts_from_zero(node) or not 1 <= shape[0] <= MAX_STEPS or weight.dtype != np.float32:
+        return None
+    plain = {"direction": "forward", "layout": 0, "clip": 0.0}
+    if any(attribute(node, name, value) != value for name, value in plain.items()):
+        return None
+    if not attribute(node, "linear_before_reset", 0):
+        return None
+    if tuple(attribute(node, "activations", _ACTIVATIONS)) != _ACTIVATIONS:
+        return None
+    return _Gru(
+        weight=weight[0],
+        recurrence=recurrence[0],
+        bias=None if bias is None else bias[0],
+        names=tuple("" if value is None else str(value.name) for value in given),
+        steps=shape[0],
+        batch=shape[1],
+        features=shape[2],
+        hidden=int(recurrence.shape[2]),
+    )
+
+
+def _starts_from_zero(node: ir.Node) -> bool:
+    """Whether lengths are absent, and the initial state is absent or constant zeros."""
+    lengths, hidden = (*node.inputs[4:], None, None)[:2]
+    state = constant(hidden)
+    return lengths is None and (hidden is None or (state is not None and not state.any()))

@@ -1,0 +1,108 @@
+"""What a quantised graph is written with: nodes in order, constants once, every name once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, shape_of, typed_attribute
+
+DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
+"""Types of integers by their width."""
+
+IR_VERSION = 6
+PRODUCER = "ptqlab"
+
+
+class GraphWriter:
+    """A quantised graph as far as it is written.
+
+    Attributes:
+        nodes: in running order.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[ir.Node] = []
+        self._initializers: dict[str, ir.Value] = {}
+        self._names: set[str] = set()
+
+    def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
+        """The constant ``name``, made at the first call; ``model`` leaves out those that no node reads."""
+        if name not in self._initializers:
+            array = np.ascontiguousarray(array)
+            tensor = ir.tensor(array, name=name)
+            self._initializers[name] = ir.Value(
+                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor
+            )
+        return self._initializers[name]
+
+    def transpose(self, value: ir.Value, perm: Sequence[int], name: str, output: str) -> ir.Value:
+        """``value`` with its axes in the order ``perm``, by the node ``name``."""
+        shape = transposed(shape_of(value), perm)
+        return self.append("Transpose", name, [value], {"perm": perm}, output, value.type, shape, "")
+
+    def append(
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[ir.Value],
+        attributes: Mapping[str, Any],
+        output: str,
+        kind: ir.TypeProtocol | None,
+        shape: Sequence[int],
+        domain: str = HORIZON_DOMAIN,
+    ) -> ir.Value:
+        """A node with one output, called ``output`` if that name is free."""
+        value = self.value(output, kind, shape)
+        self.add(op_type, name, inputs, attributes, [value], domain)
+        return value
+
+    def value(self, name: str, kind: ir.TypeProtocol | None, shape: Sequence[int]) -> ir.Value:
+        """A tensor called ``name`` if that is free."""
+        return ir.Value(name=self.unique(name), type=kind, shape=ir.Shape(shape))
+
+    def add(
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[ir.Value],
+        attributes: Mapping[str, Any],
+        outputs: Sequence[ir.Value],
+        domain: str,
+    ) -> None:
+        """A node called ``name`` if no other node is; attributes that are None are left out."""
+        unique = self.unique(f"node:{name}").removeprefix("node:")
+        typed = [typed_attribute(key, item) for key, item in attributes.items() if item is not None]
+        self.nodes.append(ir.Node(domain, op_type, inputs, typed, outputs=outputs, name=unique))
+
+    def unique(self, name: str) -> str:
+        """``name``, with ``_1``, ``_2`` ... behind it where it was given before."""
+        candidate, count = name, 1
+        while candidate in self._names:
+            candidate, count = f"{name}_{count}", count + 1
+        self._names.add(candidate)
+        return candidate
+
+    def model(self, source: ir.Model, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], march: str) -> ir.Model:
+        """The model of what was written, with the metadata of ``source``."""
+        used = {id(value) for node in self.nodes for value in node.inputs if value is not None}
+        kept = [value for value in self._initializers.values() if id(value) in used]
+        graph = ir.Graph(
+            inputs,
+            outputs,
+            nodes=self.nodes,
+            initializers=kept,
+            opset_imports={**source.graph.opset_imports, HORIZON_DOMAIN: HORIZON_VERSION},
+            name=source.graph.name,
+        )
+        metadata = {**source.metadata_props, MARK_MARCH: march}
+        return ir.Model(graph, ir_version=IR_VERSION, producer_name=PRODUCER, metadata_props=metadata)
+
+
+def transposed(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
+    """``shape`` of a map with its axes in the order ``perm``; other ranks have no layout and stay."""
+    return tuple(shape[axis] for axis in perm) if len(shape) == 4 else tuple(shape)

@@ -1,0 +1,115 @@
+"""What may be removed from a working directory: results that nobody used lately, and what killed runs left."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from engine.errors import OutputError
+from harness.report.results import SWEEP_FILE, SweepSummary
+
+CACHE = "cache"
+_DAY = 86_400.0
+_LEFTOVER_DAYS = 1.0
+"""Temporary files of a run that lives are younger."""
+_SCRATCH = (".fresh-*", ".recheck-*")
+"""Folders that a run makes for itself and removes at its end."""
+
+
+@dataclass(frozen=True)
+class Removable:
+    """A file or folder that may go.
+
+    Attributes:
+        path: of it.
+        kind: what it is: ``cache: STAGE``, ``trials`` or ``leftovers``.
+        bytes: that it takes.
+        age: days since it was last used.
+    """
+
+    path: Path
+    kind: str
+    bytes: int
+    age: float
+
+
+def removable(workdir: Path, days: float, *, trials: bool = False, now: float | None = None) -> list[Removable]:
+    """What may go.
+
+    Args:
+        workdir: of sweeps.
+        days: results of stages, and trials, that were used since then stay.
+        trials: whether trials that no last sweep of a suite refers to go too.
+        now: seconds since the epoch; None for the clock.
+    """
+    now = time.time() if now is None else now
+    found = [*_of_cache(workdir / CACHE, now, days), *_leftovers(workdir, now)]
+    if trials:
+        found += _of_trials(workdir, now, days)
+    return found
+
+
+def remove(found: list[Removable]) -> None:
+    """Remove them.
+
+    Raises:
+        OutputError: one cannot be removed.
+    """
+    for each in found:
+        try:
+            if each.path.is_dir():
+                shutil.rmtree(each.path)
+            else:
+                each.path.unlink(missing_ok=True)
+        except FileNotFoundError:  # somebody else was faster
+            continue
+        except OSError as error:
+            raise OutputError(f"{each.path}: cannot be removed: {error.strerror}") from error
+
+
+def _of_cache(cache: Path, now: float, days: float) -> Iterator[Removable]:
+    for path in sorted(cache.glob("*/[!.]*")):
+        yield from _if_old(path, f"{CACHE}: {path.parent.name}", now, days)
+
+
+def _leftovers(workdir: Path, now: float) -> Iterator[Removable]:
+    """Folders of runs that were killed, files that were not written to their end, and locks that guard nothing."""
+    for pattern in _SCRATCH:
+        for path in sorted(workdir.glob(pattern)):
+            yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
+    for folder in (workdir / "running", workdir / "hb_mapper"):
+        for path in sorted(folder.glob("*")):
+            yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
+    for folder in (workdir / CACHE, workdir / "trials", workdir / "sweeps"):
+        for path in sorted(folder.rglob(".*")):
+            yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
+
+
+def _of_trials(workdir: Path, now: float, days: float) -> Iterator[Removable]:
+    kept = {key for path in (workdir / "sweeps").glob(f"*/{SWEEP_FILE}") for key in _keys(path)}
+    for path in sorted((workdir / "trials").glob("[!.]*")):
+        if path.name not in kept:
+            yield from _if_old(path, "trials", now, days)
+
+
+def _keys(path: Path) -> set[str]:
+    """Keys of the trials of a sweep."""
+    try:
+        return {spec.key for spec in SweepSummary.model_validate_json(path.read_bytes()).trials}
+    except (OSError, ValidationError):
+        return set()
+
+
+def _if_old(path: Path, kind: str, now: float, days: float) -> Iterator[Removable]:
+    with suppress(FileNotFoundError):
+        files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+        last = max((file.stat().st_mtime for file in [path, *files]), default=now)
+        age = (now - last) / _DAY
+        if age >= days:
+            yield Removable(path, kind, sum(file.stat().st_size for file in files), age)

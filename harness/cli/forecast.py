@@ -1,0 +1,56 @@
+"""What ``ptqlab run --dry-run`` and ``--resume`` print: what would run, and what has not come to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from harness.execution.coordinator import Plan
+    from harness.trials.trial import TrialSpec
+
+
+def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
+    """Trials that are there, trials to compute by model and march, and the time that they take."""
+    from itertools import groupby
+
+    from harness.estimates import Estimates, in_words
+    from harness.execution.coordinator import is_reusable
+
+    store = plan.bench.store
+    missing = []
+    for spec in specs:
+        found = None if plan.fresh else store.get(spec)
+        if found is None or not is_reusable(found, retry_failed=plan.retry_failed):
+            missing.append(spec)
+    wanted = missing[: plan.most_trials]
+    estimates = Estimates.of_store(store)
+    typer.echo(f"{len(specs)} trials: {len(specs) - len(missing)} have a result, {len(wanted)} would be computed")
+    if len(wanted) < len(missing):
+        typer.echo(f"{len(missing) - len(wanted)} would be left for the next run")
+    for (model, march), group in groupby(wanted, key=lambda spec: (spec.model, spec.march.value)):
+        own = list(group)
+        seconds = estimates.total(own, 1)
+        known = "time unknown: no earlier trials" if seconds is None else f"about {in_words(seconds)} of work"
+        typer.echo(f"  {model} on {march}: {len(own)} trials, {known}")
+    total = estimates.total(wanted, plan.workers)
+    if total is not None:
+        typer.echo(f"about {in_words(total)} on {plan.workers} workers, from earlier trials")
+
+
+def show_unfinished(workdir: Path) -> None:
+    """Sweeps that can go on, with the command for it."""
+    from shlex import join
+
+    from harness.resuming import unfinished
+
+    found = unfinished(workdir)
+    for each in found:
+        failed = f", {each.failed} failed" if each.failed else ""
+        state = f"{each.done} of {each.total} trials{failed}, begun {each.started_at}, {each.why}"
+        typer.echo(f"{each.suite}: {state}; goes on with: {join(['ptqlab', 'run', each.asked])}")
+    if not found:
+        typer.echo(f"every sweep in {workdir} has come to its end")

@@ -1,0 +1,36 @@
+"""``ptqlab gc``: remove what nobody used lately from a working directory."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness import workdir as workdirs
+from harness.cli.options import Workdir
+
+
+def gc(
+    workdir: Workdir = workdirs.DEFAULT,
+    older_than: Annotated[float, typer.Option(min=0, help="Days since the last use.")] = 30.0,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="Also trials that the last sweep of no suite refers to.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; remove nothing.")] = False,
+) -> None:
+    """Remove results of stages that were not used for a month, and what killed runs left; say how much that is."""
+    from harness.cleaning import removable, remove
+    from harness.cli.output import open_console
+    from harness.report.tables import sizes_table
+
+    found = removable(workdir, older_than, trials=trials)
+    kinds: dict[str, tuple[int, int]] = {}
+    for each in found:
+        count, size = kinds.get(each.kind, (0, 0))
+        kinds[each.kind] = (count + 1, size + each.bytes)
+    if kinds:
+        open_console().print(sizes_table(kinds))
+    if not dry_run:
+        remove(found)
+    verb = "would be removed" if dry_run else "removed"
+    typer.echo(f"{len(found)} files and folders {verb}, {sum(each.bytes for each in found) / 1e6:.1f} MB")

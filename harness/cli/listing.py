@@ -1,0 +1,105 @@
+"""``ptqlab ls`` and ``validate``: what there is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from engine.errors import ConfigError
+from harness.cli.output import open_console, show_skipped
+
+Listing = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Headings and rows of a table."""
+
+
+class Listed(StrEnum):
+    """What ``ptqlab ls`` can list."""
+
+    MODELS = "models"
+    SUITES = "suites"
+    DATASETS = "datasets"
+
+
+def list_things(kind: Annotated[Listed, typer.Argument(help="What to list.")] = Listed.SUITES) -> None:
+    """List bundled suites, model cards or data sets."""
+    from rich.table import Table
+
+    headings, rows = _LISTINGS[kind]()
+    table = Table(*headings, pad_edge=False, box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    open_console().print(table)
+
+
+def validate(
+    suite: Annotated[str, typer.Argument(help="A YAML file, or the name of a bundled suite.")],
+    verbose: Annotated[bool, typer.Option("--trials", help="List the trials.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Open cards, data, metrics and model files only; run no image.")
+    ] = False,
+    executor: Annotated[str, typer.Option(help="As of ptqlab run.")] = "processes",
+) -> None:
+    """Check a suite: open all that it names, run one image through all stages, and say what it holds."""
+    from engine.simulate.fast import available_cpus
+    from harness.checking import mistakes, refusals
+    from harness.execution.coordinator import executor_factory
+    from harness.suites.suite import open_suite, suite_path
+    from harness.sweep import expansion_of
+
+    definition = open_suite(suite)
+    found = expansion_of(definition, str(suite_path(suite)))
+    points = found.points
+    models = {point.model for point in points}
+    problems = mistakes(points)
+    if not quick:
+        wrong = {problem.where for problem in problems}
+        sound = [point for point in points if f"model {point.model}" not in wrong]
+        problems += refusals(definition, sound, executor_factory(executor), available_cpus()) if sound else []
+    if problems:
+        for problem in problems:
+            typer.echo(f"ERROR: {problem}", err=True)
+        raise ConfigError(f"{suite_path(suite)}: suite {definition.name} cannot run: {len(problems)} problems")
+    typer.echo(
+        f"{suite_path(suite)}: suite {definition.name} version {definition.version} is valid: {len(points)} trials, "
+        f"{len(models)} models"
+    )
+    show_skipped(found)
+    if verbose:
+        for point in points:
+            typer.echo(point.id)
+
+
+def _models() -> Listing:
+    from harness.sweep import tags_of
+    from harness.zoo.cards import list_cards
+
+    rows = [
+        (card.name, card.metric.name, f"{card.float_score.value:.4f}", ", ".join(tags_of(card)))
+        for card in list_cards()
+    ]
+    return ("model", "metric", "float", "tags"), rows
+
+
+def _suites() -> Listing:
+    from harness.suites.suite import bundled_suites, open_suite
+    from harness.sweep import expansion_of
+
+    rows = []
+    for name in bundled_suites():
+        suite = open_suite(name)
+        rows.append((name, str(suite.version), str(len(expansion_of(suite).points)), suite.description))
+    return ("suite", "version", "trials", "description"), rows
+
+
+def _datasets() -> Listing:
+    from harness.datasets import list_dataset_cards
+
+    return ("data set", "adapter", "licence"), [
+        (card.name, card.adapter, card.licence) for card in list_dataset_cards()
+    ]
+
+
+_LISTINGS = {Listed.MODELS: _models, Listed.SUITES: _suites, Listed.DATASETS: _datasets}

@@ -1,0 +1,48 @@
+"""``ptqlab model``: the converted model of a trial, made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import workdir as workdirs
+from harness.cli.options import Workdir
+
+
+def model(
+    trial: Annotated[str, typer.Argument(help="Trial id or key.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")],
+    workdir: Workdir = workdirs.DEFAULT,
+) -> None:
+    """Convert again as a trial did, and write its calibrated and its quantised model.
+
+    A trial keeps the digests of its models; where what is made now is another one, that is said,
+    with exit code 1.
+    """
+    from engine.convert.items import CALIBRATED, QUANTIZED
+    from engine.errors import ConfigError
+    from engine.ir import save_model
+    from harness.backends.bundled import Network
+    from harness.backends.items import MODEL_DIGESTS
+    from harness.cli.results import find_trial
+    from harness.trials.artefacts import Artefact
+    from harness.trials.tasks import Bench, StageClock
+
+    result = find_trial(workdir, trial)
+    kept = result.artefacts.get(Artefact.QUANTIZED)
+    if kept is None:
+        raise ConfigError(f"trial {result.spec.id}: has no model of the bundled engine")
+    bench = Bench(workdir.resolve())
+    network = Network(result.spec, bench, StageClock(bench.journal(f"model-{result.spec.key}")))
+    run, _ = network.trial(network.collect_statistics([result.spec.settings]))
+    network.clock.close()
+    output.mkdir(parents=True, exist_ok=True)
+    for item, name in ((CALIBRATED, "calibrated_model"), (QUANTIZED, "quantized_model")):
+        path = output / f"{result.spec.model}_{name}.onnx"
+        save_model(run[item], path)
+        typer.echo(path)
+    if run[MODEL_DIGESTS][Artefact.QUANTIZED.value] != kept:
+        typer.echo("ERROR: not the model of the trial: engine, tools or data have changed since", err=True)
+        raise typer.Exit(1)

@@ -1,0 +1,20 @@
+"""What several commands of ``ptqlab`` take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import workdir as workdirs
+
+Workdir = Annotated[
+    Path, typer.Option("--workdir", envvar=workdirs.VARIABLE, help="Folder of results, cache and MLflow store.")
+]
+"""Where a command finds and leaves its files."""
+
+ExplainBudget = Annotated[
+    float, typer.Option(min=0, help="Seconds for a bisection of the first trial that got worse; 0: none.")
+]
+"""How long a command may look for the first stage that is wrong."""

@@ -1,0 +1,120 @@
+"""What commands of ``ptqlab`` print: verdicts, tables, where files are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.checking import Problem
+    from harness.report.results import Sweep, SweepSummary
+    from harness.suites.expansion import Expansion
+    from harness.trials.trial import TrialResult
+
+
+def open_console() -> Console:
+    """A console for tables that fill the page; without a terminal 100 columns unless ``COLUMNS`` says otherwise."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=100)
+
+
+def show_skipped(found: Expansion) -> None:
+    """Say which combinations of a grid are no trials, and why."""
+    for reason, count in found.skipped.items():
+        typer.echo(f"skipped {count} {'combination' if count == 1 else 'combinations'}: {reason}", err=True)
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Lines as they are: CI systems read annotations out of a log."""
+    for line in lines:
+        typer.echo(line)
+
+
+def show_problems(found: Iterable[Problem]) -> None:
+    """Say what this machine lacks for some trials, before the others run."""
+    for problem in found:
+        typer.echo(f"WARNING: {problem}", err=True)
+
+
+def show_sweep(sweep: Sweep, workdir: Path) -> None:
+    """Verdict, tables, what does not pass, where everything is."""
+    from harness.gates.explanation import in_words
+    from harness.report.compatibility import compatibility_line, compatibility_pairs
+    from harness.report.results import REPORT_FILE, sweep_folder
+    from harness.report.tables import sweep_tables
+    from harness.tracking.views import how_to_open
+    from harness.trials.trial import TrialStore
+
+    console = open_console()
+    for table in sweep_tables(sweep):
+        console.print(table)
+        console.print()
+    for verdict in sweep.verdicts:
+        if not verdict.verdict.is_good:
+            console.print(f"{verdict.trial}: {verdict.message}", style="red", markup=False, highlight=False)
+    summary = sweep.summary
+    for line in in_words(summary.explanation) if summary.explanation else ():
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    pairs = compatibility_pairs(sweep, TrialStore(workdir / "trials"))
+    line = compatibility_line(pairs, summary.suite.gates.significance)
+    if line:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    against = f"baseline {sweep.baseline.name}" if sweep.baseline else "no baseline"
+    console.print(
+        f"{sweep.verdict.value}: {len(sweep.results)} trials, {len(sweep.failed)} failed, "
+        f"{summary.reused} reused{_rechecked(summary)}, "
+        f"{summary.seconds:.1f} s, {against}",
+        style="bold",
+        markup=False,
+        highlight=False,
+    )
+    report = (sweep_folder(workdir, summary.suite.name) / REPORT_FILE).resolve()
+    console.print(f"report  {report.as_uri()}", soft_wrap=True, highlight=False)
+    if sweep.record_problem:
+        console.print(
+            f"MLflow record incomplete: {sweep.record_problem}; later: ptqlab sync",
+            style="yellow",
+            soft_wrap=True,
+            markup=False,
+        )
+    elif summary.tracking_uri:
+        console.print(f"MLflow  {how_to_open(summary.tracking_uri)}", soft_wrap=True, highlight=False)
+
+
+def _rechecked(summary: SweepSummary) -> str:
+    return f" ({summary.rechecked} computed anew)" if summary.rechecked else ""
+
+
+def show_drift(sweep: Sweep, workdir: Path) -> None:
+    """What is worse than at the anchor, how sure that is, and since when."""
+    from harness.gates.drift import drifts
+    from harness.gates.nights import read_nights
+    from harness.report.results import sweep_folder
+    from harness.report.tables import drift_table
+
+    nights = read_nights(sweep_folder(workdir, sweep.summary.suite.name))
+    found = [drift for drift in drifts(nights) if drift.is_loss]
+    if found:
+        open_console().print(drift_table(found, nights))
+
+
+def show_trial(result: TrialResult, workdir: Path) -> None:
+    from engine.cli.console import open_console as wide_console
+    from harness.report.tables import node_table, trial_table
+    from harness.trials.trial import NODES_FILE, TrialStore, read_nodes
+
+    folder = TrialStore(workdir / "trials").folder(result.spec.key)
+    console = wide_console()
+    console.print(trial_table(result))
+    nodes = read_nodes(folder / NODES_FILE)
+    if nodes:
+        console.print(node_table(nodes))
+    console.print(f"files   {folder.resolve().as_uri()}", soft_wrap=True, highlight=False)

@@ -1,0 +1,105 @@
+"""How a sweep goes: a bar on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harness.cli.output import open_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from harness.estimates import Estimates
+    from harness.trials.tasks import Preparation, Prepared
+    from harness.trials.trial import TrialResult, TrialSpec
+
+
+@contextmanager
+def progress_bar(estimates: Estimates | None = None, workers: int = 1) -> Iterator[ProgressBar]:
+    """A progress bar on a terminal; a line per trial elsewhere.
+
+    Args:
+        estimates: how long trials take; None for nothing known yet.
+        workers: trials at a time.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = open_console()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal, expand=True) as progress:
+        yield ProgressBar(progress, console, estimates, workers)
+
+
+class ProgressBar:
+    """Shows how a sweep goes.
+
+    Attributes:
+        kept: trials that have a result so far.
+    """
+
+    def __init__(
+        self, progress: Progress, console: Console, estimates: Estimates | None = None, workers: int = 1
+    ) -> None:
+        from harness.estimates import Estimates
+
+        self._estimates, self._workers = estimates or Estimates(), workers
+        self._waiting: dict[str, TrialSpec] = {}
+        self.kept = 0
+        self._total = 0
+        self._progress, self._console = progress, console
+        self._task: TaskID | None = None
+
+    def planned(self, specs: Sequence[TrialSpec]) -> None:
+        """The bar's length."""
+        self._total = len(specs)
+        self._waiting = {spec.key: spec for spec in specs}
+        self._task = self._progress.add_task("starting workers", total=len(specs), left="")
+
+    def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
+        """What has been prepared."""
+        from harness.estimates import in_words
+
+        spec = preparation.specs[0]
+        seconds = sum(prepared.seconds.values())
+        own = [each for each in preparation.specs if each.key in self._waiting]
+        expected = self._estimates.total(own, 1)
+        ahead = "" if expected is None else f"; {len(own)} trials, about {in_words(expected)} of work"
+        self._say(f"{spec.model} on {spec.march.value}: prepared in {seconds:.1f} s{ahead}", advance=0)
+
+    def finished(self, result: TrialResult, *, reused: bool) -> None:
+        """One trial further."""
+        self.kept += 1
+        self._waiting.pop(result.spec.key, None)
+        if not reused:
+            self._estimates.add(result)
+        if result.accuracy is not None:
+            outcome = f"{result.accuracy.metric} {result.accuracy.value:.4f}"
+        else:
+            outcome = f"failed in stage {result.failure.stage}" if result.failure else "failed"
+        self._say(f"{result.spec.id}: {outcome}{' (reused)' if reused else ''}", advance=1)
+
+    def _say(self, text: str, advance: int) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, advance=advance, description=text[:60], left=self._left())
+        if not self._console.is_terminal:
+            left = self._left(at_least=60.0)
+            self._console.print(
+                f"[{self.kept}/{self._total}] {text}{left and f', {left}'}", markup=False, highlight=False
+            )
+
+    def _left(self, at_least: float = 0.0) -> str:
+        """How long the trials that are left take, in words; empty where that is not known, or less."""
+        from harness.estimates import in_words
+
+        seconds = self._estimates.total(list(self._waiting.values()), self._workers) if self._waiting else None
+        return "" if seconds is None or seconds < at_least else f"about {in_words(seconds)} left"

@@ -1,0 +1,84 @@
+"""``ptqlab show`` and ``compare``: what sweeps have left."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness import workdir as workdirs
+from harness.cli.options import Workdir
+from harness.cli.output import open_console, show_sweep, show_trial
+
+if TYPE_CHECKING:
+    from harness.trials.trial import TrialResult
+
+
+def show(
+    what: Annotated[str, typer.Argument(help="A suite that was run, a trial id of one, or a trial key.")],
+    workdir: Workdir = workdirs.DEFAULT,
+) -> None:
+    """Show the last sweep of a suite, or one trial with its nodes."""
+    from harness.report.results import SWEEP_FILE, sweep_folder
+    from harness.suites.suite import bundled_suites
+    from harness.sweep import load_sweep
+
+    if (sweep_folder(workdir, what) / SWEEP_FILE).is_file() or what in bundled_suites():
+        show_sweep(load_sweep(workdir, what), workdir)
+    else:
+        show_trial(find_trial(workdir, what), workdir)
+
+
+def compare(
+    first: Annotated[str, typer.Argument(help="Trial id or key.")],
+    second: Annotated[str, typer.Argument(help="Trial id or key.")],
+    workdir: Workdir = workdirs.DEFAULT,
+) -> None:
+    """Compare two trials figure by figure, sample by sample, and by what computed them."""
+    from harness.gates.differences import of_trials
+    from harness.gates.made import made_of
+    from harness.report.tables import comparison_table
+    from harness.trials.origins import kept_environment
+    from harness.trials.trial import TrialStore
+
+    store, console = TrialStore(workdir / "trials"), open_console()
+    trials = find_trial(workdir, first), find_trial(workdir, second)
+    environments = [kept_environment(trial.spec.engine, workdir) for trial in trials]
+    engines = [
+        f"{trial.spec.settings.engine.value}, {found.version if found else trial.spec.engine}"
+        for trial, found in zip(trials, environments, strict=True)
+    ]
+    console.print(comparison_table(*trials, store, (engines[0], engines[1])))
+    before, now = (made_of(trial, store) for trial in trials)
+    known = environments[0], environments[1]
+    for cause in of_trials(before, now, known if trials[0].spec.engine != trials[1].spec.engine else (None, None)):
+        console.print(str(cause), soft_wrap=True, markup=False, highlight=False)
+
+
+def find_trial(workdir: Path, name: str) -> TrialResult:
+    """The trial with this key, or with this id in the last sweep of a suite: of the one that ran last, which is said.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from harness.report.results import sweep_folder
+    from harness.strict_yaml import unknown
+    from harness.sweep import load_sweep
+    from harness.trials.trial import TrialStore
+
+    found = TrialStore(workdir / "trials").read(name) if Path(name).name == name else None
+    if found is not None:
+        return found
+    folders = sorted(sweep_folder(workdir, "x").parent.glob("[!.]*"))
+    sweeps = {folder.name: load_sweep(workdir, folder.name) for folder in folders}
+    having = [suite for suite, sweep in sweeps.items() if any(result.spec.id == name for result in sweep.results)]
+    if not having:
+        known = {result.spec.id for sweep in sweeps.values() for result in sweep.results}
+        raise unknown(f"suite or trial in {workdir}", name, known)
+    latest = max(having, key=lambda suite: datetime.fromisoformat(sweeps[suite].summary.started_at))
+    others = [suite for suite in having if suite != latest]
+    if others:
+        typer.echo(f"{name}: of suite {latest}, run last; also in {', '.join(others)}", err=True)
+    return next(result for result in sweeps[latest].results if result.spec.id == name)

@@ -1,0 +1,266 @@
+"""``ptqlab run``, ``nightly`` and ``sync``: sweeps and their record."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.errors import ConfigError
+from harness import workdir as workdirs
+from harness.cli.forecast import show_forecast, show_unfinished
+from harness.cli.options import ExplainBudget, Workdir
+from harness.cli.output import show_drift, show_lines, show_problems, show_skipped, show_sweep
+from harness.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from harness.execution.coordinator import Plan
+    from harness.gates.judgement import References
+    from harness.report.results import Sweep
+    from harness.suites.suite import Suite
+
+EXIT_FAILED_TRIALS = 1
+EXIT_INTERRUPTED = 130
+
+
+FailFast = Annotated[bool, typer.Option("--fail-fast", help="Begin no more trials once one has failed.")]
+
+
+class Retry(StrEnum):
+    """Which trials that have a result run again."""
+
+    NONE = "none"
+    FAILED = "failed"
+
+
+def run(
+    suite: Annotated[
+        str | None, typer.Argument(help="Name of a bundled suite, or a YAML file.", show_default=False)
+    ] = None,
+    workdir: Workdir = workdirs.DEFAULT,
+    executor: Annotated[
+        str,
+        typer.Option(help="serial, processes, dask://host:port or package.module:factory (of a worker count)."),
+    ] = "processes",
+    workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; default: one per CPU.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials again, from the start.")] = False,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds that a trial may take; default: the suite's, else an hour.")
+    ] = None,
+    retry: Annotated[Retry, typer.Option(help="Run trials again that failed.")] = Retry.NONE,
+    tracking_uri: Annotated[
+        str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
+    ] = None,
+    record: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Whether to record the sweep in MLflow.")] = True,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Baseline to compare with: a file, or @last-good; default: the bundled suite's own."),
+    ] = None,
+    explain_budget: ExplainBudget = 0.0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Compute so many trials; the next run goes on.")] = None,
+    fail_fast: FailFast = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be computed and how long that takes; run nothing.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="List the sweeps that have not come to their end; run nothing.")
+    ] = False,
+) -> None:
+    """Sweep a suite: convert, simulate and score every trial; finished trials are not run again."""
+    from engine.simulate.fast import available_cpus
+    from harness.announcing import tell_ci
+    from harness.checking import refuse_mistakes
+    from harness.execution.coordinator import Plan, executor_factory
+    from harness.execution.planning import resolve
+    from harness.gates.judgement import References
+    from harness.suites.suite import open_suite
+    from harness.sweep import expansion_of, find_baseline, resolve_baseline, within
+    from harness.trials.tasks import Bench
+
+    if resume:
+        show_unfinished(workdir)
+        return
+    if suite is None:
+        raise ConfigError("name a suite: ptqlab ls suites lists those that there are, --resume those to go on with")
+    definition = open_suite(suite)
+    expansion = expansion_of(definition)
+    show_skipped(expansion)
+    show_problems(refuse_mistakes(definition, expansion.points))
+    workers = workers or available_cpus()
+    plan = Plan(
+        bench=Bench(workdir.resolve(), threads=max(1, available_cpus() // workers)),
+        executor=executor_factory(executor),
+        workers=workers,
+        fresh=fresh,
+        retry_failed=retry is Retry.FAILED,
+        time_limit=time_limit,
+        fail_fast=fail_fast,
+        most_trials=limit,
+    )
+    if dry_run:
+        show_forecast(resolve(definition, expansion.points), within(definition.budget, plan))
+        return
+    accepted = find_baseline(suite)
+    if baseline is not None:
+        accepted = resolve_baseline(baseline, definition, workdir, tracking_uri)
+    references = References(baseline=accepted)
+    sweep = _run(
+        definition,
+        plan,
+        references=references,
+        record=record,
+        tracking_uri=tracking_uri,
+        explain=explain_budget,
+        asked=suite,
+    )
+    show_sweep(sweep, workdir)
+    show_lines(tell_ci(sweep, workdir))
+    if sweep.failed:
+        sys.exit(EXIT_FAILED_TRIALS)
+
+
+def nightly(
+    suite: Annotated[str, typer.Argument(help="Name of a bundled suite, or a YAML file.")] = "nightly",
+    workdir: Workdir = workdirs.DEFAULT,
+    executor: Annotated[str, typer.Option(help="As of ptqlab run.")] = "processes",
+    tracking_uri: Annotated[
+        str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="As of ptqlab run.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="As of ptqlab run.")] = False,
+    retry: Annotated[Retry, typer.Option(help="As of ptqlab run.")] = Retry.NONE,
+    recheck_nights: Annotated[
+        int,
+        typer.Option(min=0, help="Nights in which every reused trial is computed anew once, and compared; 0: never."),
+    ] = 14,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Promote the sweep although it differs, unless a trial failed.")
+    ] = False,
+    anchor: Annotated[
+        bool,
+        typer.Option("--anchor", help="Make a promoted sweep the @anchor too, behind which no later one may fall."),
+    ] = False,
+    explain_budget: ExplainBudget = 60.0,
+    fail_fast: FailFast = False,
+    webhook: Annotated[
+        str | None,
+        typer.Option(envvar="PTQLAB_WEBHOOK", help="Address that the verdict is sent to, as JSON by POST."),
+    ] = None,
+) -> None:
+    """Run, gate against @last-good and @anchor, report; promote to @last-good if all pass.
+
+    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 MLflow was away, 15 a baseline is
+    there and cannot be read.
+    """
+    from engine.simulate.fast import available_cpus
+    from harness.announcing import check_webhook, message, tell_ci, tell_webhook
+    from harness.checking import refuse_mistakes
+    from harness.execution.coordinator import Plan, executor_factory
+    from harness.nightly import exit_code, night_references, promote_if_good
+    from harness.suites.suite import open_suite
+    from harness.sweep import expansion_of
+    from harness.trials.tasks import Bench
+
+    webhook = check_webhook(webhook)
+    definition = open_suite(suite)
+    show_problems(refuse_mistakes(definition, expansion_of(definition).points))
+    plan = Plan(
+        bench=Bench(workdir.resolve()),
+        executor=executor_factory(executor),
+        workers=workers or available_cpus(),
+        fresh=fresh,
+        retry_failed=retry is Retry.FAILED,
+        fail_fast=fail_fast,
+    )
+    references = night_references(suite, definition, workdir, tracking_uri)
+    sweep = _run(
+        definition,
+        plan,
+        references=references,
+        record=True,
+        tracking_uri=tracking_uri,
+        night=recheck_nights,
+        explain=explain_budget,
+        asked=suite,
+    )
+    show_sweep(sweep, workdir)
+    show_drift(sweep, workdir)
+    if promote_if_good(sweep, accept=accept, anchor=anchor):
+        aliases = "@last-good and @anchor" if anchor else "@last-good"
+        typer.echo(f"promoted: this sweep is {aliases} of {definition.name} now")
+    elif anchor:
+        typer.echo(f"not promoted: @anchor of {definition.name} stays where it was", err=True)
+    code = exit_code(sweep, accept=accept)
+    show_lines(tell_ci(sweep, workdir))
+    if webhook is not None and (problem := tell_webhook(webhook, message(sweep, workdir, code))):
+        typer.echo(f"WARNING: the webhook was not told: {problem}", err=True)
+    sys.exit(code)
+
+
+def _run(
+    suite: Suite,
+    plan: Plan,
+    *,
+    references: References,
+    record: bool,
+    tracking_uri: str | None,
+    night: int | None = None,
+    explain: float = 0.0,
+    asked: str = "",
+) -> Sweep:
+    """Run ``suite`` under a progress bar; ends the program where the user interrupts it."""
+    from harness.estimates import Estimates
+    from harness.sweep import run_suite
+
+    known = Estimates.of_store(plan.bench.store)
+    with progress_bar(known, plan.workers) as progress:
+        try:
+            return run_suite(
+                suite,
+                plan,
+                references=references,
+                record=record,
+                tracking_uri=tracking_uri,
+                observers=[progress],
+                night=night is not None,
+                recheck_nights=night or 0,
+                explain_seconds=explain,
+                asked=asked,
+            )
+        except KeyboardInterrupt:
+            typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command goes on from there.")
+            sys.exit(EXIT_INTERRUPTED)
+
+
+def sync(
+    workdir: Workdir = workdirs.DEFAULT,
+    tracking_uri: Annotated[
+        str | None, typer.Option(help="MLflow tracking URI; default: the one that each sweep was meant for.")
+    ] = None,
+) -> None:
+    """Write the records of sweeps that MLflow was away for, and close those of sweeps that were killed.
+
+    What MLflow has already is not written again.
+    """
+    from mlflow.exceptions import MlflowException
+
+    from harness.tracking.sync import pending, replay
+    from harness.tracking.unfinished import close_unfinished, forget
+
+    folders = pending(workdir)
+    for folder in folders:
+        record = replay(folder, workdir, tracking_uri)
+        forget(record.sweep, workdir)
+        typer.echo(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
+    try:
+        closed = close_unfinished(workdir)
+    except (MlflowException, OSError) as error:
+        raise ConfigError(
+            f"sweeps that were killed stay open in MLflow: {' '.join(str(error).split())[:400]}"
+        ) from error
+    for killed in closed:
+        typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed, and is closed in MLflow")
+    if not folders and not closed:
+        typer.echo("nothing to sync")

@@ -1,0 +1,49 @@
+"""``ptqlab why``: what changed between the last sweep of a suite and its baseline, and what that did."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness import workdir as workdirs
+from harness.cli.options import ExplainBudget, Workdir
+
+
+def why(
+    suite: Annotated[str, typer.Argument(help="A suite that was run.")],
+    workdir: Workdir = workdirs.DEFAULT,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Compare with another baseline than the sweep was: a file, or @anchor; nothing is judged."),
+    ] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="MLflow store that an @alias is looked up in.")] = None,
+    explain_budget: ExplainBudget = 0.0,
+) -> None:
+    """Say what changed since the baseline, which artefact and node differ first, and which images flipped."""
+    from dataclasses import replace
+
+    from harness.bisecting import bisected
+    from harness.gates.baseline import load_baseline
+    from harness.gates.explanation import in_words
+    from harness.report.results import sweep_folder
+    from harness.sweep import explained, load_sweep, resolve_baseline, write_sweep
+    from harness.trials.trial import TrialStore
+
+    sweep = load_sweep(workdir, suite)
+    if baseline is not None:
+        accepted = load_baseline(
+            resolve_baseline(baseline, sweep.summary.suite, workdir, tracking_uri), sweep.summary.suite
+        )
+        sweep = explained(sweep, accepted, TrialStore(workdir / "trials"))
+    explanation = bisected(sweep, sweep_folder(workdir, suite), explain_budget)
+    if baseline is None and explanation != sweep.summary.explanation:
+        sweep = replace(sweep, summary=sweep.summary.model_copy(update={"explanation": explanation}))
+        write_sweep(sweep, workdir)
+    typer.echo(f"{sweep.verdict.value}: {suite}, sweep {sweep.summary.id} of {sweep.summary.started_at}")
+    if explanation is None:
+        typer.echo("it was compared with no baseline")
+        return
+    lines = in_words(explanation)
+    for line in lines or ["nothing that is recorded changed since the baseline, and every trial passes"]:
+        typer.echo(line)

@@ -1,0 +1,1 @@
+"""The steps around a conversion that the toolchain's sample folders have: prepare data, look at one image, evaluate."""

@@ -1,0 +1,79 @@
+"""A metric of the user's own: a function of outputs and targets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ConfigError, InferenceError
+from harness.datasets import Targets
+from harness.metrics.base import Array, Metric, Score
+
+OwnFunction = Callable[..., Any]
+"""Takes the outputs of a model, a list of arrays with samples in the first dimension, and the targets of the same
+samples; gives a score per sample, whose mean is the metric, or one number for all of them. Larger is better."""
+
+
+class OwnMetric(Metric):
+    """A function ``module:function`` as a metric; a card's options are its keyword arguments.
+
+    Where the function gives one number for all samples, the score of a sample is what it gives for that sample alone.
+    The standard error is that of the mean over samples.
+
+    Three attributes of the function are used where it has them: ``labels(outputs, **options)`` gives what outputs say
+    in the form of targets, and ``parts(outputs, **options)`` slices of outputs by name, as the methods of
+    :class:`Metric` of these names; ``higher_is_better = False`` makes it an error.
+
+    Args:
+        name: ``module:function``.
+        function: the function.
+        options: of the card.
+
+    Raises:
+        ConfigError: it is no function, or does not take the options.
+    """
+
+    def __init__(self, name: str, function: OwnFunction, options: Mapping[str, Any]) -> None:
+        if not callable(function):
+            raise ConfigError(f"metric {name!r} is {type(function).__name__}, expected a function")
+        try:
+            inspect.signature(function).bind([], [], **options)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"metric {name!r}: does not take outputs, targets and the options: {error}") from error
+        self._function, self._options = function, dict(options)
+        self.name = name
+        self.higher_is_better = bool(getattr(function, "higher_is_better", True))
+
+    def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
+        """What the function gives."""
+        count = len(outputs[0])
+        found = self._scores(outputs, targets)
+        if found.ndim == 0:
+            parts = [self._scores([output[i : i + 1] for output in outputs], targets[i : i + 1]) for i in range(count)]
+            value, per_sample = float(found), np.array(parts, np.float64).reshape(-1)
+        else:
+            value, per_sample = float(found.mean()), found
+        if per_sample.shape != (count,) or not np.isfinite(per_sample).all() or not np.isfinite(value):
+            raise InferenceError(
+                f"metric {self.name}: gave {found.shape} for {count} samples; expected a finite number for each, or one"
+            )
+        return Score(value, float(per_sample.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0, per_sample)
+
+    def labels(self, outputs: Sequence[Array]) -> Targets | None:
+        """What the function's ``labels`` gives."""
+        labels = getattr(self._function, "labels", None)
+        found: Targets | None = None if labels is None else labels(list(outputs), **self._options)
+        return found
+
+    def parts(self, outputs: Sequence[Array]) -> Mapping[str, Sequence[Array]]:
+        """What the function's ``parts`` gives."""
+        parts = getattr(self._function, "parts", None)
+        found: Mapping[str, Sequence[Array]] = {} if parts is None else parts(list(outputs), **self._options)
+        return found
+
+    def _scores(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
+        return np.asarray(self._function(list(outputs), targets, **self._options), np.float64)

@@ -1,0 +1,386 @@
+"""The plots of a sweep's page."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from harness.gates.drift import Drift
+from harness.gates.nights import Night
+from harness.suites.settings import Settings
+from harness.trials.trial import TrialResult
+
+_PALETTE = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#a16207", "#be185d")
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
+_LAYOUT: dict[str, Any] = {
+    "template": "plotly_white",
+    "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
+    "margin": {"l": 70, "r": 20, "t": 50, "b": 60},
+    "hoverlabel": {"align": "left"},
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A figure that plots can show.
+
+    Attributes:
+        name: as in :meth:`harness.trials.trial.TrialResult.metrics`.
+        label: on a button.
+        title: of the axis, with the unit.
+        factor: from the metric's unit to the title's.
+        form: format of values.
+    """
+
+    name: str
+    label: str
+    title: str
+    factor: float = 1.0
+    form: str = ".4f"
+
+    def of(self, result: TrialResult) -> float | None:
+        """The figure of a trial in the title's unit; None where it has none."""
+        value = result.metrics().get(self.name)
+        return None if value is None else value * self.factor
+
+
+LATENCY = Axis("latency.total_ms", "latency", "estimated latency, BPU and CPU, ms", form=".3f")
+QUALITIES = (
+    Axis("accuracy.quantized", "accuracy", "accuracy of the quantised model"),
+    Axis("accuracy.ratio", "% of float", "accuracy, % of the float model's", 100, ".2f"),
+    Axis("cosine.output", "cosine", "mean cosine of outputs to the float model's", form=".5f"),
+    Axis("agreement", "agreement", "the metric with the float model's decisions as labels"),
+)
+HEATS = (
+    Axis("accuracy.delta", "Δ accuracy", "accuracy minus float, points", 100, "+.2f"),
+    Axis("cosine.output", "cosine", "mean cosine of outputs to the float model's", form=".5f"),
+    Axis("sqnr", "SQNR", "SQNR, dB", form=".1f"),
+    LATENCY,
+)
+
+
+def drift_figure(found: Sequence[Drift], nights: Sequence[Night]) -> go.Figure:
+    """Watched figures since the anchor over the nights, one line per trial; a diamond where a loss began."""
+    figure = go.Figure()
+    names = list(dict.fromkeys(drift.figure for drift in found))
+    when = [night.started_at for night in nights]
+    for drift in found:
+        if drift.anchor is None:
+            continue
+        first = drift.figure == names[0]
+        figure.add_trace(
+            go.Scatter(
+                x=when,
+                y=[None if np.isnan(value) else float(value - drift.anchor) for value in drift.values],
+                name=escape(drift.trial),
+                meta=drift.figure,
+                mode="lines+markers",
+                marker={
+                    "size": [11 if index == drift.began else 4 for index in range(len(when))],
+                    "symbol": ["diamond" if index == drift.began else "circle" for index in range(len(when))],
+                },
+                visible=first,
+                hovertemplate="%{y:+.5g}<br>%{x}<extra>%{fullData.name}</extra>",
+            )
+        )
+    shown = [drift for drift in found if drift.anchor is not None]
+    buttons = [
+        {
+            "label": name,
+            "method": "update",
+            "args": [
+                {"visible": [drift.figure == name for drift in shown]},
+                {"yaxis.title.text": f"{name} since anchor"},
+            ],
+        }
+        for name in names
+    ]
+    figure.update_layout(
+        **_LAYOUT,
+        height=420,
+        updatemenus=[
+            {"type": "buttons", "direction": "right", "x": 0, "y": 1.14, "xanchor": "left", "buttons": buttons}
+        ],
+        yaxis={"title": {"text": f"{names[0]} since anchor" if names else ""}},
+        legend={"orientation": "h", "y": -0.2},
+    )
+    return figure
+
+
+def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: Mapping[str, str]) -> go.Figure:
+    """Quality against latency; a colour per model, a symbol per march, lines through the Pareto points.
+
+    Args:
+        results: of the sweep.
+        best: keys of the Pareto points.
+        links: to the trials' folders by key; a click on a point follows them.
+    """
+    usable = [result for result in results if LATENCY.of(result) is not None]
+    models = list(dict.fromkeys(result.spec.model for result in usable))
+    marches = list(dict.fromkeys(result.spec.march for result in usable))
+    figure = go.Figure()
+    drawn: list[list[TrialResult]] = []
+    for model in models:
+        for march in marches:
+            group = [r for r in usable if r.spec.model == model and r.spec.march is march]
+            if not group:
+                continue
+            style = {
+                "color": _PALETTE[models.index(model) % len(_PALETTE)],
+                "symbol": _SYMBOLS[marches.index(march) % len(_SYMBOLS)],
+            }
+            name = escape(model) if len(marches) == 1 else f"{escape(model)}, {march}"
+            front = sorted((r for r in group if r.spec.key in best), key=_latency)
+            figure.add_trace(_front(front, name, style["color"]))
+            figure.add_trace(_points(group, best, links, name, style))
+            drawn += [front, group]
+    figure.update_layout(
+        **_LAYOUT,
+        height=520,
+        legend={"orientation": "h", "y": -0.16},
+        xaxis={"title": LATENCY.title, "rangemode": "tozero"},
+        yaxis={"title": QUALITIES[0].title},
+        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
+    )
+    return figure
+
+
+def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
+    """Settings by model and march, coloured within each column, since networks differ more than settings do."""
+    rows = list(dict.fromkeys(result.spec.settings.label for result in results))
+    columns = list(dict.fromkeys((result.spec.model, result.spec.march) for result in results))
+    found = {(r.spec.settings.label, r.spec.model, r.spec.march): r for r in results}
+    cells = [[found.get((row, *column)) for column in columns] for row in rows]
+    figure = go.Figure(
+        go.Heatmap(
+            x=[f"{escape(model)}<br>{march.value}" for model, march in columns],
+            y=[escape(row) for row in rows],
+            colorscale=[[0, "#fecaca"], [0.5, "#fef9c3"], [1, "#bbf7d0"]],
+            showscale=False,
+            xgap=3,
+            ygap=3,
+            hovertemplate="%{y}<br>%{x}<br>%{text}<extra></extra>",
+            **_show_heat(HEATS[0], cells),
+        )
+    )
+    figure.update_traces(texttemplate="%{text}")
+    figure.update_layout(
+        **_LAYOUT,
+        height=150 + 24 * len(rows),
+        plot_bgcolor="#f3f4f6",
+        yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
+        xaxis={"side": "bottom", "showgrid": False},
+        updatemenus=[
+            _buttons(HEATS, lambda axis: [{name: [value] for name, value in _show_heat(axis, cells).items()}])
+        ],
+    )
+    return figure
+
+
+def _points(
+    group: Sequence[TrialResult], best: Collection[str], links: Mapping[str, str], name: str, style: dict[str, str]
+) -> go.Scatter:
+    return go.Scatter(
+        x=[LATENCY.of(result) for result in group],
+        y=[QUALITIES[0].of(result) for result in group],
+        name=name,
+        mode="markers",
+        legendgroup=name,
+        marker={
+            **style,
+            "size": [13 if result.spec.key in best else 9 for result in group],
+            "opacity": [1.0 if result.spec.key in best else 0.55 for result in group],
+            "line": {"width": 1, "color": "white"},
+        },
+        text=[escape(result.spec.settings.label) for result in group],
+        customdata=[links[result.spec.key] for result in group],
+        hovertemplate="%{text}<br>%{x:.3f} ms, %{y:.5g}<extra>%{fullData.name}</extra>",
+    )
+
+
+def _front(front: Sequence[TrialResult], name: str, colour: str) -> go.Scatter:
+    return go.Scatter(
+        x=[LATENCY.of(result) for result in front],
+        y=[QUALITIES[0].of(result) for result in front],
+        mode="lines",
+        line={"color": colour, "width": 1.5, "dash": "dot"},
+        legendgroup=name,
+        showlegend=False,
+        hoverinfo="skip",
+    )
+
+
+def _show_quality(axis: Axis, drawn: Sequence[Sequence[TrialResult]]) -> list[dict[str, Any]]:
+    """Arguments of the button that plots ``axis``: new values, then the title that goes with them."""
+    return [{"y": [[axis.of(result) for result in trace] for trace in drawn]}, {"yaxis.title.text": axis.title}]
+
+
+def _show_heat(axis: Axis, cells: Sequence[Sequence[TrialResult | None]]) -> dict[str, Any]:
+    """``z`` (0 worst, 1 best of its column) and ``text`` of the heat map of ``axis``."""
+    values = [[axis.of(cell) if cell is not None else None for cell in row] for row in cells]
+    columns = [_normalised(column, axis is LATENCY) for column in zip(*values, strict=True)]
+    return {
+        "z": [list(row) for row in zip(*columns, strict=True)],
+        "zmin": 0,
+        "zmax": 1,
+        "text": [["" if value is None else format(value, axis.form) for value in row] for row in values],
+    }
+
+
+def _normalised(column: Sequence[float | None], less_is_better: bool) -> list[float | None]:
+    known = [value for value in column if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    if high == low:
+        return [None if value is None else 1.0 for value in column]
+    shares = [None if value is None else (value - low) / (high - low) for value in column]
+    return [None if share is None else 1 - share if less_is_better else share for share in shares]
+
+
+def _buttons(axes: Sequence[Axis], arguments: Any) -> dict[str, Any]:
+    """A row of buttons above a plot, one per figure."""
+    return {
+        "type": "buttons",
+        "direction": "right",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.02,
+        "yanchor": "bottom",
+        "pad": {"b": 6},
+        "bgcolor": "white",
+        "bordercolor": "#d1d5db",
+        "font": {"size": 12},
+        "buttons": [{"label": axis.label, "method": "update", "args": arguments(axis)} for axis in axes],
+    }
+
+
+def _latency(result: TrialResult) -> float:
+    return LATENCY.of(result) or 0.0
+
+
+EFFECTS = (
+    Axis("accuracy.delta", "Δ accuracy", "mean Δ accuracy, points", 100, "+.2f"),
+    Axis("cosine.output", "cosine", "mean cosine of outputs", form=".5f"),
+    LATENCY,
+)
+_EFFECT_COLUMNS = 3
+
+
+def varied(results: Sequence[TrialResult]) -> list[str]:
+    """Settings in which the trials differ, in their order."""
+    return [name for name in Settings.model_fields if len({level_of(result, name) for result in results}) > 1]
+
+
+def level_of(result: TrialResult, name: str) -> str:
+    """The value of a setting, as text."""
+    value = getattr(result.spec.settings, name)
+    if name == "int16":
+        return str(value.label.removeprefix("int16.") or "none")
+    if name == "calibration_samples":
+        return str(result.spec.calibration_samples)
+    return str(value.value if hasattr(value, "value") else value).lower()
+
+
+def effects_figure(results: Sequence[TrialResult]) -> go.Figure:
+    """Main effects: per setting a plot of the mean figure by value, over all trials that have it; a line per model."""
+    usable = [result for result in results if result.ok]
+    names, models = varied(usable), list(dict.fromkeys(result.spec.model for result in usable))
+    rows = max(1, -(-len(names) // _EFFECT_COLUMNS))
+    figure = make_subplots(
+        rows=rows, cols=_EFFECT_COLUMNS, subplot_titles=names, horizontal_spacing=0.07, vertical_spacing=0.3 / rows
+    )
+    drawn: list[list[list[float | None]]] = []
+    for place, name in enumerate(names):
+        for index, model in enumerate(models):
+            levels = _levels([result for result in usable if result.spec.model == model], name)
+            drawn.append([[_mean(axis, found) for found in levels.values()] for axis in EFFECTS])
+            trace = go.Scatter(
+                x=[escape(level) for level in levels],
+                y=drawn[-1][0],
+                name=escape(model),
+                legendgroup=escape(model),
+                showlegend=place == 0,
+                mode="lines+markers",
+                line={"color": _PALETTE[index % len(_PALETTE)], "width": 1.5},
+                text=[f"{len(found)} trials" for found in levels.values()],
+                hovertemplate="%{x}<br>%{y:.4g}, %{text}<extra>%{fullData.name}</extra>",
+            )
+            figure.add_trace(trace, row=place // _EFFECT_COLUMNS + 1, col=place % _EFFECT_COLUMNS + 1)
+    figure.update_layout(
+        **{**_LAYOUT, "margin": {"l": 60, "r": 20, "t": 90, "b": 40}},
+        height=110 + 240 * rows,
+        legend={"orientation": "h", "y": -0.1},
+        updatemenus=[
+            _buttons(EFFECTS, lambda axis: [{"y": [found[EFFECTS.index(axis)] for found in drawn]}])
+            | {"y": 1.0, "yanchor": "bottom", "pad": {"b": 36}}
+        ],
+    )
+    figure.update_xaxes(type="category", nticks=8, tickangle=0, automargin=True)
+    figure.update_yaxes(automargin=True)
+    return figure
+
+
+def _levels(results: Sequence[TrialResult], name: str) -> dict[str, list[TrialResult]]:
+    """Trials by the value of a setting, numbers in their order."""
+    found: dict[str, list[TrialResult]] = {}
+    for result in results:
+        found.setdefault(level_of(result, name), []).append(result)
+    return {level: found[level] for level in in_order(found)}
+
+
+def in_order(levels: Collection[str]) -> list[str]:
+    """Values of a setting: numbers by size, words as they come."""
+    try:
+        return sorted(levels, key=float)
+    except ValueError:
+        return list(levels)
+
+
+def _mean(axis: Axis, results: Sequence[TrialResult]) -> float | None:
+    values = [value for result in results if (value := axis.of(result)) is not None]
+    return float(np.mean(values)) if values else None
+
+
+def parallel_figure(results: Sequence[TrialResult]) -> go.Figure:
+    """Parallel coordinates of all trials: model and swept settings to the left, figures to the right; the colour is the
+    difference of accuracy."""
+    usable = [result for result in results if result.accuracy is not None]
+    models = [result.spec.model for result in usable]
+    dimensions = [_words("model", models)] if len(set(models)) > 1 else []
+    dimensions += [_words(name, [level_of(result, name) for result in usable]) for name in varied(usable)]
+    for axis in (EFFECTS[0], EFFECTS[1], LATENCY):
+        values = [axis.of(result) for result in usable]
+        if any(value is not None for value in values):
+            dimensions.append({"label": axis.label, "values": [np.nan if v is None else v for v in values]})
+    deltas = [100 * result.accuracy.delta for result in usable if result.accuracy is not None]
+    figure = go.Figure(
+        go.Parcoords(
+            dimensions=dimensions,
+            line={"color": deltas, "colorscale": "Viridis", "showscale": True, "colorbar": {"title": {"text": "Δ pt"}}},
+            labelfont={"size": 12},
+            tickfont={"size": 11},
+        )
+    )
+    figure.update_layout(**{**_LAYOUT, "margin": {"l": 110, "r": 40, "t": 60, "b": 30}}, height=430)
+    return figure
+
+
+def _words(label: str, values: Sequence[str]) -> dict[str, Any]:
+    """An axis over words: one tick per word, as many as can be read."""
+    words = in_order(dict.fromkeys(values))
+    places = {word: index for index, word in enumerate(words)}
+    step = -(-len(words) // _MOST_TICKS)
+    return {
+        "label": label,
+        "values": [places[value] for value in values],
+        "tickvals": list(range(0, len(words), step)),
+        "ticktext": [word[:_TICK_LENGTH] for word in words[::step]],
+    }
+
+
+_MOST_TICKS, _TICK_LENGTH = 20, 24

@@ -1,0 +1,62 @@
+"""Metrics and data sets of the user's own: ``module:name``, found as in a script of the current folder.
+
+Modules beside the cards of ``PTQLAB_SUITES`` and ``PTQLAB_DATASETS`` are found too. A module's source is part of what
+determines a trial: what has changed is computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ConfigError
+from harness import paths
+
+
+def is_own(name: str) -> bool:
+    """Whether ``name`` is that of something in a module, rather than of something bundled."""
+    return ":" in name
+
+
+def load_own(name: str, kind: str) -> Any:
+    """What ``name`` (``module:name``) stands for; ``kind`` says in messages what it is to be.
+
+    Raises:
+        ConfigError: there is no such module, or it has no such name.
+    """
+    module, _, attribute = name.partition(":")
+    _search_here()
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{kind} {name!r}: {error}") from error
+
+
+def digest_of_own(name: str) -> str:
+    """SHA-256 of the source of the module of ``name``.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    module = name.partition(":")[0]
+    _search_here()
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        raise ConfigError(f"{name!r}: no module {module} in the current folder, beside the cards or installed")
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def _search_here() -> None:
+    """Let modules of the current folder, and those beside cards of the user's own, be found."""
+    suites = [folder for suite in paths.suites()[:-1] for folder in (suite, suite / "zoo")]
+    for folder in (os.getcwd(), *map(str, (*suites, *paths.datasets()[:-1]))):
+        if folder not in sys.path:
+            sys.path.append(folder)

@@ -1,0 +1,169 @@
+"""What corrections take out of biases, and whose errors they do not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
+from engine.calibrate.corrections.bias import _process, correct_biases, correct_in_turn, mean_errors, with_biases_of
+from engine.ir import constant_of, to_bytes
+from engine.parity import BIAS_CORRECTION_RACE, decided
+from engine.place import PlacementOptions, place
+from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, graph, residual
+
+
+@pytest.mark.parametrize("options", [{"asymmetric": True}, {"calibration_type": "default"}])
+def test_where_bias_correction_is_idle_mean_bias_correction_works(options: dict[str, object]) -> None:
+    plain = to_bytes(calibrated_residual(**options))
+    assert to_bytes(calibrated_residual(**options, bias_correction=True)) == plain
+    own = to_bytes(calibrated_residual(**options, mean_bias_correction=True))
+    assert own != plain
+    assert to_bytes(calibrated_residual(**options, bias_correction=True, mean_bias_correction=True)) == own
+
+
+def test_bias_correction_in_turn_leaves_the_last_sample_without_mean_error() -> None:
+    data, calibrated = ArrayData(DATA), calibrated_residual()
+    before = to_bytes(calibrated)
+    corrected = correct_in_turn(residual(), calibrated, data)
+    feed = data.read(len(data) - 1, len(data))
+    convolutions = [node for node in residual().graph if node.op_type == "Conv"]
+    results = [str(node.outputs[0].name) for node in convolutions]
+    wanted = FloatSession(residual(), results).run(feed)
+    old, new = (FloatSession(model, results).run(feed) for model in (calibrated, corrected))
+    assert to_bytes(calibrated) == before
+    for name in results:  # two convolutions are one group, which one process corrects
+        assert np.abs((old[name] - wanted[name]).mean(axis=(0, 2, 3))).max() > 1e-4
+        np.testing.assert_allclose((new[name] - wanted[name]).mean(axis=(0, 2, 3)), 0, atol=2e-6)
+
+
+def test_samples_that_are_not_finite_do_not_reach_biases() -> None:
+    x = DATA["x"].copy()
+    x[[0, -1], 0, 0, 0] = np.nan, np.inf
+    holed, finite, calibrated = ArrayData({"x": x}), ArrayData({"x": DATA["x"][1:-1]}), calibrated_residual()
+    expected = correct_in_turn(residual(), calibrated, finite), correct_biases(calibrated, finite, 7)
+    found = correct_in_turn(residual(), calibrated, holed), correct_biases(calibrated, holed)
+    assert list(map(to_bytes, found)) == list(map(to_bytes, expected))
+    nothing = ArrayData({"x": np.full_like(x, np.nan)})
+    for model in (correct_in_turn(residual(), calibrated, nothing), correct_biases(calibrated, nothing)):
+        assert to_bytes(model) == to_bytes(calibrated.clone())
+
+
+@pytest.mark.parametrize("word", ["bias_correction", "mean_bias_correction"])
+def test_convolutions_that_are_calibrated_outputs_are_corrected(word: str) -> None:
+    rng = np.random.default_rng(0)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="conv")]
+    model = graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32)})
+    placed = place(model, "bayes-e", PlacementOptions(output_type="int8")).model
+    corrected = run_calibration(model, placed, ArrayData(DATA), CalibrationOptions(**{word: True}))
+    (node,) = (node for node in corrected.graph if node.op_type == "Conv")
+    assert np.abs(constant_of(node.inputs[2])).max() > 0
+
+
+def test_the_float_graph_takes_over_corrected_biases() -> None:
+    corrected = correct_in_turn(residual(), calibrated_residual(), ArrayData(DATA))
+    reference = with_biases_of(corrected, residual())
+    theirs, ours = (
+        {node.name: constant_of(node.inputs[2]) for node in model.graph if node.op_type == "Conv"}
+        for model in (corrected, reference)
+    )
+    (old,) = (constant_of(node.inputs[2]) for node in residual().graph if node.name == "conv0")
+    assert theirs.keys() == {"conv0", "conv1"}
+    for name, bias in theirs.items():
+        np.testing.assert_array_equal(ours[name], bias)
+    assert not np.array_equal(theirs["conv0"], old)
+
+
+def test_the_processes_of_the_original_take_turns() -> None:
+    assert [_process(index) for index in range(0, 28, 4)] == [0, 0, 1, 0, 1, 0, 1]
+    assert [_process(index) for index in range(6, 14)] == [0, 0, 1, 1, 1, 1, 0, 0]
+
+
+def test_bias_correction_brings_the_means_back() -> None:
+    plain = calibrated_residual()
+    before = to_bytes(plain)
+    corrected = correct_biases(plain, ArrayData(DATA), 10)
+    errors = {name: np.abs(error).max() for name, error in mean_errors(plain, ArrayData(DATA), 10).items()}
+    # The other runs of the corrected model start from the same float tensors, so the mean error is gone but for
+    # what the correction itself, being in the float path too, cannot change: quantised less plain stays as it is.
+    found, wanted = FloatSession(corrected).run(DATA)["y"], FloatSession(residual()).run(DATA)["y"]
+    old = FloatSession(plain).run(DATA)["y"]
+    assert errors.keys() == {"conv0", "conv1"}
+    assert to_bytes(plain) == before
+    assert np.abs((found - wanted).mean(axis=0)).max() < np.abs((old - wanted).mean(axis=0)).max()
+
+
+def one_convolution(step: float, bias: bool = True) -> ir.Model:
+    """``y = x + 2 x' (+ 0.5)`` of two channels, the input quantised in steps of ``step``."""
+    inputs, constants = ["x", "w"], {"w": np.asarray([[[[1.0]], [[2.0]]]], np.float32)}
+    if bias:
+        inputs, constants = [*inputs, "b"], {**constants, "b": np.asarray([0.5], np.float32)}
+    model = graph([helper.make_node("Conv", inputs, ["y"], name="conv")], {"x": (1, 2, 1, 2)}, ["y"], constants)
+    add_calibration(model, "x", thresholds=[127 * step], scales=[step])
+    return model
+
+
+X = np.asarray([[[[0.25, 0.25]], [[0.75, 0.25]]], [[[1.25, 0.0]], [[0.0, 0.0]]]], np.float32)
+"""In steps of 1: 0.25 becomes 0, 0.75 becomes 1, 1.25 becomes 1."""
+
+
+@pytest.mark.parametrize(
+    ("samples", "error"),
+    [
+        (1, (-0.25 + 2 * 0.25 + -0.25 + 2 * -0.25) / 2),  # of two positions
+        (2, ((-0.25 + 2 * 0.25 + -0.25 + 2 * -0.25) / 2 + -0.25 / 2) / 2),
+        (9, ((-0.25 + 2 * 0.25 + -0.25 + 2 * -0.25) / 2 + -0.25 / 2) / 2),
+    ],
+)
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_mean_of_quantised_less_float_is_taken_out(samples: int, error: float, bias: bool) -> None:
+    model, data = one_convolution(1.0, bias), ArrayData({"x": X})
+    assert mean_errors(model, data, samples)["conv"] == pytest.approx([error])
+    corrected = correct_biases(model, data, samples)
+    (node,) = (node for node in corrected.graph if node.op_type == "Conv")
+    assert constant_of(node.inputs[2]) == pytest.approx([0.5 * bias - error])
+
+
+def test_a_bias_that_is_computed_is_left_alone() -> None:
+    model = one_convolution(1.0)
+    model.graph.initializers["b"].const_value = None
+    assert mean_errors(model, ArrayData({"x": X}), 1) == {}
+
+
+def test_errors_of_changed_weights_are_measured_against_the_old_ones() -> None:
+    origin, data = one_convolution(1 / 64), ArrayData({"x": X})
+    changed = one_convolution(1 / 64)
+    changed.graph.initializers["b"].const_value = ir.tensor(np.asarray([0.75], np.float32), name="b")
+    assert mean_errors(changed, data, 2)["conv"] == pytest.approx([0.0])
+    assert mean_errors(changed, data, 2, origin=origin)["conv"] == pytest.approx([0.25])
+
+
+@pytest.mark.parametrize(("process", "second"), [(lambda index: 0, 0.0), (lambda index: index, 0.25)])
+def test_processes_do_not_see_what_the_other_corrected(
+    monkeypatch: pytest.MonkeyPatch, process: Callable[[int], int], second: float
+) -> None:
+    """The first convolution's input loses 0.25; its correction takes that out of the second, or nobody has told it."""
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["c"], name="first"),
+        helper.make_node("Conv", ["c", "w"], ["y"], name="second"),
+    ]
+    one = np.ones((1, 1, 1, 1), np.float32)
+    model = graph(nodes, {"x": (1, 1, 1, 2)}, ["y"], {"v": one, "w": one})
+    calibrated = model.clone()
+    add_calibration(calibrated, "x", thresholds=[127.0], scales=[1.0])
+    add_calibration(calibrated, "w", thresholds=[1.0], scales=[1 / 64])
+    monkeypatch.setattr("engine.calibrate.corrections.bias._process", process)
+    corrected = correct_in_turn(model, calibrated, ArrayData({"x": np.full((1, 1, 1, 2), 1.25, np.float32)}))
+    biases = [constant_of(node.inputs[2]).tolist() for node in corrected.graph if node.op_type == "Conv"]
+    assert biases == [[0.25], [second]]
+
+
+def test_nodes_that_were_corrected_in_turn_are_marked() -> None:
+    corrected = correct_in_turn(residual(), calibrated_residual(), ArrayData(DATA))
+    assert {item.code: nodes for item, nodes in decided(corrected).items()} == {
+        BIAS_CORRECTION_RACE: ("conv0", "conv1")
+    }

@@ -1,0 +1,29 @@
+"""Compiled element-wise functions: every step in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.calibrate.forward.elementwise_loops import swish
+
+
+def computed(*values: float) -> np.ndarray:
+    source = np.asarray(values, np.float32)
+    result = np.empty_like(source)
+    swish(source, result)
+    return result
+
+
+def test_swish_of_values_without_rounding() -> None:
+    assert computed(0.0, 30.0, np.inf).tolist() == [0.0, 30.0, np.inf]
+
+
+def test_an_exponential_beyond_float32_is_infinite_as_a_step_in_float32_is() -> None:
+    """In float64 it would be 2.7e43, and the result -3.8e-42, which float32 can hold."""
+    assert computed(-100.0).tolist() == [0.0]
+
+
+def test_swish_is_x_times_the_reciprocal() -> None:
+    x = np.linspace(-8, 8, 501, dtype=np.float32)
+    one = np.float32(1)
+    np.testing.assert_array_max_ulp(computed(*x), x * (one / (one + np.exp(-x))), 4)

@@ -1,0 +1,62 @@
+"""How console scripts start: what is deferred, how often garbage is looked for, which function runs."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from engine.cli import start
+from engine.cli.start import DEFERRED, command, prepare
+from tests.conftest import ROOT
+
+
+@pytest.fixture(autouse=True)
+def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Leaves the process as it was, modules that are deferred among it."""
+    thresholds = gc.get_threshold()
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    yield
+    gc.set_threshold(*thresholds)
+
+
+def test_a_deferred_module_runs_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"sympy", "onnx_ir._symbolic_shapes"} == DEFERRED
+    (tmp_path / "deferred_module.py").write_text("import sys\nsys.deferred_ran = True\nvalue = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(start, "DEFERRED", {"deferred_module"})
+    prepare()
+    module = import_module("deferred_module")
+    assert not hasattr(sys, "deferred_ran")
+    assert module.value == 3
+    assert sys.deferred_ran
+    del sys.deferred_ran, sys.modules["deferred_module"]
+
+
+def test_preparing_again_changes_nothing() -> None:
+    prepare()
+    finders = list(sys.meta_path)
+    assert gc.get_threshold()[0] == 50_000
+    prepare()
+    assert sys.meta_path == finders
+
+
+def test_a_command_prepares_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+    monkeypatch.setattr(start, "prepare", lambda: done.append("prepared"))
+    monkeypatch.setattr("engine.cli.vendor.hb_pack.main", lambda: done.append("called"))
+    assert command("engine.cli.vendor.hb_pack")() is None
+    assert done == ["prepared", "called"]
+
+
+def test_console_scripts_are_functions_of_this_module_that_import() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    ours = {name: target.partition(":")[2] for name, target in scripts.items() if target.startswith(start.__name__)}
+    assert ours
+    for name, function in ours.items():
+        assert callable(getattr(start, function)), name

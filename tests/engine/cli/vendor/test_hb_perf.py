@@ -1,0 +1,77 @@
+"""Pages and files on how fast a container will run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.cli.vendor import hb_perf
+from tests.engine.cli.vendor.board import run
+
+
+def drawn(page: Path) -> str:
+    """What a browser makes of ``page``, scripts run, without a network."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000", "--dump-dom"]
+    command = ["chromium", *options, f"--user-data-dir={page.parent / 'browser'}", page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_pages_json_and_pictures(folder: Path) -> None:
+    run(hb_perf.app, "feature.bin")
+    result = folder / "hb_perf_result" / "feature"
+    assert {path.name for path in result.iterdir()} == {
+        "feature",
+        "feature.html",
+        "feature.png",
+        "feature_subgraph_0.html",
+        "feature_subgraph_0.json",
+    }
+    summary = json.loads((result / "feature_subgraph_0.json").read_text())["summary"]
+    assert summary["DDR bytes per frame"] == summary["loaded bytes per frame"] + summary["stored bytes per frame"]
+    assert summary["latency (us)"] == pytest.approx(1e6 / summary["FPS"])
+    assert len(summary["layer details"]) == summary["layers"]
+    assert sum(summary["interval loading bandwidth (bytes)"]) == pytest.approx(
+        summary["loaded bytes per frame"], rel=0.01
+    )
+    page = (result / "feature.html").read_text()
+    for text in (
+        "Model Performance Summary",
+        "± ",
+        "Details",
+        "On the CPU",
+        "BIN Model Structure",
+        "feature_subgraph_0.html",
+    ):
+        assert text in page
+    assert "Layer Details" in (result / "feature_subgraph_0.html").read_text()
+    assert (result / "feature.png").read_bytes().startswith(b"\x89PNG")
+    assert (result / "feature").read_text().startswith("digraph")
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_browser_draws_the_figures(folder: Path) -> None:
+    run(hb_perf.app, "feature.bin")
+    result = folder / "hb_perf_result" / "feature"
+    figures = {"feature": ["structure"], "feature_subgraph_0": ["utilisation", "timeline", "roofline"]}
+    for name, expected in figures.items():
+        page = drawn(result / f"{name}.html")
+        shown = re.findall(r'<div id="(\w+)" class="js-plotly-plot"', page)
+        assert shown == expected
+        assert page.count('class="main-svg"') >= len(expected)
+
+
+def test_without_debug_it_says_so(folder: Path) -> None:
+    assert "compiler_parameters.debug:True" in run(hb_perf.app, "image.bin")
+    summary = json.loads((folder / "hb_perf_result/image/image_subgraph_0.json").read_text())["summary"]
+    assert "layer details" not in summary
+
+
+def test_wrong_files(folder: Path) -> None:
+    (folder / "broken.bin").write_bytes(b"no model")
+    assert "not a ptqlab .bin file" in run(hb_perf.app, "broken.bin", code=255)
+    assert not (folder / "hb_perf_result").exists()

@@ -1,0 +1,101 @@
+"""The debugger's command line: lists as a shell leaves them, flags, what reaches the functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.cli.vendor import hmct_debugger
+from engine.cli.vendor.hmct_debugger import app, read_flag, read_names, read_nested
+from engine.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, None),
+        ("Conv_2", ["Conv_2"]),
+        ("'Conv_2'", ["Conv_2"]),
+        ("['Conv_2', \"Conv_90\"]", ["Conv_2", "Conv_90"]),
+        ("[Conv_2,Conv_90,]", ["Conv_2", "Conv_90"]),
+        ("[]", []),
+        ("[[a],[b, c]]", [["a"], ["b", "c"]]),
+        (" [ ['a'] , ['b'] ] ", [["a"], ["b"]]),
+        ("[[]]", [[]]),
+    ],
+)
+def test_lists(text: str | None, expected: object) -> None:
+    assert read_nested(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[a", "not closed"), ("[[a]", "an inner list is not closed"), ("[[a],b]", "not closed|not both")],
+)
+def test_lists_that_are_not_closed(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_nested(text)
+
+
+def test_names_are_one_list() -> None:
+    assert read_names("[a,b]") == ["a", "b"]
+    with pytest.raises(ConfigError, match="expected a list of names, not nested lists"):
+        read_names("[[a]]")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("True", True), ("false", False), ("TRUE", True)])
+def test_flags(text: str, expected: bool) -> None:
+    assert read_flag("-v", text) is expected
+
+
+@pytest.mark.parametrize("text", ["1", "yes", ""])
+def test_what_is_no_flag(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"--verbose {text}: expected True or False"):
+        read_flag("--verbose", text)
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "arguments"),
+    [
+        (
+            "get-sensitivity-of-nodes",
+            ["-m", "[mse,sqnr]", "-o", "out", "-n", "weight", "-d", "3", "-v", "True", "-i", "[a]"],
+            ("M", ["mse", "sqnr"], "D", "out", "weight", 3, True, ["a"]),
+        ),
+        ("get_sensitivity_of_nodes", [], ("M", ["cosine-similarity"], "D", None, "node", None, False, None)),
+        (
+            "plot-acc-error",
+            ["-s", "S", "-q", "[[a],[b]]", "-nq", "c", "-m", "mse", "-a", "true"],
+            ("S", "D", "M", [["a"], ["b"]], ["c"], "mse", True),
+        ),
+        ("plot-distribution", ["-n", "[a,b]", "-s", "S"], ("S", "M", "D", ["a", "b"])),
+        ("get-channelwise-data-distribution", ["-n", "a", "-a", "2"], (".", "M", "D", ["a"], 2)),
+        ("sensitivity-analysis", ["-p", "0.5", "-d", "2"], ("M", "D", 0.5, 2, False, ".")),
+    ],
+)
+def test_what_reaches_the_functions(
+    monkeypatch: pytest.MonkeyPatch, command: str, options: list[str], arguments: tuple[Any, ...]
+) -> None:
+    called: list[tuple[Any, ...]] = []
+    name = command.replace("-", "_")
+    monkeypatch.setattr(f"engine.debug.{name}", lambda *given: called.append(given))
+    result = CliRunner().invoke(app, [command, "M", "D", *options])
+    assert result.exit_code == 0, result.output
+    ((*given,),) = called
+    assert tuple(str(each) if isinstance(each, Path) else each for each in given) == arguments
+
+
+def test_an_error_is_a_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise ConfigError("no such node")
+
+    monkeypatch.setattr(hmct_debugger, "app", refuse)
+    with pytest.raises(SystemExit) as caught:
+        hmct_debugger.main()
+    assert caught.value.code == 255
+    assert capsys.readouterr().err == "error: no such node\n"

@@ -1,0 +1,164 @@
+"""Bytes that layers move over DDR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from engine.compile.layers import Layer
+from engine.compile.memory import Memory
+from engine.compile.schedule import InputTensor, Schedule, schedule_layers
+from engine.compile.traffic import Traffic, layer_traffic
+from engine.march.latency import load_latency
+from engine.ops.core.costs import CostKind
+from tests.engine.compile.layers import AMPLE, alone, convolution
+
+MAP = (1, 28, 28, 64)
+STRIPS = load_latency("bernoulli2").strips
+
+
+def moved(march: str, schedule: Schedule) -> Traffic:
+    ((straight, detour),) = layer_traffic(schedule, load_latency(march))
+    return straight + detour
+
+
+def loaded(march: str, schedule: Schedule) -> int:
+    return moved(march, schedule).loaded
+
+
+@pytest.mark.parametrize(
+    ("march", "table", "product", "total"), [("bayes-e", 896, 4096, 2176), ("bayes", 1024, 8192, 4352)]
+)
+def test_parameters_are_those_of_the_corpus(march: str, table: int, product: int, total: int) -> None:
+    """``op_act_*``, ``bin_mul_*`` and ``opx4_mul_*`` beside ``opx4_add_*``, at 28 x 28 x 64."""
+    nothing = loaded(march, alone(CostKind.MOVE, MAP, MAP))
+    assert loaded(march, alone(CostKind.LUT, MAP, MAP, parameter_bytes=256)) - nothing == table
+    both = loaded(march, alone(CostKind.JOIN, MAP, MAP, MAP))
+    assert loaded(march, alone(CostKind.MUL, MAP, MAP, MAP)) - both == product
+    assert loaded(march, alone(CostKind.ADD, MAP, MAP, MAP)) - both == total
+
+
+@pytest.mark.parametrize(("shape", "more"), [((1, 1, 1, 64), 1024), ((1, 28, 28, 1), 0)])
+def test_averages_over_all_pixels_load_parameters(shape: tuple[int, ...], more: int) -> None:
+    nothing = loaded("bayes-e", alone(CostKind.MOVE, shape, MAP))
+    assert loaded("bayes-e", alone(CostKind.REDUCE, shape, MAP)) - nothing == more
+
+
+def test_products_of_bernoulli2_load_258_bytes_per_channel() -> None:
+    one = loaded("bernoulli2", alone(CostKind.MUL, MAP, MAP, MAP))
+    assert one - loaded("bernoulli2", alone(CostKind.JOIN, MAP, MAP, MAP)) == 258 * 64
+
+
+def test_small_tables_of_bernoulli2_load_their_program_and_large_ones_nothing() -> None:
+    small = (1, 8, 8, 16)
+    more = loaded("bernoulli2", alone(CostKind.LUT, small, small, parameter_bytes=256))
+    assert more - loaded("bernoulli2", alone(CostKind.MOVE, small, small)) == 29184
+    table = alone(CostKind.LUT, MAP, MAP, parameter_bytes=256)
+    assert loaded("bernoulli2", table) == loaded("bernoulli2", alone(CostKind.MOVE, MAP, MAP))
+
+
+@pytest.mark.parametrize(("march", "channels"), [("bayes-e", 16), ("bayes", 16), ("bernoulli2", 8)])
+def test_int32_results_that_stay_nhwc_pad_their_channels_and_not_their_rows(march: str, channels: int) -> None:
+    """``tail_softmax_c``: 28 x 28 x 64 x 4 bytes; SSD heads of 9 and 12 channels."""
+    stored = {
+        shape: moved(march, alone(CostKind.CONV, shape, MAP, output_bits=32)).stored for shape in (MAP, (1, 16, 16, 9))
+    }
+    assert stored == {MAP: 28 * 28 * 64 * 4, (1, 16, 16, 9): 16 * 16 * (16 // channels * channels) * 4}
+    planar = moved(march, alone(CostKind.CONV, MAP, MAP, output_bits=32, planar=True))
+    assert planar.stored == 28 * 32 * 64 * 4
+
+
+def chain(*names: str, **details: object) -> tuple[Layer, ...]:
+    """Convolutions of 16 x 16 x 16, each of the one before."""
+    layers = [convolution(name, (before,)) for before, name in pairwise(("x", *names))]
+    return tuple(layer.model_copy(update=details) for layer in layers)
+
+
+MEMORYLESS = Memory(0, 0)
+SQUARE = 16 * 16 * 16
+
+
+def subgraph(layers: Sequence[Layer], memory: Memory, **tensor: object) -> Schedule:
+    content = {"name": "x", "dtype": "int8", "shape": (1, 16, 16, 16), "inner": True, **tensor}
+    return schedule_layers("s", (InputTensor.model_validate(content),), (layers[-1].output,), tuple(layers), memory)
+
+
+def test_spilled_maps_go_once_out_and_once_in_per_group_that_reads_them() -> None:
+    layers = (*chain("a", "b"), convolution("c", ("b", "a")))
+    by_name = dict(zip("abc", layer_traffic(subgraph(layers, MEMORYLESS), load_latency("bayes-e")), strict=True))
+    assert [detour for _, detour in by_name.values()] == [
+        Traffic(0, SQUARE),
+        Traffic(SQUARE, SQUARE),
+        Traffic(2 * SQUARE, 0),
+    ]
+    straight = [moved for moved, _ in by_name.values()]
+    assert straight == [Traffic(SQUARE, 0), Traffic(0, 0), Traffic(0, SQUARE)]
+
+
+def test_an_input_that_two_layers_read_is_loaded_once() -> None:
+    layers = (*chain("a"), convolution("b", ("a", "x")))
+    first, second = layer_traffic(subgraph(layers, AMPLE), load_latency("bayes-e"))
+    assert (first[0].loaded, second[0].loaded) == (SQUARE, 0)
+
+
+def test_images_of_luma_and_half_as_many_chromas_are_dense() -> None:
+    layers = chain("a", input_shapes=((1, 6, 10, 3),))
+    image = subgraph(layers, AMPLE, shape=(1, 6, 10, 3), nv12=True)
+    assert layer_traffic(image, load_latency("bayes-e"))[0][0].loaded == 90
+
+
+def test_every_core_loads_all_weights_but_shares_those_of_a_single_pixel() -> None:
+    latency = load_latency("bayes")
+    for size, copies in ((2, 2), (1, 1)):
+        shape = (1, size, size, 16)
+        layer = {"weight_bytes": 4096, "output_shape": shape, "input_shapes": (shape,)}
+        schedule = subgraph(chain("a", **layer), AMPLE, shape=shape)
+        (one,), (two,) = (layer_traffic(on, latency) for on in (schedule, schedule.on_cores(2)))
+        assert two[0].loaded - one[0].loaded == (copies - 1) * 4096
+
+
+def test_wide_inputs_load_more_parameters() -> None:
+    """48 bytes per channel and 896 once on bayes-e; 84 and 768, rounded up to 256, on bayes."""
+    more = {}
+    for march in ("bayes-e", "bayes"):
+        narrow, wide = (
+            alone(CostKind.CONV, MAP, MAP, macs=1, parameter_bytes=512, input_bits=bits) for bits in (8, 16)
+        )
+        more[march] = loaded(march, wide) - 2 * loaded(march, narrow) + 512
+    assert more == {"bayes-e": 48 * 64 + 896, "bayes": 24 * 256}
+
+
+def test_one_tap_over_many_channels_loads_more_of_them() -> None:
+    """10 channels are packed in blocks of 16, and loaded in blocks of 32 where there are more than 128 inputs."""
+    found = {}
+    for depth in (128, 129):
+        shapes = (1, 8, 8, 10), (1, 8, 8, depth)
+        without, conv = (alone(CostKind.CONV, *shapes, macs=1, weight_bytes=size) for size in (0, 1600))
+        found[depth] = loaded("bayes-e", conv) - loaded("bayes-e", without)
+    assert found == {128: 1600, 129: 3200}
+
+
+def test_maps_pass_a_layer_of_their_own_on_the_way_into_bernoulli2() -> None:
+    """17 bytes per channel, padded to 16, and 256; none before a depthwise layer, none per channel on single pixels."""
+    shape, pixel = (1, 8, 16, 20), (1, 1, 1, 20)
+    assert loaded("bernoulli2", alone(CostKind.CONV, shape, shape)) == 8 * 16 * 32 + 17 * 32 + 256
+    assert loaded("bernoulli2", alone(CostKind.DEPTHWISE, shape, shape)) == 8 * 16 * 32 + 256
+    assert loaded("bernoulli2", alone(CostKind.CONV, pixel, pixel)) == 20 + 256
+
+
+def test_strips_load_their_columns_rounded_outwards() -> None:
+    """112 columns are 0 to 64 and 48 to 112, with a halo of a pixel on either side: 128 are loaded."""
+    shape = (1, 4, 112, 16)
+    narrow = alone(CostKind.CONV, shape, shape, output_bits=8)
+    wide = alone(CostKind.CONV, shape, shape, output_bits=32)
+    wide = schedule_layers("s", wide.inputs, wide.outputs, wide.layers, replace(AMPLE, strips=STRIPS))
+    assert loaded("bernoulli2", wide) - loaded("bernoulli2", narrow) == 4 * (128 - 112) * 16
+
+
+def test_rearranged_maps_pass_through_ddr_again() -> None:
+    schedule = subgraph(chain("a"), AMPLE).model_copy(update={"relaid": {"x": 100, "a": 30}})
+    ((_, detour),) = layer_traffic(schedule, load_latency("bayes-e"))
+    assert detour == Traffic(130, 130)

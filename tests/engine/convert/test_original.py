@@ -1,0 +1,81 @@
+"""What the original refuses about a model that ptqlab converts."""
+
+from __future__ import annotations
+
+import logging
+
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper
+
+from engine.convert.original import HB_COMPILE, HB_MAPPER, beyond_documents, original_tool, refused_by, tell_refusals
+from engine.errors import UnsupportedError
+
+
+def network(opset: int = 11, ir_version: int = 7, outputs: int = 1, samples: int = 1) -> ir.Model:
+    """``outputs`` Relus of one input."""
+    shape = (samples, 3, 4, 4)
+    nodes = [helper.make_node("Relu", ["x"], [f"y{k}"], name=f"relu{k}") for k in range(outputs)]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(f"y{k}", TensorProto.FLOAT, shape) for k in range(outputs)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    onnx.checker.check_model(model)
+    return ir.serde.deserialize_model(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"opset": 12}, "opset version of the model is 12, supported are 9 to 11"),
+        ({"opset": 8}, "opset version of the model is 8, supported are 9 to 11"),
+        ({"ir_version": 10}, "ir version of the model is 10, supported are 5 to 9"),
+    ],
+)
+def test_each_limit_of_hb_mapper_has_its_reason(changes: dict[str, int], reason: str) -> None:
+    assert refused_by(HB_MAPPER, network(**changes)) == (reason,)
+
+
+def test_what_is_at_the_limits_is_taken() -> None:
+    for changes in ({"opset": 9}, {"opset": 11}, {"ir_version": 9}, {"outputs": 32}):
+        assert refused_by(HB_MAPPER, network(**changes)) == ()
+
+
+def test_versions_of_a_caffe_model_are_our_own(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        tell_refusals(HB_MAPPER, network(opset=13, ir_version=10), strict=True, caffe=True)
+    assert not caplog.records
+
+
+def test_the_command_follows_the_march() -> None:
+    assert [original_tool(march) for march in ("bernoulli2", "bayes-e", "nash-p")] == [HB_MAPPER, HB_MAPPER, HB_COMPILE]
+
+
+def test_documents_are_narrower_than_the_tool(caplog: pytest.LogCaptureFixture) -> None:
+    many, two = network(outputs=33), network(samples=2)
+    assert beyond_documents(HB_MAPPER, many) == ("the model has 33 outputs, they allow 32",)
+    assert beyond_documents(HB_MAPPER, two) == ("input x takes 2 samples at once, they allow 1",)
+    assert beyond_documents(HB_MAPPER, network(outputs=32)) == ()
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        tell_refusals(HB_MAPPER, many, strict=True)
+    assert "Against the documents of the original's hb_mapper: the model has 33 outputs" in caplog.text
+
+
+def test_hb_compile_takes_other_versions_and_any_number_of_outputs() -> None:
+    assert refused_by(HB_COMPILE, network(opset=19)) == ()
+    assert beyond_documents(HB_COMPILE, network(outputs=33, samples=2)) == ()
+    assert refused_by(HB_COMPILE, network(opset=9)) == ("opset version of the model is 9, supported are 10 to 19",)
+
+
+def test_a_warning_by_default_and_all_reasons_in_one_error_where_strict(caplog: pytest.LogCaptureFixture) -> None:
+    model = network(opset=13, ir_version=10)
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        tell_refusals(HB_MAPPER, model, strict=False)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    with pytest.raises(UnsupportedError, match=r"hb_mapper refuses this model: opset version .* 13.*; ir version"):
+        tell_refusals(HB_MAPPER, model, strict=True)
+    tell_refusals(HB_MAPPER, network(), strict=True)

@@ -1,0 +1,88 @@
+"""Samples for the debugger: arrays, folders, their order and number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from engine.calibrate import ArrayData
+from engine.debug.analysis.data import dump_samples, read_samples, sample_names
+from engine.errors import CalibrationDataError
+from tests.engine.calibrate.models import graph, identity, residual
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+MODEL = identity((1, 3))
+
+
+def two_inputs() -> object:
+    nodes = [helper.make_node("Add", ["a/b", "c"], ["y"], name="add")]
+    return graph(nodes, {"a/b": (1, 3), "c": (1, 3)}, ["y"])
+
+
+@pytest.mark.parametrize("count", [1, 4, None])
+def test_arrays_and_data_give_the_first_samples(count: int | None) -> None:
+    for data in ({"x": X}, ArrayData({"x": X})):
+        np.testing.assert_array_equal(read_samples(MODEL, data, count)["x"], X[:count])
+    assert len(read_samples(identity((2, 3)), {"x": X}, 1)["x"]) == 2
+
+
+@pytest.mark.parametrize("count", [0, 5, -1, 1.5, "2"])
+def test_counts_that_are_not_there(count: object) -> None:
+    with pytest.raises(CalibrationDataError, match=r"data_num is .*; allowed is 1 to 4"):
+        read_samples(MODEL, {"x": X}, count)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([X], "a list; give a folder, or arrays in a dictionary"),
+        ({"y": X}, r"no data for the inputs \['x'\]; given are \['y'\]"),
+        ({"x": X[:0]}, "holds no samples"),
+        ({"x": X * np.nan}, "values that are not finite numbers"),
+        ({"x": X.astype(str)}, "values that are not finite numbers"),
+    ],
+)
+def test_data_of_another_kind(data: object, message: str) -> None:
+    with pytest.raises(CalibrationDataError, match=message):
+        read_samples(MODEL, data)
+
+
+def test_files_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "x"
+    folder.mkdir()
+    for name, value in (("10", 2), ("9", 1), ("b", 4), ("a", 3)):
+        np.save(folder / f"{name}.npy", np.full(3, value, np.float32))
+    assert read_samples(MODEL, tmp_path)["x"][:, 0].tolist() == [1, 2, 3, 4]
+    assert sample_names(MODEL, tmp_path, 3) == ["9", "10", "a"]
+    assert sample_names(MODEL, {"x": X}, 2) == ["0", "1"]
+
+
+def test_with_one_input_files_may_lie_in_the_folder_itself(tmp_path: Path) -> None:
+    np.save(tmp_path / "0.npy", X[:1])
+    np.testing.assert_array_equal(read_samples(MODEL, tmp_path)["x"], X[:1])
+    with pytest.raises(CalibrationDataError, match=r"no .npy files for the input 'a/b'; expected .*a_b/0.npy"):
+        read_samples(two_inputs(), tmp_path)
+
+
+def test_a_dump_is_read_again(tmp_path: Path) -> None:
+    data = ArrayData({"a/b": X, "c": -X})
+    assert dump_samples(data, tmp_path / "dump") == tmp_path / "dump"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dump"]
+    assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == ["a_b", "c"]
+    found = read_samples(two_inputs(), tmp_path / "dump")
+    np.testing.assert_array_equal(found["a/b"], X)
+    np.testing.assert_array_equal(found["c"], -X)
+    (tmp_path / "dump" / "c" / "3.npy").unlink()
+    with pytest.raises(CalibrationDataError, match="every input needs the same number of samples"):
+        read_samples(two_inputs(), tmp_path / "dump")
+
+
+def test_a_sample_fits_its_input(tmp_path: Path) -> None:
+    np.save(tmp_path / "0.npy", np.zeros(90, np.float32))
+    assert read_samples(residual(), tmp_path)["x"].shape == (1, 3, 6, 5)
+    np.save(tmp_path / "0.npy", np.zeros(91, np.float32))
+    with pytest.raises(CalibrationDataError, match=r"has shape \(91,\); the input takes \(1, 3, 6, 5\)"):
+        read_samples(residual(), tmp_path)

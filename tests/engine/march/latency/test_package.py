@@ -1,0 +1,34 @@
+"""Performance data of the marches: one file each, closed, and those that another's stand in for."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from engine.errors import UnsupportedError
+from engine.march.latency import WeightBlock, data_file, load_latency, marches
+from engine.terms import EXTRAPOLATED, MEASURED_MARCHES
+
+
+def test_every_measured_march_has_a_file() -> None:
+    assert marches() == tuple(sorted(MEASURED_MARCHES))
+    assert all(data_file(march).is_file() for march in marches())
+
+
+@pytest.mark.parametrize("march", EXTRAPOLATED)
+def test_marches_without_figures_have_those_of_another(march: str) -> None:
+    assert load_latency(march) == load_latency(EXTRAPOLATED[march])
+
+
+def test_an_unknown_march_is_refused() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"march 'nash-x' has no performance data; it should be one of \['bayes'"
+    ):
+        load_latency("nash-x")
+
+
+def test_unknown_keys_are_errors_and_values_stay() -> None:
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        WeightBlock.model_validate({"out_channels": 1, "in_channels": 1, "rows": 2})
+    with pytest.raises(ValidationError, match="frozen"):
+        load_latency("bayes").alignment.weight_block = None

@@ -1,0 +1,38 @@
+"""Convolutions of weight 1 that rescale a map, or add another."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from engine.ops.core.base import Quantized
+from engine.ops.core.unit_conv import rescaling_name, unit_convolution
+from tests.engine.ops.operators import Recorder, scaled
+
+
+def quantized(name: str, scale: float) -> Quantized:
+    return Quantized(ir.Value(name=name), scaled(scale).scales, 8)
+
+
+def test_the_name_states_the_scale_with_five_digits() -> None:
+    name = rescaling_name("t", scaled(0.0199996))
+    assert name == "UNIT_CONV_FOR_t_calibrated_0.02000_TO_FUSE_SCALE"
+
+
+def test_a_weight_of_one_per_channel() -> None:
+    recorder = Recorder("bernoulli2")
+    inputs, attributes = unit_convolution("u", 2, quantized("x", 0.5), scaled(0.25), recorder)
+    names = ["x", "u_weight_quantized", "u_rounding_bias_quantized", "u_rounding_bias_b_scale"]
+    assert [value.name for value in inputs] == names
+    assert recorder.constants[names[1]].tolist() == [[[[127]]]] * 2
+    assert (attributes["group"], attributes["kernel_shape"], attributes["use_bias"]) == (2, [1, 1], 1)
+    assert attributes["weight_thresholds"] == [1.0, 1.0]
+    gain = attributes["scale"][0] * 2.0 ** -(attributes["right_shift"][0] + attributes["out_shift"][0])
+    assert abs(gain * 127 - 2) < 2.0**-13
+    assert "use_sumin" not in attributes
+
+
+def test_the_added_map_comes_last_in_units_of_the_accumulator() -> None:
+    recorder = Recorder("bernoulli2")
+    inputs, attributes = unit_convolution("u", 2, quantized("x", 0.5), scaled(1), recorder, quantized("e", 0.25))
+    assert inputs[-1].name == "e"
+    assert (attributes["use_sumin"], attributes["e_scale"], attributes["e_shift"]) == (1, [64, 64], [0, 0])

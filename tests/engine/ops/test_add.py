@@ -1,0 +1,112 @@
+"""Sums of two activations: their integers, how these follow from scales, and when a convolution adds."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.ir import MARK_ON
+from engine.march import load_march
+from engine.ops.add import AddRule, runs_as_convolution
+from engine.ops.core.reasons import Code
+from tests.engine.ops.operators import Recorder, bound, evaluate, float_node, int8, lowered, refused, scaled, tensor
+
+MAP = (1, 4, 8, 8)
+
+
+def add(a: tuple[int, ...] = MAP, b: tuple[int, ...] = MAP) -> ir.Node:
+    return float_node("Add", [tensor("a", *a), tensor("b", *b)], np.broadcast_shapes(a, b))
+
+
+def test_operands_are_shifted_and_multiplied_before_they_are_summed() -> None:
+    x, e = int8(3, -1), int8(5, -1)
+    shifts = {"x_shift": [2], "e_scale": [3]}
+    assert evaluate("HzSElementwiseAdd", [x, e], 2, **shifts, e_shift=[1]).ravel().tolist() == [42, -10]
+    assert evaluate("HzSElementwiseAdd", [x, e], 2, **shifts, e_shift=[-1]).ravel().tolist() == [19, -6]
+
+
+def test_the_sum_is_floored_saturated_multiplied_and_rounded() -> None:
+    output = {"accu_right_shift": [1], "output_scale": [3], "output_right_shift": [1]}
+    assert evaluate("HzSElementwiseAdd", [int8(20), int8(23)], 2, **output).item() == 32
+    assert evaluate("HzSElementwiseAdd", [int8(20), int8(23)], 2, rounding_method="FLOOR", **output).item() == 31
+    wide = {"x_shift": [12], "output_right_shift": [10], "rounding_method": "FLOOR"}
+    assert evaluate("HzSElementwiseAdd", [int8(127), int8(0)], 2, **wide).item() == 31
+
+
+def test_the_operand_of_the_larger_scale_comes_first() -> None:
+    made = lowered(AddRule(), add(), a=scaled(0.25), b=scaled(0.5), y=scaled(0.5))
+    assert (made.op_type, made.inputs, made.scale) == ("HzSElementwiseAdd", ["b NHWC", "a NHWC"], [0.5])
+    wanted = {"x_shift": 15, "e_scale": 1 << 14, "e_shift": 0, "accu_right_shift": 7, "output_scale": 1 << 14}
+    assert {name: made.attributes[name] for name in wanted} == {name: [one] * 4 for name, one in wanted.items()}
+    assert made.attributes["output_right_shift"] == [22] * 4
+    same = lowered(AddRule(), add(), a=scaled(0.5), b=scaled(0.5), y=scaled(0.5))
+    assert same.inputs == ["a NHWC", "b NHWC"]
+
+
+def test_the_shift_of_the_first_operand_is_limited() -> None:
+    """6 on bernoulli2: a multiplier of six bits rather than fifteen."""
+    node = add(MAP, (1, 4, 1, 1))
+    made = lowered(AddRule(), node, march="bernoulli2", a=scaled(0.5), b=scaled(0.25), y=scaled(0.5))
+    assert [made.attributes[name][0] for name in ("x_shift", "e_scale", "accu_right_shift")] == [6, 32, 0]
+    assert made.attributes["output_right_shift"] == [20] * 4
+
+
+def test_maps_of_one_shape_are_added_by_a_convolution_on_bernoulli2() -> None:
+    x = tensor("x", *MAP)
+    twice, rest = float_node("Add", [x, x], MAP), [add(), add(MAP, (1, 4, 1, 1))]
+    marches = [load_march(name) for name in ("bernoulli2", "bayes-e")]
+    found = [runs_as_convolution(node, march) for node, march in product([*rest, twice], marches)]
+    assert found == [True, False, False, False, False, False]
+    node = add()
+    ir.node("Softmax", [tensor("z", *MAP)], outputs=[node.inputs[1]], metadata_props={MARK_ON: "CPU"})
+    assert not runs_as_convolution(node, marches[0])
+
+
+def test_such_a_convolution_takes_its_relu_and_is_named_after_the_sum() -> None:
+    node = add()
+    relu = float_node("Relu", [node.outputs[0]], MAP)
+    relu.outputs[0].name = "z"
+    b2, be = load_march("bernoulli2"), load_march("bayes-e")
+    assert AddRule().absorbs([node], relu, b2)
+    assert not AddRule().absorbs([node], relu, be)
+    assert not AddRule().absorbs([node, relu], relu, b2)
+    recorder = Recorder("bernoulli2", a=scaled(0.5), b=scaled(0.25), z=scaled(0.5))
+    AddRule().lower([node, relu], recorder)
+    (made,) = recorder.nodes
+    assert (made.op_type, made.name, made.outputs) == ("HzSQuantizedConv", "UNIT_CONV_FOR_n", ["z"])
+    assert made.inputs[0] == "a NHWC"
+    assert made.inputs[-1] == "b NHWC"
+    assert (made.attributes["activation"], made.attributes["group"]) == ("relu", 4)
+    assert (
+        "activation"
+        not in lowered(AddRule(), node, march="bernoulli2", a=scaled(1), b=scaled(1), y=scaled(1)).attributes
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "march", "code"),
+    [
+        (MAP, "bernoulli2", None),
+        ((1, 4, 1, 1), "bernoulli2", None),
+        ((1, 1, 1, 1), "bernoulli2", None),
+        ((1, 1, 8, 8), "bernoulli2", Code.ONE_CHANNEL_ADDED),
+        ((1, 1, 8, 8), "bayes", None),
+        ((4, 8, 8), "bayes", Code.RANKS_DIFFER),
+    ],
+)
+def test_what_is_broadcast_over_a_map(other: tuple[int, ...], march: str, code: Code | None) -> None:
+    assert refused(AddRule(), add(MAP, other), march) is code
+
+
+def test_both_operands_are_activations() -> None:
+    assert AddRule().activations(add()) == (0, 1)
+
+
+def test_the_bound_is_a_rounding_and_what_narrowing_drops() -> None:
+    integers = {"x_shift": [15], "e_scale": [1 << 14], "e_shift": [0], "accu_right_shift": [7]}
+    output = {"output_scale": [-(1 << 14)], "output_right_shift": [22]}
+    found = bound("HzSElementwiseAdd", add(), [0.5, 0.25], 0.5, **integers, **output)
+    np.testing.assert_allclose(found, 128 * 0.75 * 2.0**-24 + (0.5 + 2.0**-8) * 0.5, rtol=1e-12)

@@ -1,0 +1,30 @@
+"""Slopes in seven fraction bits, one per channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.ops.prelu import slope_attributes
+from tests.engine.ops.operators import bound, constant, evaluate, float_node, int8, tensor
+
+
+def test_every_channel_has_its_slope() -> None:
+    x = int8(-3, -3, 5, 5, shape=(1, 1, 2, 2))
+    found = evaluate("HzPRelu", [x], alpha_scale=[64, 200], alpha_shift=[7, 7])
+    assert found.ravel().tolist() == [-1, -5, 5, 5]
+    assert evaluate("HzPRelu", [int8(-100)], alpha_scale=[200], alpha_shift=[7]).item() == -128
+
+
+def test_slopes_are_rounded_to_7_bits_half_to_even() -> None:
+    assert slope_attributes(np.array([0.1, 0.5 / 128, 1.5 / 128]), 3) == {
+        "alpha_scale": [13, 0, 2],
+        "alpha_shift": [7, 7, 7],
+        "data_format": "NHWC",
+    }
+    assert slope_attributes(np.array([0.25]), 2)["alpha_scale"] == [32, 32]
+
+
+def test_the_bound_is_that_of_the_slope_and_half_a_unit() -> None:
+    head = float_node("PRelu", [tensor("x", 1, 1, 2, 2), constant("s", [0.1])], (1, 1, 2, 2))
+    found = float(bound("HzPRelu", head, [0.5], 0.5, alpha_scale=[13], alpha_shift=[7])[0])
+    np.testing.assert_allclose(found, abs(13 / 128 - 0.1) * 64 + 0.1 * 64 * 2.0**-24 + 0.25, rtol=1e-12)

@@ -1,0 +1,77 @@
+"""Softmax as a chain of six operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+import pytest
+
+from engine.errors import UnsupportedError
+from engine.ir import MARK_FIXED, constant_of
+from engine.ops.core.base import MARK_QTYPE
+from engine.ops.core.reasons import Code
+from engine.ops.softmax import SoftmaxRule, softmax_axis
+from tests.engine.ops.operators import Recorder, float_node, refused, tensor
+
+
+def softmax(opset: int = 11, shape: tuple[int, ...] = (1, 4, 8), **attributes: Any) -> ir.Node:
+    x = tensor("x", *shape)
+    node = float_node("Softmax", [x], shape, **attributes)
+    ir.Graph([x], node.outputs, nodes=[node], opset_imports={"": opset}, name="g")
+    return node
+
+
+@pytest.mark.parametrize(("opset", "attributes", "axis"), [(11, {}, 1), (13, {}, 2), (11, {"axis": -1}, 2)])
+def test_the_axis_depends_on_the_operator_set(opset: int, attributes: dict[str, int], axis: int) -> None:
+    node = softmax(opset, **attributes)
+    assert softmax_axis(node) == axis
+    assert refused(SoftmaxRule(), node, late=True) is (None if axis == 2 else Code.LAST_AXIS)
+    assert refused(SoftmaxRule(), node) is None
+    assert SoftmaxRule().on_request
+
+
+def test_the_six_nodes_their_names_and_marks() -> None:
+    nodes = SoftmaxRule().decompose(softmax(11, axis=2))
+    assert [(node.op_type, str(node.name)) for node in nodes] == [
+        ("ReduceMax", "n_reducemax_FROM_QUANTIZED_SOFTMAX"),
+        ("Sub", "n_sub_FROM_QUANTIZED_SOFTMAX"),
+        ("Exp", "n_exp_FROM_QUANTIZED_SOFTMAX"),
+        ("ReduceSum", "n_reducesum_FROM_QUANTIZED_SOFTMAX"),
+        ("Reciprocal", "n_reciprocal_FROM_QUANTIZED_SOFTMAX"),
+        ("Mul", "n_mul_FROM_QUANTIZED_SOFTMAX"),
+    ]
+    outputs = [str(node.outputs[0].name) for node in nodes]
+    assert outputs == ["y_max", "y_sub", "y_exp", "y_reducesum", "y_reciprocal", "y"]
+    assert [[str(value.name) for value in node.inputs if value] for node in nodes] == [
+        ["x"],
+        ["x", "y_max"],
+        ["y_sub"],
+        ["y_exp"],
+        ["y_reducesum"],
+        ["y_exp", "y_reciprocal"],
+    ]
+    assert [tuple(node.outputs[0].shape or ()) for node in nodes][:2] == [(1, 4, 1), (1, 4, 8)]
+    assert [node.metadata_props.get(MARK_FIXED) for node in nodes] == [None, None, "1.0", None, "1.0", "1.0"]
+    assert [node.metadata_props.get(MARK_QTYPE) for node in nodes] == ["none", None, None, None, None, "int16"]
+
+
+@pytest.mark.parametrize(
+    ("opset", "inputs"),
+    [(11, {}), (13, {"ReduceSum"}), (17, {"ReduceSum"}), (18, {"ReduceSum", "ReduceMax"})],
+)
+def test_newer_operator_sets_take_the_axis_as_an_input(opset: int, inputs: set[str]) -> None:
+    nodes = SoftmaxRule().decompose(softmax(opset, axis=2))
+    reductions = [node for node in nodes if node.op_type.startswith("Reduce")]
+    for node in reductions:
+        if node.op_type in inputs:
+            axes = constant_of(node.inputs[1])
+            assert axes is not None
+            assert axes.tolist() == [2]
+        else:
+            assert tuple(node.attributes["axes"].as_ints()) == (2,)
+
+
+def test_it_is_never_lowered_itself() -> None:
+    with pytest.raises(UnsupportedError, match="Softmax n: placement decomposes it"):
+        SoftmaxRule().lower([softmax()], Recorder())

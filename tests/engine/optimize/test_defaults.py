@@ -1,0 +1,65 @@
+"""Attributes that are always written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+
+from engine.optimize.defaults import CompleteAttributes
+from tests.engine.optimize.equivalence import applied, build, optimized
+from tests.engine.optimize.networks import MAP, node, normal
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize("op_type", ["Conv", "MaxPool"])
+def test_automatic_pads_are_written_out(op_type: str, mode: str) -> None:
+    inputs, constants = ("x w", {"w": normal(4, 4, 2, 3)}) if op_type == "Conv" else ("x", {})
+    before = build([node(op_type, inputs, kernel_shape=[2, 3], strides=[2, 1], auto_pad=mode)], MAP, ["y"], constants)
+    (after,) = optimized(before).graph
+    assert "auto_pad" not in after.attributes
+    assert len(after.attributes["pads"].value) == 4
+
+
+@pytest.mark.parametrize(
+    ("proto", "expected"),
+    [
+        (node("Conv", "x w"), {"kernel_shape": (2, 3), "strides": (1, 1), "group": 1, "pads": (0, 0, 0, 0)}),
+        (node("ConvTranspose", "x w"), {"kernel_shape": (2, 3), "strides": (1, 1), "group": 1, "pads": (0, 0, 0, 0)}),
+        (node("MaxPool", "x", kernel_shape=[3, 3]), {"kernel_shape": (3, 3), "strides": (1, 1), "pads": (0, 0, 0, 0)}),
+        (node("DepthToSpace", "x", blocksize=2), {"blocksize": 2, "mode": "DCR"}),
+        (
+            node("MaxPool", "x", kernel_shape=[2, 3], strides=[3, 2], auto_pad="SAME_UPPER"),
+            {"kernel_shape": (2, 3), "strides": (3, 2), "pads": (0, 0, 1, 1)},
+        ),
+        (
+            node("MaxPool", "x", kernel_shape=[2, 3], strides=[3, 2], auto_pad="SAME_LOWER"),
+            {"kernel_shape": (2, 3), "strides": (3, 2), "pads": (1, 1, 0, 0)},
+        ),
+        (
+            node("MaxPool", "x", kernel_shape=[2, 2], auto_pad="VALID"),
+            {"kernel_shape": (2, 2), "strides": (1, 1), "pads": (0, 0, 0, 0)},
+        ),
+        (
+            node("Conv", "x w", auto_pad="SAME_UPPER", dilations=[2, 2]),
+            {"kernel_shape": (2, 3), "strides": (1, 1), "group": 1, "dilations": (2, 2), "pads": (1, 2, 1, 2)},
+        ),
+    ],
+)
+def test_attributes_are_complete(proto: onnx.NodeProto, expected: dict[str, Any]) -> None:
+    """Of a map of 7 x 8: strides of 3 and 2 give 3 x 4 results, which reach over 8 and 9."""
+    constants = {"w": normal(4, 4, 2, 3)} if proto.op_type.startswith("Conv") else {}
+    before = build([proto], {"x": (1, 4, 7, 8)}, ["y"], constants)
+    # ONNX Runtime has no automatic pads with dilations.
+    _, after = applied(CompleteAttributes(), before, exact="dilations" not in expected)
+    (done,) = after.graph
+    found = {name: attr.value for name, attr in done.attributes.items()}
+    assert {key: tuple(value) if isinstance(value, list | tuple) else value for key, value in found.items()} == expected
+    assert not applied(CompleteAttributes(), after)[0], "nothing is left to write"
+
+
+def test_a_transposed_convolution_with_an_output_shape_has_no_pads() -> None:
+    proto = node("ConvTranspose", "x w", strides=[2, 2], output_shape=[8, 8])
+    _, after = applied(CompleteAttributes(), build([proto], {"x": (1, 4, 4, 4)}, ["y"], {"w": normal(4, 4, 2, 2)}))
+    assert "pads" not in after.graph[0].attributes

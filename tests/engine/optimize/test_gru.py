@@ -1,0 +1,65 @@
+"""Which forms of a ``GRU`` are unrolled, and into what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.optimize import optimize
+from engine.optimize.gru import UnrollGru
+from engine.optimize.recurrent import MAX_STEPS
+from tests.engine.optimize.equivalence import assert_equivalent, build, optimized
+from tests.engine.optimize.networks import node, normal
+
+
+def gru(steps: int, inputs: str = "x w r b", batch: int = 1, outputs: str = "y last", **attributes: Any) -> ir.Model:
+    """A cell of 3 features and 4 hidden units."""
+    constants = {
+        "w": normal(1, 12, 3),
+        "r": normal(1, 12, 4),
+        "b": normal(1, 24),
+        "h": np.zeros((1, batch, 4), np.float32),
+    }
+    given = {name: array for name, array in constants.items() if name in inputs.split()}
+    cell = node("GRU", inputs, outputs, name="G", hidden_size=4, **{"linear_before_reset": 1, **attributes})
+    return build([cell], {"x": (steps, batch, 3)}, outputs.split(), given)
+
+
+@pytest.mark.parametrize(
+    ("model", "unrolled"),
+    [
+        (gru(1), True),
+        (gru(3, batch=2), True),
+        (gru(3, "x w r"), True),
+        (gru(3, "x w r b _ h"), True),
+        (gru(2, outputs="y"), True),
+        (gru(2, linear_before_reset=0), False),
+        (gru(2, clip=1.0), False),
+        (gru(2, direction="reverse"), False),
+        (gru(2, activations=["Sigmoid", "Relu"]), False),
+        (gru(2, activations=["Sigmoid", "Tanh"]), True),
+        (gru(MAX_STEPS + 1), False),
+    ],
+)
+def test_which_forms_are_unrolled(model: ir.Model, unrolled: bool) -> None:
+    after = model.clone()
+    assert UnrollGru()(after).modified is unrolled
+    assert_equivalent(model, after)
+
+
+def test_nodes_are_numbered_as_in_the_original() -> None:
+    """Of ``min_gru``: 24 numbers a step, in the first without those that the zero state leaves out."""
+    after = optimize(gru(2, outputs="y"), "bayes-e")
+    names = [item.name for item in after.graph if item.op_type not in ("Reshape", "Concat")]
+    first = ["G1_gemm", "G6", "G7_gemm", "G12", "G13_gemm", "G16", "G17", "G18", "G19", "G20", "G21", "G22", "G23"]
+    second = ["G25_gemm", "G26_gemm", "G27", "G28", "G30", "G31_gemm", "G32_gemm", "G33", "G34", "G36", "G37_gemm"]
+    last = ["G38_gemm", "G40", "G41", "G42", "G43", "G44", "G45", "G46", "G47"]
+    assert names == ["G0", *first, *second, *last]
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+def test_unrolled_and_optimised_it_computes_the_same(march: str) -> None:
+    assert "GRU" not in {item.op_type for item in optimized(gru(3, batch=2), march).graph}

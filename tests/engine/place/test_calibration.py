@@ -1,0 +1,100 @@
+"""Where calibration nodes stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from engine.ir import MARK_FIXED
+from engine.march import load_march
+from engine.place import PlacementOptions, place
+from engine.place.calibration import insert_calibration
+from tests.engine.place.networks import calibrated, marks, network, one, qtype
+
+
+def test_last_convolution_stays_in_int32() -> None:
+    placement = place(network([one("Relu", "c0")]), "bayes-e", PlacementOptions())
+    assert "y" not in calibrated(placement)
+
+
+@pytest.mark.parametrize(("op_type", "late"), [("Max", True), ("Sub", False)])
+def test_operators_refused_late_leave_their_operands_quantised(op_type: str, late: bool) -> None:
+    """Measured on ``bin_max`` and ``bin_sub`` (bernoulli2): int8 operands with their Relu, int32 ones without."""
+    middle = [helper.make_node("Relu", [f"c{index}"], [f"r{index}"], name=f"Relu_{index}") for index in range(2)]
+    placement = place(network([*middle, one(op_type, "r0", "r1")], before=2), "bernoulli2", PlacementOptions())
+    assert marks(placement, "Middle") == ("CPU", f"bernoulli2 has no operator for {op_type}")
+    assert {marks(placement, f"Relu_{index}")[0] for index in range(2)} == {"BPU" if late else "CPU"}
+    assert set(calibrated(placement)) == {"x", "m", *(("r0", "r1") if late else ())}
+
+
+def test_behind_the_last_convolution_nothing_is_refused_late() -> None:
+    """A tail Max on bernoulli2 is passive: the convolutions keep their int32 outputs."""
+    placement = place(network([one("Max", "c0", "c1")], before=2, tail=False), "bernoulli2", PlacementOptions())
+    assert marks(placement, "Middle") == ("CPU", "Max is passive and no BPU node reads it")
+    assert set(calibrated(placement)) == {"x"}
+
+
+def test_dilated_convolution_has_no_int32_output() -> None:
+    """Measured on ``dilx4``: its tail is int8, and on bernoulli2 keeps its Relu."""
+    dilated = helper.make_node("Conv", ["c0", "wd"], ["d"], name="Dilated", dilations=[2, 2], pads=[2, 2, 2, 2])
+    constants = {"wd": np.ones((4, 4, 3, 3), np.float32)}
+    for march in ("bayes-e", "bernoulli2"):
+        placement = place(network([dilated, one("Relu", "d")], tail=False, constants=constants), march)
+        assert marks(placement, "Middle")[0] == "BPU"
+        assert qtype(calibrated(placement)["m_before"]) == "int8"
+
+
+def test_a_weight_of_two_convolutions_is_calibrated_once() -> None:
+    """Names stay unique: also where a sum reads the same constant, whose calibration is of another kind."""
+    shared = helper.make_node("Conv", ["c0", "w0"], ["s"], name="shared")
+    model = network([shared, one("Add", "s", "w0")])
+    model.graph.initializers["w0"].const_value = ir.tensor(np.ones((4, 4, 1, 1), np.float32), name="w0")
+    placement = place(model, "bayes")
+    names = [value.name for node in placement.model.graph for value in node.outputs]
+    assert len(set(names)) == len(names)
+    weights = {node.inputs[1] for node in placement.model.graph if node.op_type == "Conv" and node.name != "Conv_9"}
+    assert [value.name for value in weights] == ["w0_calibrated"]
+
+
+def test_what_the_bpu_computes_is_read_in_that_precision_by_the_cpu_too() -> None:
+    """The calibration follows the producer, and the CPU reads its result."""
+    middle = [
+        helper.make_node("Hardmax", ["c0"], ["h"], name="Float"),
+        helper.make_node("Tanh", ["c0"], ["t"], name="T"),
+    ]
+    placement = place(network([*middle, one("Mul", "t", "h")]), "bayes-e")
+    names = [str(node.name) for node in placement.model.graph]
+    assert names.index("c0_HzCalibration") == names.index("Conv_0") + 1
+    (reader,) = (node for node in placement.model.graph if node.name == "Float")
+    assert [value.name for value in reader.inputs if value] == ["c0_calibrated"]
+
+
+def test_an_output_keeps_its_name_behind_its_calibration() -> None:
+    placement = place(network([one("Sigmoid", "c0")], tail=False), "bayes-e")
+    nodes = calibrated(placement)
+    assert "m_before" in nodes
+    assert [value.name for value in placement.model.graph.outputs] == ["m"]
+    assert nodes["m_before"].outputs[0].name == "m"
+
+
+@pytest.mark.parametrize(("values", "threshold"), [([1.0, -2.5], "2.5"), ([0.0, 0.0], "1.0")])
+def test_the_threshold_of_a_constant_operand_is_its_largest_magnitude(values: list[float], threshold: str) -> None:
+    array = np.resize(np.array(values, np.float32), (1, 1, 8, 8))
+    nodes = calibrated(place(network([one("Mul", "c0", "k")], constants={"k": array}), "bayes-e"))
+    assert nodes["k"].metadata_props[MARK_FIXED] == threshold
+
+
+def test_weights_are_int8_along_their_output_channels() -> None:
+    placement = place(network([one("Relu", "c0")]), "bayes-e", PlacementOptions(output_type="int16"))
+    weights = [node for node in placement.model.graph if node.name == "w0_HzCalibration"]
+    (attributes,) = ({key: item.value for key, item in node.attributes.items()} for node in weights)
+    assert attributes == {"quant_attrs": 139537, "switch": "ON", "qtype": "int8", "constant": 1, "group": 1, "axis": 0}
+
+
+def test_calibrations_are_inserted_once() -> None:
+    placed = place(network([one("Sigmoid", "c0")]), "bayes-e").model
+    before = [node.name for node in placed.graph]
+    insert_calibration(placed, load_march("bayes-e"), {}, None)
+    assert [node.name for node in placed.graph] == before

@@ -1,0 +1,35 @@
+"""Which float nodes, scales and tensors the bound of a quantised node is found from."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import constant_of
+from engine.quantize import quantize
+from engine.quantize.error_bound import node_error_bounds
+from tests.engine.place.networks import network, one
+from tests.engine.quantize.quantized import calibrated
+
+
+def test_bound_of_a_table_is_half_a_unit() -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    bounds = {
+        str(bound.node.name): bound for bound in node_error_bounds(source, quantize(source, "bayes-e"), "bayes-e")
+    }
+    assert set(bounds) == {"Conv_0", "Middle", "Conv_9"}
+    table = bounds["Middle"]
+    assert 0.45 < table.bound[0] / table.scale[0] < 0.51
+
+
+def test_bound_of_a_convolution_grows_with_a_wrong_weight() -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    model = quantize(source, "bayes-e")
+    (before,) = [b.bound for b in node_error_bounds(source, model, "bayes-e") if b.node.name == "Conv_9"]
+    weight = next(value for name, value in model.graph.initializers.items() if name.startswith("Conv_9_w9"))
+    array = np.array(constant_of(weight))
+    array[2, 0, 0, 1] = -array[2, 0, 0, 1]
+    weight.const_value = ir.tensor(array, name=weight.name)
+    (after,) = [b.bound for b in node_error_bounds(source, model, "bayes-e") if b.node.name == "Conv_9"]
+    assert after[2] > 2 * before[2]
+    np.testing.assert_array_equal(np.delete(after, 2), np.delete(before, 2))

@@ -1,0 +1,141 @@
+"""Lowering: layouts, tails, borders of the CPU, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from engine.calibrate import apply_thresholds
+from engine.errors import ConfigError, ModelError
+from engine.ir import to_bytes
+from engine.ops.lut import Lut
+from engine.place import NodeTypes, PlacementOptions, place
+from engine.quantize.lowering import quantize
+from tests.engine.place.networks import network, one
+from tests.engine.quantize.quantized import calibrated, quantized, types
+
+
+def test_layout_transposes_stand_on_the_side_that_the_march_keeps_them() -> None:
+    model = network([one("Relu", "c0")])
+    assert types(quantized(model)) == [
+        "HzQuantize",
+        "Transpose",
+        "HzSQuantizedConv",
+        "HzSQuantizedConv",
+        "Transpose",
+        "HzDequantize",
+    ]
+    assert types(quantized(model, "bernoulli2")) == [
+        "Transpose",
+        "HzQuantize",
+        "HzSQuantizedConv",
+        "HzSQuantizedConv",
+        "HzDequantize",
+        "Transpose",
+    ]
+
+
+def test_last_convolution_is_int32_with_a_scale_per_channel() -> None:
+    model = quantized(network([one("Relu", "c0")]))
+    last = next(node for node in model.graph if node.name == "Conv_9")
+    assert last.attributes["output_bit"].as_int() == 32
+    dequantize = next(node for node in model.graph if node.op_type == "HzDequantize")
+    assert dequantize.inputs[1] is not None
+    assert dequantize.inputs[1].shape == (4,)
+
+
+def test_cpu_node_stands_between_dequantize_and_quantize() -> None:
+    options = PlacementOptions(run_on_cpu=frozenset({"Middle"}))
+    sequence = types(quantized(network([one("Sigmoid", "c0")]), options=options))
+    middle = sequence.index("Sigmoid")
+    assert sequence[middle - 1 : middle + 2] == ["HzDequantize", "Sigmoid", "HzQuantize"]
+
+
+@pytest.mark.parametrize(
+    ("march", "border"), [("bayes-e", ["Transpose", "HzDequantize"]), ("bernoulli2", ["HzDequantize", "Transpose"])]
+)
+@pytest.mark.parametrize("unread", [0, 1])
+def test_output_that_nothing_reads_is_dequantised_beside_one_that_is(
+    march: str, border: list[str], unread: int
+) -> None:
+    outputs = ["u", "u"]
+    outputs[1 - unread] = "s"
+    split = helper.make_node("Split", ["c0"], outputs, name="Split", axis=1)
+    model = network([split, one("Concat", "s", "s", axis=1)])
+    found = quantized(model, march)
+    assert types(found)[3:7] == ["Split", *border, "Concat"]
+    assert {node.name: node.outputs[0].dtype for node in found.graph}["Split"] == ir.DataType.INT8
+
+
+def test_cast_of_positions_is_named_after_their_operator() -> None:
+    model = network([helper.make_node("ArgMax", ["c0"], ["m"], name="Best", axis=1)], tail=False)
+    model.graph.outputs[0].dtype, model.graph.outputs[0].shape = ir.DataType.INT64, ir.Shape((1, 1, 8, 8))
+    assert [node.name for node in quantized(model).graph if node.op_type == "Cast"] == ["Best_cast"]
+
+
+def test_int16_table() -> None:
+    options = PlacementOptions(node_info={"Middle": NodeTypes(input_type="int16", output_type="int16")})
+    model = quantized(network([one("Tanh", "c0")]), options=options)
+    table = next(node for node in model.graph if node.name == "Middle")
+    assert table.op_type == "HzLut2Layer"
+    assert table.outputs[0].dtype == ir.DataType.INT16
+
+
+def test_bernoulli2_rescales_by_a_convolution() -> None:
+    middle = [
+        helper.make_node("Tanh", ["c0"], ["s"], name="S"),
+        helper.make_node("Concat", ["c0", "s"], ["u"], name="U", axis=2),
+        helper.make_node("Concat", ["s", "c0"], ["v"], name="V", axis=2),
+        helper.make_node("Add", ["u", "v"], ["a"], name="A"),
+        one("MaxPool", "a", kernel_shape=[2, 1], strides=[2, 1]),
+    ]
+    placed = place(network(middle), "bernoulli2", PlacementOptions()).model
+    thresholds = {name: np.asarray([1.0]) for name in ("x", "c0", "s", "u", "a", "m")} | {"v": np.asarray([2.54])}
+    found = quantize(apply_thresholds(placed, thresholds), "bernoulli2")
+    rescaling = [node for node in found.graph if "TO_FUSE_SCALE" in str(node.name)]
+    assert "UNIT_CONV_FOR_c0_calibrated_0.02000_TO_FUSE_SCALE" in [node.name for node in rescaling]
+    assert {node.op_type for node in rescaling} == {"HzSQuantizedConv"}
+    assert "HzRequantize" not in types(found)
+
+
+def test_transposed_convolution_keeps_its_output_padding() -> None:
+    constants = {"k": np.ones((4, 4, 3, 3), np.float32)}
+    node = helper.make_node(
+        "ConvTranspose", ["c0", "k"], ["m"], name="Up", strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]
+    )
+    (up,) = (node for node in quantized(network([node], constants=constants)).graph if node.name == "Up")
+    assert up.attributes["output_padding"].as_ints() == (1, 1)
+    assert up.outputs[0].shape == (1, 16, 16, 4)
+
+
+def test_lowering_is_deterministic_and_leaves_its_input_alone() -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    before = to_bytes(source)
+    assert to_bytes(quantize(source, "bayes-e")) == to_bytes(quantize(source, "bayes-e"))
+    assert to_bytes(source) == before
+
+
+def test_a_rule_makes_only_what_declares_its_float_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = calibrated(network([one("Sigmoid", "c0")]))
+    monkeypatch.setattr(Lut, "float_types", ("Tanh",))
+    with pytest.raises(TypeError, match="a rule makes HzLut of Sigmoid, which the operator does not declare"):
+        quantize(source, "bayes-e")
+
+
+def test_last_convolution_without_bias_has_none() -> None:
+    node = helper.make_node("Conv", ["c0", "k"], ["m"], name="Last")
+    found = quantized(network([node], tail=False, constants={"k": np.ones((4, 4, 1, 1), np.float32)}))
+    (last,) = (item for item in found.graph if item.name == "Last")
+    assert (len(last.inputs), last.attributes["use_bias"].as_int()) == (2, 0)
+
+
+def test_model_that_is_not_calibrated_is_refused() -> None:
+    with pytest.raises(ModelError, match="calibrated"):
+        quantize(network([one("Relu", "c0")]), "bayes-e")
+
+
+def test_unknown_march_is_refused() -> None:
+    with pytest.raises(ConfigError, match="march"):
+        quantize(network([one("Relu", "c0")]), "bayes-x")

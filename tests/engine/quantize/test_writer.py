@@ -1,0 +1,60 @@
+"""Names, constants and attributes of a quantised graph as it is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.quantize.writer import GraphWriter, transposed
+
+INT8 = ir.TensorType(ir.DataType.INT8)
+
+
+def value(name: str) -> ir.Value:
+    return ir.Value(name=name, type=INT8, shape=ir.Shape((1, 2, 3, 4)))
+
+
+def test_a_name_that_is_taken_gets_a_number() -> None:
+    writer = GraphWriter()
+    assert [writer.unique(name) for name in ("a", "a", "b", "a", "a_1")] == ["a", "a_1", "b", "a_2", "a_1_1"]
+
+
+def test_a_node_may_be_called_like_a_tensor_and_not_like_a_node() -> None:
+    writer = GraphWriter()
+    results = [writer.append("HzLut", "n", [value("x")], {}, "n", INT8, (1,)) for _ in range(2)]
+    assert [result.name for result in results] == ["n", "n_1"]
+    assert [node.name for node in writer.nodes] == ["n", "n_1"]
+    assert {node.domain for node in writer.nodes} == {"horizon"}
+
+
+def test_attributes_without_a_value_are_left_out() -> None:
+    writer = GraphWriter()
+    writer.append("HzRequantize", "n", [value("x")], {"axis": 3, "data_format": None, "scale": [1.5]}, "y", INT8, (1,))
+    (node,) = writer.nodes
+    assert {key: item.value for key, item in node.attributes.items()} == {"axis": 3, "scale": (1.5,)}
+
+
+def test_only_maps_have_a_layout() -> None:
+    assert transposed((1, 2, 3, 4), (0, 2, 3, 1)) == (1, 3, 4, 2)
+    assert transposed((1, 2, 3), (0, 2, 3, 1)) == (1, 2, 3)
+    turned = GraphWriter().transpose(value("x"), (0, 2, 3, 1), "turn", "t")
+    node = turned.producer()
+    assert node is not None
+    assert (turned.shape, turned.dtype, node.domain) == (ir.Shape((1, 3, 4, 2)), ir.DataType.INT8, "")
+    assert tuple(node.attributes["perm"].as_ints()) == (0, 2, 3, 1)
+
+
+def test_constants_are_made_once_and_kept_where_they_are_read() -> None:
+    writer = GraphWriter()
+    scale, unread = writer.initializer("scale", np.ones(1, np.float32)), writer.initializer("unread", np.zeros(2))
+    assert writer.initializer("scale", np.zeros(9)) is scale
+    x = value("x")
+    y = writer.append("HzQuantize", "q", [x, scale], {}, "y", INT8, (1, 2, 3, 4))
+    empty = ir.Graph([], [], nodes=[], opset_imports={"": 11}, name="net")
+    source = ir.Model(empty, ir_version=8, metadata_props={"kept": "yes", "hz.march": "other"})
+    model = writer.model(source, [x], [y], "bayes")
+    assert list(model.graph.initializers) == ["scale"]
+    assert unread.name == "unread"
+    assert (model.ir_version, model.producer_name, model.graph.name) == (6, "ptqlab", "net")
+    assert dict(model.graph.opset_imports) == {"": 11, "horizon": 1}
+    assert model.metadata_props == {"kept": "yes", "hz.march": "bayes"}

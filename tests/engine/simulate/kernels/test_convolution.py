@@ -1,0 +1,51 @@
+"""Convolution kernels: tiles of rows and panels of channels with rests, row windows, partial vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.simulate.kernels.convolution import LARGEST_TILE_ROWS, MAX_VECTORS, ROW_WINDOWS, ROWS, TILE_ROWS
+from engine.simulate.kernels.vector import LANES
+from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.program import Assembler
+from tests.engine.simulate.machine import call, compute, instructions
+
+OP = "HzSQuantizedConv"
+STAGE = {"right_shift": [3], "scale": [23170], "out_shift": [13]}
+
+
+def noise(*shape: int, kind: type = np.int8) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).integers(-128, 128, shape).astype(kind)
+
+
+@pytest.mark.parametrize("channels", [1, LANES - 1, LANES, 2 * LANES + 1, (MAX_VECTORS + 1) * LANES])
+@pytest.mark.parametrize("pixels", [1, ROWS[0] + 1, LARGEST_TILE_ROWS, LARGEST_TILE_ROWS + 1])
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_rests_of_tiles_and_panels(channels: int, pixels: int, kind: type) -> None:
+    constants = [noise(channels, 1, 1, 5), np.arange(channels, dtype=np.int32) * 100, np.zeros(channels, np.int8)]
+    compute(lower_convolution, OP, [noise(1, 1, pixels, 5, kind=kind), *constants], kernel_shape=[1, 1], **STAGE)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("width", [3, 4, 5])
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_depthwise_windows_with_and_without_a_kernel_of_their_own(width: int, stride: int, kind: type) -> None:
+    channels = LANES + 3
+    constants = [noise(channels, 2, width, 1), np.zeros(channels, np.int32), np.zeros(channels, np.int8)]
+    x = noise(1, 5, 14, channels, kind=kind)
+    window = {"kernel_shape": [2, width], "strides": [1, stride], "group": channels, "pads": [1, 1, 0, 2]}
+    compute(lower_convolution, OP, [x, *constants], **window, **STAGE)
+    program = Assembler()
+    lower_convolution(call(OP, program.input(x.shape, kind), *constants, **window, **STAGE), program)
+    rows = instructions(program)[-1].fields["rows"]
+    assert rows == (2 if kind is np.int8 and (width, stride) in ROW_WINDOWS else 0)
+
+
+@pytest.mark.parametrize(("pixels", "units"), [(LARGEST_TILE_ROWS, 1), (LARGEST_TILE_ROWS + 1, 2), (8 * TILE_ROWS, 8)])
+def test_a_small_image_is_one_tile(pixels: int, units: int) -> None:
+    program = Assembler()
+    constants = [noise(4, 1, 1, 5), np.zeros(4, np.int32), np.zeros(4, np.int8)]
+    lower_convolution(call(OP, program.input((1, 1, pixels, 5), np.int8), *constants, kernel_shape=[1, 1]), program)
+    (step,) = instructions(program)
+    assert step.fields["units"] == units

@@ -1,0 +1,54 @@
+"""Kernels by address: one per kind of instruction, compiled when a program needs it, kept on disk under its sources."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.simulate.kernels.entries import _MAKERS, kernel
+from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
+from engine.simulate.kernels.machine import link
+
+ROOT = Path(__file__).resolve().parents[4]
+USE = """
+import numpy as np
+from engine.simulate.lowering.tables import look_up
+from engine.simulate.program import Assembler
+from tests.engine.simulate.machine import fed, ramp, run
+program = Assembler()
+feeds = fed(program, ramp(10))
+print(run(program, feeds, look_up(feeds[0][0], ramp(1, 256), program)).sum())
+"""
+
+
+def test_every_kind_has_a_kernel() -> None:
+    assert set(_MAKERS) == set(InstructionKind)
+
+
+@pytest.mark.parametrize("kind", InstructionKind)
+def test_what_a_kernel_holds_is_the_digest_of_the_sources_alone(kind: InstructionKind) -> None:
+    """That makes it part of the key of code that is kept on disk; compiled functions there would change it anew."""
+    cells = _MAKERS[kind]("some digest").__closure__ or ()
+    assert [cell.cell_contents for cell in cells] == ["some digest"]
+
+
+def test_programs_are_linked_with_what_they_need() -> None:
+    program = np.zeros(3, INSTRUCTION)
+    program["kind"] = [InstructionKind.TABLE, InstructionKind.PAD, InstructionKind.TABLE]
+    link(program)
+    table, pad = (kernel(kind).address for kind in (InstructionKind.TABLE, InstructionKind.PAD))
+    assert program["kernel"].tolist() == [table, pad, table]
+    assert 0 not in (table, pad)
+
+
+def test_only_the_kernels_of_a_program_are_compiled(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    for _ in range(2):  # the second process finds the code of the first
+        subprocess.run([sys.executable, "-c", USE], cwd=ROOT, env=environment, check=True, capture_output=True)
+    kept = sorted(path.name.split("-")[0] for path in tmp_path.rglob("*.nbc"))
+    assert kept == ["entries._table.locals.table", "machine.make_run.locals.run"]

@@ -1,0 +1,67 @@
+"""The machine: instructions in order, their units shared out among threads, each computed once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.machine import DONE, OVER, STATE_WORDS, make_run, run
+from engine.simulate.lowering.tables import look_up
+from engine.simulate.program import Assembler, Tensor, aligned_zeros
+
+
+def counter(steps: int, size: int) -> tuple[Assembler, Tensor, Tensor]:
+    """A program that adds one to every element, ``steps`` times."""
+    program = Assembler()
+    x = program.input((size,), np.int8)
+    table = (np.arange(-128, 128) + 1).astype(np.int8).reshape(1, -1)
+    y = x
+    for _ in range(steps):
+        y = look_up(y, table, program)
+    program.keep(y)
+    return program, x, y
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_unit_of_every_instruction_is_computed_once(threads: int) -> None:
+    program, x, y = counter(5, 100_000)
+    finished = program.finish()
+    arena, state = finished.new_arena(), np.zeros(STATE_WORDS, np.int64)
+    x.view(arena)[...] = np.arange(100_000) % 100
+    scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
+    (part,) = finished.parts
+    with ThreadPoolExecutor(threads) as pool:
+        arguments = [
+            (part, arena.ctypes.data, scratch[n].ctypes.data, state.ctypes.data, n, threads) for n in range(threads)
+        ]
+        for done in [pool.submit(run, *given) for given in arguments]:
+            done.result()
+    np.testing.assert_array_equal(y.view(arena), np.arange(100_000) % 100 + 5)
+    assert state[0] == 5 << 32
+    assert state[DONE // 8] == 0
+
+
+def test_a_state_beyond_the_program_stops_every_thread() -> None:
+    program, x, y = counter(1, 10)
+    finished = program.finish()
+    arena, state = finished.new_arena(), np.zeros(STATE_WORDS, np.int64)
+    state[0] = OVER
+    for thread in (0, 1):
+        run(finished.parts[0], arena.ctypes.data, 0, state.ctypes.data, thread, 2)
+    assert not y.view(arena).any()
+    assert x.size == y.size
+
+
+def test_counters_have_cache_lines_of_their_own() -> None:
+    assert DONE >= 64
+    assert STATE_WORDS * 8 >= DONE + 8
+
+
+def test_kept_code_belongs_to_its_sources() -> None:
+    one, other = make_run("a"), make_run("b")
+    cells = [machine.py_func.__closure__[0].cell_contents for machine in (one, other)]  # type: ignore[attr-defined]
+    assert cells == ["a", "b"]
+    assert int(InstructionKind.CONVOLUTION) == 0

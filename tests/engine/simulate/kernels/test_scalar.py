@@ -1,0 +1,41 @@
+"""Scalar operations in 32 bits, and what threads share."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from engine.simulate.kernels.scalar import (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    exchange_if,
+    shifted_left,
+    shifted_right,
+)
+
+
+@numba.njit
+def shifts(value: int, bits: int) -> tuple[int, int]:
+    return shifted_left(np.int32(value), np.int32(bits)), shifted_right(np.int32(value), np.int32(bits))
+
+
+@numba.njit
+def share(address: int) -> tuple[int, bool, bool, int]:
+    atomic_store(address, 5)
+    atomic_add(address, 37)
+    first = exchange_if(address, 41, 7)
+    second = exchange_if(address, 42, 7)
+    return atomic_load(address), first, second, atomic_load(address + 8)
+
+
+def test_shifts_wrap_and_floor_in_32_bits() -> None:
+    assert shifts(3, 30) == (-(1 << 30), 0)
+    assert shifts(-3, 1) == (-6, -2)
+    assert shifts(-1, 31) == (-(1 << 31), -1)
+
+
+def test_a_word_changes_where_it_is_what_was_expected() -> None:
+    words = np.array([0, 9], np.int64)
+    assert share(words.ctypes.data) == (7, False, True, 9)
+    assert words.tolist() == [7, 9]

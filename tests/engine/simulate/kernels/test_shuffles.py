@@ -1,0 +1,45 @@
+"""Blocks of matrices transposed in registers, and tables of 256 bytes."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+
+from engine.simulate.kernels.shuffles import I8, I16, I32, look_up_bytes, make_transpose, side
+from engine.simulate.kernels.vector import REGISTERS
+
+blocks = {np.int8: I8, np.int16: I16, np.int32: I32}
+transpose_16 = make_transpose(I16)
+
+
+@numba.njit
+def transposed(x: int, x_pitch: int, y: int, y_pitch: int) -> None:
+    transpose_16(x, x_pitch, y, y_pitch)
+
+
+@numba.njit
+def looked_up(x: int, table: int, y: int, size: int) -> int:
+    return look_up_bytes(x, table, y, size)
+
+
+@pytest.mark.parametrize(("kind", "size"), [(np.int8, 16), (np.int16, 8), (np.int32, 4)])
+def test_a_row_of_a_block_is_128_bits(kind: type, size: int) -> None:
+    assert side(blocks[kind]) == size
+
+
+def test_rows_become_columns_between_their_pitches() -> None:
+    x, y = np.arange(8 * 10, dtype=np.int16).reshape(8, 10), np.full((8, 9), -1, np.int16)
+    transposed(x.ctypes.data, x.strides[0], y.ctypes.data, y.strides[0])
+    np.testing.assert_array_equal(y[:, :8], x[:, :8].T)
+    assert (y[:, 8] == -1).all()
+
+
+def test_whole_registers_are_looked_up() -> None:
+    x = np.arange(-128, 128).astype(np.int8)[::-1].copy()
+    table = (np.arange(256) * 7).astype(np.int8)
+    y = np.zeros(256, np.int8)
+    done = looked_up(x.ctypes.data, table.ctypes.data, y.ctypes.data, 200)
+    assert done == (192 if REGISTERS.permutes else 0)
+    np.testing.assert_array_equal(y[:done], table[x[:done].astype(int) + 128])
+    assert not y[done:].any()

@@ -1,0 +1,165 @@
+"""Convolutions: packed weights, panels, parameters, and the kernel that each takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.simulate.kernels.convolution import MAX_VECTORS
+from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.vector import BIAS, E_LEFT, E_RIGHT, LANES, OUT_SHIFT, RIGHT_SHIFT, SCALE
+from engine.simulate.lowering import convolution
+from engine.simulate.lowering.common import NotLowered
+from engine.simulate.lowering.convolution import (
+    convolution_parameters,
+    lower_convolution,
+    lower_preprocess,
+    pack_weights,
+)
+from engine.simulate.program import Assembler
+from tests.engine.simulate.machine import call, compute, instructions, kinds, ramp
+
+OP = "HzSQuantizedConv"
+
+
+def constants(out: int, inside: int, height: int = 1, width: int = 1, bias: int = 3) -> list[np.ndarray]:
+    """Weights, biases and their shifts."""
+    weights = ramp(out, height, width, inside, first=-7)
+    return [weights, np.full(out, bias, np.int32), np.zeros(out, np.int8)]
+
+
+@pytest.mark.parametrize("quads", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "weights", "attributes"),
+    [
+        ((1, 5, 6, 3), (20, 3, 3, 3), {"kernel_shape": [3, 3], "pads": [1, 1, 0, 1]}),
+        ((2, 4, 4, 5), (3, 1, 1, 5), {"kernel_shape": [1, 1], "strides": [2, 1]}),
+        ((1, 6, 6, 4), (6, 2, 2, 2), {"kernel_shape": [2, 2], "group": 2, "dilations": [2, 3]}),
+        ((1, 9, 9, 20), (20, 3, 3, 1), {"kernel_shape": [3, 3], "group": 20, "strides": [2, 2]}),
+        ((1, 9, 9, 3), (3, 5, 3, 1), {"kernel_shape": [5, 3], "group": 3, "dilations": [1, 2]}),
+        ((1, 3, 4, 40), (40, 1, 1, 1), {"kernel_shape": [1, 1], "group": 40}),
+        ((1, 3, 4, 3), (3, 1, 1, 1), {"kernel_shape": [1, 1], "group": 3}),
+    ],
+)
+def test_every_kind_of_window(
+    shape: tuple[int, ...],
+    weights: tuple[int, ...],
+    attributes: dict[str, Any],
+    quads: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        convolution, "REGISTERS", replace(convolution.REGISTERS, quads=quads and convolution.REGISTERS.quads)
+    )
+    own = constants(weights[0], weights[3], *weights[1:3])
+    stage = {"right_shift": [2], "scale": [23170], "out_shift": [14]}
+    for dtype in (np.int8, np.int16):
+        x = ramp(*shape, dtype=dtype, first=-40)
+        for output in (
+            stage,
+            {**stage, "activation": "relu", "output_bit": 16},
+            {"output_bit": 32, "high_precision_output": 1},
+        ):
+            compute(lower_convolution, OP, [x, *own], **attributes, **output)
+
+
+def test_sums_come_from_the_arena() -> None:
+    x, e = ramp(1, 2, 3, 2, first=-9), ramp(1, 2, 3, 4, first=-12)
+    sums = {"kernel_shape": [1, 1], "use_sumin": 1, "e_scale": [3, 5, 7, 9], "e_shift": [2, -1, 0, -3]}
+    compute(lower_convolution, OP, [x, *constants(4, 2), e], right_shift=[1], scale=[3], out_shift=[1], **sums)
+
+
+def test_few_channels_by_themselves_are_tables() -> None:
+    attributes = {"kernel_shape": [1, 1], "out_shift": [1], "scale": [3]}
+    for channels, found in ((8, InstructionKind.TABLE), (9, InstructionKind.DEPTHWISE)):
+        program = Assembler()
+        x = program.input((1, 2, 2, channels), np.int8)
+        lower_convolution(call(OP, x, *constants(channels, 1), group=channels, **attributes), program)
+        assert kinds(program) == [found]
+
+
+def test_pixels_lie_beside_each_other_where_vectors_would_be_empty() -> None:
+    """12 pixels of 40 channels: two of them fill whole vectors of 16 (80), or the first count that reaches 128."""
+    program = Assembler()
+    x = program.input((1, 3, 4, 40), np.int8)
+    lower_convolution(call(OP, x, *constants(40, 1), kernel_shape=[1, 1], group=40), program)
+    (step,) = instructions(program)
+    channels = step.operands["x"].shape[3]
+    first = next(n for n in (1, 2, 3, 4, 6, 12) if n * 40 % LANES == 0 or n * 40 >= 128)
+    assert channels == first * 40
+
+
+@pytest.mark.parametrize(("quads", "values", "kind"), [(True, 4, np.int8), (False, 2, np.int16)])
+def test_panels_hold_steps_of_columns(quads: bool, values: int, kind: type) -> None:
+    channels, kernel = (MAX_VECTORS + 1) * LANES - 1, values + 1
+    weights = (np.arange(channels * kernel) % 100).astype(np.int8).reshape(1, channels, kernel)
+    panels, packed = pack_weights(weights, quads)
+    assert packed.dtype == kind
+    widths = panels[:, 0].tolist()
+    assert sum(widths) == MAX_VECTORS + 1
+    assert max(widths) - min(widths) <= 1
+    assert panels[:, 1].tolist() == [0, widths[0] * LANES]
+    assert panels[:, 2].tolist() == [0, 2 * widths[0] * LANES * 4]
+    first = packed[0, : 2 * widths[0] * LANES * values].reshape(2, widths[0] * LANES, values)
+    np.testing.assert_array_equal(first[0], weights[0, : widths[0] * LANES, :values])
+    np.testing.assert_array_equal(first[1, :, 0], weights[0, : widths[0] * LANES, values])
+    assert not first[1, :, 1:].any()
+
+
+def stage(**lists: Any) -> dict[str, Any]:
+    defaults = {"right_shift": [0], "scale": [1], "out_shift": [0], "use_sumin": 0, "e_scale": [], "e_shift": []}
+    return {name: value if name == "use_sumin" else np.array(value) for name, value in (defaults | lists).items()}
+
+
+def test_parameters_fill_32_bit_lanes() -> None:
+    given = stage(right_shift=[40], scale=[-2], out_shift=[3], use_sumin=1, e_scale=[5, 6], e_shift=[4, -40])
+    params = convolution_parameters(np.array([2**31, -1]), given, 2)
+    assert params[BIAS, :2].tolist() == [-(2**31), -1]
+    assert params[RIGHT_SHIFT, :2].tolist() == [31, 31]
+    assert params[SCALE, :2].tolist() == [0xFFFE] * 2
+    assert params[OUT_SHIFT, :2].tolist() == [3, 3]
+    assert params[E_LEFT, :2].tolist() == [4, 0]
+    assert params[E_RIGHT, :2].tolist() == [0, 31]
+    assert params.shape[1] % LANES == 0
+    assert not params[:, 2:].any()
+
+
+@pytest.mark.parametrize(
+    ("lists", "lowered"),
+    [
+        ({"right_shift": [-1]}, False),
+        ({"out_shift": [-1]}, False),
+        ({"scale": [32767]}, True),
+        ({"scale": [32768]}, False),
+        ({"use_sumin": 1, "e_scale": [65535], "e_shift": [31]}, True),
+        ({"use_sumin": 1, "e_scale": [65536], "e_shift": [0]}, False),
+        ({"use_sumin": 1, "e_scale": [1], "e_shift": [32]}, False),
+    ],
+)
+def test_parameters_that_no_lane_holds(lists: dict[str, Any], lowered: bool) -> None:
+    if lowered:
+        convolution_parameters(np.zeros(2, np.int64), stage(**lists), 2)
+    else:
+        with pytest.raises(NotLowered, match="lies outside what the machine takes"):
+            convolution_parameters(np.zeros(2, np.int64), stage(**lists), 2)
+
+
+def test_what_does_not_belong_together_is_left_to_the_definition() -> None:
+    program = Assembler()
+    x = program.input((1, 2, 2, 3), np.int8)
+    with pytest.raises(NotLowered, match=r"weights \(4, 1, 1, 2\) do not belong to the input's 3 channels"):
+        lower_convolution(call(OP, x, *constants(4, 2), kernel_shape=[1, 1]), program)
+    with pytest.raises(NotLowered, match=r"results of shape \(1, 0, 0, 4\)"):
+        lower_convolution(call(OP, x, *constants(4, 3, 3, 3), kernel_shape=[3, 3]), program)
+    e = np.zeros((1, 2, 2, 3), np.int8)
+    sums = {"kernel_shape": [1, 1], "use_sumin": 1, "e_scale": [1], "e_shift": [0]}
+    with pytest.raises(NotLowered, match=r"an operand of int8 and shape \(1, 2, 2, 3\) is added"):
+        lower_convolution(call(OP, x, *constants(4, 3), e, **sums), program)
+
+
+def test_an_image_is_a_convolution_of_one_tap() -> None:
+    compute(lower_preprocess, "HzSQuantizedPreprocess", [ramp(1, 2, 3, 3), *constants(3, 1)], channel_group=3)
+    compute(lower_preprocess, "HzSQuantizedPreprocess", [ramp(1, 2, 3, 3), *constants(3, 3)])

@@ -1,0 +1,83 @@
+"""The machine of the fast simulator on single instructions, without a graph around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.ir import HORIZON_DOMAIN
+from engine.ops.registry import operator, read_attributes
+from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.machine import STATE_WORDS
+from engine.simulate.kernels.machine import run as run_machine
+from engine.simulate.lowering.common import Call, Lowering
+from engine.simulate.program import Assembler, Instruction, Operand, PythonStep, Tensor, aligned_zeros
+
+Array = NDArray[Any]
+
+
+def run(program: Assembler, feeds: Sequence[tuple[Tensor, Array]], result: Tensor) -> Array:
+    """What ``program`` leaves in ``result``, on one thread."""
+    program.keep(result)
+    finished = program.finish()
+    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    for tensor, array in feeds:
+        tensor.view(arena)[...] = array
+    for part in finished.parts:
+        assert not isinstance(part, PythonStep)
+        state = np.zeros(STATE_WORDS, np.int64)
+        run_machine(part, arena.ctypes.data, scratch.ctypes.data, state.ctypes.data, 0, 1)
+    return result.view(arena).copy()
+
+
+def fed(program: Assembler, *arrays: Array) -> list[tuple[Tensor, Array]]:
+    """Inputs of ``program`` to be filled with ``arrays``."""
+    return [(program.input(array.shape, array.dtype), array) for array in arrays]
+
+
+def call(op_type: str, *inputs: Operand, **attributes: Any) -> Call:
+    """A quantised node as lowerings see it."""
+    node = ir.node(op_type, [ir.Value(name="x")], attributes, domain=HORIZON_DOMAIN, name="n")
+    return Call(operator(op_type), read_attributes(node), inputs)
+
+
+def compute(
+    lowering: Lowering, op_type: str, inputs: Sequence[Array | None], activations: int = 1, **attributes: Any
+) -> Array:
+    """What the instructions of a node compute, which its definition must too.
+
+    Args:
+        lowering: writes the instructions.
+        op_type: the operator.
+        inputs: of the node; after the first ``activations`` they are constants.
+        activations: see ``inputs``.
+        attributes: as in a file.
+    """
+    program = Assembler()
+    feeds = fed(program, *(x for x in inputs[:activations] if x is not None))
+    node = call(op_type, *(tensor for tensor, _ in feeds), *inputs[activations:], **attributes)
+    found = run(program, feeds, lowering(node, program))
+    (expected,) = node.operator.reference(inputs, node.attributes)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    return found
+
+
+def instructions(program: Assembler) -> list[Instruction]:
+    """The instructions so far."""
+    steps = program.finish().steps
+    return [step for step in steps if isinstance(step, Instruction)]
+
+
+def kinds(program: Assembler) -> list[InstructionKind]:
+    """Their kinds."""
+    return [step.kind for step in instructions(program)]
+
+
+def ramp(*shape: int, dtype: Any = np.int8, first: int = 0) -> Array:
+    """Integers one after the other, modulo what the type holds."""
+    return (first + np.arange(np.prod(shape, dtype=int))).astype(dtype).reshape(shape)

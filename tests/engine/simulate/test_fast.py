@@ -1,0 +1,62 @@
+"""The fast simulator: samples over threads, memory that is used again, what a caller gets back."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from engine.errors import InferenceError
+from engine.simulate.fast import FastSimulator, _unstack, available_cpus
+from tests.engine.simulate.machine import ramp
+from tests.engine.simulate.models import node_model
+
+X = ramp(1, 5, 6, 4, first=-60)
+TABLE = np.arange(-128, 128)[::-1].astype(np.int8)
+MODEL = node_model("HzLut", [X], {}, {1: TABLE})
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("samples", [1, 2, 3, 7])
+def test_any_number_of_samples_over_any_number_of_threads(samples: int, threads: int) -> None:
+    """Those that do not divide by the threads are computed by all of them together."""
+    x = np.concatenate([X + shift for shift in range(samples)]).astype(np.int8)
+    (found,) = FastSimulator(MODEL, threads).run({"x0": x}).values()
+    np.testing.assert_array_equal(found, -1 - x)
+
+
+def test_memory_is_used_again() -> None:
+    simulator = FastSimulator(MODEL, threads=1)
+    for _ in range(3):
+        simulator.run({"x0": X})
+    assert simulator._workplaces.qsize() == 1
+    with pytest.raises(InferenceError, match="unknown output z"):
+        simulator.run({"x0": X}, ["z"])
+    assert simulator._workplaces.qsize() == 1
+
+
+def test_every_step_is_timed() -> None:
+    simulator = FastSimulator(MODEL, threads=1)
+    seconds = simulator.time_steps({"x0": X})
+    assert len(seconds) == len(simulator.program.steps) == 1
+    assert seconds[0] >= 0
+
+
+def test_samples_go_back_into_the_first_dimension() -> None:
+    assert _unstack(np.zeros((3, 2, 5))).shape == (6, 5)
+    assert _unstack(np.arange(3)).tolist() == [0, 1, 2]
+    assert _unstack(np.arange(1)).shape == ()
+
+
+def test_cpus_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7}, raising=False)
+    assert available_cpus() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert available_cpus() == 1
+
+
+def test_at_least_one_thread() -> None:
+    assert FastSimulator(MODEL, threads=-2)._pool is None
+    assert FastSimulator(MODEL, threads=2)._pool is not None

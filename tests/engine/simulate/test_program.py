@@ -1,0 +1,124 @@
+"""Programs: where buffers lie, which share memory, and what is encoded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.program import ALIGNMENT, MIN_SCRATCH, Assembler, PythonStep, aligned_zeros
+
+
+def copy(program: Assembler, x: object, size: int, **more: int) -> object:
+    y = program.tensor((size,), np.int8)
+    program.emit(InstructionKind.COPY, {"x": x, "y": y}, units=1, **more)  # type: ignore[dict-item]  # tensors
+    return y
+
+
+def test_buffers_that_do_not_live_together_share_memory() -> None:
+    """x, y and z in a row: z may lie where x was, not where y is."""
+    program = Assembler()
+    x = program.input((100,), np.int8)
+    y = copy(program, x, 100)
+    z = copy(program, y, 100)
+    program.keep(z)  # type: ignore[arg-type]
+    finished = program.finish()
+    offsets = [tensor.offset for tensor in (x, y, z)]  # type: ignore[attr-defined]
+    assert offsets == [0, 128, 0]
+    assert finished.arena_bytes == 128 + 100 + ALIGNMENT
+
+
+def test_what_is_kept_or_constant_lives_until_the_end() -> None:
+    program = Assembler()
+    x = program.input((100,), np.int8)
+    program.keep(x)
+    constant = program.constant_operand(np.arange(100, dtype=np.int8))
+    z = copy(program, copy(program, x, 100), 100)
+    program.keep(z)  # type: ignore[arg-type]
+    finished = program.finish()
+    assert len({tensor.offset for tensor in (x, constant, z)}) == 3  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(constant.view(finished.new_arena()), np.arange(100))
+
+
+def test_the_largest_buffer_comes_first_and_gaps_are_filled() -> None:
+    program = Assembler()
+    small, large, other = (program.input((size,), np.int8) for size in (10, 1000, 20))
+    for tensor in (small, large, other):
+        program.keep(tensor)
+    program.finish()
+    assert (large.offset, other.offset, small.offset) == (0, 1024, 1088)
+
+
+def test_instructions_between_python_steps_are_tables() -> None:
+    program = Assembler(owner="first")
+    x = program.input((4,), np.int16)
+    y = copy(program, x, 4, start=3)
+    program.owner = "second"
+    z = program.tensor((4,), np.int16)
+    program.call(lambda given: (given[0] * 2,), [x], [z])
+    copy(program, z, 8)
+    copy(program, y, 4)
+    finished = program.finish()
+    assert [type(part) is PythonStep for part in finished.parts] == [False, True, False]
+    assert [len(part) for part in finished.parts if not isinstance(part, PythonStep)] == [1, 2]
+    assert [step.owner for step in finished.steps] == ["first", "second", "second", "second"]
+    row = finished.parts[0][0]  # type: ignore[index]  # a table
+    assert (row["kind"], row["units"], row["start"], row["x_bytes"], row["y_bytes"]) == (
+        InstructionKind.COPY,
+        1,
+        3,
+        2,
+        1,
+    )
+    assert (row["x"], row["y"]) == (x.offset, y.offset)  # type: ignore[attr-defined]
+    assert [step.bytes for step in finished.steps] == [12, 16, 16, 8]
+    arena = finished.new_arena()
+    x.view(arena)[...] = [1, 2, 3, 4]
+    finished.parts[1].run(arena)  # type: ignore[union-attr]  # a Python step
+    assert z.view(arena).tolist() == [2, 4, 6, 8]
+
+
+def test_scratch_and_overrun_are_the_most_that_any_instruction_needs() -> None:
+    program = Assembler()
+    x = program.input((4,), np.int8)
+    for scratch, overrun in ((5, 0), (70, 9), (6, 30)):
+        copy(program, x, 4, scratch=scratch, overrun=overrun)
+    finished = program.finish()
+    assert finished.scratch_bytes == MIN_SCRATCH + 70
+    ends = max(step.operands["y"].offset + 4 for step in finished.steps)  # type: ignore[union-attr]
+    assert finished.arena_bytes == ends + 30 + ALIGNMENT
+
+
+def test_samples_are_parts_of_their_tensor() -> None:
+    x = Assembler().input((3, 2, 5), np.int16)
+    assert [(part.shape, part.start) for part in x.samples()] == [((1, 2, 5), 0), ((1, 2, 5), 20), ((1, 2, 5), 40)]
+    assert x.shaped(30).buffer is x.buffer
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_memory_begins_at_a_cache_line(size: int) -> None:
+    memory = aligned_zeros(size)
+    assert (len(memory), memory.ctypes.data % ALIGNMENT) == (size, 0)
+    assert not memory.any()
+
+
+def test_constants_are_copied_and_kept() -> None:
+    program = Assembler()
+    array = np.arange(3)
+    address = program.address(array)
+    array[:] = 9
+    (kept,) = program.finish().constants
+    assert (kept.tolist(), kept.ctypes.data) == ([0, 1, 2], address)
+
+
+def test_what_was_used_in_between_lives_as_long_as_before() -> None:
+    """Taken back in reverse order: the first use counts again."""
+    program = Assembler()
+    x = program.input((10,), np.int8)
+    copy(program, x, 10)
+    before = program.state()
+    copy(program, x, 10)
+    copy(program, x, 10)
+    assert x.buffer.last == 2
+    program.restore(before)
+    assert x.buffer.last == 0

@@ -1,0 +1,33 @@
+"""What callers may rely on of the exceptions: the exit code, and which ``except`` catches which."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from engine import errors
+from engine.errors import ConfigError, MissingError, OutputError, PtqlabError
+
+ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_commands_exit_with_255_for_every_error_of_the_engine(kind: type[PtqlabError]) -> None:
+    assert kind("text").exit_code == 255
+
+
+def test_what_is_missing_is_a_matter_of_configuration() -> None:
+    assert issubclass(MissingError, ConfigError)
+
+
+def test_a_result_that_cannot_be_written_is_an_error_of_the_system_too() -> None:
+    with pytest.raises(OSError, match="disk"):
+        raise OutputError("the disk is full")
+
+
+def test_no_other_error_is_a_kind_of_another() -> None:
+    others = {
+        kind.__name__: {base.__name__ for base in kind.__mro__[1:] if base in ALL} - {"PtqlabError"} for kind in ALL
+    }
+    assert {name: bases for name, bases in others.items() if bases} == {"MissingError": {"ConfigError"}}

@@ -1,0 +1,106 @@
+"""Arrays and images of strangers: one ValueError for whatever is wrong, before anything large is allocated."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine.untrusted import NUMBERS, image_errors, opened_image, read_npy
+
+
+def npy(header: str, content: bytes = b"") -> bytes:
+    """A ``.npy`` file of version 1.0 with this header."""
+    text = header.encode()
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + content
+
+
+def npz() -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, a=np.zeros(3))
+    return stream.getvalue()
+
+
+def of(shape: str, kind: str = "'|u1'") -> str:
+    return f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.arange(6.0).reshape(2, 3), np.array([True, False]), np.array(7, np.int16), np.zeros((0, 4), np.float32)],
+)
+def test_arrays_of_numbers_are_read(tmp_path: Path, array: np.ndarray) -> None:
+    np.save(tmp_path / "a.npy", array)
+    found = read_npy(tmp_path / "a.npy")
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", ""),
+        (b"1234", "magic string"),
+        (npz(), "magic string"),
+        (npy(of("(1000000000000,)"), b"123"), r"less than its shape \(1000000000000,\) of uint8 needs"),
+        (npy(of("(4,)"), b"123"), r"less than its shape \(4,\)"),
+        (npy(of("(-3,)"), b"123"), r"less than its shape \(-3,\)"),
+        (npy(of("(3,)", "'|O'"), b"123"), "holds object, not one array of numbers"),
+        (npy(of("(3,)", "[('a', '|u1')]"), b"123"), "not one array of numbers"),
+        (npy(of("(1,)", "'<U1'"), b"abcd"), "not one array of numbers"),
+        (npy("{'descr': '|u1', 'fort"), ""),
+        (npy("(" * 3000), ""),
+    ],
+)
+def test_anything_else_is_one_error(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^not a readable \.npy file \(.*{message}"):
+        read_npy(tmp_path / "a.npy")
+
+
+def test_texts_where_they_are_expected(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array(["cat", "dog"]))
+    assert read_npy(tmp_path / "a.npy", NUMBERS + "U").tolist() == ["cat", "dog"]
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="No such file"):
+        read_npy(tmp_path / "a.npy")
+
+
+def bomb() -> bytes:
+    """A PNG of 60000 x 60000 pixels in a hundred bytes."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"0")) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"", "cannot identify"), (b"no image", "cannot identify"), (bomb(), "decompression bomb")]
+)
+def test_files_that_are_no_images(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^not a readable image \(.*{message}"), opened_image(tmp_path / "a.png"):
+        pass
+
+
+def test_an_image_that_turns_out_damaged_where_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    Image.fromarray(np.random.RandomState(0).randint(0, 256, (32, 32, 3)).astype(np.uint8)).save(path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="truncated"), opened_image(path) as image:
+        image.load()
+
+
+def test_a_fault_of_the_program_is_no_bad_image() -> None:
+    assert {OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError} <= set(image_errors())
+    assert not any(issubclass(kind, image_errors()) for kind in (KeyError, AttributeError, AssertionError))

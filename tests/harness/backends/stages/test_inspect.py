@@ -1,0 +1,55 @@
+"""What a compiled model costs, and its table of nodes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import onnx_ir as ir
+import pytest
+
+from engine.convert.items import CALIBRATED, COMPARISON, COMPILED, OPTIMIZED
+from harness.backends.items import FOOTPRINT, NODES
+from harness.backends.stages import inspect
+from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
+from harness.trials.figures import Footprint, TrialNode
+from tests.harness.backends.stages import work
+
+
+def test_costs_are_in_milliseconds_and_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    performance = SimpleNamespace(latency_us=1500.0, cpu_us=250.0, ddr_bytes=2_500_000, subgraphs=[1, 2])
+    monkeypatch.setattr(inspect, "estimate", lambda compiled: performance)
+    compiled = SimpleNamespace(cpu_nodes=["a", "b", "c"])
+    found = work.given_by(MEASURE_FOOTPRINT, {COMPILED: compiled})[FOOTPRINT]
+    assert found == Footprint(latency_ms=1.5, cpu_ms=0.25, ddr_mb=2.5, cpu_nodes=3, subgraphs=2)
+
+
+def test_rows_are_those_of_the_conversion_with_the_reasons_of_the_calibrated_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = [ir.node("Relu", [], name=name) for name in ("on_bpu", "on_cpu")]
+    columns: dict[str, Any] = {"type": "Relu", "data_type": "int8", "cosine": 0.5}
+    rows = [
+        SimpleNamespace(node="on_bpu", on="BPU", subgraph=1, threshold=2.5, **columns),
+        SimpleNamespace(node="made_by_quantisation", on="CPU", subgraph=None, threshold=None, **columns),
+        SimpleNamespace(node="on_cpu", on="CPU", subgraph=None, threshold=None, **columns),
+    ]
+
+    def node_rows(compiled: object, calibrated: object, cosines: object) -> list[SimpleNamespace]:
+        assert (compiled, cosines) == ("compiled", ("optimized", "comparison"))
+        return rows
+
+    monkeypatch.setattr(inspect, "node_rows", node_rows)
+    monkeypatch.setattr(inspect, "cosines", lambda optimized, comparison: (optimized, comparison))
+    monkeypatch.setattr(inspect, "sentence_of", lambda node: "why" if node.name == "on_cpu" else "")
+    given: dict[Any, Any] = {
+        COMPILED: "compiled",
+        CALIBRATED: SimpleNamespace(graph=graph),
+        OPTIMIZED: "optimized",
+        COMPARISON: "comparison",
+    }
+    assert work.given_by(TABULATE, given)[NODES] == (
+        TrialNode(node="on_bpu", on="BPU", subgraph=1, threshold=2.5, **columns),
+        TrialNode(node="made_by_quantisation", on="CPU", **columns),
+        TrialNode(node="on_cpu", on="CPU", reason="why", **columns),
+    )

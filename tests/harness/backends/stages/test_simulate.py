@@ -1,0 +1,56 @@
+"""Images as the input of the quantised model."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.backends.stages import simulate
+from harness.backends.stages.simulate import SIMULATE, integer_feed
+from tests.harness.backends.stages import work
+
+(SPEC,) = work.config().input_specs([work.CARD.input_spec.name])
+
+
+def session(shape: tuple[int, ...], dtype: type) -> Any:
+    return SimpleNamespace(inputs=[SimpleNamespace(name="input", shape=shape, dtype=np.dtype(dtype))])
+
+
+def fed(values: np.ndarray, shape: tuple[int, ...], dtype: type, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    monkeypatch.setattr(simulate, "as_fed", lambda images, spec: values)
+    feed = integer_feed(session(shape, dtype), np.zeros(1), SPEC)
+    assert list(feed) == ["input"]
+    assert feed["input"].flags.c_contiguous
+    return feed["input"]
+
+
+def test_values_are_rounded_to_even_and_limited_to_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.array([-200.0, -128.4, -0.5, 0.5, 1.5, 127.4, 300.0], np.float32).reshape(7, 1, 1, 1)
+    found = fed(values, (1, 1, 1, 1), np.int8, monkeypatch)
+    assert found.dtype == np.int8
+    assert found.reshape(-1).tolist() == [-128, -128, 0, 0, 2, 127, 127]
+
+
+def test_floats_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.array([0.5, -300.25], np.float32).reshape(2, 1, 1, 1)
+    assert fed(values, (1, 1, 1, 1), np.float32, monkeypatch).reshape(-1).tolist() == [0.5, -300.25]
+
+
+def test_channels_move_where_the_model_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    last = fed(values, (1, 4, 5, 3), np.int16, monkeypatch)
+    np.testing.assert_array_equal(last, values.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(fed(values, (1, 3, 4, 5), np.int16, monkeypatch), values)
+
+
+def test_an_image_of_bytes_loses_128() -> None:
+    images = np.array([0, 1, 128, 255], np.uint8).reshape(4, 1, 1, 1)
+    feed = integer_feed(session((1, 1, 1, 1), np.int8), images, SPEC)
+    assert feed["input"].reshape(-1).tolist() == [-128, -127, 0, 127]
+
+
+def test_the_stage_declares_the_input_s_parameters() -> None:
+    assert SIMULATE.parameters == ("input_parameters",)

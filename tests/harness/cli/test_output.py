@@ -1,0 +1,102 @@
+"""What commands print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.cli.output import open_console, show_drift, show_skipped, show_sweep, show_trial
+from harness.gates import drift, nights
+from harness.gates.judgement import References
+from harness.report.results import Sweep, SweepSummary
+from harness.strict_yaml import parse
+from harness.suites.suite import Suite
+from harness.trials.trial import Outcome, TrialStore
+from tests.harness import fakes
+
+SUITE = parse({"name": "mine", "version": 1, "models": "*", "sweep": {}}, Suite, "mine.yaml")
+
+
+def swept(folder: Path, record_problem: str | None = None, **changes: Any) -> Sweep:
+    """A sweep of a good trial and one that failed."""
+    store = TrialStore(folder / "trials")
+    results = (fakes.result(fakes.spec()), fakes.failed(fakes.spec(settings=fakes.KL)))
+    store.put(Outcome(results[0], fakes.NODES, {"per_sample": fakes.hits(36)}))
+    specs = tuple(result.spec for result in results)
+    fields: dict[str, Any] = {
+        "suite": SUITE,
+        "trials": specs,
+        "started_at": "2026-01-02T03:04:05+00:00",
+        "seconds": 12.04,
+        "reused": 1,
+        "engine": "0",
+        "judgement": References().judge(SUITE, results, store, specs),
+        **changes,
+    }
+    return Sweep(SweepSummary(**fields), results, record_problem)
+
+
+def test_without_a_terminal_a_console_has_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert open_console().width == 100
+    monkeypatch.setenv("COLUMNS", "60")
+    assert open_console().width == 60
+
+
+def test_skipped_combinations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    show_skipped(SimpleNamespace(skipped={"why": 1, "why not": 2}))  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "skipped 1 combination: why\nskipped 2 combinations: why not\n"
+
+
+def test_a_sweep_ends_with_its_verdict_and_where_its_page_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_sweep(swept(tmp_path), tmp_path)
+    out = capsys.readouterr().out
+    assert "ERROR: 2 trials, 1 failed, 1 reused, 12.0 s, no baseline" in out
+    assert f"report  {(tmp_path / 'sweeps' / 'mine' / 'report.html').resolve().as_uri()}" in out
+    assert "MLflow" not in out
+    assert "net/bayes-e/kl: " in out  # what does not pass
+    assert "net/bayes-e/max: " not in out
+
+
+def test_what_was_computed_anew_and_where_mlflow_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show_sweep(swept(tmp_path, rechecked=1, tracking_uri="sqlite:///x.db"), tmp_path)
+    out = capsys.readouterr().out
+    assert "1 reused (1 computed anew), " in out
+    assert "MLflow  mlflow ui --backend-store-uri sqlite:///x.db" in out
+
+
+def test_a_record_that_is_not_complete_says_how_to_complete_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_sweep(swept(tmp_path, "away [/x]", tracking_uri="http://away"), tmp_path)
+    out = capsys.readouterr().out
+    assert "MLflow record incomplete: away [/x]; later: ptqlab sync" in out
+    assert "mlflow ui" not in out
+
+
+@pytest.mark.parametrize("loss", [True, False])
+def test_only_losses_are_drift(
+    loss: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = SimpleNamespace(is_loss=loss, trial="net", figure="accuracy", anchor=0.9, values=[0.8], p=None, began=None)
+    night = SimpleNamespace(version=1, started_at="2026-01-02T03:04:05+00:00")
+    monkeypatch.setattr(nights, "read_nights", lambda folder: [night] if folder == tmp_path / "sweeps" / "mine" else [])
+    monkeypatch.setattr(drift, "drifts", lambda nights: [found] if nights else [])
+    show_drift(swept(tmp_path), tmp_path)
+    assert ("Worse than @anchor" in capsys.readouterr().out) is loss
+
+
+def test_a_trial_is_shown_with_its_nodes_and_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = swept(tmp_path)
+    show_trial(sweep.results[0], tmp_path)
+    out = capsys.readouterr().out
+    assert "HzSQuantizedConv" in out
+    folder = TrialStore(tmp_path / "trials").folder(sweep.results[0].spec.key)
+    assert f"files   {folder.resolve().as_uri()}" in out
+    show_trial(sweep.results[1], tmp_path)
+    assert "threshold" not in capsys.readouterr().out  # a failed trial has no nodes

@@ -1,0 +1,54 @@
+"""How a sweep goes, in lines and on a bar."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn
+
+from harness.cli.progress import ProgressBar
+from harness.trials.tasks import Preparation, Prepared
+from tests.harness import fakes
+
+
+def shown(terminal: bool) -> tuple[ProgressBar, Console, Progress]:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, record=True)
+    progress = Progress(TextColumn("{task.description}", markup=False), console=console, disable=not terminal)
+    return ProgressBar(progress, console), console, progress
+
+
+def sweep(bar: ProgressBar) -> None:
+    specs = [fakes.spec(), fakes.spec(settings=fakes.KL), fakes.spec(settings=fakes.INT16)]
+    bar.planned(specs)
+    preparation = Preparation(specs=tuple(specs))
+    bar.prepared(preparation, Prepared(statistics="x", seconds={"a": 1.25, "b": 0.5}))
+    bar.finished(fakes.result(specs[0], value=0.91234), reused=False)
+    bar.finished(fakes.failed(specs[1]), reused=True)
+
+
+def test_elsewhere_there_is_a_line_per_trial() -> None:
+    bar, console, _ = shown(terminal=False)
+    sweep(bar)
+    assert console.export_text().splitlines() == [
+        "[0/3] net on bayes-e: prepared in 1.8 s",
+        "[1/3] net/bayes-e/max: top1 0.9123",
+        "[2/3] net/bayes-e/kl: failed in stage quantize (reused)",
+    ]
+    assert bar.kept == 2
+
+
+def test_on_a_terminal_the_bar_moves_with_every_trial() -> None:
+    bar, console, progress = shown(terminal=True)
+    sweep(bar)
+    (task,) = progress.tasks
+    assert (task.completed, task.total) == (2, 3)
+    assert task.description == "net/bayes-e/kl: failed in stage quantize (reused)"
+    assert "[2/3]" not in console.export_text()
+
+
+def test_a_long_name_is_cut_on_the_bar() -> None:
+    bar, _, progress = shown(terminal=True)
+    bar.planned([])
+    bar.finished(fakes.result(fakes.spec("m" * 80)), reused=False)
+    assert progress.tasks[0].description == "m" * 60

@@ -1,0 +1,48 @@
+"""Which trial a name means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigError
+from harness.cli.results import find_trial
+from harness.execution.coordinator import Plan, serial
+from harness.gates.judgement import References
+from harness.report.results import SWEEP_FILE, SweepSummary, sweep_folder
+from harness.strict_yaml import parse
+from harness.suites.suite import Suite
+from harness.sweep import run_suite
+from harness.trials.tasks import Bench
+from harness.trials.trial import Outcome
+from tests.harness import fakes
+
+
+def swept(workdir: Path, name: str, engine: str, hour: int) -> None:
+    """The last sweep of suite ``name``: one trial, by ``engine``, at ``hour``."""
+    suite = parse({"name": name, "version": 1, "models": "net", "sweep": {}}, Suite, "x.yaml")
+    spec = fakes.spec(engine=engine)
+    plan = Plan(bench=Bench(workdir), executor=serial, stages="tests.harness.fakes")
+    plan.bench.store.put(Outcome(fakes.result(spec, value=0.5), fakes.NODES, {"per_sample": fakes.hits(20)}))
+    run_suite(suite, plan, references=References(baseline=None), specs=[spec], record=False)
+    file = sweep_folder(workdir, name) / SWEEP_FILE
+    summary = SweepSummary.model_validate_json(file.read_bytes())
+    file.write_text(summary.model_copy(update={"started_at": f"2026-01-01T{hour:02}:00:00+00:00"}).model_dump_json())
+
+
+def test_an_id_of_several_suites_means_the_last_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    swept(tmp_path, "first", "1", 9)
+    swept(tmp_path, "second", "2", 8)
+    trial = fakes.spec().id
+    assert find_trial(tmp_path, trial).spec.engine == "1"
+    assert f"{trial}: of suite first, run last; also in second" in capsys.readouterr().err
+    key = fakes.spec(engine="2").key
+    assert find_trial(tmp_path, key).spec.key == key
+    assert not capsys.readouterr().err
+
+
+def test_an_unknown_name_lists_what_there_is(tmp_path: Path) -> None:
+    swept(tmp_path, "first", "1", 9)
+    with pytest.raises(ConfigError, match=fakes.spec().id):
+        find_trial(tmp_path, "other")

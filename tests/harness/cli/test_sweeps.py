@@ -1,0 +1,181 @@
+"""``ptqlab run``, ``nightly`` and ``sync``: what they ask for, and their exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from engine.errors import ConfigError
+from engine.simulate import fast
+from harness import announcing, nightly, sweep
+from harness.cli import sweeps
+from harness.cli.main import app
+from harness.gates.judgement import References
+from harness.tracking import sync as syncing
+from harness.tracking import unfinished
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the sweep is asked for; ``failed``, ``promoted`` and ``code`` say what becomes of it."""
+    found: dict[str, Any] = {"failed": [], "promoted": True, "code": 0, "shown": []}
+
+    def run_suite(suite: Any, plan: Any, **options: Any) -> Any:
+        found.update(options, suite=suite.name, plan=plan)
+        if found.get("interrupt"):
+            options["observers"][0].kept = 3
+            raise KeyboardInterrupt
+        return SimpleNamespace(failed=found["failed"])
+
+    def promote(sweep: Any, *, accept: bool, anchor: bool) -> bool:
+        found.update(accept=accept, anchor=anchor)
+        return bool(found["promoted"])
+
+    monkeypatch.setattr(fast, "available_cpus", lambda: 8)
+    monkeypatch.setattr(sweep, "run_suite", run_suite)
+    monkeypatch.setattr(sweep, "find_baseline", lambda suite: Path("accepted"))
+    monkeypatch.setattr(sweep, "resolve_baseline", lambda name, *rest: Path(f"resolved {name}"))
+    monkeypatch.setattr(nightly, "night_references", lambda *_: References(baseline=Path("last")))
+    monkeypatch.setattr(nightly, "promote_if_good", promote)
+    monkeypatch.setattr(nightly, "exit_code", lambda sweep, accept: found["code"])
+    monkeypatch.setattr(announcing, "tell_ci", lambda *_: [])
+    for name in ("show_sweep", "show_drift"):
+        monkeypatch.setattr(sweeps, name, lambda *_, name=name: found["shown"].append(name))
+    return found
+
+
+def call(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments, "--workdir", str(folder)])
+
+
+def test_a_run_asks_for_what_its_options_say(asked: dict[str, Any], tmp_path: Path) -> None:
+    found = call(tmp_path, "run", "smoke")
+    assert found.exit_code == 0, found.output
+    plan = asked["plan"]
+    assert (plan.workers, plan.bench.threads, plan.fresh, plan.retry_failed, plan.time_limit) == (
+        8,
+        1,
+        False,
+        False,
+        None,
+    )
+    assert plan.bench.workdir == tmp_path.resolve()
+    assert (asked["references"].baseline, asked["record"], asked["night"]) == (Path("accepted"), True, False)
+    assert (asked["recheck_nights"], asked["explain_seconds"]) == (0, 0.0)
+    options = ["--workers", "3", "--fresh", "--retry", "failed", "--time-limit", "5", "--no-mlflow", "--baseline", "@x"]
+    assert call(tmp_path, "run", "smoke", *options).exit_code == 0
+    plan = asked["plan"]
+    assert (plan.workers, plan.bench.threads, plan.fresh, plan.retry_failed, plan.time_limit) == (3, 2, True, True, 5.0)
+    assert (asked["references"].baseline, asked["record"]) == (Path("resolved @x"), False)
+
+
+def test_more_workers_than_cpus_have_a_thread_each(asked: dict[str, Any], tmp_path: Path) -> None:
+    call(tmp_path, "run", "smoke", "--workers", "20")
+    assert asked["plan"].bench.threads == 1
+
+
+def test_a_failed_trial_is_an_exit_code(asked: dict[str, Any], tmp_path: Path) -> None:
+    asked["failed"] = ["one"]
+    assert call(tmp_path, "run", "smoke").exit_code == 1
+    assert asked["shown"] == ["show_sweep"]
+
+
+def test_an_interrupt_says_how_to_go_on(asked: dict[str, Any], tmp_path: Path) -> None:
+    asked["interrupt"] = True
+    found = call(tmp_path, "run", "smoke")
+    assert found.exit_code == 130
+    assert "interrupted; 3 finished trials are kept. The same command goes on from there." in found.output
+
+
+@pytest.mark.parametrize("code", [0, 12, 14])
+def test_a_night_ends_with_its_code(code: int, asked: dict[str, Any], tmp_path: Path) -> None:
+    asked["code"] = code
+    found = call(tmp_path, "nightly", "smoke")
+    assert found.exit_code == code
+    assert asked["shown"] == ["show_sweep", "show_drift"]
+    assert (asked["night"], asked["recheck_nights"], asked["explain_seconds"]) == (True, 14, 60.0)
+    assert (asked["references"].baseline, asked["record"]) == (Path("last"), True)
+    assert "promoted: this sweep is @last-good of smoke now" in found.output
+
+
+def test_the_anchor_moves_with_a_promotion_only(asked: dict[str, Any], tmp_path: Path) -> None:
+    assert "is @last-good and @anchor of smoke now" in call(tmp_path, "nightly", "smoke", "--anchor", "--accept").output
+    assert (asked["accept"], asked["anchor"]) == (True, True)
+    asked["promoted"] = False
+    assert "not promoted: @anchor of smoke stays where it was" in call(tmp_path, "nightly", "smoke", "--anchor").output
+    assert "promoted" not in call(tmp_path, "nightly", "smoke").output
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str], Any], list[str]]:
+    """Sweeps that are kept, those that were killed or the error of their closing; what was forgotten."""
+
+    def prepare(kept: list[str], killed: Any) -> list[str]:
+        forgotten: list[str] = []
+
+        def close(workdir: Path) -> Any:
+            if isinstance(killed, Exception):
+                raise killed
+            return killed
+
+        record = SimpleNamespace(suite=SimpleNamespace(name="mine"), trials=(1, 2), sweep="id")
+        monkeypatch.setattr(syncing, "pending", lambda workdir: [Path(name) for name in kept])
+        monkeypatch.setattr(syncing, "replay", lambda folder, workdir, uri: record)
+        monkeypatch.setattr(unfinished, "forget", lambda sweep, workdir: forgotten.append(sweep))
+        monkeypatch.setattr(unfinished, "close_unfinished", close)
+        return forgotten
+
+    return prepare
+
+
+def test_sync_says_what_it_wrote_and_closed(store: Any, tmp_path: Path) -> None:
+    forgotten = store(["a"], [SimpleNamespace(suite="other", sweep="killed")])
+    found = call(tmp_path, "sync")
+    assert found.output.splitlines() == [
+        "mine, sweep id: 2 trials written",
+        "other, sweep killed: was killed, and is closed in MLflow",
+    ]
+    assert forgotten == ["id"]
+    store([], [])
+    assert call(tmp_path, "sync").output == "nothing to sync\n"
+
+
+def test_sync_names_a_store_that_is_away(store: Any, tmp_path: Path) -> None:
+    store([], OSError("no  route"))
+    error = call(tmp_path, "sync").exception
+    assert isinstance(error, ConfigError)
+    assert str(error) == "sweeps that were killed stay open in MLflow: no route"
+
+
+def test_limits_fail_fast_and_the_name_to_go_on_with(asked: dict[str, Any], tmp_path: Path) -> None:
+    assert call(tmp_path, "run", "smoke", "--limit", "3", "--fail-fast").exit_code == 0
+    assert (asked["plan"].most_trials, asked["plan"].fail_fast, asked["asked"]) == (3, True, "smoke")
+    assert call(tmp_path, "nightly", "smoke", "--fail-fast").exit_code == 0
+    assert (asked["plan"].most_trials, asked["plan"].fail_fast) == (None, True)
+
+
+def test_a_dry_run_and_a_listing_run_nothing(asked: dict[str, Any], tmp_path: Path) -> None:
+    found = call(tmp_path, "run", "smoke", "--dry-run", "--limit", "2")
+    assert "32 trials: 0 have a result, 2 would be computed" in found.output
+    assert "has come to its end" in call(tmp_path, "run", "--resume").output
+    assert isinstance(call(tmp_path, "run").exception, ConfigError)
+    assert "plan" not in asked
+
+
+def test_a_webhook_that_is_away_changes_no_exit_code(
+    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked["code"] = 12
+    monkeypatch.setattr(announcing, "message", lambda sweep, workdir, code: {"exit_code": code})
+    told: list[Any] = []
+    monkeypatch.setattr(announcing, "tell_webhook", lambda url, content: told.append((url, content)) or "is away")
+    found = call(tmp_path, "nightly", "smoke", "--webhook", "https://example.org/x")
+    assert found.exit_code == 12
+    assert told == [("https://example.org/x", {"exit_code": 12})]
+    assert "WARNING: the webhook was not told: is away" in found.output
+    assert isinstance(call(tmp_path, "nightly", "smoke", "--webhook", "ftp://x").exception, ConfigError)

@@ -1,0 +1,135 @@
+"""Plots of the page."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.report.figures import (
+    HEATS,
+    LATENCY,
+    QUALITIES,
+    _normalised,
+    _show_heat,
+    drift_figure,
+    effects_figure,
+    heat_figure,
+    in_order,
+    level_of,
+    parallel_figure,
+    pareto_figure,
+    varied,
+)
+from harness.report.results import Sweep
+from harness.suites.settings import Int16Kind, Int16Policy, Settings
+from tests.harness import fakes
+
+RESULTS = [
+    fakes.result(fakes.spec(model, Settings(max_percentile=percentile, per_channel=per_channel)), value=value)
+    for model, offset in (("one", 0.0), ("two", 0.01))
+    for percentile, per_channel, value in (
+        (1.0, False, 0.90 + offset),
+        (1.0, True, 0.92 + offset),
+        (0.9999, False, 0.80 + offset),
+        (0.9999, True, 0.88 + offset),
+    )
+]
+
+
+def test_settings_in_which_trials_differ() -> None:
+    assert varied(RESULTS) == ["per_channel", "max_percentile"] or set(varied(RESULTS)) == {
+        "per_channel",
+        "max_percentile",
+    }
+    assert level_of(fakes.result(fakes.spec(settings=fakes.INT16)), "int16") == "all"
+    assert in_order(["1.0", "0.9999", "0.5"]) == ["0.5", "0.9999", "1.0"]
+
+
+def test_a_main_effect_is_a_mean_over_all_other_settings() -> None:
+    traces = {(trace.name, tuple(trace.x)): trace.y for trace in effects_figure(RESULTS).data}
+    assert traces["one", ("0.9999", "1.0")] == pytest.approx([-11.0, -4.0])
+    assert traces["two", ("false", "true")] == pytest.approx([-9.0, -4.0])
+
+
+def test_parallel_coordinates_have_model_settings_and_figures() -> None:
+    (lines,) = parallel_figure(RESULTS).data
+    assert [axis.label for axis in lines.dimensions] == [
+        "model",
+        *varied(RESULTS),
+        "Δ accuracy",
+        "cosine",
+        "latency",
+    ]
+    assert len(lines.dimensions[0]["values"]) == len(RESULTS)
+
+
+def test_an_axis_of_many_values_shows_as_many_as_can_be_read() -> None:
+    many = [
+        fakes.result(fakes.spec(settings=Settings(max_percentile=round(float(value), 6))))
+        for value in np.linspace(0.9, 1, 300)
+    ]
+    (lines,) = parallel_figure(many).data
+    assert len(lines.dimensions[0].ticktext) <= 20
+
+
+def test_a_column_is_coloured_from_its_worst_to_its_best() -> None:
+    assert _normalised([1.0, None, 3.0, 2.0], less_is_better=False) == [0.0, None, 1.0, 0.5]
+    assert _normalised([1.0, None, 3.0, 2.0], less_is_better=True) == [1.0, None, 0.0, 0.5]
+    assert _normalised([2.0, None, 2.0], less_is_better=True) == [1.0, None, 1.0]
+    assert _normalised([None], less_is_better=False) == [None]
+
+
+def test_heat_is_normalised_within_a_column_and_latency_the_other_way() -> None:
+    fast, slow = (fakes.result(fakes.spec(), value=value, latency=ms) for value, ms in ((0.9, 1.0), (0.95, 3.0)))
+    cells = [[fast, slow], [slow, None]]
+    found = _show_heat(HEATS[0], cells)
+    assert found["z"] == [[0.0, 1.0], [1.0, None]]
+    assert found["text"] == [["-5.00", "+0.00"], ["+0.00", ""]]
+    assert _show_heat(LATENCY, cells)["z"] == [[1.0, 1.0], [0.0, None]]
+
+
+def test_quality_stands_over_the_time_of_bpu_and_cpu(sweep: Sweep) -> None:
+    links = {result.spec.key: f"link-{result.spec.id}" for result in sweep.results}
+    figure = pareto_figure(sweep.results, sweep.front, links)
+    front, points = figure.data[2], figure.data[3]
+    usable = [result for result in sweep.results if result.spec.model == "two" and result.ok]
+    assert list(points.x) == [result.footprint.total_ms for result in usable if result.footprint]
+    assert list(points.y) == [result.accuracy.value for result in usable if result.accuracy]
+    assert list(points.customdata) == [links[result.spec.key] for result in usable]
+    assert list(points.marker.size) == [13 if result.spec.key in sweep.front else 9 for result in usable]
+    assert list(front.x) == sorted(front.x)
+    labels = [button.label for button in figure.layout.updatemenus[0].buttons]
+    assert labels == [axis.label for axis in QUALITIES]
+    share = figure.layout.updatemenus[0].buttons[1].args[0]["y"][3]
+    assert list(share) == [pytest.approx(100 * r.accuracy.ratio) for r in usable if r.accuracy]
+
+
+def test_names_are_text_in_plots_too() -> None:
+    hostile = Settings(int16=Int16Policy(kind=Int16Kind.NODES, names=("<b>n</b>",)))
+    result = fakes.result(fakes.spec("<i>net</i>", hostile))
+    drawn = str(pareto_figure([result], [], {result.spec.key: ""}).to_json()) + str(heat_figure([result]).to_json())
+    for name in ("i{}net", "b{}n"):
+        assert f"&lt;{name.format('&gt;')}" in drawn
+        assert f"<{name.format('>')}" not in drawn.replace("\\u003c", "<").replace("\\u003e", ">")
+
+
+def test_drift_is_drawn_from_the_anchor_with_a_diamond_where_it_began() -> None:
+    drifts: Any = [
+        SimpleNamespace(trial="a", figure="accuracy", anchor=0.9, values=np.array([0.9, np.nan, 0.8]), began=2),
+        SimpleNamespace(trial="b", figure="accuracy", anchor=None, values=np.array([0.9]), began=None),
+        SimpleNamespace(trial="a", figure="cosine", anchor=0.5, values=np.array([0.5, 0.5, 0.5]), began=None),
+    ]
+    nights: Any = [SimpleNamespace(started_at=f"day {day}") for day in range(3)]
+    figure = drift_figure(drifts, nights)
+    assert [(trace.name, trace.visible) for trace in figure.data] == [("a", True), ("a", False)]
+    assert figure.data[0].y[1] is None or np.isnan(figure.data[0].y[1])
+    assert figure.data[0].y[2] == pytest.approx(-0.1)
+    assert list(figure.data[0].marker.symbol) == ["circle", "circle", "diamond"]
+    buttons = figure.layout.updatemenus[0].buttons
+    assert [(button.label, list(button.args[0]["visible"])) for button in buttons] == [
+        ("accuracy", [True, False]),
+        ("cosine", [False, True]),
+    ]

@@ -1,0 +1,148 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from harness.gates.choice import Choice
+from harness.gates.nights import Night
+from harness.report.results import Sweep
+from harness.report.tables import choice_text, comparison_table, drift_table, node_table, sweep_tables, trial_table
+from harness.suites.settings import Int16Kind, Int16Policy, Settings
+from harness.trials.figures import HalfScore, TrialNode
+from harness.trials.trial import Outcome, TrialStore
+from tests.harness import fakes
+
+
+def test_the_table_has_a_line_per_trial_and_fits_80_columns(sweep: Sweep) -> None:
+    console = Console(width=80, file=io.StringIO(), record=True)
+    for table in sweep_tables(sweep):
+        console.print(table)
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert text.count("NO GATE") == 4
+    assert text.count("ERROR") == 1
+    assert "one on bayes-e: float top1 0.9500 on 40 samples" in text
+    assert re.search(r"★ +kl +0\.9200 +-3\.00 +0\.98 +0\.9700 +0\.99000 +1\.000 +0\.000 +NO GATE", text)
+
+
+def test_a_trial_shows_its_figures_failure_and_unmet_requests(sweep: Sweep) -> None:
+    console = Console(width=100, file=io.StringIO(), record=True)
+    for result in sweep.results:
+        console.print(trial_table(result))
+    console.print(node_table(fakes.NODES))
+    text = console.export_text()
+    assert "failed in quantize" in text
+    assert "unmet: n" in text
+    assert "HzSQuantizedConv" in text
+
+
+def test_two_trials_are_compared_sample_by_sample(tmp_path: Path) -> None:
+    store = TrialStore(tmp_path)
+    first, second = (fakes.result(fakes.spec(settings=s)) for s in (fakes.Settings(), fakes.KL))
+    store.put(Outcome(first, (), {"per_sample": fakes.hits(36)}))
+    store.put(Outcome(second, (), {"per_sample": fakes.hits(30)}))
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(comparison_table(first, second, store))
+    text = console.export_text()
+    assert "0 / 6" in text
+    assert "p = 0.0156" in text
+
+
+HOSTILE = Settings(int16=Int16Policy(kind=Int16Kind.NODES, names=("[/bold]", "[red]x")))
+"""Names of nodes that are markup of the terminal."""
+
+
+def text_of(table: Table, width: int = 200) -> str:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(table)
+    return console.export_text()
+
+
+def test_names_are_text_and_no_markup(sweep: Sweep, tmp_path: Path) -> None:
+    result = fakes.result(fakes.spec("[/x]model", HOSTILE))
+    shown = Sweep(sweep.summary, (result,))
+    row = TrialNode(node="[/a]", on="CPU", type="[/b]", data_type="int8")
+    tables = [
+        *sweep_tables(shown),
+        trial_table(result),
+        node_table([row]),
+        comparison_table(result, result, TrialStore(tmp_path)),
+    ]
+    found = "".join(text_of(table) for table in tables).replace("\n", "")
+    for name in ("[/bold]", "[red]x", "[/x]model", "[/a]", "[/b]"):
+        assert name in found
+
+
+def test_chance_is_told_for_the_better_model(tmp_path: Path) -> None:
+    store = TrialStore(tmp_path)
+    first, second = (fakes.result(fakes.spec(settings=s)) for s in (fakes.Settings(), fakes.KL))
+    store.put(Outcome(first, (), {"per_sample": fakes.hits(30)}))
+    store.put(Outcome(second, (), {"per_sample": fakes.hits(36)}))
+    text = text_of(comparison_table(first, second, store, ("this", "that")))
+    assert re.search(r"samples better / worse .* 6 / 0 .*p = 0\.0156", text)
+    assert re.search(r"engine .* this .* that", text)
+
+
+@pytest.mark.parametrize("changes", [{"data": "other"}, {"evaluation_samples": 39}])
+def test_other_samples_are_not_paired(changes: dict[str, Any], tmp_path: Path) -> None:
+    store = TrialStore(tmp_path)
+    first, second = fakes.result(fakes.spec()), fakes.result(fakes.spec(**changes))
+    for result in (first, second):
+        store.put(Outcome(result, (), {"per_sample": fakes.hits(36)}))
+    assert "samples better" not in text_of(comparison_table(first, second, store))
+
+
+def test_a_figure_that_one_lacks_has_no_difference(tmp_path: Path) -> None:
+    first = fakes.result(fakes.spec())
+    second = first.model_copy(update={"footprint": None, "spec": fakes.spec(settings=fakes.KL)})
+    cells = {}
+    for line in text_of(comparison_table(first, second, TrialStore(tmp_path))).splitlines():
+        name, *rest = [cell.strip() for cell in re.split("[│┃]", line)][1:-1] or [""]
+        cells[name] = rest
+    assert cells["latency.ms"] == ["1", "", ""]
+    assert cells["cosine.output"] == ["0.99", "0.99", "+0"]
+
+
+def test_what_would_be_chosen_and_what_it_is_worth_elsewhere() -> None:
+    result = fakes.result(fakes.spec())
+    assert result.accuracy is not None
+    halves = {"selection": HalfScore(float_value=0.9, value=0.89), "test": HalfScore(float_value=0.9, value=0.875)}
+    tested = result.model_copy(update={"accuracy": result.accuracy.model_copy(update=halves)})
+    choice = Choice(
+        model="net",
+        march=result.spec.march,
+        best=result.spec.key,
+        front=(),
+        alike=("a", "b", "c"),
+        compared=7,
+        samples=20,
+        significance=0.05,
+    )
+    assert choice_text(choice, [tested]) == (
+        "Best: max, Δ -1.00 pt on the samples that chose it, -2.50 pt on the 20 others. "
+        "These 3 of 7 settings cannot be told apart (≈)."
+    )
+    alone = choice.model_copy(update={"alike": ("a",)})
+    assert choice_text(alone, [result]) == "Best: max."
+
+
+def test_drift_tells_since_when() -> None:
+    nights = [
+        Night.model_construct(version=version, started_at=f"2026-01-0{day}T03:04:05+00:00")
+        for day, version in ((1, 1), (2, 2), (3, 2))
+    ]
+    drift: Any = SimpleNamespace(
+        trial="net/[/x]", figure="accuracy", anchor=0.9, values=[0.9, 0.85], p=0.00123, began=1
+    )
+    text = text_of(drift_table([drift], nights))
+    assert re.search(r"net/\[/x\] +accuracy +0\.9 +0\.85 +0\.0012 +2026-01-03 03:04", text)

@@ -1,0 +1,227 @@
+"""What is written to MLflow and read from it, with a stand-in for the store; ``test_record`` has a real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mlflow.exceptions import MlflowException
+
+from engine.errors import ConfigError
+from harness.strict_yaml import parse
+from harness.suites.settings import Settings
+from harness.suites.suite import Suite
+from harness.tracking import aliases, mlflow_store
+from harness.tracking.aliases import ANCHOR, LAST_GOOD, NoAliasError, fetch_baseline, set_alias
+from harness.tracking.mlflow_store import PARENT, Closing, RunStatus, SweepRecord, close_killed, default_tracking_uri
+from harness.tracking.trial_run import params
+from harness.trials.trial import Failure, Outcome, Symptom, TrialStore
+from tests.harness import fakes
+
+SUITE = parse({"name": "mine", "version": 2, "models": "net", "sweep": {}}, Suite, "x.yaml")
+
+
+class Client:
+    """A store in memory: one experiment, runs with tags, figures and times; searches give one run a page."""
+
+    def __init__(self) -> None:
+        self.experiment: Any = None
+        self.runs: dict[str, Any] = {}
+        self.files: list[tuple[str, str]] = []
+        self.away = False
+
+    def get_experiment_by_name(self, name: str) -> Any:
+        if self.away:
+            raise MlflowException("no\n route")
+        return self.experiment
+
+    def create_experiment(self, name: str, artifact_location: str | None, tags: dict[str, str]) -> str:
+        self.experiment = SimpleNamespace(experiment_id="7", tags=dict(tags), artifact_location=artifact_location)
+        return "7"
+
+    def create_run(self, experiment: str, start_time: int, tags: dict[str, str]) -> Any:
+        info = SimpleNamespace(run_id=f"run{len(self.runs)}", start_time=start_time, end_time=None, status="RUNNING")
+        info.experiment_id = experiment
+        self.runs[info.run_id] = SimpleNamespace(
+            info=info, data=SimpleNamespace(tags=dict(tags), metrics={}, params={})
+        )
+        return self.runs[info.run_id]
+
+    def get_run(self, run: str) -> Any:
+        return self.runs[run]
+
+    def search_runs(self, experiments: list[str], query: str, max_results: int, page_token: str | None) -> Any:
+        class Page(list[Any]):
+            token = ""
+
+        found = [run for run in self.runs.values() if query == f"tags.`lab.sweep` = '{run.data.tags.get('lab.sweep')}'"]
+        start = int(page_token or 0)
+        page = Page(found[start : start + 1])
+        page.token = str(start + 1) if start + 1 < len(found) else ""
+        return page
+
+    def log_batch(self, run: str, metrics: list[Any], params: list[Any]) -> None:
+        data = self.runs[run].data
+        data.metrics |= {metric.key: metric.value for metric in metrics}
+        data.params |= {param.key: param.value for param in params}
+
+    def log_artifact(self, run: str, path: str) -> None:
+        self.files.append((run, Path(path).name))
+
+    def log_artifacts(self, run: str, folder: str) -> None:
+        self.files += [(run, path.name) for path in Path(folder).iterdir()]
+
+    def log_text(self, run: str, text: str, name: str) -> None:
+        self.files.append((run, name))
+
+    def set_terminated(self, run: str, status: str, at: int) -> None:
+        self.runs[run].info.status, self.runs[run].info.end_time = status, at
+
+    def set_tag(self, run: str, name: str, value: str) -> None:
+        self.runs[run].data.tags[name] = value
+
+    def set_experiment_tag(self, experiment: str, name: str, value: str) -> None:
+        assert experiment == "7"
+        self.experiment.tags[name] = value
+
+    def download_artifacts(self, run: str, name: str, folder: str) -> str:
+        path = Path(folder) / name
+        path.write_text(f"baseline of {run}")
+        return str(path)
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    found = Client()
+    for module in (mlflow_store, aliases):
+        monkeypatch.setattr(module, "connect", lambda uri: found)
+    monkeypatch.setattr(mlflow_store, "engine_version", lambda: "0.1+abc")
+    monkeypatch.setattr(mlflow_store, "git_commit", lambda: "0123456789ab-dirty")
+    return found
+
+
+def record(folder: Path, uri: str = "http://server", started: float = 100.0) -> SweepRecord:
+    return SweepRecord(SUITE, "sweep", folder, TrialStore(folder / "trials"), uri, started, [fakes.spec()])
+
+
+def test_a_sweep_is_written_once_however_often(client: Client, tmp_path: Path) -> None:
+    store = TrialStore(tmp_path / "trials")
+    good, bad = fakes.result(fakes.spec()), fakes.failed(fakes.spec(settings=fakes.KL))
+    for result in (good, bad):
+        store.put(Outcome(result, fakes.NODES if result.ok else ()))
+    for _ in range(2):
+        written = record(tmp_path)
+        for result in (good, bad):
+            written.trial(result, reused=False)
+        written.close(
+            Closing(status=RunStatus.FAILED, verdicts={"": "ERROR", good.spec.key: "PASS", "x": "?"}, at=9.0), []
+        )
+    assert len(client.runs) == 3
+    parent, first, second = client.runs.values()
+    assert (parent.info.status, parent.info.start_time, parent.info.end_time) == ("FAILED", 100_000, 9000)
+    assert (first.info.status, second.info.status) == ("FINISHED", "FAILED")
+    assert first.info.end_time - first.info.start_time == 250
+    assert [run.data.tags.get("lab.verdict") for run in (parent, first, second)] == ["ERROR", "PASS", None]
+    assert all(run.data.tags["lab.complete"] == "true" for run in (parent, first, second))
+    assert first.data.tags[PARENT] == parent.info.run_id
+    assert client.files.count((first.info.run_id, "result.json")) == 1
+    assert second.data.tags["lab.symptom"] == "refused"
+
+
+def test_a_child_that_was_cut_off_is_written_again(client: Client, tmp_path: Path) -> None:
+    good = fakes.result(fakes.spec())
+    record(tmp_path).trial(good, reused=False)
+    _, child = client.runs.values()
+    del child.data.tags["lab.complete"]
+    child.data.metrics.clear()
+    record(tmp_path).trial(good, reused=True)
+    assert len(client.runs) == 2
+    assert child.data.metrics["accuracy"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("uri", "local"),
+    [
+        ("http://server", False),
+        ("https://server", False),
+        ("databricks://x", False),
+        ("sqlite:///x", True),
+        ("/x", True),
+    ],
+)
+def test_artifacts_lie_beside_a_store_of_this_machine(uri: str, local: bool, client: Client, tmp_path: Path) -> None:
+    record(tmp_path, uri)
+    expected = (tmp_path.resolve() / "mlartifacts" / "mine").as_uri() if local else None
+    assert client.experiment.artifact_location == expected
+
+
+def test_tags_say_what_computed_it_and_are_cut_to_what_every_store_takes(client: Client, tmp_path: Path) -> None:
+    failure = Failure(stage="quantize", symptom=Symptom.DEFECT, message="x" * 5000)
+    result = fakes.failed(fakes.spec()).model_copy(update={"failure": failure})
+    record(tmp_path).trial(result, reused=True)
+    tags = list(client.runs.values())[1].data.tags
+    assert len(tags["lab.message"]) == 4000
+    assert (tags["lab.git_commit"], tags["lab.git_dirty"]) == ("0123456789ab", "true")
+    assert (tags["lab.engine_version"], tags["lab.reused"], tags["lab.unmet_requests"]) == ("0.1+abc", "true", "0")
+
+
+def test_runs_of_a_killed_sweep_end_with_its_last_trial(client: Client, tmp_path: Path) -> None:
+    close_killed("uri", "mine", "sweep")  # nothing is there yet
+    written = record(tmp_path)
+    written.trial(fakes.result(fakes.spec()), reused=False)
+    parent, child = client.runs.values()
+    close_killed("uri", "mine", "sweep")
+    assert (parent.info.status, parent.info.end_time) == ("KILLED", child.info.end_time)
+    assert child.info.status == "FINISHED"
+
+
+class TestAlias:
+    def test_an_alias_is_a_tag_of_the_suite(self, client: Client, tmp_path: Path) -> None:
+        run = record(tmp_path).parent
+        set_alias("uri", run, LAST_GOOD)
+        assert client.experiment.tags["lab.alias.last-good"] == run
+        path = fetch_baseline("uri", "mine", LAST_GOOD, tmp_path / "copies")
+        assert path.read_text() == f"baseline of {run}"
+        with pytest.raises(NoAliasError, match="baseline @anchor: no sweep of suite mine has this alias in uri"):
+            fetch_baseline("uri", "mine", ANCHOR, tmp_path / "other")
+
+    def test_a_copy_serves_while_the_store_is_away(self, client: Client, tmp_path: Path) -> None:
+        folder = tmp_path / "copies"
+        client.away = True
+        with pytest.raises(ConfigError, match="baseline @anchor: uri: no route") as first:
+            fetch_baseline("uri", "mine", ANCHOR, folder)
+        assert not isinstance(first.value, NoAliasError)
+        client.away = False
+        set_alias("uri", record(tmp_path).parent, ANCHOR)
+        copy = fetch_baseline("uri", "mine", ANCHOR, folder)
+        client.away = True
+        assert fetch_baseline("uri", "mine", ANCHOR, folder) == copy
+
+    def test_an_alias_that_is_gone_takes_the_copy_with_it(self, client: Client, tmp_path: Path) -> None:
+        folder = tmp_path / "copies"
+        set_alias("uri", record(tmp_path).parent, ANCHOR)
+        copy = fetch_baseline("uri", "mine", ANCHOR, folder)
+        client.experiment.tags.clear()
+        for away in (False, True):
+            client.away = away
+            with pytest.raises(NoAliasError):
+                fetch_baseline("uri", "mine", ANCHOR, folder)
+        assert not copy.exists()
+
+
+def test_params_that_are_not_asked_for_have_a_word() -> None:
+    given = Settings.model_validate(
+        {"int16": "all", "input_type_rt": "nv12", "calibration_seed": 0, "asymmetric": True}
+    )
+    names = ("int16", "input_type_rt", "calibration_seed", "asymmetric", "per_channel")
+    found = params(fakes.spec(settings=given), names)
+    assert (found["int16"], found["input_type_rt"], found["calibration_seed"]) == ("all", "nv12", "0")
+    assert (found["asymmetric"], found["per_channel"]) == ("true", "false")
+    plain = params(fakes.spec(), names)
+    assert (plain["int16"], plain["input_type_rt"], plain["calibration_seed"]) == ("none", "card", "first")
+
+
+def test_the_default_store_is_in_the_working_directory(tmp_path: Path) -> None:
+    assert default_tracking_uri(tmp_path) == f"sqlite:///{tmp_path.resolve()}/mlflow.db"
