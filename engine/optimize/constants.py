@@ -17,13 +17,13 @@ MAX_FOLDED_ELEMENTS = 1 << 26
 
 
 class LiftConstants(LiftConstantsToInitializersPass):
-    """``Constant`` nodes become initializers under the name of their output."""
+    """``Constant`` nodes become initializers under the name of their output; those that are graph outputs stay."""
 
     def __init__(self) -> None:
         super().__init__(lift_all_constants=True, size_limit=0)
 
     def ensures(self, model: ir.Model) -> None:
-        """Check that no node is a ``Constant``.
+        """Check that no node but a graph output is a ``Constant``.
 
         Raises:
             PostconditionError: one is.

@@ -30,11 +30,13 @@ class Condition:
         return None if node is None else f"{self.text}, but node {node.name} ({node.op_type}) breaks that"
 
 
-def _is_constant(node: ir.Node) -> bool:
-    return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+def _is_inner_constant(node: ir.Node) -> bool:
+    """A ``Constant`` that is an output of the model stays a node: every output is one of a node."""
+    constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+    return constant and not node.outputs[0].is_graph_output()
 
 
-CONSTANTS_ARE_INITIALIZERS = Condition("constants are initializers", _is_constant)
+CONSTANTS_ARE_INITIALIZERS = Condition("constants are initializers", _is_inner_constant)
 
 
 class GraphPass(ir.passes.InPlacePass):

@@ -214,11 +214,11 @@ def test_ordinary_runs_import_nothing_of_the_harness() -> None:
 )
 def test_an_item_fails_unless_nothing_speaks_against_its_trial(verdict: Verdict, fails: bool) -> None:
     found = TrialVerdict("net/max", (Check("accuracy", verdict, "words"),))
-    item: Any = SimpleNamespace(verdict=lambda: found, user_properties=[])
+    item: Any = SimpleNamespace(verdict=lambda: found, cause=lambda: "the data", user_properties=[])
     if fails:
         with pytest.raises(VerdictNotPassError) as raised:
             TrialItem.runtest(item)
-        assert str(raised.value) == f"{verdict.value}: net/max\naccuracy: {verdict.value}: words"
+        assert str(raised.value) == f"{verdict.value}: net/max\naccuracy: {verdict.value}: words\nwhy: the data"
     else:
         TrialItem.runtest(item)
     assert item.user_properties == [("verdict", verdict.value)]

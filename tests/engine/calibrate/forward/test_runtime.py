@@ -44,7 +44,9 @@ def test_sessions_are_opened_for_floats(
     monkeypatch: pytest.MonkeyPatch, threads: int | None, expected: int, blocked: bool
 ) -> None:
     opened = []
-    monkeypatch.setattr(runtime, "Session", lambda model, options, providers: opened.append((options, providers)))
+    monkeypatch.setattr(
+        runtime, "CheckedSession", lambda model, options, providers: opened.append((options, providers))
+    )
     open_session(b"", threads=threads, blocked_layouts=blocked)
     ((options, providers),) = opened
     levels = onnxruntime.GraphOptimizationLevel
