@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from engine.ir import write_atomically
+from harness.exchange import Exchange
 
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
@@ -52,9 +53,15 @@ class Codec:
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder of results; many processes may use it at a time."""
+    """A folder of results; many processes may use it at a time.
+
+    Attributes:
+        root: the folder.
+        exchange: where other machines leave theirs and find these; None where all see the folder.
+    """
 
     root: Path
+    exchange: Exchange | None = None
 
     def path(self, kind: str, key: str, suffix: str) -> Path:
         """Where the result ``key`` of stage ``kind`` is or will be."""
@@ -68,14 +75,35 @@ class Cache:
         path = self.path(kind, key, codec.suffix)
         if not path.is_file():
             with locked(path):
-                if not path.is_file():
+                if not self.has(path):
                     result = compute()
                     codec.save(result, path)
+                    self.share(path)
                     return result
         with suppress(OSError):  # a folder that cannot be written is read all the same
             os.utime(path)  # what was used lately is not removed
         found: T = codec.load(path)
         return found
+
+    def has(self, path: Path) -> bool:
+        """Whether the result at ``path`` is there, or was computed elsewhere and is there now.
+
+        Raises:
+            MissingError: the exchange cannot be reached.
+        """
+        return path.is_file() or (self.exchange is not None and self.exchange.pull(self._name(path), path))
+
+    def share(self, path: Path) -> None:
+        """Leave the result at ``path`` for other machines.
+
+        Raises:
+            MissingError: the exchange cannot be reached.
+        """
+        if self.exchange is not None:
+            self.exchange.push(path, self._name(path))
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.root.parent).as_posix()
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from engine.convert.items import (
 from engine.convert.runner import Given, Hooks, Item, Run, Stage, Values
 from engine.convert.stages.calibrate import calibration_options
 from engine.convert.stages.optimize import OPTIMIZE
-from engine.errors import ConfigError, PtqlabError
+from engine.errors import MissingError, PtqlabError
 from engine.ir import load_model, save_model, to_bytes
 from harness.backends.foreign import hb_mapper_tool
 from harness.backends.items import (
@@ -98,11 +98,11 @@ class Network:
         """The model's card.
 
         Raises:
-            ConfigError: it is not the one that the trial was planned with.
+            MissingError: it is not the one that the trial was planned with.
         """
         card = load_card(self.spec.model)
         if card_key(card) != self.spec.card:
-            raise ConfigError(f"model {card.name}: its card was changed while the sweep ran; start the sweep again")
+            raise MissingError(f"model {card.name}: its card was changed while the sweep ran; start the sweep again")
         return card
 
     def run(self, settings: Settings, nodes: Sequence[str] = (), statistics: str = "") -> Run:
@@ -116,7 +116,7 @@ class Network:
         spec = self.spec.model_copy(update={"settings": settings})
         config = configuration(self.card, spec, nodes, self._model)
         use = CalibrationUse(spec.calibration_samples, settings.calibration_seed)
-        collected = Statistics.load(self._statistics_path(statistics)) if statistics else None
+        collected = self._collected(statistics) if statistics else None
         given: dict[Item[Any], Given] = {
             CARD: Given(self.card, content_key(spec.card, spec.file)),
             TRIAL: Given(spec, content_key(spec.march, settings)),
@@ -174,8 +174,9 @@ class Network:
         key = collection.key(STATISTICS)
         path = self._statistics_path(key)
         with locked(path):
-            if not path.is_file():
+            if not self.bench.cache.has(path):
                 _ = collection.replacing({STATISTICS_FILE: Given(path, "")})[STATISTICS]
+                self.bench.cache.share(path)
         return key
 
     def trial(self, statistics: str) -> tuple[Run, tuple[str, ...]]:
@@ -217,6 +218,13 @@ class Network:
     @cached_property
     def _model(self) -> Path:
         return self.card.model_path()
+
+    def _collected(self, key: str) -> Statistics:
+        """What :meth:`collect_statistics` left, perhaps on another machine."""
+        path = self._statistics_path(key)
+        if not self.bench.cache.has(path):
+            raise MissingError(f"model {self.spec.model}: the statistics {key} are gone; start the sweep again")
+        return Statistics.load(path)
 
     def _statistics_path(self, key: str) -> Path:
         return self.bench.cache.path(COLLECT.name, key, ".npz")

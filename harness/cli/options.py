@@ -14,6 +14,16 @@ Workdir = Annotated[
 ]
 """Where a command finds and leaves its files."""
 
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="PTQLAB_STORE",
+        help="Folder or fsspec URL (s3://bucket/x) that workers share who do not see --workdir.",
+    ),
+]
+"""Where workers without a common file system leave what they compute."""
+
 ExplainBudget = Annotated[
     float, typer.Option(min=0, help="Seconds for a bisection of the first trial that got worse; 0: none.")
 ]

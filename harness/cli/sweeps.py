@@ -11,7 +11,7 @@ import typer
 from engine.errors import ConfigError
 from harness import workdir as workdirs
 from harness.cli.forecast import show_forecast, show_unfinished
-from harness.cli.options import ExplainBudget, Workdir
+from harness.cli.options import ExplainBudget, Store, Workdir
 from harness.cli.output import show_drift, show_lines, show_problems, show_skipped, show_sweep
 from harness.cli.progress import progress_bar
 
@@ -45,6 +45,7 @@ def run(
         typer.Option(help="serial, processes, dask://host:port or package.module:factory (of a worker count)."),
     ] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; default: one per CPU.")] = None,
+    store: Store = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials again, from the start.")] = False,
     time_limit: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds that a trial may take; default: the suite's, else an hour.")
@@ -72,6 +73,7 @@ def run(
     from engine.simulate.fast import available_cpus
     from harness.announcing import tell_ci
     from harness.checking import refuse_mistakes
+    from harness.exchange import checked_url
     from harness.execution.coordinator import Plan, executor_factory
     from harness.execution.planning import resolve
     from harness.gates.judgement import References
@@ -90,7 +92,7 @@ def run(
     show_problems(refuse_mistakes(definition, expansion.points))
     workers = workers or available_cpus()
     plan = Plan(
-        bench=Bench(workdir.resolve(), threads=max(1, available_cpus() // workers)),
+        bench=Bench(workdir.resolve(), threads=max(1, available_cpus() // workers), store_url=checked_url(store)),
         executor=executor_factory(executor),
         workers=workers,
         fresh=fresh,
@@ -129,6 +131,7 @@ def nightly(
         str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="As of ptqlab run.")] = None,
+    store: Store = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="As of ptqlab run.")] = False,
     retry: Annotated[Retry, typer.Option(help="As of ptqlab run.")] = Retry.NONE,
     recheck_nights: Annotated[
@@ -157,6 +160,7 @@ def nightly(
     from engine.simulate.fast import available_cpus
     from harness.announcing import check_webhook, message, tell_ci, tell_webhook
     from harness.checking import refuse_mistakes
+    from harness.exchange import checked_url
     from harness.execution.coordinator import Plan, executor_factory
     from harness.nightly import exit_code, night_references, promote_if_good
     from harness.suites.suite import open_suite
@@ -167,7 +171,7 @@ def nightly(
     definition = open_suite(suite)
     show_problems(refuse_mistakes(definition, expansion_of(definition).points))
     plan = Plan(
-        bench=Bench(workdir.resolve()),
+        bench=Bench(workdir.resolve(), store_url=checked_url(store)),
         executor=executor_factory(executor),
         workers=workers or available_cpus(),
         fresh=fresh,

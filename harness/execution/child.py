@@ -55,7 +55,13 @@ def main() -> None:
 
 def _compute(task: Task) -> Reply:
     stages = importlib.import_module(task.stages)
-    bench = Bench(Path(task.workdir), threads=task.threads, fingerprints=task.fingerprints, cache_name=task.cache_name)
+    bench = Bench(
+        Path(task.workdir),
+        threads=task.threads,
+        fingerprints=task.fingerprints,
+        cache_name=task.cache_name,
+        store_url=task.store_url,
+    )
     if task.spec is not None:
         return Reply(result=stages.run_trial(task.spec, task.statistics, bench))
     return Reply(prepared=stages.prepare(task.preparation, bench))

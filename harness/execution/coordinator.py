@@ -12,7 +12,7 @@ import shutil
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, MissingError
 from harness.cache import content_key
 from harness.execution.isolation import Reply, Task, children, run_task
 from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
@@ -147,6 +147,7 @@ class Plan:
             threads=self.bench.threads,
             fingerprints=self._fingerprints(),
             cache_name=self.bench.cache_name,
+            store_url=self.bench.store_url,
             time_limit=self.time_limit or DEFAULT_TIME_LIMIT,
             **what,
         )
@@ -166,9 +167,10 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
     for observer in observers:
         observer.planned(specs)
     results: dict[str, TrialResult] = {}
+    elsewhere = set() if plan.fresh else plan.bench.store.elsewhere()
     for spec in specs:
-        found = None if plan.fresh else plan.bench.store.get(spec)
-        if found is not None and is_reusable(found, retry_failed=plan.retry_failed):
+        found = None if plan.fresh else _reusable(spec, plan, elsewhere)
+        if found is not None:
             results[spec.key] = found
             for observer in observers:
                 observer.finished(found, reused=True)
@@ -188,6 +190,16 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
     return [results[spec.key] for spec in specs if spec.key in results]
 
 
+def _reusable(spec: TrialSpec, plan: Plan, elsewhere: Collection[str]) -> TrialResult | None:
+    """The kept result that stands for ``spec``, fetched where it is among the keys ``elsewhere`` alone."""
+    store = plan.bench.store
+    found = store.get(spec)
+    if (found is None or not is_reusable(found, retry_failed=plan.retry_failed)) and spec.key in elsewhere:
+        store.bring(spec.key)
+        found = store.get(spec)
+    return found if found is not None and is_reusable(found, retry_failed=plan.retry_failed) else None
+
+
 @contextmanager
 def _own_cache(plan: Plan) -> Iterator[Plan]:
     """``plan``, where it is a fresh one with a cache that lasts as long as its sweep."""
@@ -199,6 +211,8 @@ def _own_cache(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, bench=bench)
     finally:
         shutil.rmtree(bench.cache.root, ignore_errors=True)
+        if bench.exchange is not None:
+            bench.exchange.remove(bench.cache_name)
 
 
 def is_reusable(found: TrialResult, *, retry_failed: bool) -> bool:
@@ -315,7 +329,20 @@ class _Coordinator:
         elif reply.prepared is not None and isinstance(task, _PreparationTask):
             yield from self._prepared(task.preparation, reply.prepared)
         elif reply.result is not None:
-            yield reply.result
+            yield from self._computed(reply.result)
+
+    def _computed(self, result: TrialResult) -> Iterator[_Event]:
+        """``result``, once all that the trial left is here."""
+        bench = self.plan.bench
+        try:
+            missing = "" if not bench.store_url or bench.store.bring(result.spec.key) else "what it left is not there"
+        except MissingError as error:
+            missing = str(error)
+        if missing:
+            failure = Failure(stage="store", symptom=Symptom.ENVIRONMENT, message=f"{bench.store_url}: {missing}")
+            yield from self._failed_trials([result.spec], failure)
+        else:
+            yield result
 
     def _prepared(self, preparation: Preparation, prepared: Prepared) -> Iterator[_Event]:
         """The trials of ``preparation`` may run now: before other preparations, so that results come early."""
@@ -337,7 +364,7 @@ class _Coordinator:
     def _failed_trials(self, specs: Iterable[TrialSpec], failure: Failure) -> Iterator[_Event]:
         for spec in specs:
             result = TrialResult(spec=spec, failure=failure)
-            self.plan.bench.store.put(Outcome(result))
+            self.plan.bench.store.keep(Outcome(result))
             yield result
 
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from engine.errors import MissingError
+from harness.execution.elsewhere import placed_here, refuse_other_sources
 from harness.strict_yaml import StrictModel
 from harness.trials.tasks import Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Symptom, TrialResult, TrialSpec
@@ -40,7 +42,7 @@ class Task(StrictModel):
         workdir: of the :class:`harness.trials.tasks.Bench`.
         stages: module that offers ``prepare`` and ``run_trial`` as :mod:`harness.execution.pipeline` does.
         threads: CPU threads that it may use.
-        fingerprints, cache_name: of the bench.
+        fingerprints, cache_name, store_url: of the bench.
         time_limit: seconds, None for no limit.
     """
 
@@ -50,6 +52,7 @@ class Task(StrictModel):
     threads: int
     fingerprints: Mapping[str, str] = {}
     cache_name: str = "cache"
+    store_url: str = ""
     time_limit: float | None = None
     spec: TrialSpec | None = None
     statistics: str = ""
@@ -76,7 +79,13 @@ class Reply(StrictModel):
 
 def run_task(text: str) -> str:
     """Compute the :class:`Task` with this JSON text in a child; the :class:`Reply` as JSON text."""
-    return children().run(Task.model_validate_json(text)).model_dump_json()
+    task = placed_here(Task.model_validate_json(text))
+    try:
+        refuse_other_sources(task)
+    except MissingError as error:
+        failure = Failure(stage="start", symptom=Symptom.ENVIRONMENT, message=str(error))
+        return Reply(failure=failure).model_dump_json()
+    return children().run(task).model_dump_json()
 
 
 @cache

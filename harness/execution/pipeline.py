@@ -19,6 +19,7 @@ from harness.backends.pipeline import RESULTS, fingerprints
 from harness.backends.stages.score import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
 from harness.datasets.base import sha256_of
+from harness.execution.elsewhere import refuse_other_inputs
 from harness.report.trial_page import render_trial
 from harness.suites.settings import Engine
 from harness.trials.artefacts import DIGITS, Artefact
@@ -43,6 +44,7 @@ def prepare(preparation: Preparation, bench: Bench) -> Prepared:
     clock = StageClock(bench.journal(preparation.key))
     network = Network(preparation.specs[0], bench, clock)
     try:
+        refuse_other_inputs(preparation.specs[0], bench)
         key = network.collect_statistics(preparation.settings)
         network.float_outputs()
         prepared = Prepared(statistics=key, seconds=clock.seconds)
@@ -66,6 +68,7 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
     clock = StageClock(bench.journal(spec.key))
     reset_peak()
     try:
+        refuse_other_inputs(spec, bench)
         outcome = _outcome(spec, statistics, Network(spec, bench, clock))
     except PtqlabError as error:
         outcome = Outcome(TrialResult(spec=spec, failure=clock.failure(error), seconds=clock.seconds))

@@ -38,11 +38,15 @@ def recheck(specs: Sequence[TrialSpec], plan: Plan) -> dict[str, Check]:
     if not specs:
         return {}
     bench = plan.bench
-    scratch = Bench(bench.workdir / f".recheck-{uuid.uuid4().hex[:12]}", threads=bench.threads)
+    name = f".recheck-{uuid.uuid4().hex[:12]}"
+    url = f"{bench.store_url}/{name}" if bench.store_url else ""
+    scratch = Bench(bench.workdir / name, threads=bench.threads, store_url=url)
     try:
         anew = run_sweep(specs, replace(plan, bench=scratch, fresh=False, most_trials=None))
     finally:
         shutil.rmtree(scratch.workdir, ignore_errors=True)
+        if bench.exchange is not None:
+            bench.exchange.remove(name)
     checks = {}
     for result in anew:
         stored = bench.store.get(result.spec)

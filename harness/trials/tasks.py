@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from engine.errors import PtqlabError
 from engine.fingerprint import fingerprint_of
 from harness.cache import Cache, content_key
+from harness.exchange import Exchange
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.trials.trial import Failure, Symptom, TrialSpec, TrialStore, is_environmental
@@ -32,12 +33,15 @@ class Bench:
         threads: CPU threads that a worker may use.
         fingerprints: of stages by their module, as far as they are known; others are computed.
         cache_name: folder of the results of stages.
+        store_url: of the :class:`Exchange` through which machines without a common file system share what is in
+            ``cache`` and ``trials``; empty where all see the working directory.
     """
 
     workdir: Path
     threads: int = 1
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     cache_name: str = "cache"
+    store_url: str = ""
 
     def fingerprint(self, stage: Stage) -> str:
         """Sources and tools of ``stage``."""
@@ -46,12 +50,17 @@ class Bench:
     @property
     def cache(self) -> Cache:
         """Results of stages."""
-        return Cache(self.workdir / self.cache_name)
+        return Cache(self.workdir / self.cache_name, self.exchange)
 
     @property
     def store(self) -> TrialStore:
         """Finished trials."""
-        return TrialStore(self.workdir / "trials")
+        return TrialStore(self.workdir / "trials", self.exchange)
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """What machines share; None where all see the working directory."""
+        return Exchange(self.store_url) if self.store_url else None
 
     def journal(self, key: str) -> Path:
         """File that names the stage that task ``key`` is in; it outlives the worker should that die."""

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 from engine.errors import MissingError
 from engine.terms import March
 from harness.cache import content_key, load_arrays, save_arrays, save_json
+from harness.exchange import Exchange
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
@@ -31,6 +32,9 @@ from harness.zoo.cards import ModelCard
 RESULT_FILE = "result.json"
 NODES_FILE = "nodes.csv"
 PREDICTIONS_FILE = "predictions.npz"
+
+_OBJECTS = "trials"
+"""Folder of the trials in an exchange."""
 
 PART = "cosine.of."
 """What names of cosines of single outputs and parts of outputs begin with."""
@@ -229,9 +233,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TrialStore:
-    """Folders of finished trials by key. A folder appears whole or not at all."""
+    """Folders of finished trials by key. A folder appears whole or not at all.
+
+    Attributes:
+        root: holds them.
+        exchange: where workers leave each trial as one object, a zip file of its folder, if they do not see ``root``.
+    """
 
     root: Path
+    exchange: Exchange | None = None
 
     def folder(self, key: str) -> Path:
         """Where trial ``key`` is or will be."""
@@ -255,7 +265,52 @@ class TrialStore:
         return load_arrays(path) if path.is_file() else {}
 
     def put(self, outcome: Outcome) -> None:
-        """Keep ``outcome``, in the place of an older one."""
+        """Keep ``outcome``, in the place of an older one, and leave it for other machines.
+
+        Raises:
+            MissingError: the exchange cannot be reached.
+        """
+        self.keep(outcome)
+        if self.exchange is None:
+            return
+        key = outcome.result.spec.key
+        with tempfile.TemporaryDirectory(prefix=f".{key}.", dir=self.root) as scratch:
+            packed = shutil.make_archive(str(Path(scratch) / key), "zip", self.folder(key))
+            self.exchange.push(Path(packed), _object_of(key))
+
+    def bring(self, key: str) -> bool:
+        """Keep here what another machine left as trial ``key``, in the place of an older one; False where it did not.
+
+        Raises:
+            MissingError: the exchange cannot be reached, or what is there is no trial.
+        """
+        if self.exchange is None:
+            return False
+        self.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{key}.", dir=self.root) as scratch:
+            packed, fresh = Path(scratch) / "packed.zip", Path(scratch) / key
+            if not self.exchange.pull(_object_of(key), packed):
+                return False
+            try:
+                shutil.unpack_archive(packed, fresh)
+                TrialResult.model_validate_json((fresh / RESULT_FILE).read_bytes())
+            except (shutil.ReadError, OSError, ValidationError) as error:
+                where = f"{self.exchange.url}/{_object_of(key)}"
+                raise MissingError(f"{where}: is no trial that this version can read; remove it") from error
+            self._replace(self.folder(key), fresh)
+        return True
+
+    def elsewhere(self) -> set[str]:
+        """Keys of the trials that machines left in the exchange.
+
+        Raises:
+            MissingError: the exchange cannot be reached.
+        """
+        names = self.exchange.names(_OBJECTS) if self.exchange is not None else set()
+        return {name.removesuffix(".zip") for name in names}
+
+    def keep(self, outcome: Outcome) -> None:
+        """Keep ``outcome`` here, in the place of an older one."""
         folder = self.folder(outcome.result.spec.key)
         self.root.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=self.root))
@@ -281,6 +336,10 @@ class TrialStore:
             # Another process finished the same trial in between: the contents are the same.
             if not (folder / RESULT_FILE).is_file():
                 raise
+
+
+def _object_of(key: str) -> str:
+    return f"{_OBJECTS}/{key}.zip"
 
 
 def _moved_aside(folder: Path) -> Path:

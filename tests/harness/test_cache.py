@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.cache import Cache, Codec, content_key, load_arrays, save_arrays
+from harness.exchange import Exchange
 from tests.harness import fakes
 
 TEXT = Codec(".txt", lambda text, path: path.write_text(text), lambda path: path.read_text())
@@ -66,3 +67,16 @@ def test_arrays_survive(tmp_path: Path) -> None:
 def test_objects_are_never_pickled(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"[Oo]bject arrays"):
         save_arrays({"a": np.array([object()])}, tmp_path / "x.npz")
+
+
+def test_what_another_machine_computed_is_fetched(tmp_path: Path) -> None:
+    exchange = Exchange((tmp_path / "shared").as_uri())
+    caches = [Cache(tmp_path / name / "cache", exchange) for name in ("first", "second")]
+    assert caches[0].get("kind", "key", TEXT, lambda: "result") == "result"
+    assert caches[1].get("kind", "key", TEXT, lambda: str(1 / 0)) == "result"
+    path = caches[1].path("kind", "other", ".txt")
+    assert not caches[1].has(path)
+    path.write_text("other")
+    caches[1].share(path)
+    assert caches[0].has(caches[0].path("kind", "other", ".txt"))
+    assert not Cache(tmp_path / "third").has(tmp_path / "third" / "kind" / "other.txt")

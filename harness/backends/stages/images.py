@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.calibrate.data.sources import ArrayData
 from engine.convert.items import DATA
 from engine.convert.runner import Stage, Work
-from engine.errors import ConfigError
+from engine.errors import MissingError
 from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, IMAGES
 from harness.datasets import Dataset
 from harness.zoo.cards import load_card
@@ -38,11 +38,11 @@ def _opened(model: str, digest: str) -> Dataset:
     """The data set of a card, opened once per process.
 
     Raises:
-        ConfigError: the data are not those that the trial was planned with.
+        MissingError: the data are not those that the trial was planned with.
     """
     dataset = load_card(model).open_dataset()
     if dataset.digest != digest:
-        raise ConfigError(f"model {model}: its data set was changed while the sweep ran; start the sweep again")
+        raise MissingError(f"model {model}: its data set was changed while the sweep ran; start the sweep again")
     return dataset
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.errors import MissingError
+from harness.exchange import Exchange
 from harness.trials.figures import delta_stderr
 from harness.trials.trial import NODES_FILE, RESULT_FILE, Outcome, TrialStore, read_nodes
 from tests.harness import fakes
@@ -76,3 +78,30 @@ def test_delta_stderr_is_that_of_the_paired_difference() -> None:
 def test_a_changed_copy_of_a_spec_has_a_key_of_its_own() -> None:
     spec = fakes.spec("net")
     assert spec.key != spec.model_copy(update={"model": "other"}).key
+
+
+def test_a_trial_that_was_left_elsewhere_is_brought_whole(tmp_path: Path) -> None:
+    exchange, trial = Exchange((tmp_path / "shared").as_uri()), fakes.spec()
+    there, here = TrialStore(tmp_path / "there", exchange), TrialStore(tmp_path / "here", exchange)
+    assert (here.elsewhere(), here.bring(trial.key)) == (set(), False)
+    here.keep(Outcome(fakes.failed(trial)))
+    assert here.elsewhere() == set()
+    there.put(Outcome(fakes.result(trial), fakes.NODES, {"per_sample": fakes.hits(3)}, {"page.html": b"page"}))
+    assert here.elsewhere() == {trial.key}
+    assert here.bring(trial.key)
+    assert here.get(trial) == there.get(trial)
+    files = [{path.name: path.read_bytes() for path in store.folder(trial.key).iterdir()} for store in (here, there)]
+    assert files[0] == files[1]
+    assert [path.name for path in (tmp_path / "here").iterdir()] == [trial.key]
+    assert not TrialStore(tmp_path / "here").bring(trial.key)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half of"])
+def test_what_is_no_trial_is_not_brought(tmp_path: Path, content: bytes) -> None:
+    exchange, trial = Exchange((tmp_path / "shared").as_uri()), fakes.spec()
+    (tmp_path / "damaged").write_bytes(content)
+    exchange.push(tmp_path / "damaged", f"trials/{trial.key}.zip")
+    store = TrialStore(tmp_path / "here", exchange)
+    with pytest.raises(MissingError, match=rf"trials/{trial.key}\.zip: is no trial that this version can read"):
+        store.bring(trial.key)
+    assert list((tmp_path / "here").iterdir()) == []

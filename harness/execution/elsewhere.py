@@ -1,0 +1,59 @@
+"""Workers that do not see the coordinator's files: where they work, and what they must have that the sweep has."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from engine.errors import MissingError, PtqlabError
+from engine.fingerprint import fingerprint_of
+from harness.trials.tasks import Bench
+from harness.trials.trial import TrialSpec, card_key
+from harness.workdir import scratch_workdir
+from harness.zoo.cards import load_card
+
+if TYPE_CHECKING:
+    from harness.execution.isolation import Task
+
+
+def placed_here(task: Task) -> Task:
+    """``task`` with a folder of this machine where the sweep has a store; else as it is."""
+    return task.model_copy(update={"workdir": str(scratch_workdir(task.store_url))}) if task.store_url else task
+
+
+def refuse_other_sources(task: Task) -> None:
+    """Compare sources and tools of this worker with the sweep's, where the two share a store alone.
+
+    Raises:
+        MissingError: they are others here.
+    """
+    for module, digest in task.fingerprints.items() if task.store_url else ():
+        if fingerprint_of(module).digest != digest:
+            raise MissingError(
+                f"this worker has another version of ptqlab, or of a tool that {module} uses, than the sweep; "
+                "install the same ones"
+            )
+
+
+def refuse_other_inputs(spec: TrialSpec, bench: Bench) -> None:
+    """Compare card, model file and data of this worker with the sweep's, where the two share a store alone.
+
+    Raises:
+        MissingError: they are others here.
+    """
+    if not bench.store_url:
+        return
+    planned = {"card": spec.card, "model file": spec.file, "data": spec.data}
+    for (what, digest), here in zip(planned.items(), _identity(spec.model), strict=True):
+        if digest != here:
+            raise MissingError(f"model {spec.model}: its {what} on this worker is not the sweep's; copy it there")
+
+
+@cache
+def _identity(model: str) -> tuple[str, str, str]:
+    """Digests of the card, the model file and the data of ``model`` on this machine; found once per process."""
+    try:
+        card = load_card(model)
+        return card_key(card), card.file_digest(), card.open_dataset().digest
+    except PtqlabError as error:
+        raise MissingError(f"this worker lacks what the sweep needs: {error}") from error
