@@ -1,24 +1,53 @@
-"""The conversion engine: float model in, BPU integers, simulator and ``.bin`` out."""
+"""The conversion engine: float model in, BPU integers, simulator and ``.bin`` out.
+
+What ``__all__`` names here and in :mod:`engine.convert` is the public interface and follows semantic versioning;
+everything else may change in any release. Names are imported when they are first used, so that ``import engine`` is
+quick.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from engine.errors import PtqlabError
+from engine.exports import lazily
 
 if TYPE_CHECKING:
     from engine.compat.runtime import HB_ONNXRuntime
+    from engine.compile import CompiledModel, compile_model, load_bin
+    from engine.config import Config, load_config
+    from engine.convert import ConversionResult, check
+    from engine.perf import Performance, estimate
     from engine.simulate import Session
 
-__all__ = ["HB_ONNXRuntime", "Session"]
+__all__ = [
+    "CompiledModel",
+    "Config",
+    "ConversionResult",
+    "HB_ONNXRuntime",
+    "Performance",
+    "PtqlabError",
+    "Session",
+    "check",
+    "compile_model",
+    "estimate",
+    "load_bin",
+    "load_config",
+]
 
-
-def __getattr__(name: str) -> Any:
-    """Sessions need ONNX Runtime and numba; commands that do not run models must not pay for importing them."""
-    if name == "HB_ONNXRuntime":
-        from engine.compat import runtime
-
-        return runtime.HB_ONNXRuntime
-    if name == "Session":
-        from engine import simulate
-
-        return simulate.Session
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        "HB_ONNXRuntime": "engine.compat.runtime",
+        "CompiledModel": "engine.compile",
+        "Config": "engine.config",
+        "ConversionResult": "engine.convert",
+        "Performance": "engine.perf",
+        "Session": "engine.simulate",
+        "check": "engine.convert",
+        "compile_model": "engine.compile",
+        "estimate": "engine.perf",
+        "load_bin": "engine.compile",
+        "load_config": "engine.config",
+    },
+)

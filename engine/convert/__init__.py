@@ -5,8 +5,9 @@ Names are looked up when they are asked for: a stage that imports the runner mus
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from engine.exports import lazily
 
 if TYPE_CHECKING:
     from engine.convert.checker import CHECK_FOLDER, Draft, check
@@ -40,9 +41,4 @@ _MODULES = {
     "tables": ("NodeRow", "OutputRow", "node_rows"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names})

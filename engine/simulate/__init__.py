@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from engine.exports import lazily
 from engine.simulate.loaders import register_loader
 
 if TYPE_CHECKING:
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Mode", "Session", "TensorInfo", "register_loader"]
 
-
-def __getattr__(name: str) -> Any:
-    """Sessions need numba; what only registers a loader must not pay for importing it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from engine.simulate import session, tensors
-
-    return getattr(tensors if name == "TensorInfo" else session, name)
+# Sessions need numba; what only registers a loader must not pay for importing it.
+__getattr__ = lazily(
+    __name__,
+    {
+        "Mode": "engine.simulate.session",
+        "Session": "engine.simulate.session",
+        "TensorInfo": "engine.simulate.tensors",
+    },
+)
