@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.compat.runtime import HB_ONNXRuntime
     from engine.compile import CompiledModel, compile_model, load_bin
     from engine.config import Config, load_config
-    from engine.convert import ConversionResult, check
+    from engine.convert import ConversionResult, Draft, check
     from engine.perf import Performance, estimate
     from engine.simulate import Session
 
@@ -24,6 +24,7 @@ __all__ = [
     "CompiledModel",
     "Config",
     "ConversionResult",
+    "Draft",
     "HB_ONNXRuntime",
     "Performance",
     "PtqlabError",
@@ -42,6 +43,7 @@ __getattr__ = lazily(
         "CompiledModel": "engine.compile",
         "Config": "engine.config",
         "ConversionResult": "engine.convert",
+        "Draft": "engine.convert",
         "Performance": "engine.perf",
         "Session": "engine.simulate",
         "check": "engine.convert",

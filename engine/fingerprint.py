@@ -118,7 +118,7 @@ def _imports(path: Path, module: str) -> tuple[frozenset[str], frozenset[str]]:
         elif _is_for_checkers(node):
             waiting += [(other, inside) for other in node.orelse]
         elif not _is_logger(node):
-            inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _waits(node)
             waiting += [(other, inside) for other in ast.iter_child_nodes(node)]
     return frozenset(found[0]), frozenset(found[1])
 
@@ -141,6 +141,11 @@ def _named(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
 
 def _is_for_checkers(node: ast.AST) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _waits(node: ast.AST) -> bool:
+    """Whether what ``node`` names is imported later: the call of :func:`engine.exports.lazily`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lazily"
 
 
 def _is_logger(node: ast.AST) -> bool:

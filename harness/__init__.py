@@ -12,14 +12,18 @@ from engine.exports import lazily
 
 if TYPE_CHECKING:
     from harness.datasets import Dataset, Split, open_dataset
+    from harness.execution.coordinator import Plan
     from harness.metrics import Metric, Score, open_metric
     from harness.report.results import Sweep
     from harness.suites.suite import Suite, open_suite
     from harness.sweep import load_sweep, run_suite
+    from harness.trials.tasks import Bench
 
 __all__ = [
+    "Bench",
     "Dataset",
     "Metric",
+    "Plan",
     "Score",
     "Split",
     "Suite",
@@ -34,8 +38,10 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        "Bench": "harness.trials.tasks",
         "Dataset": "harness.datasets",
         "Metric": "harness.metrics",
+        "Plan": "harness.execution.coordinator",
         "Score": "harness.metrics",
         "Split": "harness.datasets",
         "Suite": "harness.suites.suite",

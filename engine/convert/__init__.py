@@ -32,13 +32,20 @@ __all__ = [
     "refuse_cpu_operators",
 ]
 
-_MODULES = {
-    "checker": ("CHECK_FOLDER", "Draft", "check"),
-    "converter": ("ConversionResult", "Phase", "convert"),
-    "pipeline": ("conversion",),
-    "refusals": ("refuse_cpu_operators",),
-    "requests": ("placement_options",),
-    "tables": ("NodeRow", "OutputRow", "node_rows"),
-}
-
-__getattr__ = lazily(__name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names})
+__getattr__ = lazily(
+    __name__,
+    {
+        "CHECK_FOLDER": "engine.convert.checker",
+        "ConversionResult": "engine.convert.converter",
+        "Draft": "engine.convert.checker",
+        "NodeRow": "engine.convert.tables",
+        "OutputRow": "engine.convert.tables",
+        "Phase": "engine.convert.converter",
+        "check": "engine.convert.checker",
+        "conversion": "engine.convert.pipeline",
+        "convert": "engine.convert.converter",
+        "node_rows": "engine.convert.tables",
+        "placement_options": "engine.convert.requests",
+        "refuse_cpu_operators": "engine.convert.refusals",
+    },
+)

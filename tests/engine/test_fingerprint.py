@@ -74,6 +74,12 @@ def test_a_text_that_names_a_module_counts_but_for_the_name_of_a_logger(tmp_path
     assert fingerprint._imports(path, "m") == ({"engine.terms"}, set())
 
 
+def test_names_that_a_package_imports_on_first_use_count_as_imports_inside_functions(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text("__getattr__ = lazily(__name__, {'Session': 'engine.simulate.session'})", "utf-8")
+    assert fingerprint._imports(path, "m") == (set(), {"engine.simulate.session"})
+
+
 def test_data_beside_a_module_and_in_folders_without_modules_count(tmp_path: Path, files_of: Package) -> None:
     package = tmp_path / "fingerprinted_data"
     for name in ("__init__.py", "a.py", "t.yaml", "more/deep/u.json", "code/v.yaml", "code/m.py", "__pycache__/a.pyc"):

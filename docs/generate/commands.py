@@ -1,0 +1,35 @@
+"""Writes the page of all commands from the commands themselves, while the site is built."""
+
+from importlib import import_module
+
+import mkdocs_gen_files
+import typer
+from typer.cli import get_docs_for_click
+
+COMMANDS = {
+    "ptqlab": "harness.cli.main",
+    "hb_mapper": "engine.cli.vendor.hb_mapper",
+    "hb_compile": "engine.cli.vendor.hb_compile",
+    "hmct-debugger": "engine.cli.vendor.hmct_debugger",
+    "hb_perf": "engine.cli.vendor.hb_perf",
+    "hb_pack": "engine.cli.vendor.hb_pack",
+    "hb_model_info": "engine.cli.vendor.hb_model_info",
+    "hb_model_modifier": "engine.cli.vendor.hb_model_modifier",
+    "hb_verifier": "engine.cli.vendor.hb_verifier",
+    "hrt_model_exec": "engine.cli.vendor.hrt_model_exec",
+    "vec_diff": "engine.cli.vendor.vec_diff",
+}
+
+
+def page() -> str:
+    """Markdown of all commands with their options."""
+    parts = ["# Commands\n\nWritten from the commands' own help.\n"]
+    for name, module in COMMANDS.items():
+        command = typer.main.get_command(import_module(module).app)
+        text = get_docs_for_click(obj=command, ctx=typer.Context(command, info_name=name), name=name)
+        parts.append("\n".join(f"#{line}" if line.startswith("#") else line for line in text.splitlines()))
+    return "\n".join(parts)
+
+
+with mkdocs_gen_files.open("reference/cli.md", "w") as file:
+    file.write(page())

@@ -1,0 +1,53 @@
+"""The README is short, and its figures are those of the pages that it refers to."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+
+
+def measure(name: str) -> tuple[str, str]:
+    """The percentages of a measure in the table of docs/conformance.md: seen, kept apart."""
+    found = re.search(rf"^\| `{name}` \|[^|]*\| ([\d.]+) % \| ([\d.]+) % \|$", CONFORMANCE, re.MULTILINE)
+    assert found is not None, name
+    return found[1], found[2]
+
+
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 100
+
+
+def test_it_has_the_two_commands_that_ci_reads() -> None:
+    for name, command in (("run", "ptqlab run smoke"), ("test", "-m pytest -n 2")):
+        assert re.search(rf"<!-- command: {name} -->\n```sh\n[^\n]*{command}\n```\n", README), name
+
+
+@pytest.mark.parametrize(
+    ("said", "measures"),
+    [
+        (r"outputs equal in ([\d.]+) % \(kept apart: ([\d.]+) %\)", ["outputs"]),
+        (r"same\s+order in ([\d.]+) % \(([\d.]+) %\)", ["operators"]),
+        (r"same device ([\d.]+) % \(([\d.]+) %\)", ["devices"]),
+        (
+            r"whole networks: ([\d.]+) / ([\d.]+) % where they took part in the fit,\s+([\d.]+) / ([\d.]+) % where",
+            ["latency_median", "latency_p90"],
+        ),
+    ],
+)
+def test_figures_of_conformance_are_those_of_its_page(said: str, measures: list[str]) -> None:
+    found = re.search(said, " ".join(README.split()))
+    assert found is not None, said
+    pairs = [measure(name) for name in measures]
+    assert list(found.groups()) == [pair[part] for part in (0, 1) for pair in pairs]
+
+
+def test_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
