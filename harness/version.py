@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from engine.fingerprint import digest_of
+from engine.version import installed_version
 from harness import paths
 
 
@@ -16,7 +16,7 @@ def engine_version() -> str:
     """``<version>+<digest>``: the digest covers sources and tools of every stage of any trial."""
     from harness.backends.pipeline import fingerprints  # needs the engine
 
-    return f"{metadata.version('ptqlab')}+{digest_of(fingerprints())[:12]}"
+    return f"{installed_version()}+{digest_of(fingerprints())[:12]}"
 
 
 @cache

@@ -29,7 +29,7 @@ LAYERS = (
     {"config"},
     {"parity"},
     {"ir"},
-    {"errors", "exports", "fingerprint", "jit", "terms", "untrusted"},
+    {"errors", "exports", "fingerprint", "jit", "terms", "untrusted", "version"},
 )
 RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}
 OPTIONAL = ("torch", "torchvision", "distributed", "dask")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from importlib.metadata import version
 from typing import Any
 
 import typer
+
+from engine.version import installed_version
 
 
 class Truth(StrEnum):
@@ -38,7 +39,7 @@ def version_option(command: str) -> Any:
 
     def show(wanted: bool) -> None:
         if wanted:
-            typer.echo(f"{command}, version {version('ptqlab')}")
+            typer.echo(f"{command}, version {installed_version()}")
             raise typer.Exit
 
     return typer.Option("--version", callback=show, is_eager=True, help="Show the version and exit.")

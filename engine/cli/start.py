@@ -15,8 +15,14 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
+from engine.errors import MissingError
+
 DEFERRED = frozenset({"sympy", "onnx_ir._symbolic_shapes"})
 """Modules that run when something of theirs is first used: arithmetic on symbolic dimensions, 0.25 s of a start."""
+
+PAGES = frozenset({"jinja2", "matplotlib", "plotly"})
+"""Packages that pages and pictures need; an engine without the lab may lack them (``.ci/engine_wheel.py``)."""
+INSTALL_PAGES = "pip install 'ptqlab-engine[pages]'"
 
 _OBJECTS_PER_COLLECTION = 50_000
 """New objects after which garbage is looked for; Python's own 700 cost a start 0.1 s."""
@@ -46,7 +52,13 @@ def command(module: str, function: str = "main") -> Callable[[], None]:
 
     def run() -> None:
         prepare()
-        getattr(import_module(module), function)()
+        try:
+            getattr(import_module(module), function)()
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] not in PAGES:
+                raise
+            sys.stderr.write(f"Error: this writes pages and needs the package {error.name}: {INSTALL_PAGES}\n")
+            raise SystemExit(MissingError.exit_code) from error
 
     return run
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from importlib.resources import files
 
 import jinja2
 
 from engine.conformance.measures import Row, Share
 from engine.conformance.table import MEASURES, SHORT, groups, of_family, of_march, parts
+from engine.version import installed_version
 
 
 def page(title: str, rows: Sequence[Row]) -> str:
@@ -20,7 +20,7 @@ def page(title: str, rows: Sequence[Row]) -> str:
     environment.filters |= {"percent": percent, "mark": mark, "share": share}
     return environment.get_template("conformance.html.j2").render(
         title=title,
-        version=version("ptqlab"),
+        version=installed_version(),
         rows=rows,
         measures=MEASURES,
         short=SHORT,

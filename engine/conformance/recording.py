@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from engine.errors import ConfigError, ModelError
 from engine.ir import load_model, save_model, write_atomically
 from engine.simulate.session import image_inputs
 from engine.simulate.tensors import describe, graph_inputs
+from engine.version import installed_version
 
 RUNS = 2
 """How many samples the quantised model is run on."""
@@ -154,7 +154,7 @@ class CaseRecorder:
     def _result(self, done: Finished, log: Log, work: Path) -> dict[str, Any]:
         told = self.tool.run(["--version"], work, VERSION_SECONDS).text.strip().splitlines()
         return {
-            "recorded_by": f"ptqlab {version('ptqlab')}",
+            "recorded_by": f"ptqlab {installed_version()}",
             "tool": {"version": told[-1] if told else "", "named_in_log": log.versions},
             "weights": self.weights,
             "rc": done.code,

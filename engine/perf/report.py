@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from engine.perf.performance import Performance, SubgraphPerformance, estimate, 
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
 from engine.terms import Device, named
+from engine.version import installed_version
 
 BPU_COLOUR, CPU_COLOUR = "#0e7490", "#9ca3af"
 ENGINES = {"load": "#2563eb", "compute": "#0e7490", "store": "#d97706"}
@@ -112,7 +112,7 @@ def subgraph_summary(compiled: CompiledModel, view: SubgraphView) -> dict[str, A
         "compiling options": options.model_dump(mode="json"),
         "optimize level": options.optimize_level.value,
         "compile mode": options.compile_mode.value,
-        "compiler version": version("ptqlab"),
+        "compiler version": installed_version(),
         "input features": [tensor.model_dump(mode="json") for tensor in view.schedule.inputs],
         "output features": list(view.schedule.outputs),
         "layers": len(figures.layers),
@@ -191,7 +191,7 @@ def _render(template: str, figures: Mapping[str, go.Figure], **values: Any) -> s
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     plots = {name: json.loads(figure.to_json() or "{}") for name, figure in figures.items()}
     page = environment.get_template(template)
-    return page.render(plots=plots, plotly=get_plotlyjs(), version=version("ptqlab"), **values)
+    return page.render(plots=plots, plotly=get_plotlyjs(), version=installed_version(), **values)
 
 
 def _utilisation_figure(view: SubgraphView) -> go.Figure:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from engine.cli.common import command_app
 from engine.cli.lab.options import read_march
 from engine.cli.logs import logged
 from engine.cli.vendor.hb_mapper import INPUT_SHAPE, AsOriginal, join_pairs, parse_shape, run_check, run_conversion
+from engine.version import installed_version
 
 LOG = Path("hb_compile.log")
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"hb_compile, version {version('ptqlab')}")
+        typer.echo(f"hb_compile, version {installed_version()}")
         raise typer.Exit
 
 
@@ -64,7 +64,7 @@ def hb_compile(
         from engine.convert.original import HB_COMPILE
 
         logger.info("Start hb_compile....")
-        logger.info("hb_compile version %s", version("ptqlab"))
+        logger.info("hb_compile version %s", installed_version())
         if config is not None:
             run_conversion(load_config(config, newer_dialect=True), logger, HB_COMPILE, as_original)
         elif model is not None and march is not None:

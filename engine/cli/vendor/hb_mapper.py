@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from engine.cli.logs import logged
 from engine.cli.tables import render
 from engine.errors import ConfigError
 from engine.terms import EXTRAPOLATED, MEASURED_MARCHES, Layout, March
+from engine.version import installed_version
 
 if TYPE_CHECKING:
     from engine.config import Config
@@ -77,7 +77,7 @@ _MARCHES = "|".join(march.value for march in MEASURED_MARCHES)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"hb_mapper, version {version('ptqlab')}")
+        typer.echo(f"hb_mapper, version {installed_version()}")
         raise typer.Exit
 
 
@@ -336,7 +336,7 @@ def _significant(value: float | None) -> str:
 
 def _log_start(logger: logging.Logger) -> None:
     logger.info("Start hb_mapper....")
-    logger.info("hb_mapper version %s", version("ptqlab"))
+    logger.info("hb_mapper version %s", installed_version())
 
 
 def _log_performance(result: ConversionResult, logger: logging.Logger) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import typer
 from engine.cli.common import command_app, version_option
 from engine.errors import PtqlabError
 from engine.terms import Layout, named
+from engine.version import installed_version
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -39,7 +39,7 @@ def hb_model_info(
     from engine.compile.pack import open_models
 
     typer.echo("Start hb_model_info....")
-    typer.echo(f"hb_model_info version {version('ptqlab')}")
+    typer.echo(f"hb_model_info version {installed_version()}")
     try:
         models = open_models(model_file, name)
     except PtqlabError as error:
@@ -58,7 +58,7 @@ def hb_model_info(
 def _show(model: CompiledModel) -> None:
     typer.echo(f"******** {model.name} info *********")
     typer.echo("############# model deps info #############")
-    typer.echo(f"ptqlab version : {version('ptqlab')}")
+    typer.echo(f"ptqlab version : {installed_version()}")
     typer.echo(f"BPU march : {named(model.march)}")
     for group, parameters in model.parameters.items():
         typer.echo(f"############# {group} info #############")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from engine.cli.common import command_app, version_option
 from engine.cli.logs import logged
+from engine.version import installed_version
 
 RESULT_FOLDER = Path("hb_perf_result")
 LOG = Path("hb_perf.log")
@@ -36,7 +36,7 @@ def hb_perf(
         from engine.perf.report import write_report
 
         logger.info("Start hb_perf....")
-        logger.info("hb_perf version %s", version("ptqlab"))
+        logger.info("hb_perf version %s", installed_version())
         for compiled in open_models(bin_file, model):
             if not compiled.options.debug:
                 logger.warning("bpu model don't have per-layer perf info.")

@@ -60,3 +60,23 @@ def test_console_scripts_are_functions_of_this_module_that_import() -> None:
     assert ours
     for name, function in ours.items():
         assert callable(getattr(start, function)), name
+
+
+@pytest.mark.parametrize(("missing", "is_told"), [("plotly.graph_objects", True), ("engine.gone", False)])
+def test_a_package_of_pages_that_is_missing_is_told_by_name(
+    missing: str, is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any other module that is not there is a defect."""
+
+    def fail() -> None:
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    monkeypatch.setattr("engine.cli.vendor.hb_pack.main", fail)
+    with pytest.raises(SystemExit if is_told else ModuleNotFoundError) as raised:
+        command("engine.cli.vendor.hb_pack")()
+    said = capsys.readouterr().err
+    if is_told:
+        assert raised.value.code == 255
+        assert said == f"Error: this writes pages and needs the package {missing}: pip install 'ptqlab-engine[pages]'\n"
+    else:
+        assert not said

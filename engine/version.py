@@ -1,0 +1,24 @@
+"""The installed version: of the whole of ptqlab, or of the engine that is installed without the lab."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+DISTRIBUTIONS = ("ptqlab", "ptqlab-engine")
+"""What this package can be installed as."""
+
+
+@cache
+def installed_version() -> str:
+    """Such as ``0.2.0``.
+
+    Raises:
+        PackageNotFoundError: neither distribution is installed.
+    """
+    for name in DISTRIBUTIONS[:-1]:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return version(DISTRIBUTIONS[-1])
