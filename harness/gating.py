@@ -73,6 +73,7 @@ class SuiteGate:
     def __init__(self, options: GateOptions) -> None:
         self._options = options
         self.path: Path = suite_path(options.suite).resolve()
+        paths.find_beside(options.suite)
         self.suite: Suite = open_suite(options.suite)
         self.specs: list[TrialSpec] = plan_trials(self.suite)
         workdir = Path(options.workdir or default_workdir()).resolve()

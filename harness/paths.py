@@ -2,7 +2,8 @@
 
 In a source checkout ``suites``, ``datasets`` and ``reports`` are folders of the project; a wheel installs them under
 ``harness/bundled``. ``PTQLAB_SUITES`` and ``PTQLAB_DATASETS`` name further folders, separated as in ``PATH``: what they
-hold is found before what is bundled under the same name. The working directory plays no part.
+hold is found before what is bundled under the same name. A suite that is given by its file brings the cards beside it.
+The working directory plays no part.
 """
 
 from __future__ import annotations
@@ -25,6 +26,23 @@ def suites() -> tuple[Path, ...]:
 def datasets() -> tuple[Path, ...]:
     """Folders of data set cards, those of ``PTQLAB_DATASETS`` first."""
     return (*_folders("PTQLAB_DATASETS"), bundled("datasets"))
+
+
+def find_beside(suite: str | os.PathLike[str]) -> None:
+    """Let cards in ``zoo`` and ``datasets`` beside the suite file ``suite`` be found, here and by workers.
+
+    They are found before all others; a suite given by its name, or with no such folders, changes nothing.
+    """
+    folder = Path(suite).resolve().parent
+    if Path(suite).suffix not in (".yaml", ".yml"):
+        return
+    for variable, cards, place in (
+        ("PTQLAB_SUITES", folder / "zoo", folder),
+        ("PTQLAB_DATASETS", folder / "datasets", folder / "datasets"),
+    ):
+        known = _folders(variable)
+        if cards.is_dir() and place not in known:
+            os.environ[variable] = os.pathsep.join(map(str, (place, *known)))
 
 
 def yaml_files(folders: Iterable[Path]) -> dict[str, Path]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.errors import ConfigError
 from harness.cli.output import open_console, show_skipped
+
+if TYPE_CHECKING:
+    from harness.suites.expansion import Expansion
 
 Listing = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Headings and rows of a table."""
@@ -43,12 +46,32 @@ def validate(
     executor: Annotated[str, typer.Option(help="As of ptqlab run.")] = "processes",
 ) -> None:
     """Check a suite: open all that it names, run one image through all stages, and say what it holds."""
+    found = check_suite(suite, quick=quick, executor=executor)
+    show_skipped(found)
+    if verbose:
+        for point in found.points:
+            typer.echo(point.id)
+
+
+def check_suite(suite: str, *, quick: bool = False, executor: str = "processes") -> Expansion:
+    """Look for all that keeps ``suite``, a file or a name, from running; say that there is nothing.
+
+    Args:
+        suite: a YAML file, or the name of a bundled suite.
+        quick: whether no image is run.
+        executor: as of ``ptqlab run``.
+
+    Raises:
+        ConfigError: something does; each is printed.
+    """
     from engine.simulate.fast import available_cpus
     from harness.checking import mistakes, refusals
     from harness.execution.coordinator import executor_factory
+    from harness.paths import find_beside
     from harness.suites.suite import open_suite, suite_path
     from harness.sweep import expansion_of
 
+    find_beside(suite)
     definition = open_suite(suite)
     found = expansion_of(definition, str(suite_path(suite)))
     points = found.points
@@ -66,10 +89,7 @@ def validate(
         f"{suite_path(suite)}: suite {definition.name} version {definition.version} is valid: {len(points)} trials, "
         f"{len(models)} models"
     )
-    show_skipped(found)
-    if verbose:
-        for point in points:
-            typer.echo(point.id)
+    return found
 
 
 def _models() -> Listing:

@@ -20,6 +20,7 @@ from harness.cli.bench import bench
 from harness.cli.digest import digest
 from harness.cli.flow import classify, evaluate, prepare, sample
 from harness.cli.gc import gc
+from harness.cli.init import init
 from harness.cli.listing import list_things, validate
 from harness.cli.model import model
 from harness.cli.results import compare, show
@@ -68,6 +69,7 @@ def main() -> None:
 
 
 _OWN: Mapping[str, Callable[..., None]] = {
+    "init": init,
     "run": run,
     "nightly": nightly,
     "ls": list_things,

@@ -77,6 +77,7 @@ def run(
     from harness.execution.coordinator import Plan, executor_factory
     from harness.execution.planning import resolve
     from harness.gates.judgement import References
+    from harness.paths import find_beside
     from harness.suites.suite import open_suite
     from harness.sweep import expansion_of, find_baseline, resolve_baseline, within
     from harness.trials.tasks import Bench
@@ -86,6 +87,7 @@ def run(
         return
     if suite is None:
         raise ConfigError("name a suite: ptqlab ls suites lists those that there are, --resume those to go on with")
+    find_beside(suite)
     definition = open_suite(suite)
     expansion = expansion_of(definition)
     show_skipped(expansion)
@@ -163,11 +165,13 @@ def nightly(
     from harness.exchange import checked_url
     from harness.execution.coordinator import Plan, executor_factory
     from harness.nightly import exit_code, night_references, promote_if_good
+    from harness.paths import find_beside
     from harness.suites.suite import open_suite
     from harness.sweep import expansion_of
     from harness.trials.tasks import Bench
 
     webhook = check_webhook(webhook)
+    find_beside(suite)
     definition = open_suite(suite)
     show_problems(refuse_mistakes(definition, expansion_of(definition).points))
     plan = Plan(

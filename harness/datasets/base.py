@@ -68,8 +68,9 @@ class SceneTarget:
     mask: NDArray[np.uint8]
 
 
-Targets = NDArray[np.int64] | Sequence[SceneTarget] | Sequence[str]
-"""Class per image, int64, shape (images,); or one :class:`SceneTarget`, or one text, per image."""
+Targets = NDArray[np.int64] | NDArray[np.float32] | Sequence[SceneTarget] | Sequence[str]
+"""Class per image, int64, shape (images,); values per image, float32, shape (images, values); or one
+:class:`SceneTarget`, or one text, per image."""
 
 
 class Split(ABC):

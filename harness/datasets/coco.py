@@ -18,9 +18,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, FiniteFl
 from engine.errors import CalibrationDataError
 from harness.datasets.base import Dataset, SceneTarget, Split, Targets
 from harness.datasets.files import FileSplit, ImageOptions, as_rgb, fingerprints, portable, rgb
+from harness.datasets.fitting import GRAY, fit_steps, placement
 from harness.datasets.labelled_folder import LabelledFile
-from harness.datasets.transformers import PadResize, Resize, read_image
-from harness.terms import ReadMode
+from harness.datasets.transformers import apply, read_image
+from harness.terms import Fit, ReadMode
 
 _MASK_CLASSES = 255
 """Classes that a mask of bytes can tell from its background."""
@@ -126,11 +127,8 @@ class _CocoSplit(FileSplit):
 
     def read(self, path: Path) -> NDArray[np.uint8]:
         size, mode = (self._options.height, self._options.width), self._options.read_mode
-        gray = 127.0 if mode is ReadMode.OPENCV else 127.0 / 255
-        step = (
-            Resize(target_size=size) if self._options.fit == "stretch" else PadResize(target_size=size, pad_value=gray)
-        )
-        return as_rgb(step(read_image(path, mode), mode), mode)
+        gray = GRAY if mode is ReadMode.OPENCV else GRAY / 255
+        return as_rgb(apply(fit_steps(Fit(self._options.fit), size, gray), read_image(path, mode), mode), mode)
 
     def _targets(self, indices: range) -> Targets:
         return [self._target(self._pictures[index]) for index in indices]
@@ -138,11 +136,8 @@ class _CocoSplit(FileSplit):
     def _target(self, picture: _Picture) -> SceneTarget:
         """Boxes and mask on the resized image; later objects lie over earlier ones."""
         size = np.array([self._options.width, self._options.height], np.float64)
-        original = np.array([picture.width, picture.height], np.float64)
-        factor, offset = size / original, np.zeros(2)
-        if self._options.fit == "pad":
-            factor = np.repeat(factor.min(), 2)
-            offset = (size - np.floor(original * factor + 0.5)) // 2
+        fitted = (self._options.height, self._options.width)
+        factor, offset = placement(Fit(self._options.fit), (picture.height, picture.width), fitted)
         mask = Image.new("L", (self._options.width, self._options.height))
         draw = ImageDraw.Draw(mask)
         boxes, classes = [], []

@@ -19,6 +19,7 @@ from harness.datasets.digits import Digits
 from harness.datasets.files import ArrayFolder, ImageFolder
 from harness.datasets.labelled_folder import LabelledFolder
 from harness.datasets.mnist import Mnist
+from harness.datasets.own_images import OwnImages
 from harness.datasets.scenes import Scenes
 from harness.datasets.text_lines import TextLines
 from harness.datasets.text_pages import TextPages
@@ -32,6 +33,7 @@ ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
         "digits": Digits,
         "scenes": Scenes,
         "labelled_folder": LabelledFolder,
+        "own_images": OwnImages,
         "image_folder": ImageFolder,
         "array_folder": ArrayFolder,
         "coco": Coco,

@@ -17,12 +17,9 @@ from engine.frontend import parse
 from engine.frontend.colour import convert_colour
 from engine.ir import shape_of
 from engine.terms import InputType, Layout
+from harness.datasets.fitting import fit_steps
 from harness.datasets.transformers import (
-    CenterCrop,
     Image,
-    PadResize,
-    Resize,
-    ShortSideResize,
     Transformer,
     apply,
     parse_chain,
@@ -32,9 +29,6 @@ from harness.datasets.transformers import (
 from harness.terms import Fit, ReadMode
 
 T = TypeVar("T")
-
-SHORT_SIDE = 256 / 224
-"""Short side in front of a centre crop, over the side of the crop: 256 and 224 in the documents."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,7 @@ class Preparation:
                 )
             _check_range(done, path)
             return done
-        fitted = apply(_steps(self.fit, self.target.size), image, self.mode)
+        fitted = apply(fit_steps(self.fit, self.target.size), image, self.mode)
         rgb = fitted[..., ::-1] if self.mode is ReadMode.OPENCV else fitted * np.float32(255)
         coloured = _coloured(rgb, self.target.spec.type_train)
         return (
@@ -149,16 +143,6 @@ def open_input(config_file: Path, name: str | None) -> tuple[Config, ImageInput]
 
 def _shape(source: ir.Model, spec: InputSpec) -> tuple[int, ...]:
     return shape_of(next(value for value in source.graph.inputs if value.name == spec.name))
-
-
-def _steps(fit: Fit, size: tuple[int, int]) -> tuple[Transformer, ...]:
-    if fit is Fit.STRETCH:
-        return (Resize(target_size=size),)
-    if fit is Fit.PAD:
-        return (PadResize(target_size=size),)
-    if size[0] != size[1]:
-        raise ConfigError(f"fit crop needs a square input, it is {size[0]} x {size[1]}; use stretch or pad")
-    return (ShortSideResize(short_size=round(size[0] * SHORT_SIDE)), CenterCrop(crop_size=size[0]))
 
 
 def _coloured(rgb: Image, wanted: InputType) -> NDArray[np.float32]:

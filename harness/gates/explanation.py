@@ -187,7 +187,7 @@ def _labels(model: str, count: int) -> NDArray[np.int64] | None:
         targets = card.open_dataset().split(card.dataset.evaluation.split).targets(0, count)
     except PtqlabError:
         return None
-    return targets if isinstance(targets, np.ndarray) else None
+    return np.asarray(targets) if isinstance(targets, np.ndarray) and targets.dtype.kind == "i" else None
 
 
 def in_words(explanation: Explanation) -> list[str]:

@@ -67,3 +67,17 @@ def test_baselines_lie_beside_the_suite(tmp_path: Path) -> None:
     assert baseline_path(suite_path("smoke")) == paths.reports() / "baselines" / "smoke.json"
     assert not paths.is_installed(tmp_path)
     assert paths.is_installed(Path(paths.__file__).parent / "bundled" / "reports" / "baselines" / "smoke.json")
+
+
+def test_a_suite_file_brings_the_cards_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTQLAB_SUITES", "/elsewhere")
+    monkeypatch.delenv("PTQLAB_DATASETS", raising=False)
+    paths.find_beside(tmp_path / "suite.yaml")
+    paths.find_beside("smoke")
+    assert paths.suites()[:-1] == (Path("/elsewhere"),)
+    for name in ("zoo", "datasets"):
+        (tmp_path / name).mkdir()
+    for _ in range(2):
+        paths.find_beside(tmp_path / "suite.yaml")
+        assert paths.suites()[:-1] == (tmp_path, Path("/elsewhere"))
+        assert paths.datasets()[:-1] == (tmp_path / "datasets",)

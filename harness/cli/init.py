@@ -1,0 +1,115 @@
+"""``ptqlab init``: cards and a suite for a network of the user's own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.terms import March
+
+if TYPE_CHECKING:
+    from harness.onboarding.proposal import Proposal
+    from harness.zoo.cards import TaskKind
+
+
+class AskedTask(StrEnum):
+    """What a network is for, as ``--task`` has it."""
+
+    CLASSIFICATION = "classification"
+    NONE = "none"
+
+    @property
+    def kind(self) -> TaskKind:
+        """As cards have it."""
+        from harness.zoo.cards import TaskKind
+
+        return TaskKind.OTHER if self is AskedTask.NONE else TaskKind(self.value)
+
+
+OwnImagesFolder = Annotated[Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images.")]
+OwnLabels = Annotated[
+    Path | None,
+    typer.Option("--labels", exists=True, help="Labels of the images; default: what lies among them."),
+]
+TaskOption = Annotated[
+    AskedTask | None, typer.Option("--task", help="What the network is for; none compares outputs. Default: guessed.")
+]
+OwnSize = Annotated[
+    str | None, typer.Option("--size", help="Height x width of the input, such as 640x640, if the file leaves it open.")
+]
+
+
+def init(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model, ONNX, of one image input.")],
+    images: OwnImagesFolder,
+    labels: OwnLabels = None,
+    task: TaskOption = None,
+    size: OwnSize = None,
+    march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not run one image through all stages.")] = False,
+) -> None:
+    """Write model card, data set card and suite for a network of your own.
+
+    Input, head, normalisation and labels are guessed from the file and the images; the cards
+    say why, and a page shows what the network sees under each guess.
+    """
+    from harness.cli.listing import check_suite
+    from harness.onboarding.own_cards import PICTURE, check_free, write_cards
+    from harness.onboarding.proposal import card_name, propose
+
+    folder = output or Path(f"ptqlab_{card_name(model)}")
+    check_free(folder)
+    proposal = propose(model, images, labels, task.kind if task else None, parse_size(size))
+    show_proposal(proposal)
+    suite = write_cards(proposal, folder, march)
+    typer.echo(f"written     {folder}: {proposal.name}.yaml, zoo/, datasets/")
+    typer.echo(f"picture     {(folder / PICTURE).resolve().as_uri()}")
+    check_suite(str(suite), quick=quick)
+    typer.echo(f"next        ptqlab run {suite}")
+
+
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """Height and width of ``640x480``, or of ``640`` for both."""
+    if text is None:
+        return None
+    words = text.lower().split("x")
+    if len(words) > 2 or not all(word.isdecimal() and 0 < int(word) <= _LARGEST for word in words):
+        raise typer.BadParameter(f"{text!r}: expected height x width in pixels, such as 640x480", param_hint="--size")
+    return int(words[0]), int(words[-1])
+
+
+_LARGEST = 8192
+
+
+def show_proposal(proposal: Proposal) -> None:
+    """Say what was read and guessed, and how sure that is."""
+    from harness.onboarding.judging import Basis
+    from harness.zoo.cards import Labels
+
+    network, head, decision = proposal.network, proposal.head, proposal.decision
+    shape = "x".join(map(str, network.shape))
+    typer.echo(
+        f"input       {network.input_name}: {shape} {network.layout.value} ({network.size_reason}), "
+        f"{network.seconds * 1000:.0f} ms per image"
+    )
+    typer.echo(f"head        {head.kind}, {'sure' if head.is_sure else 'likely'}: {head.reason}; metric {head.metric}")
+    listed = proposal.source.annotations
+    scored = "labels" if proposal.labels is Labels.DATA else "the float model's answers (agreement)"
+    typer.echo(f"images      {len(listed.images)}, {proposal.source.reason}; scored with {scored}")
+    typer.echo(f"size        {proposal.data.fit.value} to {network.size[0]}x{network.size[1]}: usual for this head")
+    typer.echo(f"input is    {decision.best}: {decision.words}; the file alone: {proposal.reason}")
+    if decision.basis is not Basis.CONVENTION:
+        measure = head.metric if decision.basis is Basis.LABELS else "agreement of images and mirror images, in nats"
+        typer.echo(f"            by {measure}:")
+        for found in decision.ranking:
+            typer.echo(f"            {found.value:6.3f}  {found.guess} ({found.images} images)")
+    if proposal.labels is Labels.DATA:
+        typer.echo(f"float       {head.metric} {proposal.score.value:.4f} on {proposal.data.evaluation} images")
+    for note in proposal.notes:
+        typer.echo(f"WARNING: {note}", err=True)

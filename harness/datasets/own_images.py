@@ -1,0 +1,159 @@
+"""Images of one folder with labels as they are, cut into splits by a seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from engine.errors import CalibrationDataError
+from harness import paths
+from harness.datasets.annotations import Annotated, LabelFormat, read_annotations
+from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, Split, Targets, stacked
+from harness.datasets.files import as_rgb
+from harness.datasets.fitting import GRAY, fit_steps
+from harness.datasets.transformers import BGR2GRAY, RGB2GRAY, Scale, apply, read_image, to_uint8
+from harness.strict_yaml import StrictModel
+from harness.terms import Fit, ReadMode
+
+
+class OwnImagesOptions(StrictModel):
+    """Where the images are, what their labels are, and how they become the size of an input.
+
+    Attributes:
+        folder: of the images; absolute, or relative to the folder of external data (``PTQLAB_DATA``).
+        format: what the labels are.
+        labels: file or folder of the labels, absolute or below ``folder``; none where they lie among the images.
+        height, width, colour: of every image at the end.
+        fit: how images become that size.
+        read_mode: what reads and resizes.
+        first_class: number of the first class: 1 where output 0 of the network is the background.
+        seed: of the shuffle before the cut.
+        calibration: images of this split, classes in rotation.
+        evaluation: likewise.
+    """
+
+    folder: Path
+    format: LabelFormat = LabelFormat.NONE
+    labels: Path | None = None
+    height: int = Field(ge=1)
+    width: int = Field(ge=1)
+    colour: Colour = Colour.RGB
+    fit: Fit = Fit.CROP
+    read_mode: ReadMode = ReadMode.OPENCV
+    first_class: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    calibration: int = Field(ge=1)
+    evaluation: int = Field(ge=1)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of every image at the end."""
+        return self.height, self.width
+
+
+class OwnImages(Dataset):
+    """Images of one folder, with labels as they are: class folders, a table, or none.
+
+    Nothing has to be sorted into folders of splits: ``calibration`` and ``evaluation`` are drawn by the seed, classes
+    in rotation. Only images that are drawn are part of the digest.
+    """
+
+    Options = OwnImagesOptions
+    version = 1
+
+    def __init__(self, options: OwnImagesOptions) -> None:
+        root = paths.external_data(options.folder)
+        if not root.is_dir():
+            raise CalibrationDataError(f"no folder {root}: put the images there, or set PTQLAB_DATA")
+        listed = read_annotations(options.format, root, None if options.labels is None else root / options.labels)
+        self.classes = listed.classes
+        self.image_format = ImageFormat(height=options.height, width=options.width, colour=options.colour)
+        order = [listed.images[index] for index in drawn_order(listed.images, options.seed)]
+        wanted = {"calibration": options.calibration, "evaluation": options.evaluation}
+        if sum(wanted.values()) > len(order):
+            raise CalibrationDataError(
+                f"{root}: {options.calibration} + {options.evaluation} images asked for, it holds {len(order)}"
+            )
+        self._splits: dict[str, Split] = {}
+        found, start = {}, 0
+        for name, count in wanted.items():
+            images = order[start : start + count]
+            self._splits[name] = _OwnSplit(name, images, options)
+            found[name] = [_fingerprint(image, root) for image in images]
+            start += count
+        portable = {"folder": Path(options.folder.name)}
+        if options.labels is not None:
+            portable["labels"] = Path(options.labels.name)
+        self.digest = self._digest(
+            options.model_copy(update=portable), {"classes": list(listed.classes), "files": found}
+        )
+
+    @property
+    def splits(self) -> Mapping[str, Split]:
+        """``calibration`` and ``evaluation``."""
+        return MappingProxyType(dict(self._splits))
+
+
+class _OwnSplit(Split):
+    def __init__(self, name: str, images: Sequence[Annotated], options: OwnImagesOptions) -> None:
+        super().__init__(name, len(images))
+        self._listed, self._options = tuple(images), options
+
+    def _images(self, indices: range) -> Images:
+        shape = ImageFormat(height=self._options.height, width=self._options.width, colour=self._options.colour)
+        return stacked((fitted(self._listed[index].path, self._options) for index in indices), len(indices), shape)
+
+    def _targets(self, indices: range) -> Targets:
+        images = [self._listed[index] for index in indices]
+        for image in images:
+            if image.label == NO_LABEL:
+                raise CalibrationDataError(
+                    f"{image.path}: has no label; score against the float model: metric: {{labels: float}} in the "
+                    "model card"
+                )
+        return np.array([image.label + self._options.first_class for image in images], np.int64)
+
+
+def fitted(path: Path, options: OwnImagesOptions) -> NDArray[np.uint8]:
+    """One image, uint8, (height, width, channels).
+
+    Raises:
+        CalibrationDataError: the file is no image.
+        MissingError: the package that reads images is not installed.
+    """
+    mode = options.read_mode
+    gray = GRAY if mode is ReadMode.OPENCV else GRAY / 255
+    image = apply(fit_steps(options.fit, options.size, gray), read_image(path, mode), mode)
+    if options.colour is Colour.RGB:
+        return as_rgb(image, mode)
+    if mode is ReadMode.OPENCV:
+        return to_uint8(BGR2GRAY(data_format="HWC")(image))
+    return to_uint8(Scale(scale_value=255)(RGB2GRAY(data_format="HWC")(image)))
+
+
+def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
+    """Indices of all images, shuffled, the classes in rotation as long as each has images left."""
+    random = np.random.RandomState(seed)
+    labels = np.array([image.label for image in images], np.int64)
+    places = []
+    for label in np.unique(labels):
+        members = random.permutation(np.flatnonzero(labels == label))
+        places += [(place, int(label), int(index)) for place, index in enumerate(members)]
+    if len(np.unique(labels)) > 1:
+        places.sort()
+    return [index for _, _, index in places]
+
+
+def _fingerprint(image: Annotated, root: Path) -> list[str | int]:
+    """Place, label and digest of the content."""
+    try:
+        content = image.path.read_bytes()
+    except OSError as error:
+        raise CalibrationDataError(f"{image.path}: cannot be read: {error}") from error
+    return [image.path.relative_to(root).as_posix(), image.label, hashlib.sha256(content).hexdigest()]

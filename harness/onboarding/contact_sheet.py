@@ -1,0 +1,72 @@
+"""A page with what the network sees under each guess: the same images, read as the chosen normalisation would."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.onboarding.judging import Basis
+from harness.onboarding.proposal import Proposal
+from harness.report.templates import template
+
+_THUMBNAIL = 160
+"""Pixels of the longer side."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A guess on the page."""
+
+    title: str
+    score: str
+    values: str
+    pictures: tuple[str, ...]
+    is_chosen: bool
+
+
+def contact_sheet(proposal: Proposal) -> str:
+    """The page, HTML without external files."""
+    decision = proposal.decision
+    guesses = [found.guess for found in decision.ranking] or [decision.best]
+    scores = {found.guess: f"{found.value:.3f} on {found.images} images" for found in decision.ranking}
+    rows = []
+    for guess in guesses:
+        fed = guess.apply(proposal.shown, proposal.network.layout)
+        seen = decision.best.undo(fed, proposal.network.layout)
+        rows.append(
+            _Row(
+                title=str(guess),
+                score=scores.get(guess, ""),
+                values=f"{fed.min():.3g} to {fed.max():.3g}, mean {fed.mean():.3g}",
+                pictures=tuple(_as_png(image) for image in seen),
+                is_chosen=guess == decision.best,
+            )
+        )
+    measure = {
+        Basis.LABELS: f"{proposal.head.metric} with the labels",
+        Basis.MIRROR: "information shared with mirror images, in nats",
+        Basis.CONVENTION: "",
+    }
+    return template("contact_sheet.html.j2").render(
+        name=proposal.name,
+        best=str(decision.best),
+        words=decision.words,
+        reason=proposal.reason,
+        measure=measure[decision.basis],
+        rows=rows,
+    )
+
+
+def _as_png(image: NDArray[np.uint8]) -> str:
+    """A small picture as an address that holds its data."""
+    from PIL import Image
+
+    picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+    picture.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()

@@ -1,0 +1,211 @@
+"""Which normalisation is right, by what the network says of a few images under each.
+
+With labels the metric decides. Without, the mutual information between the answers to an image and to its mirror image
+(Ji et al., Invariant Information Clustering, 2019): a network that sees what it was trained on says the same of both,
+and different things of different images. Noise, or one answer for everything, gives none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.terms import Layout
+from harness.datasets import Images, Targets
+from harness.gates.paired import paired_p_value
+from harness.metrics import Metric
+from harness.onboarding.guesses import Normalisation
+
+Array = NDArray[Any]
+
+FEW, MANY = 8, 32
+"""Images that every guess is tried on, and those that the best are."""
+_FINALISTS = 3
+SURE, LIKELY = 0.01, 0.1
+"""Probabilities of chance below which a guess is sure, or likely."""
+
+
+class Basis(StrEnum):
+    """What decided."""
+
+    LABELS = "labels"
+    MIRROR = "mirror images"
+    CONVENTION = "convention"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A guess on images.
+
+    Attributes:
+        guess: the normalisation.
+        value: the metric with labels; else information in nats.
+        evidence: float64, shape (images,): what each image says for the guess.
+        images: that it was tried on.
+        first_class: number of the first class that fits the labels best.
+    """
+
+    guess: Normalisation
+    value: float
+    evidence: NDArray[np.float64]
+    images: int
+    first_class: int = 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Normalisations, the best first.
+
+    Attributes:
+        ranking: all that were tried; empty where nothing could be measured.
+        best: the chosen one.
+        basis: what decided.
+        chance: probability that the best is no better than the next, paired and one-sided; 1 if nothing was measured.
+        first_class: number of the first class.
+    """
+
+    ranking: tuple[Tried, ...]
+    best: Normalisation
+    basis: Basis
+    chance: float
+    first_class: int = 0
+
+    @property
+    def words(self) -> str:
+        """How sure it is."""
+        if self.basis is Basis.CONVENTION:
+            return "not measured"
+        return "sure" if self.chance < SURE else "likely" if self.chance < LIKELY else "open"
+
+
+Network = Callable[[NDArray[np.float32]], list[Array]]
+Judge = Callable[[Sequence[Array], Sequence[Array], int], tuple[float, NDArray[np.float64], int]]
+"""Value, evidence per image and first class, of outputs for images and for their mirror images, and their number."""
+
+
+def decide(
+    network: Network,
+    layout: Layout,
+    guesses: Sequence[Normalisation],
+    images: Images,
+    judge: Judge,
+    basis: Basis,
+    mirrored: bool,
+) -> Decision:
+    """Try all guesses on :data:`FEW` images, the best on all.
+
+    Args:
+        network: runs on float32 inputs.
+        layout: of its input.
+        guesses: the usual ones first; of equal ones the first counts.
+        images: uint8, (images, height, width, channels), RGB or gray.
+        judge: what is better.
+        basis: what ``judge`` goes by.
+        mirrored: whether ``judge`` needs the outputs for mirror images.
+    """
+
+    def tried(guess: Normalisation, count: int) -> Tried:
+        shown = images[:count]
+        outputs = network(guess.apply(shown, layout))
+        mirror = network(guess.apply(shown[:, :, ::-1], layout)) if mirrored else []
+        value, evidence, first = judge(outputs, mirror, count)
+        return Tried(guess, value, evidence, count, first)
+
+    few = min(FEW, len(images))
+    ranked = sorted((tried(guess, few) for guess in guesses), key=_falling)
+    if len(images) > few:
+        again = [tried(found.guess, len(images)) for found in ranked[:_FINALISTS]]
+        ranked = sorted(again, key=_falling) + ranked[_FINALISTS:]
+    best = ranked[0]
+    rivals = [found for found in ranked[1:] if found.images == best.images]
+    chance = max((paired_p_value(best.evidence - rival.evidence) for rival in rivals), default=1.0)
+    return Decision(tuple(ranked), best.guess, basis, chance, best.first_class)
+
+
+def _falling(found: Tried) -> float:
+    """Sorts the best first; what differs by less than a thousandth keeps its order, which is that of use."""
+    return -round(found.value, 3)
+
+
+def by_labels(metric: Metric, targets: Mapping[int, Targets]) -> Judge:
+    """The metric with labels; ``targets`` by number of the first class, of which the best counts.
+
+    Evidence is the score of each image; of classes the logarithm of the right one's probability, which tells more.
+    """
+
+    def judge(outputs: Sequence[Array], mirror: Sequence[Array], count: int) -> tuple[float, NDArray[np.float64], int]:
+        del mirror
+        scores = {first: metric.score(outputs, found[:count]) for first, found in targets.items()}
+        first = max(scores, key=lambda number: scores[number].value)
+        labels = targets[first]
+        if isinstance(labels, np.ndarray) and labels.dtype.kind == "i":
+            rows = probabilities(outputs[0].reshape(count, -1))
+            return scores[first].value, np.log(rows[np.arange(count), labels[:count]] + _FLOOR), first
+        return scores[first].value, scores[first].per_sample, first
+
+    return judge
+
+
+def by_mirror(outputs: Sequence[Array], mirror: Sequence[Array], count: int) -> tuple[float, NDArray[np.float64], int]:
+    """Information that class scores of images and of their mirror images share, in nats."""
+    both = contrasted(np.concatenate([found[0].reshape(count, -1) for found in (outputs, mirror)]))
+    plain, turned = _likeliest_columns(both[:count], both[count:])
+    joint = plain.T @ turned / len(plain)
+    joint = (joint + joint.T) / 2
+    margin = joint.sum(axis=1)
+    gain = np.log((joint + _FLOOR) / (np.outer(margin, margin) + _FLOOR))
+    per_sample = np.einsum("ij,jk,ik->i", plain, gain, turned, optimize=True)
+    return float(per_sample.mean()), per_sample, 0
+
+
+_FLOOR = 1e-12
+_MOST_CLASSES = 512
+"""Classes that are told apart; the others count as one."""
+
+
+def _likeliest_columns(*tables: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """The columns with the largest values, and the sum of the others as one more."""
+    if tables[0].shape[1] <= _MOST_CLASSES:
+        return list(tables)
+    peak = np.max([table.max(axis=0) for table in tables], axis=0)
+    order = np.argsort(-peak, kind="stable")
+    kept, rest = order[:_MOST_CLASSES], order[_MOST_CLASSES:]
+    return [np.column_stack([table[:, kept], table[:, rest].sum(axis=1)]) for table in tables]
+
+
+def contrasted(scores: Array) -> NDArray[np.float64]:
+    """Probabilities of a softmax over scores of standard deviation :data:`_SPREAD`, shape (rows, classes).
+
+    A network without normalisation layers gives greater scores for greater inputs; it is no surer of its answers.
+    """
+    values = _finite(scores)
+    logits = np.log(np.maximum(values, _LEAST_PROBABILITY)) if _are_probabilities(values) else values
+    logits = logits - logits.mean(axis=1, keepdims=True)
+    return probabilities(logits * (_SPREAD / max(float(np.sqrt((logits**2).mean())), _FLOOR)))
+
+
+_SPREAD = 3.0
+_LEAST_PROBABILITY = 1e-30
+
+
+def probabilities(scores: Array) -> NDArray[np.float64]:
+    """Rows that sum to 1: as they are if they do, else by softmax; NaN becomes 0 before."""
+    values = _finite(scores)
+    if _are_probabilities(values):
+        return values
+    shifted = np.exp(values - values.max(axis=1, keepdims=True))
+    rows: NDArray[np.float64] = shifted / shifted.sum(axis=1, keepdims=True)
+    return rows
+
+
+def _finite(scores: Array) -> NDArray[np.float64]:
+    return np.nan_to_num(np.asarray(scores, np.float64), posinf=1e30, neginf=-1e30)
+
+
+def _are_probabilities(values: NDArray[np.float64]) -> bool:
+    return bool(values.min() >= 0 and np.allclose(values.sum(axis=1), 1, atol=1e-2))

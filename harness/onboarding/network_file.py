@@ -1,0 +1,227 @@
+"""What an ONNX file says of its image input and its outputs, and what it looks like in ONNX Runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ConfigError, ModelError
+from engine.terms import Layout
+
+if TYPE_CHECKING:
+    import onnx
+
+USUAL_SIDE = 224
+"""Side of an image where the network takes any."""
+_FIRST_OPERATORS = ("Cast", "Identity", "Transpose", "Sub", "Add", "Mul", "Div", "BatchNormalization")
+"""What may stand between the input and the first layer that learns."""
+
+
+@dataclass(frozen=True)
+class OutputTensor:
+    """Name and shape of an output for one image."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NetworkFile:
+    """A network with one image input.
+
+    Attributes:
+        path: the file.
+        input_name: of its input.
+        layout: of its input.
+        size: height and width of its input in pixels.
+        channels: 1 or 3.
+        size_reason: where the size comes from.
+        is_dynamic: whether the file leaves a dimension open.
+        outputs: in its order, with the shapes that they have for one image.
+        metadata: of the file.
+        begins_with: operators between the input and the first layer that learns.
+        subtracted: what a subtraction or batch normalisation right behind the input subtracts, mean over channels.
+        seconds: that one image takes in ONNX Runtime.
+    """
+
+    path: Path
+    input_name: str
+    layout: Layout
+    size: tuple[int, int]
+    channels: int
+    size_reason: str
+    is_dynamic: bool
+    outputs: tuple[OutputTensor, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    begins_with: tuple[str, ...] = ()
+    subtracted: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the input, one image."""
+        if self.layout is Layout.NCHW:
+            return (1, self.channels, *self.size)
+        return (1, *self.size, self.channels)
+
+
+class Runner:
+    """A network in ONNX Runtime, one image at a time."""
+
+    def __init__(self, path: Path, input_name: str) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no common class of their own
+            raise ModelError(f"{path}: ONNX Runtime cannot open it: {' '.join(str(error).split())[:300]}") from error
+        self._path, self._input = path, input_name
+        self.names = [output.name for output in self._session.get_outputs()]
+
+    def __call__(self, inputs: NDArray[np.float32]) -> list[NDArray[Any]]:
+        """Outputs for ``inputs``, float32, (images, …): one array per output, images in the first dimension.
+
+        Raises:
+            ModelError: ONNX Runtime refuses the image.
+        """
+        columns: list[list[NDArray[Any]]] = [[] for _ in self.names]
+        for image in inputs:
+            try:
+                found = self._session.run(None, {self._input: image[np.newaxis]})
+            except Exception as error:  # its errors have no common class of their own
+                text = " ".join(str(error).split())[:300]
+                raise ModelError(f"{self._path}: does not run on an image of shape {image.shape}: {text}") from error
+            for column, array in zip(columns, found, strict=True):
+                column.append(np.asarray(array))
+        return [np.concatenate(column) for column in columns]
+
+
+def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile:
+    """The network in ``path``.
+
+    Args:
+        path: ONNX file.
+        size: height and width of its input, for networks that take any; None to guess.
+
+    Raises:
+        ModelError: it is no ONNX model, or does not run.
+        ConfigError: it has no single image input, or another size than ``size``.
+    """
+    model = _loaded_model(path)
+    known = {entry.name for entry in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in known]
+    if len(inputs) != 1:
+        raise ConfigError(
+            f"{path}: has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}); expected one, an image"
+        )
+    (value,) = inputs
+    dims = [int(dim.dim_value) for dim in value.type.tensor_type.shape.dim]  # 0 where it is open
+    layout, channels = _layout(path, dims)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    given = (dims[2], dims[3]) if layout is Layout.NCHW else (dims[1], dims[2])
+    found, reason = _size(path, given, size, metadata)
+    begins, subtracted = _beginning(model, value.name)
+    read = NetworkFile(
+        path=path,
+        input_name=value.name,
+        layout=layout,
+        size=found,
+        channels=channels,
+        size_reason=reason,
+        is_dynamic=0 in dims,
+        metadata=metadata,
+        begins_with=begins,
+        subtracted=subtracted,
+    )
+    return _with_outputs(read)
+
+
+def _loaded_model(path: Path) -> onnx.ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError) as error:
+        raise ModelError(f"{path}: cannot be read as an ONNX model: {error}") from error
+    if not model.graph.node:
+        raise ModelError(f"{path}: cannot be read as an ONNX model: it has no nodes")
+    return model
+
+
+def _layout(path: Path, dims: Sequence[int]) -> tuple[Layout, int]:
+    """Layout and channels of an input, by where its 1 or 3 is."""
+    if len(dims) != 4 or dims[0] not in (0, 1):
+        raise ConfigError(f"{path}: its input has shape {list(dims)} (0: open); expected one image, 1xCxHxW or 1xHxWxC")
+    if dims[1] in (1, 3):
+        return Layout.NCHW, dims[1]
+    if dims[3] in (1, 3):
+        return Layout.NHWC, dims[3]
+    raise ConfigError(f"{path}: its input has shape {list(dims)} (0: open); expected 1 or 3 channels")
+
+
+def _size(
+    path: Path, given: tuple[int, int], asked: tuple[int, int] | None, metadata: Mapping[str, str]
+) -> tuple[tuple[int, int], str]:
+    """Height and width of the input, and where they come from."""
+    if all(given):
+        if asked is not None and asked != given:
+            raise ConfigError(f"--size {asked[0]}x{asked[1]}: the input of {path} is {given[0]}x{given[1]}")
+        return given, "the shape of the input"
+    if asked is not None:
+        return asked, "--size"
+    sides = [int(word) for word in metadata.get("imgsz", "").strip("[] ").split(",") if word.strip().isdecimal()]
+    if len(sides) == 2 and min(sides) > 0:
+        return (sides[0], sides[1]), "imgsz in the metadata of the file"
+    height, width = given
+    return (height or USUAL_SIDE, width or USUAL_SIDE), "the usual size: the network takes any; else give --size"
+
+
+def _beginning(model: onnx.ModelProto, name: str) -> tuple[tuple[str, ...], float | None]:
+    """Operators in front of the first layer that learns, and what they subtract, mean over channels."""
+    from onnx import numpy_helper
+
+    constants = {entry.name: entry for entry in model.graph.initializer}
+    constants |= {
+        node.output[0]: attribute.t
+        for node in model.graph.node
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.name == "value"
+    }
+    begins: list[str] = []
+    subtracted = None
+    while True:
+        users = [node for node in model.graph.node if name in node.input]
+        if len(users) != 1 or users[0].op_type not in _FIRST_OPERATORS:
+            return tuple(begins), subtracted
+        node = users[0]
+        begins.append(node.op_type)
+        place = {"Sub": 1, "BatchNormalization": 3}.get(node.op_type)
+        if place is not None and place < len(node.input) and subtracted is None:
+            tensor = constants.get(node.input[place])
+            if tensor is not None and not tensor.external_data:
+                subtracted = float(numpy_helper.to_array(tensor).mean())
+        name = node.output[0]
+
+
+def _with_outputs(network: NetworkFile) -> NetworkFile:
+    """``network`` with its outputs and the time of a run, measured on gray."""
+    from dataclasses import replace
+
+    runner = Runner(network.path, network.input_name)
+    gray = np.full(network.shape, 0.5, np.float32)
+    runner(gray)
+    started = time.perf_counter()
+    arrays = runner(gray)
+    seconds = time.perf_counter() - started
+    outputs = tuple(OutputTensor(name, array.shape) for name, array in zip(runner.names, arrays, strict=True))
+    return replace(network, outputs=outputs, seconds=seconds)

@@ -1,0 +1,50 @@
+"""``ptqlab init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer import BadParameter
+
+from engine.errors import ConfigError
+from harness.cli.init import AskedTask, init, parse_size
+from harness.zoo.cards import TaskKind
+from tests.harness.onboarding.networks import colour_classifier, colour_images
+
+
+@pytest.fixture(autouse=True)
+def no_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a suite brings with it is forgotten after the test."""
+    for variable in ("PTQLAB_SUITES", "PTQLAB_DATASETS"):
+        monkeypatch.setenv(variable, "")
+
+
+def test_it_says_what_it_read_and_what_is_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, images = colour_classifier(tmp_path / "my net.onnx"), colour_images(tmp_path / "images")
+    init(model, images, output=tmp_path / "own", quick=True)
+    out, err = capsys.readouterr()
+    assert "input       image: 1x3x16x16 NCHW (the shape of the input)" in out
+    assert "head        class scores, sure: one output of 3 values per image; metric top1" in out
+    assert "images      24, 3 folders of images, taken for classes; scored with labels" in out
+    assert "float       top1 1.0000 on 18 images" in out
+    assert (
+        f"suite my_net version 1 is valid: 8 trials, 1 models\nnext        ptqlab run {tmp_path}/own/my_net.yaml" in out
+    )
+    assert err == ""
+    with pytest.raises(ConfigError, match="holds files already; give another folder with --output"):
+        init(model, images, output=tmp_path / "own")
+
+
+def test_sizes() -> None:
+    assert parse_size(None) is None
+    assert parse_size("640") == (640, 640)
+    assert parse_size("320x640") == (320, 640)
+    for text in ("0x3", "a", "1x2x3", "99999"):
+        with pytest.raises(BadParameter, match="expected height x width in pixels"):
+            parse_size(text)
+
+
+def test_every_task_has_a_kind() -> None:
+    assert AskedTask.NONE.kind is TaskKind.OTHER
+    assert {task.kind for task in AskedTask} <= set(TaskKind)

@@ -1,0 +1,88 @@
+"""Labels as people have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from engine.errors import CalibrationDataError
+from harness.datasets.annotations import LabelFormat, numbered, pictures, read_annotations
+
+
+def picture(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4)).save(path)
+    return path
+
+
+def test_folders_are_classes_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name in ("dog/b.png", "cat/a.png", "dog/below/c.jpg", "cat/.hidden.png", "cat/notes.txt"):
+        picture(tmp_path / name) if not name.endswith("txt") else (tmp_path / name).write_text("")
+    found = read_annotations(LabelFormat.CLASS_FOLDERS, tmp_path, None)
+    assert found.classes == ("cat", "dog")
+    assert [(image.path.name, image.label) for image in found.images] == [("a.png", 0), ("b.png", 1), ("c.jpg", 1)]
+    picture(tmp_path / "loose.png")
+    with pytest.raises(CalibrationDataError, match=r"loose.png: lies in no folder of a class"):
+        read_annotations(LabelFormat.CLASS_FOLDERS, tmp_path, None)
+
+
+def test_folders_that_are_numbers_are_those_classes(tmp_path: Path) -> None:
+    for name in ("10/a.png", "2/b.png"):
+        picture(tmp_path / name)
+    found = read_annotations(LabelFormat.CLASS_FOLDERS, tmp_path, None)
+    assert found.classes == ()
+    assert sorted(image.label for image in found.images) == [2, 10]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file,label,name\na.png,3,three\nb.png,7,seven\n",
+        "Class;Image\n3;a.png\n7;b.png\n",
+        "a.png\t3\nb.png\t7\n",
+        "a.png 3\n\nb.png 7\n",
+    ],
+)
+def test_tables_of_any_form(text: str, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "c.png"):
+        picture(tmp_path / name)
+    (tmp_path / "labels.csv").write_text(text)
+    found = read_annotations(LabelFormat.CSV, tmp_path, None)
+    assert [(image.path.name, image.label) for image in found.images] == [("a.png", 3), ("b.png", 7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("picture,kind\na.png,1\n", "columns picture, kind; expected one of file"),
+        ("file,label\nmissing.png,1\n", r"labels.csv:2: 'missing.png' is no file in"),
+        ("file,label\n../a.png,1\n", "is no file in"),
+        ("file,label\na.png\n", r"labels.csv:2: 'a.png': expected an image and its class"),
+    ],
+)
+def test_wrong_tables_are_named(text: str, message: str, tmp_path: Path) -> None:
+    picture(tmp_path / "images/a.png")
+    picture(tmp_path / "a.png")
+    (tmp_path / "labels.csv").write_text(text)
+    with pytest.raises(CalibrationDataError, match=message):
+        read_annotations(LabelFormat.CSV, tmp_path / "images", tmp_path / "labels.csv")
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    with pytest.raises(CalibrationDataError, match="cannot be read as a text of labels"):
+        read_annotations(LabelFormat.CSV, tmp_path, tmp_path / "a.png")
+
+
+def test_a_folder_without_images(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationDataError, match="holds no images"):
+        read_annotations(LabelFormat.NONE, tmp_path, None)
+    assert pictures(tmp_path) == []
+
+
+def test_names_are_numbered_in_their_order() -> None:
+    assert numbered(["b", "a", "b"]) == ({"a": 0, "b": 1}, ("a", "b"))
+    assert numbered(["3", "11"]) == ({"3": 3, "11": 11}, ())

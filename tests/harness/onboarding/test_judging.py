@@ -1,0 +1,100 @@
+"""Which normalisation is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.terms import InputType, Layout
+from harness.datasets.own_images import OwnImages, OwnImagesOptions
+from harness.metrics import open_metric
+from harness.onboarding.guesses import normalisations
+from harness.onboarding.judging import Basis, Decision, by_labels, by_mirror, contrasted, decide, probabilities
+from harness.onboarding.network_file import Runner
+from tests.harness.onboarding.networks import COLOURS, SIDE, colour_classifier, digit_images, digit_network
+
+
+def images(count: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    labels = np.arange(count) % 3
+    random = np.random.default_rng(0)
+    plain = np.array([COLOURS[str(label)] for label in labels])[:, np.newaxis, np.newaxis]
+    noisy = plain + random.integers(-30, 31, (count, SIDE, SIDE, 3))
+    return np.clip(noisy, 0, 255).astype(np.uint8), labels
+
+
+@pytest.mark.parametrize(("channels", "colour"), [((0, 1, 2), InputType.RGB), ((2, 1, 0), InputType.BGR)])
+def test_labels_tell_the_order_of_colours(channels: tuple[int, ...], colour: InputType, tmp_path: Path) -> None:
+    runner = Runner(colour_classifier(tmp_path / "net.onnx", channels), "image")
+    pixels, labels = images()
+    judge = by_labels(open_metric("top1"), {0: labels})
+    found = decide(runner, Layout.NCHW, normalisations(3), pixels, judge, Basis.LABELS, mirrored=False)
+    assert found.best.colour is colour
+    assert {tried.value for tried in found.ranking if tried.guess.colour is colour} == {1.0}
+    assert all(tried.value < 0.5 for tried in found.ranking if tried.guess.colour is not colour)
+
+
+def test_the_number_of_the_first_class_is_tried(tmp_path: Path) -> None:
+    runner = Runner(colour_classifier(tmp_path / "net.onnx"), "image")
+    pixels, labels = images()
+    kept = labels > 0
+    judge = by_labels(open_metric("top1"), {0: labels[kept] - 1, 1: labels[kept]})
+    found = decide(runner, Layout.NCHW, normalisations(3)[:2], pixels[kept], judge, Basis.LABELS, mirrored=False)
+    assert (found.first_class, found.ranking[0].value) == (1, 1.0)
+
+
+def test_mirror_images_tell_the_normalisation_without_labels(tmp_path: Path) -> None:
+    """The bundled LeNet was trained on 0..1; nothing but its answers says so."""
+    options = {"folder": digit_images(tmp_path / "digits"), "height": 28, "width": 28, "colour": "gray"}
+    data = OwnImages(
+        OwnImagesOptions.model_validate({**options, "fit": "stretch", "calibration": 60, "evaluation": 20})
+    )
+    found = decide(
+        Runner(digit_network(), "image"),
+        Layout.NCHW,
+        normalisations(1),
+        data.split("calibration").images(),
+        by_mirror,
+        Basis.MIRROR,
+        mirrored=True,
+    )
+    assert found.best.name == "0..1"
+
+
+def test_one_answer_for_all_carries_no_information() -> None:
+    same = np.tile([[9.0, 0, 0, 0]], (8, 1))
+    different = 20 * np.eye(4)[np.arange(8) % 4]
+    assert by_mirror([same], [same], 8)[0] == pytest.approx(0, abs=1e-3)
+    assert by_mirror([different], [different], 8)[0] == pytest.approx(np.log(4), rel=5e-2)
+    assert by_mirror([different], [different[::-1]], 8)[0] == pytest.approx(np.log(4), rel=5e-2)
+    wide = np.zeros((8, 1000))
+    wide[:, :4] = different
+    assert by_mirror([wide], [wide], 8)[0] == pytest.approx(np.log(4), rel=5e-2)
+
+
+def test_greater_scores_of_the_same_answers_are_no_better() -> None:
+    scores = np.random.default_rng(0).normal(size=(16, 10))
+    once, hundredfold = (by_mirror([scores * factor], [scores * factor], 16)[0] for factor in (1, 100))
+    assert hundredfold == pytest.approx(once, rel=0.05)
+
+
+def test_probabilities_are_taken_as_they_are() -> None:
+    rows = np.array([[0.2, 0.8], [1.0, 0.0]])
+    np.testing.assert_array_equal(probabilities(rows), rows)
+    np.testing.assert_allclose(contrasted(rows), contrasted(np.log(rows + 1e-30)), rtol=1e-6)
+    np.testing.assert_allclose(probabilities(np.array([[0.0, np.log(3)]])), [[0.25, 0.75]])
+    assert np.isfinite(probabilities(np.array([[np.nan, np.inf]]))).all()
+
+
+@pytest.mark.parametrize(
+    ("basis", "chance", "words"),
+    [
+        (Basis.LABELS, 0.001, "sure"),
+        (Basis.MIRROR, 0.05, "likely"),
+        (Basis.LABELS, 0.5, "open"),
+        (Basis.CONVENTION, 1.0, "not measured"),
+    ],
+)
+def test_how_sure_it_is(basis: Basis, chance: float, words: str) -> None:
+    assert Decision((), normalisations(3)[0], basis, chance).words == words

@@ -1,0 +1,65 @@
+"""The files of a proposal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+
+from engine.errors import ConfigError, ModelError
+from engine.terms import March
+from harness.onboarding.own_cards import check_free, copy_network, write_cards
+from harness.onboarding.proposal import propose
+from harness.paths import find_beside
+from harness.suites.suite import open_suite
+from harness.zoo.cards import load_card
+from harness.zoo.float_baseline import float_score
+from tests.harness.onboarding.networks import colour_classifier, colour_images
+
+
+def test_what_is_written_is_a_suite_that_gives_the_same_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("PTQLAB_SUITES", "PTQLAB_DATASETS"):
+        monkeypatch.setenv(variable, "")
+    proposal = propose(colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images"))
+    suite = write_cards(proposal, tmp_path / "own", March.BAYES_E)
+    find_beside(suite)
+    assert open_suite(str(suite)).models == ("net",)
+    card = load_card("net")
+    assert float_score(card).value == card.float_score.value == proposal.score.value
+    images = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3)).astype(np.uint8)
+    fed = proposal.decision.best.apply(images, proposal.network.layout)
+    np.testing.assert_allclose(card.float_inputs(images), fed, rtol=1e-5)
+    text = (tmp_path / "own/zoo/net.yaml").read_text()
+    assert "# Normalisation rgb" in text
+    assert yaml.safe_load(text)["metric"] == {"name": "top1"}
+    assert sorted(path.name for path in (tmp_path / "own").iterdir()) == [
+        "datasets",
+        "net.yaml",
+        "what_the_network_sees.html",
+        "zoo",
+    ]
+
+
+def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
+    check_free(tmp_path / "new")
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file"):
+        with pytest.raises(ConfigError, match="holds files already"):
+            check_free(path)
+
+
+def test_weights_outside_the_file_are_put_in(tmp_path: Path) -> None:
+    source = colour_classifier(tmp_path / "net.onnx")
+    copy_network(source, tmp_path / "same.onnx")
+    assert (tmp_path / "same.onnx").read_bytes() == source.read_bytes()
+    model = onnx.load(source)
+    onnx.save(model, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    copy_network(source, tmp_path / "whole.onnx")
+    whole = onnx.load(tmp_path / "whole.onnx", load_external_data=False)
+    assert not any(entry.external_data for entry in whole.graph.initializer)
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(ModelError, match="cannot be put into one file"):
+        copy_network(source, tmp_path / "again.onnx")
