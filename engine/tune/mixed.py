@@ -66,7 +66,8 @@ class Mix:
     Attributes:
         int16: what is asked of the nodes with int16, by name.
         cpu: names of the nodes on the CPU.
-        score: similarity to the float model.
+        score: similarity to the float model on the samples that mixes are chosen by.
+        test: likewise on samples that nothing was chosen by; None where there are none, and of mixes on the way.
         latency_us: microseconds per frame on the BPU.
         cpu_us: microseconds per frame on the CPU, a rough estimate.
     """
@@ -76,6 +77,7 @@ class Mix:
     score: Similarity
     latency_us: float
     cpu_us: float
+    test: Similarity | None = None
 
 
 @dataclass(frozen=True)
@@ -135,11 +137,13 @@ class MixedPrecisionSearch:
 
     Args:
         conversion: what the configuration asks for already; it is kept.
-        evaluator: scores models.
+        evaluator: scores models; mixes are chosen by it.
+        test: scores what was chosen, on samples that ``evaluator`` does not see; None for no such score.
     """
 
     conversion: Run
     evaluator: Evaluator
+    test: Evaluator | None = None
     _built: dict[tuple[frozenset[str], frozenset[str]], Mix] = field(default_factory=dict, init=False)
     _statistics: Statistics | None = field(default=None, init=False)
 
@@ -182,7 +186,11 @@ class MixedPrecisionSearch:
                     chosen = self._step(chosen, name, possible.get(name), most, report)
         except KeyboardInterrupt:
             report("interrupted: this is what was found so far")
+        int8, ceiling, chosen = (self._tested(mix) for mix in (int8, ceiling, chosen))
         return TuningResult(int8, ceiling, chosen, limit, ranking, len(self._built), time.monotonic() - start)
+
+    def _tested(self, mix: Mix) -> Mix:
+        return mix if self.test is None else replace(mix, test=self.test.integer(self.model(mix)))
 
     def _step(self, chosen: Mix, name: str, types: NodeTypes | None, most: float, report: Callable[[str], None]) -> Mix:
         """``chosen`` with node ``name`` in int16, on the CPU where it has no ``types``, if that is better."""

@@ -1,6 +1,7 @@
 """What each calibration option buys: ``python -m tests.parity.option_gains [--evaluation N] [MODEL ...]``.
 
-``--only WORD ...`` for the settings whose names hold one of the words alone.
+``--only WORD ...`` for the settings whose names hold one of the words alone; ``--halves`` to choose on one half of the
+evaluation images and report on the other, as sweeps do.
 
 For every model of the zoo named: the integer model of every setting on the simulator, on the card's evaluation images,
 which calibration never sees. Calibration takes the card's first images (no draw, so no seed; nothing else is random) or
@@ -48,6 +49,8 @@ from engine.simulate import Session
 from harness.backends.stages.compared import run_compared
 from harness.backends.stages.score import fidelity_of, paired_accuracy
 from harness.backends.stages.simulate import integer_feed
+from harness.trials.comparison import FidelityMeter
+from harness.trials.halves import selection_samples
 from harness.zoo.cards import ModelCard, evaluation_images, load_card
 from harness.zoo.float_baseline import float_outputs
 from tests.parity.peers import PEERS, Peer, exact_session
@@ -189,11 +192,24 @@ class Subject:
 
     def figures(self, run: Run) -> list[str]:
         """Metric, agreement with float, mean and least cosine."""
-        outputs, meter = run_compared(run, self._split, self.count, self._floats)
+        outputs, _ = run_compared(run, self._split, self.count, self._floats)
+        return self._row(outputs, range(self.count))
+
+    def halves(self, run: Run) -> list[str]:
+        """Mean cosine on the half of the images that settings are chosen on; the figures on the other half."""
+        outputs, _ = run_compared(run, self._split, self.count, self._floats)
+        chosen_on = selection_samples(self.count)
+        first, second = (self._row(outputs, np.flatnonzero(part).tolist()) for part in (chosen_on, ~chosen_on))
+        return [first[2], *second]
+
+    def _row(self, outputs: Sequence[NDArray[Any]], samples: Sequence[int]) -> list[str]:
+        given, floats = ([each[list(samples)] for each in found] for found in (outputs, self._floats))
         targets = self._split.targets(0, self.count)
-        metric = self.card.open_metric()
-        accuracy, _ = paired_accuracy(metric, outputs, self._floats, targets)
-        found = fidelity_of(meter, metric, self.card.output_names(), outputs, self._floats)
+        targets = targets[list(samples)] if isinstance(targets, np.ndarray) else [targets[index] for index in samples]
+        metric, meter = self.card.open_metric(), FidelityMeter()
+        meter.update(given, floats)
+        accuracy, _ = paired_accuracy(metric, given, floats, targets)
+        found = fidelity_of(meter, metric, self.card.output_names(), given, floats)
         agreement = "" if found.agreement is None else f"{found.agreement:.4f}"
         return [f"{accuracy.value:.4f}", agreement, f"{found.cosine:.6f}", f"{found.cosine_min:.5f}"]
 
@@ -212,6 +228,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", nargs="*", default=[""], metavar="WORD", help="settings whose names hold one of these"
     )
+    parser.add_argument(
+        "--halves", action="store_true", help="cosine on the half to choose on, all else on the other half"
+    )
     parser.add_argument("--images", type=Path, help=".npz whose array 'images' to calibrate with, not the card's first")
     given = parser.parse_args(arguments)
     for name in given.models:
@@ -223,8 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"\n{name}: {len(subject.data)} calibration images, {subject.count} evaluation images, "
             f"float {subject.card.metric.name} {subject.float_metric()}\n"
         )
-        _write(f"| setting | {subject.card.metric.name} | agreement | mean cosine | least cosine | CPU s |")
-        _write("|---|---|---|---|---|---|")
+        chosen_by = "cosine to choose by | " if given.halves else ""
+        _write(f"| setting | {chosen_by}{subject.card.metric.name} | agreement | mean cosine | least cosine | CPU s |")
+        _write("|---|---|---|---|---|---|" + "---|" * given.halves)
         for setting, make in (ours | peers).items():
             if not any(word in setting for word in given.only):
                 continue
@@ -232,7 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with redirect_stdout(sys.stderr):  # tools talk
                 run = make()
             seconds = time.process_time() - start
-            _write(f"| {' | '.join([setting, *subject.figures(run), f'{seconds:.1f}'])} |")
+            figures = subject.halves(run) if given.halves else subject.figures(run)
+            _write(f"| {' | '.join([setting, *figures, f'{seconds:.1f}'])} |")
     found = {f"{peer.package} {peer.version or 'not installed, its rows are left out'}" for peer in PEERS.values()}
     _write(f"\nOther tools: {'; '.join(sorted(found))}.")
 

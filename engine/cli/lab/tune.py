@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from engine.errors import ConfigError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from engine.calibrate import FolderData
+    from engine.calibrate import CalibrationData
     from engine.config import Config, InputSpec
     from engine.debug.bisection.task import TaskMetric
     from engine.tune import Mix, MixedPrecisionSearch, TuningResult
@@ -33,7 +34,9 @@ def tune(
     ] = None,
     trials: Annotated[int, typer.Option("--trials", min=2, help="Most models to build.")] = 40,
     minutes: Annotated[float, typer.Option("--minutes", min=0, help="After these no further model is built.")] = 10.0,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Calibration samples to score on.")] = 16,
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, help="Samples to choose by, and as many others to report on.")
+    ] = 16,
     cpu: Annotated[bool, typer.Option("--cpu", help="Nodes that cannot be int16 may go to the CPU.")] = False,
     labels: Annotated[
         Path | None, typer.Option("--labels", exists=True, dir_okay=False, help="Labels of --data: adds accuracies.")
@@ -46,10 +49,10 @@ def tune(
 ) -> None:
     """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
 
-    The search goes by similarities of the integer model to the float one on calibration data.
-    The similarities printed are those of the samples that chose the mix, so partly luck: with
-    --labels and --data of other samples the table has a figure that nothing was chosen by.
-    Labels only add their metric to the table. Latencies are estimates; what CPU nodes take
+    The search goes by similarities of the integer model to the float one on some of the calibration
+    data; the table has the cosine there under "chosen by" and, beside it, what was measured on other
+    samples, which nothing was chosen by. Labels only add their metric to the table; without --data it
+    is that of the samples that the search did not see. Latencies are estimates; what CPU nodes take
     more than those of int8 counts as well.
     """
     import yaml
@@ -62,7 +65,7 @@ def tune(
     refuse_overwriting([output], [config, model, labels])
     settings = load_config(config).of_model(model)
     source, specs = parse(settings)
-    labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric)
+    labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric, samples)
     if labelled is None and (data is not None or metric != TOP1):
         option = "--metric" if data is None else "--data"
         raise ConfigError(f"{option}: give its labels too, with --labels")
@@ -80,20 +83,33 @@ def tune(
 
 
 def _labelled(
-    config: Config, source: ir.Model, specs: tuple[InputSpec, ...], folders: str | None, labels: Path, metric: str
-) -> tuple[FolderData, TaskMetric]:
-    """The samples to score on, and the metric with their labels."""
+    config: Config,
+    source: ir.Model,
+    specs: tuple[InputSpec, ...],
+    folders: str | None,
+    labels: Path,
+    metric: str,
+    samples: int,
+) -> tuple[CalibrationData, TaskMetric]:
+    """Samples to score on, of calibration data those that nothing is chosen by; the metric with their labels."""
     from engine.calibrate import open_folders
+    from engine.calibrate.data.samples import SelectedData, halves
     from engine.debug.bisection.task import TaskMetric, open_score, read_labels
 
     given = config.calibration_parameters
     wanted = given.cal_data_dir if folders is None else tuple(part.strip() for part in folders.split(";"))
     data = open_folders(source, specs, wanted, given.cal_data_type, preprocess_on=given.preprocess_on)
-    return data, TaskMetric(metric, open_score(metric), read_labels(labels, data.names))
+    task = TaskMetric(metric, open_score(metric), read_labels(labels, data.names))
+    selection, test = halves(len(data), samples)
+    if folders is not None or not test:
+        return data, task
+    others = [index for index in range(len(data)) if index not in set(selection)]
+    return SelectedData(data, others), replace(task, labels=task.labels[others])
 
 
 def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int) -> MixedPrecisionSearch:
     """The search on ``source`` under everything else that ``config`` says."""
+    from engine.calibrate.data.samples import SelectedData, halves
     from engine.convert import conversion
     from engine.convert.items import DATA, OPTIMIZED, SOURCE, SPECS
     from engine.convert.runner import Given
@@ -103,10 +119,16 @@ def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samp
     data = run[DATA]
     if data is None:
         raise ConfigError("calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some")
-    return MixedPrecisionSearch(run, Evaluator(run[OPTIMIZED], data, samples))
+    selection, test = (
+        Evaluator(run[OPTIMIZED], SelectedData(data, part), len(part)) if part else None
+        for part in halves(len(data), samples)
+    )
+    if selection is None:
+        raise ConfigError("calibration_parameters.cal_data_dir: holds no sample to tune with")
+    return MixedPrecisionSearch(run, selection, test)
 
 
-def _float_accuracy(search: MixedPrecisionSearch, data: FolderData, task: TaskMetric) -> dict[str, float]:
+def _float_accuracy(search: MixedPrecisionSearch, data: CalibrationData, task: TaskMetric) -> dict[str, float]:
     """The metric of the float model; where labels do not fit, that is found before the search."""
     from engine.convert.items import OPTIMIZED
     from engine.evaluate.similarity import float_outputs
@@ -115,7 +137,7 @@ def _float_accuracy(search: MixedPrecisionSearch, data: FolderData, task: TaskMe
 
 
 def _accuracies(
-    search: MixedPrecisionSearch, found: TuningResult, data: FolderData, task: TaskMetric
+    search: MixedPrecisionSearch, found: TuningResult, data: CalibrationData, task: TaskMetric
 ) -> dict[str, float]:
     """The metric of the three mixes, by row of the table."""
     from engine.evaluate.similarity import integer_outputs
@@ -129,12 +151,12 @@ def _mixes(found: TuningResult) -> dict[str, Mix]:
 
 def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) -> str:
     scored = f"{metric:>10}{'to float':>10}" if accuracies else ""
-    lines = [
-        f"{'':12}{scored}{'cosine':>10}{'worst':>10}{'agreement':>11}{'us':>10}{'CPU us':>10}{'int16':>7}{'CPU':>5}"
-    ]
+    similarities = f"{'chosen by':>10}{'cosine':>10}{'worst':>10}{'agreement':>10}"
+    lines = [f"{'':12}{scored}{similarities}{'us':>8}{'CPU us':>8}{'int16':>6}{'CPU':>5}"]
     if accuracies:
         lines.append(f"{FLOAT:12}{_scored(accuracies, FLOAT)}")
     lines += [f"{name:12}{_scored(accuracies, name)}{_row(mix)}" for name, mix in _mixes(found).items()]
+    lines.append(_worth(found.int8, found.chosen))
     if found.int8.latency_us > found.latency_budget_us:
         lines.append(f"int8 takes {found.int8.latency_us:.0f} us by itself: no mix meets the budget")
     lines.append(
@@ -153,9 +175,19 @@ def _scored(accuracies: Mapping[str, float], name: str) -> str:
 
 
 def _row(mix: Mix) -> str:
-    score = mix.score
-    agreement = "-" if score.agreement is None else f"{score.agreement:.4f}"
-    return (
-        f"{score.cosine:10.6f}{score.worst_cosine:10.6f}{agreement:>11}"
-        f"{mix.latency_us:10.0f}{mix.cpu_us:10.0f}{len(mix.int16):7}{len(mix.cpu):5}"
-    )
+    """Cosine on the samples that mixes were chosen by; what the others say; costs."""
+    test = mix.test
+    reported = f"{'-':>10}{'-':>10}{'-':>10}"
+    if test is not None:
+        agreement = "-" if test.agreement is None else f"{test.agreement:.4f}"
+        reported = f"{test.cosine:10.6f}{test.worst_cosine:10.6f}{agreement:>10}"
+    costs = f"{mix.latency_us:8.0f}{mix.cpu_us:8.0f}{len(mix.int16):6}{len(mix.cpu):5}"
+    return f"{mix.score.cosine:10.6f}{reported}{costs}"
+
+
+def _worth(int8: Mix, chosen: Mix) -> str:
+    """How much of what was gained over int8 is left on other samples."""
+    gained = f"cosine over int8: {chosen.score.cosine - int8.score.cosine:+.6f} on the samples that chose the mix"
+    if chosen.test is None or int8.test is None:
+        return f"{gained}; there are too few samples to report on others"
+    return f"{gained}, {chosen.test.cosine - int8.test.cosine:+.6f} on others"

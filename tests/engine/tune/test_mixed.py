@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import ArrayData
+from engine.calibrate.data.samples import SelectedData, halves
 from engine.config import Config, parse_config
 from engine.convert import conversion
 from engine.convert.items import DATA, EQUALIZED, OPTIMIZED, REQUESTS
@@ -57,6 +58,18 @@ def test_the_choice_is_no_worse_than_int8_and_in_the_budget() -> None:
     assert found.chosen.score.cosine >= found.int8.score.cosine
     assert found.chosen == found.ceiling
     assert set(found.fragment()["model_parameters"]["node_info"]) == set(found.chosen.int16)
+
+
+def test_what_was_chosen_is_scored_where_nothing_was_chosen() -> None:
+    model = residual()
+    given = {EQUALIZED: model, OPTIMIZED: model, REQUESTS: NOTHING_ASKED, DATA: DATA_OF_X}
+    run = conversion(config("bayes-e"), {item: Given(value) for item, value in given.items()})
+    parts = [Evaluator(model, SelectedData(DATA_OF_X, part), len(part)) for part in halves(len(DATA_OF_X), 4)]
+    subject = MixedPrecisionSearch(run, *parts)
+    found = subject.run(LatencyBudget(latency_us=1e9))
+    for mix in (found.int8, found.ceiling, found.chosen):
+        assert mix.test == parts[1].integer(subject.model(mix))
+        assert mix.score == parts[0].integer(subject.model(mix))
 
 
 def test_nothing_fits_a_budget_of_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from engine.calibrate.data.samples import halves
 from engine.cli.lab.tune import CEILING, CHOSEN, FLOAT, INT8
 from engine.config import parse_config
 from engine.convert import convert
@@ -64,6 +66,9 @@ def test_accuracies_of_labelled_data(folder: Path) -> None:
         assert accuracy == pytest.approx(round(accuracy * SCORED) / SCORED, abs=1e-4)
     # All that is granted in int16 need not be the best: a node of int16 may cost its neighbours a requantisation.
     assert float(found[CHOSEN][2]) >= float(found[CEILING][2])
+    assert all(0.9 < float(found[name][3]) <= 1 for name in (INT8, CEILING, CHOSEN))
+    gains = [float(found[CHOSEN][column]) - float(found[INT8][column]) for column in (2, 3)]
+    assert f"cosine over int8: {gains[0]:+.6f} on the samples that chose the mix, {gains[1]:+.6f} on others" in shown
     fragment = yaml.safe_load((folder / "fragment.yaml").read_text())
     assert len(fragment["model_parameters"]["node_info"]) == int(found[CHOSEN][-2])
 
@@ -92,10 +97,32 @@ def test_the_pasted_fragment_gives_the_chosen_row(folder: Path, group: str, give
     for name, parameters in yaml.safe_load(fragment.read_text()).items():
         settings[name] |= parameters
     result = convert(parse_config(settings))
-    cosine, *_, latency, _cpu_us, _int16, _cpu = rows(shown)[CHOSEN]
-    assert float(cosine) == pytest.approx(np.mean([row.distance.cosine for row in result.integer_outputs]), abs=1e-6)
+    selection, test, *_, latency, _cpu_us, _int16, _cpu = rows(shown)[CHOSEN]
+    both = (float(selection) + float(test)) / 2
+    assert both == pytest.approx(np.mean([row.distance.cosine for row in result.integer_outputs]), abs=2e-6)
     assert float(latency) == pytest.approx(result.performance.latency_us, abs=0.5)
     assert result.refusals == ()
+
+
+def test_labels_of_calibration_data_count_where_nothing_was_chosen(folder: Path) -> None:
+    right = folder / "right.csv"
+    labels = CARD.open_dataset().split("calibration").targets(0, 8)
+    _, test = halves(8, 16)
+    answers = [int(label) if index in test else (int(label) + 1) % 10 for index, label in enumerate(labels)]
+    right.write_text("\n".join(f"{index:03},{answer}" for index, answer in enumerate(answers)))
+    found = rows(run(folder, "--labels", str(right), "--latency", "0"))
+    assert float(found[FLOAT][0]) == 1.0
+
+
+def test_too_few_samples_for_halves_are_said(folder: Path) -> None:
+    few = folder / "few"
+    few.mkdir()
+    for index in range(3):
+        shutil.copyfile(folder / "calibration" / f"{index:03}.npy", few / f"{index:03}.npy")
+    (folder / "few.yaml").write_text(yaml.safe_dump(of_card(CARD, few)))
+    shown = run(folder, "-c", str(folder / "few.yaml"), "--latency", "0")
+    assert rows(shown)[CHOSEN][1:4] == ["-", "-", "-"]
+    assert "there are too few samples to report on others" in shown
 
 
 def test_labels_that_do_not_fit_are_found_before_the_search(folder: Path) -> None:
