@@ -6,6 +6,9 @@ Every message says what was given, where, and what is allowed. Commands print th
 
 from __future__ import annotations
 
+NO_MEMORY = "the memory of this machine, or what of it this process may use, does not suffice for this input"
+"""What commands say where Python or a library raises :class:`MemoryError`."""
+
 
 class PtqlabError(Exception):
     """Base of all errors that stem from what the user gave; ``exit_code`` is the status that commands exit with."""

@@ -22,6 +22,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from onnx_ir.serde import SerdeError
 
 from engine.errors import ConfigError, ModelError, OutputError
+from engine.model_bounds import check_bounds
 
 HORIZON_DOMAIN = "horizon"
 """ONNX domain of the quantised operators, ``HzCalibration`` and the float operators that patterns collapse to."""
@@ -128,6 +129,7 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
     try:
         proto = onnx.load_model_from_string(without_notice(path.read_bytes()))
         _check_parts(proto, path)
+        check_bounds(proto, path)
         load_external_data_for_model(proto, os.fspath(path.parent))
         check_tensors(proto)
         if not proto.HasField("graph") or not proto.graph.output:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.limits import beyond, limit
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -70,6 +72,8 @@ def opened_image(path: Path) -> Iterator[Image]:
 
     try:
         with open_image(path) as image:
+            if image.width * image.height > limit("IMAGE_PIXELS"):
+                raise ValueError(f"{image.width} x {image.height}: {beyond('IMAGE_PIXELS')}")
             yield image
     except image_errors() as error:
         raise ValueError(f"not a readable image ({error})") from error

@@ -29,7 +29,9 @@ LAYERS = (
     {"config"},
     {"parity"},
     {"ir"},
-    {"errors", "exports", "fingerprint", "jit", "terms", "untrusted", "version"},
+    {"model_bounds", "untrusted"},
+    {"limits"},
+    {"errors", "exports", "fingerprint", "jit", "terms", "version"},
 )
 RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}
 OPTIONAL = ("torch", "torchvision", "distributed", "dask")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from engine.errors import PtqlabError
+from engine.errors import NO_MEMORY, PtqlabError
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -21,7 +21,8 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
     """Run a command's body: its log goes to the terminal and to ``file``; a user error ends it with its exit code.
 
     Raises:
-        typer.Exit: a :class:`~engine.errors.PtqlabError` was raised inside; it has been logged.
+        typer.Exit: a :class:`~engine.errors.PtqlabError` was raised inside, or the memory did not suffice; it has
+            been logged.
     """
     logger = logging.getLogger("engine")
     handlers = _handlers(file)
@@ -31,6 +32,10 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
         logger.addHandler(handler)
     try:
         yield logger
+    except MemoryError as error:
+        logger.error("%s", NO_MEMORY)
+        logger.error("exception in command: %s", command)
+        raise typer.Exit(PtqlabError.exit_code) from error
     except PtqlabError as error:
         logger.error("%s", error)
         logger.error("exception in command: %s", command)

@@ -27,7 +27,7 @@ from engine.errors import ConfigError, ContainerError, UnsupportedError
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import shape_of, write_atomically
 from engine.march.latency import Latency, load_latency
-from engine.terms import DEFAULT_OPTIMIZE_LEVEL, CompileMode, Device, InputSource, InputType, OptimizeLevel
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, CompileMode, Device, InputSource, InputType, March, OptimizeLevel
 
 
 class CompileOptions(BaseModel):
@@ -62,10 +62,10 @@ Parameters = dict[Name, dict[Name, Name]]
 class Metadata(Record):
     """The META section: where a ``.bin`` comes from."""
 
-    name: str
-    march: str
+    name: Name
+    march: Name
     options: CompileOptions
-    producer: str = "ptqlab"
+    producer: Name = "ptqlab"
     parameters: Parameters = Field(default={})
     removed: tuple[RemovedNode, ...] = ()
 
@@ -253,6 +253,8 @@ def from_bytes(data: bytes, where: str = "model") -> CompiledModel:
     if reader.count(SectionKind.MODEL):
         raise ContainerError(f"{where}: pack model is not supported.")
     metadata = decode_record(Metadata, reader.read(SectionKind.METADATA), f"{where}: META")
+    if metadata.march not in list(March):
+        raise ContainerError(f"{where}: META: march {metadata.march!r}; known are {', '.join(March)}")
     record = decode_record(GraphRecord, reader.read(SectionKind.GRAPH), f"{where}: GRPH")
     cpu_models = [reader.read(SectionKind.CPU_MODEL, k) for k in range(reader.count(SectionKind.CPU_MODEL))]
     schedules = tuple(

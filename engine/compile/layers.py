@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
+from pydantic import Field
 
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.partition import is_layout_change
-from engine.compile.records import Record
+from engine.compile.records import Count, Record, Shape
 from engine.ir import attribute, shape_of
 from engine.ops.core.costs import WEIGHTED, CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS
@@ -26,6 +28,11 @@ CHANNEL_PARAMETER_BYTES = 8
 
 Source: reference/latency.md: loaded = input + weights + 8 x Cout.
 """
+
+
+Step = Annotated[int, Field(ge=1, le=1 << 31)]
+"""Size of a window, stride, distance of taps, or number of groups."""
+Bits = Annotated[int, Field(ge=1, le=64)]
 
 
 class Overlap(StrEnum):
@@ -65,18 +72,18 @@ class Layer(Record):
     kind: CostKind
     inputs: tuple[str, ...]
     output: str
-    input_shapes: tuple[tuple[int, ...], ...]
-    output_shape: tuple[int, ...]
-    input_bits: int = 8
-    output_bits: int = 8
-    kernel: tuple[int, int] = (1, 1)
-    strides: tuple[int, int] = (1, 1)
-    dilations: tuple[int, int] = (1, 1)
+    input_shapes: tuple[Shape, ...]
+    output_shape: Shape
+    input_bits: Bits = 8
+    output_bits: Bits = 8
+    kernel: tuple[Step, Step] = (1, 1)
+    strides: tuple[Step, Step] = (1, 1)
+    dilations: tuple[Step, Step] = (1, 1)
     planar: bool = False
-    group: int = 1
-    macs: int = 0
-    weight_bytes: int = 0
-    parameter_bytes: int = 0
+    group: Step = 1
+    macs: Count = 0
+    weight_bytes: Count = 0
+    parameter_bytes: Count = 0
 
     @property
     def ops(self) -> int:

@@ -7,18 +7,30 @@ where and in which layout. Records are validated when a file is read, so that a 
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from engine.compile.packing import ElementOrder
 from engine.errors import ContainerError
+from engine.limits import beyond, limit
 from engine.terms import Device
 
 Name = Annotated[str, Field(max_length=65_536)]
 Size = Annotated[int, Field(ge=0, le=1 << 40)]
-Shape = Annotated[tuple[Size, ...], Field(max_length=16)]
+Count = Annotated[int, Field(ge=0, le=1 << 60)]
+"""What is counted per frame: sums of such still are exact as floats' exponents go."""
+
+
+def _of_a_tensor(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if math.prod(shape) > limit("TENSOR_ELEMENTS"):
+        raise ValueError(f"shape {shape} has {beyond('TENSOR_ELEMENTS')}")
+    return shape
+
+
+Shape = Annotated[tuple[Size, ...], Field(max_length=16), AfterValidator(_of_a_tensor)]
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 Dtype = Literal[
     "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bool"
@@ -48,6 +60,16 @@ class TensorRecord(Record):
     name: Name
     dtype: Dtype
     shape: Shape
+
+
+def _fed(tensor: TensorRecord) -> TensorRecord:
+    if 0 in tensor.shape:
+        raise ValueError(f"{tensor.name!r} of shape {tensor.shape} has no elements")
+    return tensor
+
+
+FedTensor = Annotated[TensorRecord, AfterValidator(_fed)]
+"""An input: there is something to feed."""
 
 
 class AttributeKind(StrEnum):
@@ -112,7 +134,7 @@ class GraphRecord(Record):
     ir_version: Annotated[int, Field(ge=1, le=1000)]
     opsets: dict[Name, Annotated[int, Field(ge=1, le=1000)]]
     block: BlockRecord
-    inputs: tuple[TensorRecord, ...]
+    inputs: tuple[FedTensor, ...]
     outputs: tuple[TensorRecord, ...]
     values: tuple[TensorRecord, ...]
     constants: dict[Name, BlobRecord]

@@ -14,6 +14,7 @@ from engine.compile.packing import Block
 from engine.compile.partition import Segment, is_layout_change
 from engine.compile.records import Name, Record, Size, TensorRecord
 from engine.ir import shape_of
+from engine.limits import beyond, limit
 
 
 class InputTensor(TensorRecord):
@@ -55,7 +56,9 @@ class Schedule(Record):
     cores: Annotated[int, Field(ge=1, le=16)] = 1
 
     @model_validator(mode="after")
-    def _groups_are_of_its_layers(self) -> Self:
+    def _is_of_its_layers(self) -> Self:
+        if len(self.layers) > limit("SCHEDULE_LAYERS"):
+            raise ValueError(f"layers: {beyond('SCHEDULE_LAYERS')}")
         for group in self.groups:
             if not all(0 <= position < len(self.layers) for position in group):
                 raise ValueError(f"groups: {list(group)}: there are {len(self.layers)} layers")

@@ -17,6 +17,7 @@ from engine.config.options import CalibrationChoice, ConversionOptions
 from engine.config.parameters import GROUPS, CompilerParameters, Config
 from engine.config.values import hint
 from engine.errors import ConfigError
+from engine.limits import beyond, limit
 from engine.terms import EXTRAPOLATED, MEASURED_MARCHES, CalibrationType, March
 
 logger = logging.getLogger("engine.config")
@@ -106,16 +107,10 @@ def _of_data(config: Config) -> list[str]:
 _OF_CALIBRATION = frozenset(ConversionOptions.switches()) & CalibrationChoice.model_fields.keys()
 """Options of ``optimization`` that change how thresholds and weights follow from the data."""
 
-_MOST_VALUES = 1 << 20
-
-
 _MOST_LEVELS = 50
 
 
 _MERGE = "tag:yaml.org,2002:merge"
-
-_MOST_BYTES = 1 << 22
-"""PyYAML takes about a second per megabyte."""
 
 
 class _ShallowLoader(yaml.SafeLoader):
@@ -149,9 +144,9 @@ class _ShallowLoader(yaml.SafeLoader):
                     if isinstance(part, yaml.MappingNode):
                         self.flatten_mapping(part)
                         self._merged += len(part.value)
-                if self._merged > _MOST_VALUES:
+                if self._merged > limit("YAML_VALUES"):
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"its merge keys copy more than {_MOST_VALUES} values", key.start_mark
+                        None, None, f"its merge keys copy {beyond('YAML_VALUES')}", key.start_mark
                     )
         super().flatten_mapping(node)
         self._flattening.pop()
@@ -176,8 +171,8 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
         ConfigError: the file cannot be read, is no YAML, is nested too deeply or holds too much.
     """
     try:
-        if Path(path).stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB")
+        if Path(path).stat().st_size > limit("YAML_BYTES"):  # PyYAML takes about a second per megabyte
+            raise ConfigError(f"{path}: has {beyond('YAML_BYTES')}")
         content = yaml.load(Path(path).read_text(encoding="utf-8"), _ShallowLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
@@ -191,14 +186,14 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
 
 def _check_size(content: object, path: str | os.PathLike[str]) -> None:
     """Refuse what unfolds to more than a million values: a few aliases of aliases can stand for billions."""
-    waiting, count = [content], 1
+    waiting, count, most = [content], 1, limit("YAML_VALUES")
     while waiting:
         value = waiting.pop()
         parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
         waiting.extend(parts)
         count += len(parts)
-        if count > _MOST_VALUES:
-            raise ConfigError(f"{path}: holds more than {_MOST_VALUES} values, its aliases written out")
+        if count > most:
+            raise ConfigError(f"{path}: holds {beyond('YAML_VALUES')}")
 
 
 def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:

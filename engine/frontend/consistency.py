@@ -105,6 +105,12 @@ def _reshape(node: ir.Node) -> str | None:
     return f"shape {before} cannot become {after}: they differ in the number of elements"
 
 
+def _transpose(node: ir.Node) -> str | None:
+    x, order = _shape(node.inputs[0]), attribute(node, "perm")
+    fits = x is None or order is None or sorted(order) == list(range(len(x)))
+    return None if fits else f"perm {list(order)} is no order of the {len(x or ())} axes of {x}"
+
+
 def _depth_to_space(node: ir.Node) -> str | None:
     x, block = _shape(node.inputs[0]), attribute(node, "blocksize", 1)
     fits = x is None or (len(x) == 4 and block > 0 and x[1] % block**2 == 0)
@@ -204,6 +210,7 @@ _RULES: Mapping[str, Callable[[ir.Node], str | None]] = {
     "Slice": _slice,
     "SpaceToDepth": _space_to_depth,
     "Tile": _list,
+    "Transpose": _transpose,
     "Upsample": _resize,
 }
 """What does not fit in a node, by its type; ``None`` where all does."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from engine.frontend.control_flow import has_branches, put_branches_in_place
 from engine.frontend.limits import refuse_unsupported
 from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration, take_out_preprocessing
+from engine.frontend.shapes import brief, infer_shapes
 from engine.frontend.trained import without_quantization
 from engine.ir import load_model
 from engine.ops.foreign import custom
@@ -33,16 +33,8 @@ MIN_OPSET = 9
 MAX_OPSET = 19
 MAX_IR_VERSION = 10
 
-_MESSAGE_LIMIT = 400
-
 _INITIALIZERS_WITHOUT_INPUTS = 4
 """First ``ir_version`` whose initializers need not be inputs."""
-
-_WEIGHT = 1024
-"""Elements above which an initializer is a weight, and not a shape, axes or the like."""
-
-_SHAPE_FOLDING_LIMIT = 1 << 20
-"""Largest constant, in elements, that is computed merely to learn a shape."""
 
 
 def load_onnx(
@@ -93,7 +85,7 @@ def _inline_functions(model: ir.Model, path: Path) -> None:
     try:
         InlinePass()(model)
     except (InvariantError, PassError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: its functions cannot be inlined: {_brief(error)}") from error
+        raise ModelError(f"{path}: its functions cannot be inlined: {brief(error)}") from error
 
 
 def finish(model: ir.Model, path: Path) -> ir.Model:
@@ -131,13 +123,7 @@ def _read(path: Path) -> ir.Model:
     try:
         return load_model(path)
     except ir.serde.SerdeError as error:
-        raise ModelError(f"{path}: not a valid ONNX model: {_brief(error)}") from error
-
-
-def _brief(error: Exception) -> str:
-    """The beginning of a message: some carry the whole model."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= _MESSAGE_LIMIT else f"{text[:_MESSAGE_LIMIT]} …"
+        raise ModelError(f"{path}: not a valid ONNX model: {brief(error)}") from error
 
 
 def check_versions(model: ir.Model, path: Path) -> None:
@@ -236,118 +222,6 @@ def _forget_inferred_shapes(graph: ir.Graph) -> None:
     for node in graph:
         for value in node.outputs:
             value.shape = None
-
-
-def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
-    """Run the checker and shape inference; ``model`` with a shape on every tensor that it can be known for.
-
-    Raises:
-        ModelError: the checker or the inference refuses the model.
-        UnsupportedError: the shape of an output depends on the data.
-    """
-    try:
-        _check_structure(ir.to_proto(model))
-        _infer_around_custom(model)
-        if any(_is_dynamic(value) for node in model.graph for value in node.outputs if value.name):
-            _infer_by_folding(model)
-        for value in model.graph.outputs:
-            if _is_dynamic(value):
-                raise UnsupportedError(
-                    f"{path}: output {value.name!r} has the shape {value.shape}, which depends on the data"
-                )
-        onnx.checker.check_model(_without_weights(model), full_check=True)
-    except _INVALID as error:
-        raise ModelError(f"{path}: not a valid ONNX model: {_brief(error)}") from error
-    return model
-
-
-def _infer_around_custom(model: ir.Model) -> None:
-    """Shape inference up to the first custom operators, their outputs, inference up to the next ones, and so on."""
-    while True:
-        inferred = onnx.shape_inference.infer_shapes(
-            _without_weights(model), check_type=True, strict_mode=True, data_prop=True
-        )
-        _take_over_shapes(model, ir.from_proto(inferred))
-        ready = [node for node in model.graph if custom.is_custom(node) and _can_be_inferred(node)]
-        if not ready:
-            return
-        for node in ready:
-            custom.set_output_types(node)
-
-
-def _without_weights(model: ir.Model) -> onnx.ModelProto:
-    """The model with inputs in the place of large initializers: no rule or shape hangs on their values.
-
-    The libraries copy a model several times, so that weights would take most of the time.
-    """
-    proto = ir.to_proto(model)
-    graph = proto.graph
-    large = [tensor for tensor in graph.initializer if math.prod(tensor.dims) > _WEIGHT]
-    inputs = {value.name for value in graph.input}
-    graph.input.extend(
-        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-        for tensor in large
-        if tensor.name not in inputs
-    )
-    kept = [tensor for tensor in graph.initializer if math.prod(tensor.dims) <= _WEIGHT]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
-    return proto
-
-
-def _take_over_shapes(model: ir.Model, inferred: ir.Model) -> None:
-    """Give the results of the nodes of ``model``, those of branches too, the shapes and types of ``inferred``."""
-    nodes = (ir.traversal.RecursiveGraphIterator(graph) for graph in (model.graph, inferred.graph))
-    for node, other in zip(*nodes, strict=True):
-        # Outputs that are left out at the end are lost on the way.
-        for value, found in zip(node.outputs, other.outputs, strict=False):
-            value.shape, value.type = found.shape, found.type
-
-
-def _can_be_inferred(node: ir.Node) -> bool:
-    """Whether the inputs of ``node`` have shapes, and an output has none yet."""
-    lacks = any(_is_dynamic(value) or value.dtype is None for value in node.outputs if value.name)
-    return lacks and not any(value is not None and _is_dynamic(value) for value in node.inputs)
-
-
-_INVALID = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ir.serde.SerdeError, ValueError)
-"""What the libraries raise for a model that breaks ONNX's rules."""
-
-
-def _check_structure(proto: onnx.ModelProto) -> None:
-    """The checker without shapes: outputs may still lack one, which it would refuse."""
-    lacking = [value.type.tensor_type for value in proto.graph.output if value.type.HasField("tensor_type")]
-    lacking = [tensor for tensor in lacking if not tensor.HasField("shape")]
-    for tensor in lacking:
-        tensor.shape.SetInParent()
-    onnx.checker.check_model(proto)
-    for tensor in lacking:
-        tensor.ClearField("shape")
-
-
-def _is_dynamic(value: ir.Value) -> bool:
-    return value.shape is None or not value.shape.is_static()
-
-
-def _infer_by_folding(model: ir.Model) -> None:
-    """Complete shapes that hang on computed constants: fold a copy and take over what can then be inferred."""
-    from onnxscript.optimizer import fold_constants  # 0.1 s and 23 MB that static models never need
-
-    copy = model.clone()
-    fold_constants(
-        copy,
-        onnx_shape_inference=True,
-        input_size_limit=_SHAPE_FOLDING_LIMIT,
-        output_size_limit=_SHAPE_FOLDING_LIMIT,
-        should_fold=lambda node: True,
-    )
-    known = {value.name: value for node in copy.graph for value in node.outputs}
-    known.update(copy.graph.initializers)
-    for node in model.graph:
-        for value in node.outputs:
-            other = known.get(value.name)
-            if other is not None and _is_dynamic(value) and not _is_dynamic(other):
-                value.shape, value.type = other.shape, other.type
 
 
 def name_parts(model: ir.Model) -> None:

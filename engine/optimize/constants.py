@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
-from onnxscript.optimizer import fold_constants
 
-from engine.optimize.base import add_initializer, static_shape
+from engine.frontend.folding import folded
+from engine.optimize.base import add_initializer
 from engine.optimize.contract import CONSTANTS_ARE_INITIALIZERS, GraphPass
 
 MAX_FOLDED_ELEMENTS = 1 << 26
@@ -43,21 +40,9 @@ class FoldConstants(GraphPass):
     gives = (CONSTANTS_ARE_INITIALIZERS,)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        with np.errstate(all="ignore"):
-            result = fold_constants(
-                model,
-                onnx_shape_inference=True,
-                input_size_limit=MAX_FOLDED_ELEMENTS,
-                output_size_limit=MAX_FOLDED_ELEMENTS,
-                should_fold=_affordable,
-            )
+        modified = folded(model, MAX_FOLDED_ELEMENTS)
         LiftConstants()(model)
-        return ir.passes.PassResult(model, result.modified)
-
-
-def _affordable(node: ir.Node) -> bool:
-    shapes = [static_shape(value) for value in node.outputs]
-    return all(shape is None or math.prod(shape) <= MAX_FOLDED_ELEMENTS for shape in shapes)
+        return ir.passes.PassResult(model, modified)
 
 
 class ConstantOutputs(GraphPass):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import ContainerError
+from engine.limits import beyond, limit
 from engine.perf.performance import LayerPerformance, SubgraphPerformance
 
 INTERVAL_US = 100.0
@@ -88,22 +89,17 @@ def timeline(subgraph: SubgraphPerformance) -> tuple[LayerTimes, ...]:
     return tuple(_scaled(entry, factor) for entry in times)
 
 
-MOST_INTERVALS = 1_000_000
-"""Of a frame that takes 100 s: longer ones are in damaged or hostile files only."""
-
-
 def intervals(times: Sequence[LayerTimes], interval_us: float = INTERVAL_US) -> tuple[Interval, ...]:
     """Figures of the intervals of a frame; sums over all intervals equal the subgraph's totals.
 
     Raises:
-        ContainerError: there are more than :data:`MOST_INTERVALS`.
+        ContainerError: there are more than the bound ``INTERVALS``.
     """
     end = max((entry.active.end for entry in times), default=0.0)
     found = []
     count = math.ceil(end / interval_us - _ROUNDING)
-    if count > MOST_INTERVALS:
-        seconds = MOST_INTERVALS * interval_us / 1e6
-        raise ContainerError(f"a frame of the schedule takes {end / 1e6:.3g} s; at most {seconds:g} s are shown")
+    if count > limit("INTERVALS"):
+        raise ContainerError(f"a frame of the schedule takes {end / 1e6:.3g} s: {beyond('INTERVALS')}")
     for number in range(count):
         start, stop = number * interval_us, min((number + 1) * interval_us, end)
         found.append(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession
-from engine.frontend.onnx import infer_shapes
+from engine.frontend.shapes import infer_shapes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]

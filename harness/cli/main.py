@@ -15,7 +15,7 @@ import typer
 from engine.cli.common import version_option
 from engine.cli.lab import COMMANDS, GROUPS
 from engine.compat.command import app as compat
-from engine.errors import OutputError, PtqlabError
+from engine.errors import NO_MEMORY, OutputError, PtqlabError
 from harness.cli.bench import bench
 from harness.cli.digest import digest
 from harness.cli.flow import classify, evaluate, prepare, sample
@@ -60,6 +60,9 @@ def main() -> None:
     except PtqlabError as error:
         typer.echo(f"ERROR: {error}", err=True)
         sys.exit(error.exit_code)
+    except MemoryError:
+        typer.echo(f"ERROR: {NO_MEMORY}", err=True)
+        sys.exit(PtqlabError.exit_code)
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import zlib
@@ -104,3 +105,26 @@ def test_an_image_that_turns_out_damaged_where_it_is_used(tmp_path: Path) -> Non
 def test_a_fault_of_the_program_is_no_bad_image() -> None:
     assert {OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError} <= set(image_errors())
     assert not any(issubclass(kind, image_errors()) for kind in (KeyError, AttributeError, AssertionError))
+
+
+def test_the_number_of_pixels_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.png"
+    Image.new("L", (10, 10)).save(path)
+    monkeypatch.setenv("PTQLAB_MAX_IMAGE_PIXELS", "100")
+    with opened_image(path) as image:
+        assert image.size == (10, 10)
+    monkeypatch.setenv("PTQLAB_MAX_IMAGE_PIXELS", "99")
+    with pytest.raises(ValueError, match="10 x 10: more than 99 pixels"), opened_image(path):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "GIF", "TIFF"])
+def test_damaged_chunks(tmp_path: Path, kind: str) -> None:
+    """One flipped byte anywhere: an image or a ValueError."""
+    stream = io.BytesIO()
+    Image.fromarray(np.random.RandomState(0).randint(0, 256, (24, 24, 3)).astype(np.uint8)).save(stream, kind)
+    whole, path = stream.getvalue(), tmp_path / "a.img"
+    for place in range(0, len(whole), max(1, len(whole) // 120)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x80]) + whole[place + 1 :])
+        with contextlib.suppress(ValueError), opened_image(path) as image:
+            assert image.convert("RGB").mode == "RGB"

@@ -13,7 +13,7 @@ from engine.calibrate.forward.batching import computes_samples_apart
 from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession
 from engine.errors import ConfigError, ModelError, UnsupportedError
-from engine.frontend.onnx import infer_shapes
+from engine.frontend.shapes import infer_shapes
 from engine.ir import calibration_nodes, constant_of, is_calibration, shape_of
 from engine.ops.foreign.custom import is_custom, with_batch
 

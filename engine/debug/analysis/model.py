@@ -15,7 +15,7 @@ from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.methods.sensitivity import calibrations_by_node
 from engine.debug.analysis.variants import FLOAT, Variant, dynamic_values, switch
 from engine.errors import ConfigError, ModelError
-from engine.frontend.onnx import infer_shapes
+from engine.frontend.shapes import infer_shapes
 from engine.ir import calibration_nodes, constant_of, is_calibration, load_model, read_calibration
 
 ModelOrFile = ir.Model | onnx.ModelProto | str | os.PathLike[str]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from engine.errors import PtqlabError
-from engine.frontend.onnx import infer_shapes
+from engine.frontend.shapes import infer_shapes
 from engine.ir import constant_of
 from engine.simulate import Session
 from engine.simulate.reference import ReferenceSimulator

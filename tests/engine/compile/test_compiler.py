@@ -284,3 +284,45 @@ def test_the_resizer_takes_fewer_than_18432_pixels(height: int, refused: bool) -
             check_options(options, model, "bayes-e")
     else:
         check_options(options, model, "bayes-e")
+
+
+METADATA = {"name": "m", "march": "bayes-e", "options": {}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"no JSON", "META: invalid Metadata at its start"),
+        (b"\xff\xfe", "META: invalid Metadata"),
+        (b"[]", "META: invalid Metadata at its start"),
+        (b"3", "META: invalid Metadata at its start"),
+        (b"[" * 100_000, "META: invalid Metadata"),
+        (json.dumps({**METADATA, "name": 5}).encode(), "META: invalid Metadata at name"),
+        (json.dumps({**METADATA, "name": "n" * 100_000}).encode(), "META: invalid Metadata at name"),
+        (json.dumps({**METADATA, "march": ["bayes"]}).encode(), "META: invalid Metadata at march"),
+        (json.dumps({**METADATA, "march": "bernoulli9"}).encode(), "META: march 'bernoulli9'"),
+        (json.dumps({**METADATA, "options": []}).encode(), "META: invalid Metadata at options"),
+        (json.dumps({**METADATA, "parameters": {"a": 1}}).encode(), "META: invalid Metadata at parameters.a"),
+        (json.dumps({**METADATA, "removed": [{}]}).encode(), "META: invalid Metadata at removed.0"),
+    ],
+)
+def test_metadata_of_another_type(content: bytes, message: str) -> None:
+    with pytest.raises(ContainerError, match=message):
+        from_bytes(with_section(SectionKind.METADATA, content), "m.bin")
+
+
+def with_section(kind: SectionKind, content: bytes) -> bytes:
+    """A container, its section ``kind`` replaced, behind digests that are right."""
+    return encode(
+        [Section(item.kind, item.index, content if item.kind is kind else item.data) for item in sections_of(BINARY)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"), [([1, 0, 8, 8], "has no elements"), ([1 << 20] * 2, "more than 21474836")]
+)
+def test_inputs_of_no_size_or_too_large_a_one(shape: list[int], message: str) -> None:
+    content = json.loads(ContainerReader(BytesIO(BINARY), "m.bin").read(SectionKind.GRAPH))
+    content["inputs"][0]["shape"] = shape
+    with pytest.raises(ContainerError, match=message):
+        from_bytes(with_section(SectionKind.GRAPH, json.dumps(content).encode()), "m.bin")

@@ -41,7 +41,7 @@ def _laughs(levels: int) -> str:
         ("a: [", "no valid YAML"),
         ("a: 1\nb: 2\na: 3", "key 'a' is given twice"),
         ("a: {b: 1, 'b': 1}", "key 'b' is given twice"),
-        ("#" * (1 << 23), "is larger than 4 MiB"),
+        ("#" * (1 << 23), "has more than 4194304 bytes of a YAML file"),
         ("a: '\x00'", "no valid YAML"),
     ],
 )
@@ -123,6 +123,10 @@ def test_aliases_are_written_out(tmp_path: Path) -> None:
             {"model__node_info": {"n": {"ON": "GPU"}}},
             "model_parameters.node_info.n.ON: 'GPU' should in list ['BPU', 'CPU']",
         ),
+        ({"model__node_info": {"n": {"ON": ["BPU"]}}}, r"model_parameters.node_info.n.ON: ['BPU'] should in list"),
+        ({"model__node_info": {"n": 3}}, "model_parameters.node_info.n: 3"),
+        ({"model__node_info": {"n": {"InputType": {"a": 1}}}}, "model_parameters.node_info.n.InputType: {'a': 1}"),
+        ({"model__node_info": [{"n": {"ON": "BPU"}}]}, "model_parameters.node_info: [{'n'"),
         ({"model__node_info": {"n": {"OutputType0": "int16"}}}, "Wrong key 'OutputType0' in ['ON', 'InputType'"),
         (
             {"model__march": "bernoulli2", "model__node_info": {"n": {"InputType0": "int16"}}},
@@ -235,7 +239,7 @@ def test_merge_keys_that_multiply_are_refused_before_they_do(tmp_path: Path) -> 
     levels = ["a0: &a0 {k: 1}"]
     levels += [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 9)]
     (tmp_path / "a.yaml").write_text("\n".join(levels))
-    with pytest.raises(ConfigError, match="its merge keys copy more than 1048576 values"):
+    with pytest.raises(ConfigError, match="its merge keys copy more than 1048576 values of a YAML file"):
         load_yaml(tmp_path / "a.yaml")
 
 

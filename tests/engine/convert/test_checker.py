@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from engine.compile import CompileOptions
 from engine.convert.checker import CHECK_FOLDER, Draft, _configuration, _drafted_input, check
+from engine.march import MARCHES
 from engine.terms import CalibrationType, InputType, Layout
-from tests.engine.frontend.networks import convolution, saved
+from tests.engine.frontend.networks import convolution, network, saved
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,52 @@ def test_models_are_left_where_that_is_asked_for(tmp_path: Path, monkeypatch: py
     before = sorted(tmp_path.rglob("*"))
     check(path, Draft("bayes-e"))
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+MASK = np.tril(np.ones((8, 8), bool))
+
+ONCE_TRACEBACKS: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
+    "output padding": (
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_padding=[1, 1], strides=[2, 2])],
+        {"w": ones(3, 4, 2, 2)},
+    ),
+    "output shape": (
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[17, 17], strides=[2, 2])],
+        {"w": ones(3, 4, 2, 2)},
+    ),
+    "scalar index": (
+        [helper.make_node("Gather", ["x", "i"], ["g"], axis=1), helper.make_node("Relu", ["g"], ["y"])],
+        {"i": np.int64(1)},
+    ),
+    "scalar index of a constant": (
+        [helper.make_node("Gather", ["k", "i"], ["g"]), helper.make_node("Mul", ["x", "g"], ["y"])],
+        {"i": np.int64(1), "k": np.arange(3, dtype=np.float32)},
+    ),
+    "product through Where": (
+        [helper.make_node("Where", ["c", "x", "k"], ["m"]), helper.make_node("MatMul", ["m", "w"], ["y"])],
+        {"c": MASK, "k": np.float32(-1e9), "w": ones(8, 8)},
+    ),
+    "product before Where": (
+        [helper.make_node("Mul", ["x", "k"], ["m"]), helper.make_node("Where", ["c", "m", "x"], ["y"])],
+        {"c": MASK, "k": np.float32(0.5)},
+    ),
+    "constants of Where": (
+        [helper.make_node("Where", ["c", "k", "w"], ["m"]), helper.make_node("MatMul", ["x", "m"], ["y"])],
+        {"c": MASK, "k": np.float32(0), "w": ones(8, 8)},
+    ),
+}
+"""Nodes that read ``x`` of 1 x 3 x 8 x 8, and constants."""
+
+
+@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize("case", ONCE_TRACEBACKS)
+def test_what_once_ended_in_a_traceback(case: str, march: str, tmp_path: Path) -> None:
+    nodes, constants = ONCE_TRACEBACKS[case]
+    conv = helper.make_node("Conv", ["in", "first"], ["x"])
+    model = network([conv, *nodes], {"in": (1, 3, 8, 8)}, ["y"], {"first": ones(3, 3, 1, 1), **constants})
+    result = check(saved(model, tmp_path), Draft(march))
+    assert {row.node for row in result.nodes} >= {"Conv_0"}

@@ -68,5 +68,7 @@ def test_intervals_add_up_to_the_totals(subgraph: SubgraphPerformance, length: f
 
 def test_a_frame_of_more_than_a_hundred_seconds_is_refused() -> None:
     slow = LayerPerformance("layer", "HzSQuantizedConv", 1, (1,), (1,), 1e9, 0.0, 0.0, 0, 0)
-    with pytest.raises(ContainerError, match=r"a frame of the schedule takes 1e\+03 s; at most 100 s are shown"):
+    with pytest.raises(
+        ContainerError, match=r"a frame of the schedule takes 1e\+03 s: more than 1000000 intervals of 0.1 ms"
+    ):
         intervals(timeline(SubgraphPerformance("graph", 1e9, 0, 0, (slow,))))

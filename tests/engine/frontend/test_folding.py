@@ -1,0 +1,82 @@
+"""Computing constants: what a model holds, and a fixed amount beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from engine.errors import UnsupportedError
+from engine.frontend.folding import FoldingBudget, folded
+from engine.frontend.onnx import load_onnx
+from engine.ir import load_model
+from engine.optimize import optimize
+from tests.engine.frontend.networks import network, saved
+
+
+def doubled(levels: int, chains: int = 1) -> onnx.ModelProto:
+    """``x`` plus the sums of chains of constants, each twice as long as the one before."""
+    nodes, last = [], "x"
+    for chain in range(chains):
+        before = "k"
+        for level in range(levels):
+            nodes.append(helper.make_node("Concat", [before, before], [f"c{chain}_{level}"], axis=0))
+            before = f"c{chain}_{level}"
+        nodes.append(helper.make_node("ReduceSum", [before], [f"s{chain}"], keepdims=1))
+        nodes.append(helper.make_node("Add", [last, f"s{chain}"], [f"a{chain}"]))
+        last = f"a{chain}"
+    nodes.append(helper.make_node("Relu", [last], ["y"]))
+    return network(nodes, {"x": (1, 1, 4, 4)}, ["y"], {"k": np.ones(4, np.float32)})
+
+
+def test_what_fits_is_computed(tmp_path: Path) -> None:
+    model = load_model(saved(doubled(10), tmp_path))
+    assert folded(model, 1 << 20)
+    assert [node.op_type for node in model.graph] == ["Add", "Relu"]
+    assert not folded(model, 1 << 20)
+
+
+def test_larger_constants_stay_nodes(tmp_path: Path) -> None:
+    model = load_model(saved(doubled(10), tmp_path))
+    folded(model, 2048)
+    assert [node.op_type for node in model.graph][:2] == ["Concat", "ReduceSum"]
+
+
+def test_constants_that_double_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTQLAB_MAX_FOLDED_BYTES", "100000")
+    source = load_onnx(saved(doubled(12, 10), tmp_path))
+    message = "node 'Concat_11': its result and other constants take more than 100000 bytes of all constants"
+    with pytest.raises(UnsupportedError, match=message):
+        optimize(source, "bayes-e")
+
+
+def test_tensors_that_double_are_refused_as_they_are_read(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"tensor 'c0_29' of shape \(4294967296,\) has more than 2147483648 ele"):
+        load_onnx(saved(doubled(60), tmp_path))
+
+
+def test_a_model_s_own_weights_may_be_computed_with_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTQLAB_MAX_FOLDED_BYTES", "64")
+    weight = np.ones((64, 64), np.float32)
+    nodes = [helper.make_node("Transpose", ["w"], ["t"]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    model = load_onnx(saved(network(nodes, {"x": (1, 64)}, ["y"], {"w": weight}), tmp_path))
+    budget = FoldingBudget(model, 1 << 20)
+    transpose = model.graph[0]
+    assert budget.affords(transpose)
+    assert not budget.affords(transpose)
+    assert budget.refused == "Transpose_0"
+
+
+def test_values_that_say_how_large_a_result_is(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Range", ["zero", "many", "one"], ["r"]),
+        helper.make_node("ReduceSum", ["r"], ["s"], keepdims=0),
+        helper.make_node("Cast", ["s"], ["f"], to=1),
+        helper.make_node("Add", ["x", "f"], ["y"]),
+    ]
+    constants = {"zero": np.int64(0), "many": np.int64(1 << 29), "one": np.int64(1)}
+    source = load_onnx(saved(network(nodes, {"x": (1, 1, 4, 4)}, ["y"], constants), tmp_path))
+    assert "Range" in [node.op_type for node in optimize(source, "bayes-e").graph]
