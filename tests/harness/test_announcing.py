@@ -16,29 +16,15 @@ from harness.announcing import GITLAB_FILE, check_webhook, message, tell_ci, tel
 from harness.gates.explanation import Explanation, TrialCauses
 from harness.gates.judgement import Judgement
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
-from harness.report.results import Sweep, SweepSummary, sweep_folder
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
-from tests.harness import fakes
-
-SUITE = parse({"name": "mine", "version": 1, "models": "net", "sweep": {}}, Suite, "x.yaml")
+from harness.report.results import Sweep, sweep_folder
+from tests.harness import fakes, finished
 
 
 def sweep(verdict: Verdict = Verdict.REGRESSION) -> Sweep:
     spec = fakes.spec()
     judgement = Judgement(verdicts=(TrialVerdict(spec.id, (Check("cosine", verdict, "0.9, baseline 1 | x"),)),))
     causes = (TrialCauses(trial=spec.id, headline="engine changed"),)
-    summary = SweepSummary(
-        suite=SUITE,
-        trials=(spec,),
-        started_at="2026-01-02T03:04:05+00:00",
-        seconds=1.0,
-        reused=0,
-        engine="1",
-        judgement=judgement,
-        explanation=Explanation(trials=causes),
-    )
-    return Sweep(summary, (fakes.result(spec),))
+    return finished.sweep([fakes.result(spec)], judgement=judgement, explanation=Explanation(trials=causes))
 
 
 def test_github_gets_a_page_and_annotations(tmp_path: Path) -> None:

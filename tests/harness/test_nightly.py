@@ -16,15 +16,15 @@ from harness.gates.nights import NIGHTS_FILE, read_nights
 from harness.gates.verdicts import Verdict
 from harness.nightly import EXIT_BASELINE, BaselineError, exit_code, night_references, promote_if_good
 from harness.report.results import SWEEP_FILE, Sweep, sweep_folder
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.sweep import load_sweep, resolve_baseline, run_suite
 from harness.tracking.aliases import LAST_GOOD
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes
+from tests.harness.finished import suite
 
-SUITE = parse({"name": "mine", "version": 1, "models": "net", "sweep": {}}, Suite, "x.yaml")
+SUITE = suite()
 SPEC = fakes.spec("net", evaluation_samples=500)
 
 

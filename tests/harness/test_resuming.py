@@ -9,14 +9,13 @@ import pytest
 from harness.execution.coordinator import Plan, serial
 from harness.report.results import sweep_folder
 from harness.resuming import FILE, Running, begin, end, unfinished
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
 from harness.sweep import run_suite
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes
+from tests.harness.finished import suite
 
-SUITE = parse({"name": "mine", "version": 1, "models": "net", "sweep": {}}, Suite, "x.yaml")
+SUITE = suite()
 SPECS = [fakes.spec(), fakes.spec(settings=fakes.KL), fakes.spec(settings=fakes.INT16)]
 
 

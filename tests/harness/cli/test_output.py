@@ -11,13 +11,11 @@ import pytest
 from harness.cli.output import open_console, show_drift, show_skipped, show_sweep, show_trial
 from harness.gates import drift, nights
 from harness.gates.judgement import References
-from harness.report.results import Sweep, SweepSummary
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
+from harness.report.results import Sweep
 from harness.trials.trial import Outcome, TrialStore
-from tests.harness import fakes
+from tests.harness import fakes, finished
 
-SUITE = parse({"name": "mine", "version": 1, "models": "*", "sweep": {}}, Suite, "mine.yaml")
+SUITE = finished.suite(models="*")
 
 
 def swept(folder: Path, record_problem: str | None = None, **changes: Any) -> Sweep:
@@ -25,18 +23,9 @@ def swept(folder: Path, record_problem: str | None = None, **changes: Any) -> Sw
     store = TrialStore(folder / "trials")
     results = (fakes.result(fakes.spec()), fakes.failed(fakes.spec(settings=fakes.KL)))
     store.put(Outcome(results[0], fakes.NODES, {"per_sample": fakes.hits(36)}))
-    specs = tuple(result.spec for result in results)
-    fields: dict[str, Any] = {
-        "suite": SUITE,
-        "trials": specs,
-        "started_at": "2026-01-02T03:04:05+00:00",
-        "seconds": 12.04,
-        "reused": 1,
-        "engine": "0",
-        "judgement": References().judge(SUITE, results, store, specs),
-        **changes,
-    }
-    return Sweep(SweepSummary(**fields), results, record_problem)
+    judgement = References().judge(SUITE, results, store, tuple(result.spec for result in results))
+    fields = {"suite": SUITE, "seconds": 12.04, "reused": 1, "judgement": judgement, **changes}
+    return finished.sweep(results, record_problem, **fields)
 
 
 def test_without_a_terminal_a_console_has_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:

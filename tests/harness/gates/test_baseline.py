@@ -26,29 +26,12 @@ from harness.gates.baseline import (
     save_baseline,
     updated_baseline,
 )
-from harness.strict_yaml import parse
-from harness.suites.suite import Gates, Suite, Tolerances
-from harness.trials.trial import Outcome, TrialResult, TrialStore
+from harness.suites.suite import Gates, Tolerances
+from harness.trials.trial import Outcome, TrialStore
 from tests.harness import fakes
+from tests.harness.finished import RIGHT, SAMPLES, predictions, suite, trial
 
-SUITE = parse({"name": "mine", "version": 3, "models": "net", "sweep": {}}, Suite, "mine.yaml")
-SAMPLES = 500
-RIGHT = 450
-
-
-def trial(correct: int = RIGHT, **changes: Any) -> TrialResult:
-    return fakes.result(fakes.spec(evaluation_samples=SAMPLES), value=correct / SAMPLES, **changes)
-
-
-def predictions(correct: int = RIGHT) -> dict[str, Any]:
-    return {"per_sample": fakes.hits(correct, SAMPLES)}
-
-
-@pytest.fixture
-def baseline(tmp_path: Path) -> Baseline:
-    store = TrialStore(tmp_path / "trials")
-    store.put(Outcome(trial(), (), predictions()))
-    return updated_baseline(None, SUITE, [trial()], store)
+SUITE = suite(version=3)
 
 
 def test_a_baseline_survives_its_file_and_belongs_to_one_suite(baseline: Baseline, tmp_path: Path) -> None:

@@ -11,15 +11,14 @@ from harness.gates.baseline import Baseline, updated_baseline
 from harness.gates.explanation import UNKNOWN, Explanation, explain, in_words
 from harness.gates.made import KeptNode
 from harness.gates.verdicts import Verdict
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
 from harness.trials.artefacts import Artefact
 from harness.trials.figures import TrialNode
 from harness.trials.origins import Environment, ModelOrigin, SweepOrigin
 from harness.trials.trial import Outcome, TrialResult, TrialStore
 from tests.harness import fakes
+from tests.harness.finished import suite
 
-SUITE = parse({"name": "mine", "version": 1, "models": "net", "sweep": {}}, Suite, "x.yaml")
+SUITE = suite()
 SPEC = fakes.spec()
 MODEL = ModelOrigin(
     file="file",

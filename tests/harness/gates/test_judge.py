@@ -17,30 +17,13 @@ from harness.gates.baseline import (
 )
 from harness.gates.judge import judge, judge_sweep
 from harness.gates.verdicts import Verdict
-from harness.strict_yaml import parse
 from harness.suites.settings import Settings
-from harness.suites.suite import Gates, Suite
+from harness.suites.suite import Gates
 from harness.trials.trial import Accuracy, Outcome, TrialResult, TrialStore
 from tests.harness import fakes
+from tests.harness.finished import RIGHT, SAMPLES, predictions, suite, trial
 
-SUITE = parse({"name": "mine", "version": 3, "models": "net", "sweep": {}}, Suite, "mine.yaml")
-SAMPLES = 500
-RIGHT = 450
-
-
-def trial(correct: int = RIGHT, **changes: Any) -> TrialResult:
-    return fakes.result(fakes.spec(evaluation_samples=SAMPLES), value=correct / SAMPLES, **changes)
-
-
-def predictions(correct: int = RIGHT) -> dict[str, Any]:
-    return {"per_sample": fakes.hits(correct, SAMPLES)}
-
-
-@pytest.fixture
-def baseline(tmp_path: Path) -> Baseline:
-    store = TrialStore(tmp_path / "trials")
-    store.put(Outcome(trial(), (), predictions()))
-    return updated_baseline(None, SUITE, [trial()], store)
+SUITE = suite(version=3)
 
 
 def verdict(result: TrialResult, found: dict[str, Any], accepted: Baseline, gates: Gates | None = None) -> Verdict:

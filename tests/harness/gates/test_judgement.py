@@ -11,12 +11,11 @@ from engine.errors import ConfigError
 from harness.gates.baseline import Baseline, save_baseline
 from harness.gates.judgement import Judgement, References, digest_of
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
 from harness.trials.trial import TrialStore
 from tests.harness import fakes
+from tests.harness.finished import suite
 
-SUITE = parse({"name": "mine", "version": 3, "models": "net", "sweep": {}}, Suite, "mine.yaml")
+SUITE = suite(version=3)
 GOOD, BAD = Check("accuracy", Verdict.PASS, "equal"), Check("drift", Verdict.REGRESSION, "fell")
 
 

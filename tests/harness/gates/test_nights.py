@@ -11,12 +11,11 @@ from engine.errors import ConfigError
 from harness.gates.baseline import updated_baseline
 from harness.gates.nights import NIGHTS_FILE, Night, append_night, read_nights, trial_night
 from harness.gates.verdicts import Verdict
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
 from harness.trials.trial import Outcome, TrialStore
 from tests.harness import fakes
+from tests.harness.finished import suite
 
-SUITE = parse({"name": "mine", "version": 3, "models": "net", "sweep": {}}, Suite, "mine.yaml")
+SUITE = suite(version=3)
 
 
 def night(name: str) -> Night:

@@ -7,19 +7,16 @@ from pathlib import Path
 import pytest
 
 from harness.gates.choice import choose
-from harness.gates.judgement import Judgement, References
-from harness.report.results import Sweep, SweepSummary
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
+from harness.gates.judgement import References
+from harness.report.results import Sweep
 from harness.tracking.sync import SharedSeconds
 from harness.trials.trial import Outcome, TrialStore, UnmetRequest
-from tests.harness import fakes
+from tests.harness import fakes, finished
 from tests.harness.report.judged import judged
 
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Sweep:
-    suite = parse({"name": "mine", "version": 1, "models": "*", "sweep": {}}, Suite, "mine.yaml")
     specs = [fakes.spec(model, setting) for model in ("one", "two") for setting in (fakes.Settings(), fakes.KL)]
     specs.append(fakes.spec("two", fakes.INT16))
     results = [
@@ -34,15 +31,12 @@ def sweep(tmp_path: Path) -> Sweep:
     store = TrialStore(tmp_path / "kept")
     for result, right in zip(results, (0, 20, 0, 0, 40), strict=True):
         store.put(Outcome(result, (), {"per_sample": fakes.hits(right)} if result.ok else None))
-    summary = SweepSummary(
-        suite=suite,
-        trials=tuple(specs),
-        started_at="2026-01-02T03:04:05+00:00",
+    made = finished.sweep(
+        results,
+        suite=finished.suite(models="*"),
         seconds=12.0,
         reused=1,
         shared=(SharedSeconds(model="one", march="bayes-e", seconds={"statistics": 1.5}),),
-        engine="0.1.0+abc",
-        judgement=Judgement(),
         choices=choose(results, store),
     )
-    return judged(Sweep(summary, tuple(results)), References(), tmp_path)
+    return judged(made, References(), tmp_path)

@@ -10,15 +10,10 @@ from PIL import Image
 
 from harness.gates.explanation import Explanation, TrialCauses
 from harness.gates.flips import Flip, Flips
-from harness.gates.judgement import Judgement
 from harness.report.causes import causes_of
-from harness.report.results import Sweep, SweepSummary
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
+from harness.report.results import Sweep
 from harness.zoo.cards import load_card
-from tests.harness import fakes
-
-SUITE = parse({"name": "mine", "version": 1, "models": "net", "sweep": {}}, Suite, "x.yaml")
+from tests.harness import fakes, finished
 
 
 def sweep(model: str, *images: int) -> Sweep:
@@ -27,17 +22,7 @@ def sweep(model: str, *images: int) -> Sweep:
         worse=len(images), better=0, images=tuple(Flip(image=i, score_before=1.0, score_now=0.0) for i in images)
     )
     trials = (TrialCauses(trial=spec.id, headline="why", flips=flips),)
-    summary = SweepSummary(
-        suite=SUITE,
-        trials=(spec,),
-        started_at="2026-01-02T03:04:05+00:00",
-        seconds=1.0,
-        reused=0,
-        engine="1",
-        judgement=Judgement(),
-        explanation=Explanation(trials=trials),
-    )
-    return Sweep(summary, (fakes.result(spec),))
+    return finished.sweep([fakes.result(spec)], explanation=Explanation(trials=trials))
 
 
 def test_a_flip_is_shown_as_the_image_that_it_is() -> None:

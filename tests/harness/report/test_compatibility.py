@@ -13,12 +13,10 @@ from engine.terms import CalibrationType, Compatibility
 from harness.gates.judgement import References
 from harness.report.compatibility import compatibility_line, compatibility_pairs
 from harness.report.page import render
-from harness.report.results import Sweep, SweepSummary
-from harness.strict_yaml import parse
+from harness.report.results import Sweep
 from harness.suites.settings import Settings
-from harness.suites.suite import Suite
 from harness.trials.trial import Outcome, TrialResult, TrialStore
-from tests.harness import fakes
+from tests.harness import fakes, finished
 
 Scored = tuple[TrialResult, NDArray[np.float64] | None]
 """A trial and its scores per sample."""
@@ -32,19 +30,10 @@ def sweep_of(folder: Path, trials: Sequence[Scored]) -> tuple[Sweep, TrialStore]
     store = TrialStore(folder / "trials")
     for result, scores in trials:
         store.put(Outcome(result, (), None if scores is None else {"per_sample": scores}))
-    suite = parse({"name": "mine", "version": 1, "models": "*", "sweep": {}}, Suite, "mine.yaml")
+    suite = finished.suite(models="*")
     results = tuple(result for result, _ in trials)
-    specs = tuple(result.spec for result in results)
-    summary = SweepSummary(
-        suite=suite,
-        trials=specs,
-        started_at="2026-01-02T03:04:05+00:00",
-        seconds=1.0,
-        reused=0,
-        engine="0.1.0+abc",
-        judgement=References().judge(suite, results, store, specs),
-    )
-    return Sweep(summary, results), store
+    judgement = References().judge(suite, results, store, tuple(result.spec for result in results))
+    return finished.sweep(results, suite=suite, judgement=judgement), store
 
 
 @pytest.fixture

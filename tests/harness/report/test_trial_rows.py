@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from harness.gates.judgement import Judgement
-from harness.report.results import Sweep, SweepSummary
 from harness.report.trial_rows import table_of_trials
-from harness.strict_yaml import parse
-from harness.suites.suite import Suite
 from harness.trials.trial import UnmetRequest
-from tests.harness import fakes
+from tests.harness import fakes, finished
 
 
 def test_rows_have_a_value_per_column_and_filters_a_level_per_row() -> None:
@@ -18,12 +14,8 @@ def test_rows_have_a_value_per_column_and_filters_a_level_per_row() -> None:
         ),
         fakes.failed(fakes.spec(settings=fakes.KL)),
     )
-    suite = parse({"name": "mine", "version": 1, "models": "*", "sweep": {}}, Suite, "mine.yaml")
-    specs = tuple(result.spec for result in results)
-    summary = SweepSummary(
-        suite=suite, trials=specs, started_at="", seconds=1.0, reused=0, engine="", judgement=Judgement()
-    )
-    table = table_of_trials(Sweep(summary, results), {spec.key: f"{index}.html" for index, spec in enumerate(specs)})
+    pages = {result.spec.key: f"{index}.html" for index, result in enumerate(results)}
+    table = table_of_trials(finished.sweep(results), pages)
     first, second = table["rows"]
     assert len(first["values"]) == len(second["values"]) == len(table["columns"]) == len(table["decimals"])
     assert first["unmet"] == "n: int16: no"

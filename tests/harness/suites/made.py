@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from engine.terms import InputType
-from harness.strict_yaml import parse
 from harness.suites.expansion import ModelFacts, expand
 from harness.suites.suite import Suite
+from tests.harness import finished
 
 TAGS = {
     "mnist_a": ["small", "dataset:mnist"],
@@ -18,8 +18,7 @@ FACTS = {name: ModelFacts(labels, (InputType.RGB, InputType.NV12), 300) for name
 
 
 def suite(**changes: Any) -> Suite:
-    content = {"name": "mine", "version": 1, "models": "mnist_a", "sweep": {}, **changes}
-    return parse(content, Suite, "mine.yaml")
+    return finished.suite(**{"models": "mnist_a", **changes})
 
 
 def ids(definition: Suite) -> list[str]:
