@@ -15,7 +15,14 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, attribute
-from engine.optimize.base import NodePass, clip_bounds, constant, is_standard, make_node, sole_consumer, substitute
+from engine.optimize.base import (
+    NodePass,
+    clip_bounds,
+    collapse,
+    constant,
+    is_standard,
+    sole_consumer,
+)
 from engine.optimize.contract import Condition, GraphPass
 
 _RELATIVE_TOLERANCE = 1e-4
@@ -56,15 +63,7 @@ class StandardActivations(NodePass):
     op_types = frozenset({"HardSwish", "Mish"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        collapsed = make_node(
-            f"Hz{node.op_type}",
-            [node.inputs[0]],
-            name=str(node.name),
-            output=f"{node.name}_collapsed",
-            like=node.outputs[0],
-            domain=HORIZON_DOMAIN,
-        )
-        substitute(node, [collapsed])
+        collapse(node, f"Hz{node.op_type}", node.inputs[0])
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -188,16 +187,7 @@ class CollapseRsqrt(NodePass):
                 array = constant(other)
                 if x is not None and array is not None and array.size == 1 and x.shape == shifted.outputs[0].shape:
                     source, epsilon = x, float(array.reshape(()))
-        collapsed = make_node(
-            "HzRsqrt",
-            [source],
-            name=str(node.name),
-            output=f"{node.name}_collapsed",
-            like=node.outputs[0],
-            attributes={"epsilon": epsilon},
-            domain=HORIZON_DOMAIN,
-        )
-        substitute(node, [collapsed])
+        collapse(node, "HzRsqrt", source, epsilon=epsilon)
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -214,15 +204,7 @@ class HardSigmoidToHardSwish(NodePass):
         x = self._input(node)
         if x is None:
             return False
-        collapsed = make_node(
-            "HzHardSwish",
-            [x],
-            name=str(node.name),
-            output=f"{node.name}_collapsed",
-            like=node.outputs[0],
-            domain=HORIZON_DOMAIN,
-        )
-        substitute(node, [collapsed])
+        collapse(node, "HzHardSwish", x)
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -255,16 +237,7 @@ class CollapseSoftmax(NodePass):
         if found is None:
             return False
         first, softmax = found
-        collapsed = make_node(
-            "HzSoftmax",
-            [first.inputs[0]],
-            name=str(softmax.name),
-            output=f"{softmax.name}_collapsed",
-            like=node.outputs[0],
-            attributes={"axis": 1},
-            domain=HORIZON_DOMAIN,
-        )
-        substitute(node, [collapsed])
+        collapse(node, "HzSoftmax", first.inputs[0], name=str(softmax.name), axis=1)
         return True
 
     def remains(self, node: ir.Node) -> bool:

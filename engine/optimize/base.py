@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute
+from engine.ir import HORIZON_DOMAIN, attribute
 from engine.optimize.contract import GraphPass
 
 Array = NDArray[Any]
@@ -165,6 +165,28 @@ def make_split(graph: ir.Graph, source: ir.Value, axis: int, sizes: Sequence[int
 def substitute(old: ir.Node, new: Sequence[ir.Node]) -> None:
     """Put ``new`` in the place of ``old``; the last node's output becomes that of ``old``, under its name."""
     ir.convenience.replace_nodes_and_values(graph_of(old), old, [old], new, [old.outputs[0]], [new[-1].outputs[0]])
+
+
+def substitute_outputs(old: ir.Node, new: Sequence[ir.Node], results: Mapping[ir.Value, ir.Value]) -> None:
+    """Put ``new`` in the place of ``old``; ``results`` are what replaces those of its outputs that are used."""
+    kept = [value for value in old.outputs if value in results]
+    ir.convenience.replace_nodes_and_values(graph_of(old), old, [old], new, kept, [results[value] for value in kept])
+
+
+def collapse(node: ir.Node, op_type: str, x: ir.Value | None, name: str = "", **attributes: Any) -> None:
+    """Put the node ``op_type`` of domain ``horizon`` over ``x`` in the place of ``node``, the last of a pattern.
+
+    Args:
+        node: whose output the new one takes over.
+        op_type: of the new node.
+        x: its input.
+        name: of the new node, if it is not that of ``node``.
+        attributes: of the new node.
+    """
+    name, like = name or str(node.name), node.outputs[0]
+    output = f"{name}_collapsed"
+    made = make_node(op_type, [x], name=name, output=output, like=like, attributes=attributes, domain=HORIZON_DOMAIN)
+    substitute(node, [made])
 
 
 def can_bypass(node: ir.Node) -> bool:

@@ -19,6 +19,7 @@ from engine.optimize.base import (
     make_node,
     make_split,
     static_shape,
+    substitute_outputs,
 )
 from engine.optimize.recurrent import MAX_STEPS
 
@@ -70,11 +71,7 @@ class UnrollGru(NodePass):
             return False
         unrolled = _Unrolled(node, gru)
         states = unrolled.states()
-        results = unrolled.results(states)
-        kept = [value for value in node.outputs if value in results]
-        ir.convenience.replace_nodes_and_values(
-            graph_of(node), node, [node], unrolled.nodes, kept, [results[value] for value in kept]
-        )
+        substitute_outputs(node, unrolled.nodes, unrolled.results(states))
         return True
 
 

@@ -19,6 +19,7 @@ from engine.optimize.base import (
     make_node,
     make_split,
     static_shape,
+    substitute_outputs,
 )
 
 MAX_STEPS = 64
@@ -85,11 +86,7 @@ class UnrollLstm(NodePass):
         unrolled = _Unrolled(node, lstm)
         line = unrolled.line()
         runs = [unrolled.direction(line, index) for index in range(len(lstm.orders))]
-        results = unrolled.results(runs)
-        kept = [value for value in node.outputs if value in results]
-        ir.convenience.replace_nodes_and_values(
-            graph_of(node), node, [node], unrolled.nodes, kept, [results[value] for value in kept]
-        )
+        substitute_outputs(node, unrolled.nodes, unrolled.results(runs))
         return True
 
     def remains(self, node: ir.Node) -> bool:

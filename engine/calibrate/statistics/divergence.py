@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,21 @@ _LITTLE = 1e-4
 """Up to this share of one count, the cube of what empty bins take from a full one does not matter."""
 _TERMS = 4
 """Sums that :func:`_add_up` makes."""
+
+
+class _Bins(NamedTuple):
+    """The bins of a histogram.
+
+    Attributes:
+        counts: float64.
+        logarithms: of the counts; 0 of those that are 0.
+        sums, filled: sum of the counts, and number of those that are not 0, before every bin.
+    """
+
+    counts: NDArray[np.float64]
+    logarithms: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    filled: NDArray[np.int64]
 
 
 @entry
@@ -34,32 +50,26 @@ def divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:  # pragma: 
     for index in range(counts.size):
         sums[index + 1] = sums[index] + counts[index]
         filled[index + 1] = filled[index] + (counts[index] > 0)
-    head = np.zeros(_TERMS)
+    histogram, head = _Bins(counts, logarithms, sums, filled), np.zeros(_TERMS)
     for bins in range(LEVELS, counts.size):
         if bins % LEVELS == 0:
-            _add_up(counts, logarithms, sums, filled, bins // LEVELS, head)
-        found = _quick_divergence(counts, logarithms, sums, filled, bins, tail, head)
+            _add_up(histogram, bins // LEVELS, head)
+        found = _quick_divergence(histogram, bins, tail, head)
         if math.isnan(found):
-            found = _divergence(counts, logarithms, sums, filled, bins, tail)
+            found = _divergence(histogram, bins, tail)
         curve[bins - LEVELS] = found
         tail -= counts[bins]
     return curve
 
 
 @entry
-def _add_up(
-    counts: NDArray[np.float64],
-    logarithms: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    filled: NDArray[np.int64],
-    size: int,
-    head: NDArray[np.float64],
-) -> None:  # pragma: no cover - compiled
+def _add_up(histogram: _Bins, size: int, head: NDArray[np.float64]) -> None:  # pragma: no cover - compiled
     """Sums over the first 127 groups of ``size`` bins into ``head``: those that :func:`_quick_divergence` needs.
 
     ``c`` being counts that are not 0, ``r`` their means in groups: of ``c log(c / r)``, ``log(c / r)``, ``1 / c``
     and ``1 / r``.
     """
+    counts, logarithms, sums, filled = histogram
     head[:] = 0.0
     for group in range(LEVELS - 1):
         start, stop = group * size, (group + 1) * size
@@ -79,13 +89,7 @@ def _add_up(
 
 @entry
 def _quick_divergence(
-    counts: NDArray[np.float64],
-    logarithms: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    filled: NDArray[np.int64],
-    bins: int,
-    tail: float,
-    head: NDArray[np.float64],
+    histogram: _Bins, bins: int, tail: float, head: NDArray[np.float64]
 ) -> float:  # pragma: no cover - compiled
     """:func:`_divergence` from the sums ``head`` over all groups but the last; NaN where that is not exact enough.
 
@@ -93,6 +97,7 @@ def _quick_divergence(
     ``c log(c / r) - a log(c / r) - a + b c / r + a^2 / 2c + b^2 c / 2r^2 - a b / r`` but for cubes of ``a`` and ``b``,
     and the sum of ``c / r`` over a group is that of 1.
     """
+    counts, logarithms, sums, filled = histogram
     last = counts[bins - 1] + tail
     start = (LEVELS - 1) * (bins // LEVELS)
     total = sums[bins] - sums[start]
@@ -124,25 +129,17 @@ def _quick_divergence(
 
 
 @entry
-def _divergence(
-    counts: NDArray[np.float64],
-    logarithms: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    filled: NDArray[np.int64],
-    bins: int,
-    tail: float,
-) -> float:  # pragma: no cover - compiled
+def _divergence(histogram: _Bins, bins: int, tail: float) -> float:  # pragma: no cover - compiled
     """KL(P || Q) of the cut after ``bins`` bins, ``tail`` being the sum of the counts behind it.
 
     Within one of the 128 groups all bins where P is not empty have the same Q, so one logarithm serves them all.
 
     Args:
-        counts: float64.
-        logarithms: of the counts.
-        sums, filled: sum of the counts, and number of those that are not 0, before every bin.
+        histogram: all its bins.
         bins: where to cut.
         tail: what lies behind.
     """
+    counts, logarithms, sums, filled = histogram
     last = counts[bins - 1] + tail
     filled_p = filled[bins - 1] + (last > 0)
     if filled_p == 0:

@@ -24,6 +24,18 @@ from engine.place import PlacementOptions, place
 
 DATA = {"x": np.random.default_rng(3).standard_normal((10, 3, 6, 5)).astype(np.float32)}
 """Ten samples for :func:`residual`."""
+TENSORS = ("x", "c0", "r0", "a", "g")
+"""Activations of :func:`residual`."""
+EVERYTHING = (
+    CalibrationOptions(),
+    CalibrationOptions(max_percentile=0.999),
+    CalibrationOptions(max_percentile=0.9),
+    CalibrationOptions(max_percentile=0.9, per_channel=True),
+    CalibrationOptions(per_channel=True),
+    CalibrationOptions(calibration_type="kl"),
+    CalibrationOptions(calibration_type="kl", per_channel=True),
+)
+"""Options that need all statistics together."""
 RANGES = {"int8": (-128, 127), "int16": (-32768, 32767), "uint8": (0, 255)}
 
 

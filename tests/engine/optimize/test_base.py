@@ -13,6 +13,7 @@ from engine.optimize.base import (
     axes_of,
     bypass,
     clip_bounds,
+    collapse,
     constant,
     graph_of,
     ints,
@@ -24,6 +25,7 @@ from engine.optimize.base import (
     sole_consumer,
     static_shape,
     substitute,
+    substitute_outputs,
 )
 from tests.engine.optimize.equivalence import build, operators
 from tests.engine.optimize.networks import MAP, node, normal
@@ -49,6 +51,26 @@ def test_standard_operators_are_those_of_onnx() -> None:
     assert not is_standard(ir.node("Relu", [], domain="horizon"), "Relu")
     assert not is_standard(ir.node("Relu", []), "Add")
     assert not is_standard(None, "Relu")
+
+
+def test_a_pattern_collapses_to_one_node_of_ours_under_the_old_output() -> None:
+    model = chain("Softmax", "Transpose")
+    first, last = model.graph
+    collapse(last, "HzSoftmax", first.inputs[0], name="Softmax", axis=1)
+    made = model.graph.outputs[0].producer()
+    assert made is not None
+    assert (made.op_type, made.domain, made.name) == ("HzSoftmax", "horizon", "Softmax")
+    assert (made.inputs[0], made.outputs[0].name) == (model.graph.inputs[0], "y")
+    assert made.attributes["axis"].as_int() == 1
+
+
+def test_only_used_outputs_are_taken_over() -> None:
+    model = build([node("Split", "x", "a b", name="split", axis=1), node("Relu", "b", "y")], MAP, ["y"])
+    split, relu = model.graph
+    made = make_node("Neg", [model.graph.inputs[0]], name="neg", output="n", like=split.outputs[1])
+    substitute_outputs(split, [made], {split.outputs[1]: made.outputs[0]})
+    assert list(model.graph) == [made, relu]
+    assert relu.inputs[0] is made.outputs[0]
 
 
 def test_a_sole_consumer_reads_once_and_nothing_else_does() -> None:

@@ -19,18 +19,7 @@ from engine.calibrate.methods.channels import channel_scales, equalizable
 from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors
 from engine.calibrate.statistics.collection import collect as collect_here
 from engine.errors import CalibrationDataError, ModelError
-from tests.engine.calibrate.models import graph, identity, residual, samples
-
-TENSORS = ("x", "c0", "r0", "a", "g")
-EVERYTHING = (
-    CalibrationOptions(),
-    CalibrationOptions(max_percentile=0.999),
-    CalibrationOptions(max_percentile=0.9),
-    CalibrationOptions(max_percentile=0.9, per_channel=True),
-    CalibrationOptions(per_channel=True),
-    CalibrationOptions(calibration_type="kl"),
-    CalibrationOptions(calibration_type="kl", per_channel=True),
-)
+from tests.engine.calibrate.models import EVERYTHING, TENSORS, graph, identity, residual, samples
 
 
 def test_maximum_and_percentiles_are_those_of_the_activations() -> None:

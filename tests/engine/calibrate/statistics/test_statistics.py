@@ -11,18 +11,7 @@ from engine.calibrate import CalibrationOptions, HistogramRule, StatisticsOption
 from engine.calibrate.statistics.distribution import Distribution, Histogram
 from engine.calibrate.statistics.statistics import FORMAT, Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ConfigError, UnsupportedError
-from tests.engine.calibrate.models import identity, residual, samples
-
-TENSORS = ("x", "c0", "r0", "a", "g")
-EVERYTHING = (
-    CalibrationOptions(),
-    CalibrationOptions(max_percentile=0.999),
-    CalibrationOptions(max_percentile=0.9),
-    CalibrationOptions(max_percentile=0.9, per_channel=True),
-    CalibrationOptions(per_channel=True),
-    CalibrationOptions(calibration_type="kl"),
-    CalibrationOptions(calibration_type="kl", per_channel=True),
-)
+from tests.engine.calibrate.models import EVERYTHING, TENSORS, identity, residual, samples
 
 
 def test_saved_statistics_are_the_same(tmp_path: Path) -> None:
