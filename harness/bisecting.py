@@ -17,13 +17,14 @@ from engine.calibrate.data.sources import as_fed
 from engine.errors import PtqlabError
 from engine.ir import write_atomically
 from harness.backends.foreign import write_inputs
+from harness.backends.stages.images import chosen_samples
 from harness.gates.explanation import Bisection, Explanation
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 from harness.suites.settings import Engine
 from harness.trials.configuration import configuration
 from harness.trials.trial import TrialResult
-from harness.zoo.cards import ModelCard, load_card
+from harness.zoo.cards import Labels, ModelCard, load_card
 
 FOLDER = "bisection"
 """Folder beside a sweep's report."""
@@ -90,18 +91,20 @@ def _write_case(card: ModelCard, result: TrialResult, chosen: Sequence[int], fol
     if seed is not None:
         drawn = np.random.RandomState(seed).choice(card.dataset.calibration.count, count, replace=False)
         indices = np.sort(drawn).tolist()
-    images = np.concatenate([calibration.images(index, index + 1) for index in indices])
-    write_inputs(card, spec, result.int16_nodes, card.training_images(images), folder)
+    write_inputs(card, spec, result.int16_nodes, card.training_inputs(chosen_samples(calibration, indices)), folder)
     split = dataset.split(card.dataset.evaluation.split)
     wanted = list(chosen[:_IMAGES]) or list(range(min(_IMAGES, spec.evaluation_samples)))
-    (input_spec,) = configuration(card, spec, result.int16_nodes, Path()).input_specs([card.input_spec.name])
+    specs = configuration(card, spec, result.int16_nodes, Path()).input_specs([each.name for each in card.input_specs])
     rows = []
     for place, index in enumerate(wanted):
-        image = split.images(index, index + 1)
-        _save(as_fed(card.training_images(image), input_spec), folder / "samples" / card.input_spec.name, place)
-        _save(card.float_inputs(image), folder / "source" / card.input_spec.name, place)
-        rows.append((f"{place}.npy", split.targets(index, index + 1)[0]))
-    if all(isinstance(label, np.integer) for _, label in rows):
+        sample = split.take(index, index + 1)
+        trained, floats = card.training_inputs(sample), card.float_inputs(sample)
+        for each in specs:
+            _save(as_fed(trained[each.name], each), folder / "samples" / each.name, place)
+            _save(floats[each.name], folder / "source" / each.name, place)
+        if card.metric.labels is Labels.DATA:
+            rows.append((f"{place}.npy", split.targets(index, index + 1)[0]))
+    if rows and all(isinstance(label, np.integer) for _, label in rows):
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
         write_atomically(folder / "samples" / "labels.csv", text.getvalue().encode())

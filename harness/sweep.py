@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from engine.errors import ConfigError
 from engine.ir import write_atomically
-from engine.terms import SUPPORTED_CONVERSIONS
+from engine.terms import SUPPORTED_CONVERSIONS, InputType
 from harness.backends.pipeline import environment
 from harness.bisecting import bisected
 from harness.cache import save_json
@@ -84,10 +84,16 @@ def facts_of(card: ModelCard) -> ModelFacts:
     """What an expansion asks of the model."""
     return ModelFacts(
         labels=(*tags_of(card), f"task:{card.task.value}", f"dataset:{card.dataset.name}"),
-        input_types=SUPPORTED_CONVERSIONS[card.input_spec.type_train],
+        input_types=_run_time_types(card),
         calibration_samples=card.dataset.calibration.count,
         evaluation_samples=card.dataset.evaluation.count,
     )
+
+
+def _run_time_types(card: ModelCard) -> list[InputType]:
+    """What all image inputs of the model can be fed with; nothing where none of its inputs is an image."""
+    images = [SUPPORTED_CONVERSIONS[spec.type_train] for spec in card.input_specs if spec.is_image]
+    return [kind for kind in InputType if images and all(kind in kinds for kinds in images)]
 
 
 def tags_of(card: ModelCard) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError, MissingError, ModelError
 from engine.fingerprint import ABSENT
 from engine.terms import CalibrationType
+from harness.datasets import Samples, one_by_one
 from harness.suites.settings import Int16Kind, Settings
 from harness.trials.configuration import content
 from harness.trials.trial import TrialSpec
@@ -36,6 +37,9 @@ HB_MAPPER = "PTQLAB_HB_MAPPER"
 
 _LOG_LINES = 3
 
+_RAW = (np.uint8, np.float32)
+"""What raw binary calibration files may hold."""
+
 _VERSION_SECONDS = 60
 """That the command may take to say its version."""
 
@@ -43,7 +47,7 @@ _ENTROPY_BINS = 1024
 """Of the histograms of ONNX Runtime's Entropy calibration, which has 128 quantised ones."""
 
 
-def quantize_with_onnxruntime(card: ModelCard, settings: Settings, images: Array, target: Path) -> Path:
+def quantize_with_onnxruntime(card: ModelCard, settings: Settings, samples: Samples, target: Path) -> Path:
     """Static quantisation of ONNX Runtime (QDQ, weights int8), as near to ``settings`` as it offers.
 
     ``max`` is its MinMax, or Percentile with ``max_percentile``; ``kl`` its Entropy, with finer histograms than its
@@ -53,7 +57,7 @@ def quantize_with_onnxruntime(card: ModelCard, settings: Settings, images: Array
     Args:
         card: of the float model.
         settings: of the trial.
-        images: for calibration, as the data set gives them.
+        samples: for calibration, as the data set gives them.
         target: file to write.
     """
     from onnxruntime.quantization import CalibrationMethod, QuantType, quantize_static
@@ -64,13 +68,13 @@ def quantize_with_onnxruntime(card: ModelCard, settings: Settings, images: Array
         method = CalibrationMethod.Percentile
         extra["CalibPercentile"] = 100 * settings.max_percentile
     if settings.calibration_type is CalibrationType.KL:
-        extra["TensorQuantOverrides"] = _entropy_ranges(card, images)
+        extra["TensorQuantOverrides"] = _entropy_ranges(card, samples)
     activations = QuantType.QUInt8 if settings.asymmetric else QuantType.QInt8
     target.parent.mkdir(parents=True, exist_ok=True)
     quantize_static(
         str(card.model_path()),
         str(target),
-        _Reader(card, images),
+        _Reader(card, samples),
         per_channel=settings.per_channel,
         activation_type=QuantType.QInt16 if settings.int16.kind is Int16Kind.ALL else activations,
         weight_type=QuantType.QInt8,
@@ -80,7 +84,7 @@ def quantize_with_onnxruntime(card: ModelCard, settings: Settings, images: Array
     return target
 
 
-def _entropy_ranges(card: ModelCard, images: Array) -> dict[str, list[dict[str, Any]]]:
+def _entropy_ranges(card: ModelCard, samples: Samples) -> dict[str, list[dict[str, Any]]]:
     """Ranges that ONNX Runtime's Entropy calibration chooses, as ``quantize_static`` takes them.
 
     ``quantize_static`` itself leaves the histograms at as many bins as there are quantised ones, so that there is
@@ -95,38 +99,36 @@ def _entropy_ranges(card: ModelCard, images: Array) -> dict[str, list[dict[str, 
             calibrate_method=CalibrationMethod.Entropy,
             extra_options={"num_bins": _ENTROPY_BINS, "symmetric": False},
         )
-        calibrator.collect_data(_Reader(card, images))
+        calibrator.collect_data(_Reader(card, samples))
         found = calibrator.compute_data().data
     ranges = {name: tensor.range_value for name, tensor in found.items()}
     return {name: [{"rmin": low, "rmax": high}] for name, (low, high) in ranges.items()}
 
 
 class _Reader:
-    """Calibration images one at a time, as ONNX Runtime asks for them."""
+    """Calibration samples one at a time, as ONNX Runtime asks for them."""
 
-    def __init__(self, card: ModelCard, images: Array) -> None:
-        self._feeds: Iterator[dict[str, Array]] = (
-            {card.input_spec.name: card.float_inputs(images[index : index + 1])} for index in range(len(images))
-        )
+    def __init__(self, card: ModelCard, samples: Samples) -> None:
+        self._feeds: Iterator[dict[str, Array]] = one_by_one(card.float_inputs(samples))
 
     def get_next(self) -> dict[str, Array] | None:
         """The next sample; None at the end."""
         return next(self._feeds, None)
 
 
-def run_float_file(path: Path, card: ModelCard, images: Array, threads: int) -> list[Array]:
-    """Outputs of a standard ONNX file on ``images``, which are as the data set gives them."""
+def run_float_file(path: Path, card: ModelCard, samples: Samples, threads: int) -> list[Array]:
+    """Outputs of a standard ONNX file on ``samples``, which are as the data set gives them."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    found = [session.run(None, {card.input_spec.name: image[np.newaxis]}) for image in card.float_inputs(images)]
+    found = [session.run(None, feed) for feed in one_by_one(card.float_inputs(samples))]
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 def convert_with_hb_mapper(
-    card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], images: Array, folder: Path
+    card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], inputs: Mapping[str, Array], folder: Path
 ) -> Path:
     """The quantised model that the vendor's ``hb_mapper makertbin`` makes.
 
@@ -134,7 +136,7 @@ def convert_with_hb_mapper(
         card: of the float model.
         spec: the trial.
         int16_nodes: nodes that its int16 policy asks for.
-        images: for calibration, uint8 in the training format.
+        inputs: for calibration, by name, as the network was trained (:meth:`ModelCard.training_inputs`).
         folder: empty; configuration, data, log and results are left in it.
 
     Raises:
@@ -142,7 +144,7 @@ def convert_with_hb_mapper(
         ModelError: the command failed, or left no quantised model.
     """
     command = hb_mapper_command()
-    write_inputs(card, spec, int16_nodes, images, folder)
+    write_inputs(card, spec, int16_nodes, inputs, folder)
     arguments = ["makertbin", "--config", "config.yaml", "--model-type", "onnx"]
     try:
         finished = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
@@ -193,19 +195,26 @@ def _version_of(command: str) -> str:
     return f"{finished.stdout}{finished.stderr}".strip()
 
 
-def write_inputs(card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], images: Array, folder: Path) -> None:
+def write_inputs(
+    card: ModelCard, spec: TrialSpec, int16_nodes: tuple[str, ...], inputs: Mapping[str, Array], folder: Path
+) -> None:
     """Write configuration and calibration files of a conversion into ``folder``.
 
     Args:
         card: of the float model.
         spec: the trial.
         int16_nodes: nodes that its int16 policy asks for.
-        images: uint8 in the training format, samples along the first dimension.
-        folder: gets ``config.yaml`` and ``calibration``.
+        inputs: by name, as the network was trained, samples along the first dimension.
+        folder: gets ``config.yaml`` and ``calibration``, with a folder per input where there are several.
     """
     data = folder / "calibration"
-    data.mkdir(parents=True)
-    for index, image in enumerate(images):
-        image.tofile(data / f"{index:05d}.bin")
-    asked = content(card, spec, int16_nodes, card.model_path(), data)
+    folders = [data] if len(inputs) == 1 else [data / str(index) for index in range(len(inputs))]
+    for place, values in zip(folders, inputs.values(), strict=True):
+        place.mkdir(parents=True)
+        for index, value in enumerate(values):
+            if value.dtype in _RAW:
+                value.tofile(place / f"{index:05d}.bin")
+            else:
+                np.save(place / f"{index:05d}.npy", value[np.newaxis])
+    asked = content(card, spec, int16_nodes, card.model_path(), folders)
     (folder / "config.yaml").write_text(yaml.safe_dump(asked, sort_keys=False), encoding="utf-8")

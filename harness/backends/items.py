@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.calibrate import StatisticsOptions
     from harness.backends.stages.images import CalibrationUse
     from harness.backends.stages.score import Scored
-    from harness.datasets import Dataset
+    from harness.datasets import Dataset, Samples
     from harness.trials.comparison import FidelityMeter
     from harness.trials.figures import Footprint, TrialNode
     from harness.trials.trial import TrialSpec
@@ -36,8 +36,8 @@ CALIBRATION_USE: Item[CalibrationUse] = Item("calibration_use")
 """Which images are calibrated with."""
 EVALUATION_SAMPLES: Item[int] = Item("evaluation_samples")
 """How many images are evaluated."""
-IMAGES: Item[Array] = Item("images")
-"""Calibration images as the data set gives them."""
+SAMPLES: Item[Samples] = Item("samples")
+"""Calibration samples as the data set gives them."""
 FLOAT_OUTPUTS: Item[list[Array]] = Item("float_outputs")
 """Outputs of the float model on the evaluation images, one array per output."""
 TENSORS: Item[tuple[str, ...]] = Item("tensors")

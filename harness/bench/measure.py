@@ -28,6 +28,7 @@ from engine.simulate.profile import Profile, profile
 from engine.terms import InputType
 from harness.bench.peak_memory import Contender, peak_memory
 from harness.bench.structures import build
+from harness.datasets import Samples
 from harness.zoo.cards import ModelCard
 
 CALIBRATION_IMAGES = 50
@@ -175,9 +176,12 @@ def as_json(reports: Sequence[BenchReport]) -> dict[str, Any]:
 def _convert(card: ModelCard, march: str, folder: Path) -> ConversionResult:
     data = folder / "calibration"
     data.mkdir()
-    images = card.training_images(_calibration_images(card))
-    for index, image in enumerate(images):
-        np.save(data / f"{index:04d}.npy", image[None])
+    inputs = card.training_inputs(_calibration_samples(card))
+    folders = [data / str(index) for index in range(len(inputs))]
+    for place, values in zip(folders, inputs.values(), strict=True):
+        place.mkdir()
+        for index, value in enumerate(values):
+            np.save(place / f"{index:04d}.npy", value[None])
     content = {
         "model_parameters": {
             "onnx_model": str(card.model_path()),
@@ -186,7 +190,7 @@ def _convert(card: ModelCard, march: str, folder: Path) -> ConversionResult:
             "output_model_file_prefix": card.name,
         },
         "input_parameters": card.converter_yaml(),
-        "calibration_parameters": {"cal_data_dir": str(data), "calibration_type": "max"},
+        "calibration_parameters": {"cal_data_dir": ";".join(map(str, folders)), "calibration_type": "max"},
     }
     return convert(parse_config(content))
 
@@ -195,8 +199,8 @@ def _images(card: ModelCard) -> int:
     return min(CALIBRATION_IMAGES, card.dataset.calibration.count)
 
 
-def _calibration_images(card: ModelCard) -> Any:
-    return card.open_dataset().split(card.dataset.calibration.split).images(0, _images(card))
+def _calibration_samples(card: ModelCard) -> Samples:
+    return card.open_dataset().split(card.dataset.calibration.split).take(0, _images(card))
 
 
 def _float_pass(card: ModelCard) -> float:
@@ -206,13 +210,16 @@ def _float_pass(card: ModelCard) -> float:
     model = standard_model(load_model(card.model_path()))
     symbolic = with_symbolic_batch(model)
     batch = 1 if symbolic is None else FLOAT_BATCH
-    images = card.float_inputs(_calibration_images(card))
+    inputs = card.float_inputs(_calibration_samples(card))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = available_cpus()
     options.log_severity_level = 3
     data = ir.to_proto(model if symbolic is None else symbolic).SerializeToString()
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    feeds = [{card.input_spec.name: images[start : start + batch]} for start in range(0, len(images), batch)]
+    feeds = [
+        {name: values[start : start + batch] for name, values in inputs.items()}
+        for start in range(0, _images(card), batch)
+    ]
     session.run(None, feeds[0])
     start = time.perf_counter()
     for feed in feeds:

@@ -1,4 +1,4 @@
-"""What a data set offers: splits of uint8 images and targets, and a digest of all that determines them."""
+"""What a data set offers: splits of samples (images, arrays) and targets, and a digest of all that determines them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from engine.errors import CalibrationDataError
 from harness.strict_yaml import StrictModel, unknown
@@ -26,6 +26,12 @@ NO_LABEL = -1
 
 Images = NDArray[np.uint8]
 """uint8, shape (images, height, width, channels), channels in the order of the data set's :class:`Colour`."""
+
+IMAGE = "image"
+"""The only part of a sample that is an image and nothing else."""
+
+Samples = Mapping[str, NDArray[Any]]
+"""Parts of samples by name, samples along the first dimension: :data:`Images`, or arrays of an :class:`ArrayFormat`."""
 
 
 class Colour(StrEnum):
@@ -53,6 +59,22 @@ class ImageFormat(StrictModel):
         return (self.height, self.width, self.colour.channels)
 
 
+class ArrayFormat(StrictModel):
+    """A part of every sample that is no image.
+
+    Attributes:
+        shape: of one sample, without the dimension that counts samples.
+        dtype: of its values.
+    """
+
+    shape: tuple[PositiveInt, ...]
+    dtype: Literal["float32", "int32", "int64"] = "float32"
+
+
+PartFormat = ImageFormat | ArrayFormat
+"""What one part of every sample is."""
+
+
 @dataclass(frozen=True)
 class SceneTarget:
     """What is to be seen on one image of a detection and segmentation data set.
@@ -69,8 +91,8 @@ class SceneTarget:
 
 
 Targets = NDArray[np.int64] | NDArray[np.float32] | Sequence[SceneTarget] | Sequence[str]
-"""Class per image, int64, shape (images,); values per image, float32, shape (images, values); or one
-:class:`SceneTarget`, or one text, per image."""
+"""Class per sample, int64, shape (samples,); values per sample, float32, shape (samples, values); or one
+:class:`SceneTarget`, or one text, per sample."""
 
 
 class Split(ABC):
@@ -92,12 +114,19 @@ class Split(ABC):
         """
         return self._images(self._range(start, stop))
 
+    def take(self, start: int = 0, stop: int | None = None) -> Samples:
+        """All parts of samples ``start`` .. ``stop - 1``; raises as :meth:`images`."""
+        return self._parts(self._range(start, stop))
+
     def targets(self, start: int = 0, stop: int | None = None) -> Targets:
         """Targets of images ``start`` .. ``stop - 1``; raises as :meth:`images`."""
         return self._targets(self._range(start, stop))
 
     @abstractmethod
     def _images(self, indices: range) -> Images: ...
+
+    def _parts(self, indices: range) -> Samples:
+        return {IMAGE: self._images(indices)}
 
     @abstractmethod
     def _targets(self, indices: range) -> Targets: ...
@@ -153,6 +182,11 @@ class Dataset(ABC):
         """Open the data set with options of type :attr:`Options`."""
 
     @property
+    def parts(self) -> Mapping[str, PartFormat]:
+        """What every sample is made of, by name."""
+        return {IMAGE: self.image_format}
+
+    @property
     @abstractmethod
     def splits(self) -> Mapping[str, Split]:
         """Disjoint splits by name: ``train`` (where there is one), ``calibration``, ``evaluation``."""
@@ -181,6 +215,17 @@ class Dataset(ABC):
             **{name: value for key, found in determinants.items() for name, value in _named(key, found)},
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def picture_of(samples: Samples, parts: Mapping[str, PartFormat]) -> Images | None:
+    """The first part of ``samples`` that is an image; None where none is."""
+    return next((samples[name] for name, part in parts.items() if isinstance(part, ImageFormat)), None)
+
+
+def one_by_one(inputs: Samples) -> Iterator[dict[str, NDArray[Any]]]:
+    """Inputs of several samples as those of one after the other, each with a first dimension of 1."""
+    for index in range(len(next(iter(inputs.values())))):
+        yield {name: values[index : index + 1] for name, values in inputs.items()}
 
 
 def stacked(images: Iterable[Images], count: int, image_format: ImageFormat) -> Images:

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from engine.errors import CalibrationDataError, ConfigError
 from harness import paths
-from harness.datasets.base import Dataset, ImageFormat
+from harness.datasets.base import IMAGE, Dataset, ImageFormat, PartFormat
 from harness.datasets.coco import Coco
 from harness.datasets.digits import Digits
 from harness.datasets.files import ArrayFolder, ImageFolder
+from harness.datasets.input_folders import InputFolders
 from harness.datasets.labelled_folder import LabelledFolder
 from harness.datasets.mnist import Mnist
 from harness.datasets.own_images import OwnImages
@@ -36,6 +37,7 @@ ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
         "own_images": OwnImages,
         "image_folder": ImageFolder,
         "array_folder": ArrayFolder,
+        "input_folders": InputFolders,
         "coco": Coco,
         "torchvision": TorchvisionData,
         "text_lines": TextLines,
@@ -54,7 +56,8 @@ class DatasetCard(StrictModel):
         adapter: key of :data:`ADAPTERS`, or ``module:Class`` of the user's own, a :class:`Dataset`.
         description, source, licence: what the data are, where they come from, under which terms.
         options: of the adapter.
-        image: format of every image.
+        image: format of every image, where a sample is one.
+        parts: else what a sample is made of, by name.
         classes: names of the classes in the order of their numbers; empty where they are too many to list.
         splits: number of images by split.
         digest: of the opened data set (:attr:`Dataset.digest`); ties the card to exact images, targets and splits.
@@ -69,11 +72,23 @@ class DatasetCard(StrictModel):
     source: str
     licence: str
     options: Mapping[str, Any] = Field(default_factory=dict)
-    image: ImageFormat
+    image: ImageFormat | None = None
+    parts: Mapping[str, PartFormat] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
     splits: Mapping[str, PositiveInt]
     digest: str = Field(pattern="^[0-9a-f]{64}$")
     determinants: Mapping[str, str] = Field(default_factory=dict)
+
+    @property
+    def formats(self) -> Mapping[str, PartFormat]:
+        """What every sample is made of, by name."""
+        return self.parts if self.image is None else {IMAGE: self.image}
+
+    @model_validator(mode="after")
+    def _image_or_parts(self) -> Self:
+        if (self.image is None) == (not self.parts):
+            raise ValueError("exactly one of image and parts must be given")
+        return self
 
 
 def list_dataset_cards(pattern: str = "*") -> list[DatasetCard]:
@@ -115,8 +130,9 @@ def described(name: str) -> dict[str, Any]:
     """What the card called ``name`` must say of its data as they are now; raises as :func:`open_dataset`."""
     card = load_dataset_card(name)
     dataset = _opened(_options(card.options, card), card)
+    parts = {part: found.model_dump(mode="json") for part, found in dataset.parts.items()}
     return {
-        "image": dataset.image_format.model_dump(mode="json"),
+        **({"image": parts[IMAGE]} if card.image is not None and list(parts) == [IMAGE] else {"parts": parts}),
         "splits": {split: len(found) for split, found in dataset.splits.items()},
         "digest": dataset.digest,
         "determinants": dict(dataset.determinants),
@@ -155,16 +171,23 @@ def adapter_of(name: str) -> type[Dataset]:
 def _check(dataset: Dataset, card: DatasetCard) -> None:
     """What was opened is what the card promises."""
     counts = {name: len(split) for name, split in dataset.splits.items()}
-    if counts != card.splits or dataset.image_format != card.image:
+    if counts != card.splits or dict(dataset.parts) != dict(card.formats):
         raise ConfigError(
-            f"dataset {card.name}: its card says splits {dict(card.splits)} of {card.image.shape}, the options give "
-            f"{counts} of {dataset.image_format.shape}; {_remedy(dataset, card)}"
+            f"dataset {card.name}: its card says splits {dict(card.splits)} of {_shapes(card.formats)}, the options "
+            f"give {counts} of {_shapes(dataset.parts)}; {_remedy(dataset, card)}"
         )
     if dataset.digest != card.digest:
         raise CalibrationDataError(
             f"dataset {card.name}: the data found have digest {dataset.digest}, its card was written for "
             f"{card.digest}; {_remedy(dataset, card)}"
         )
+
+
+def _shapes(parts: Mapping[str, PartFormat]) -> str:
+    """Shapes for a message; that of an image alone."""
+    if list(parts) == [IMAGE]:
+        return str(parts[IMAGE].shape)
+    return ", ".join(f"{name} {part.shape}" for name, part in parts.items())
 
 
 def _remedy(dataset: Dataset, card: DatasetCard) -> str:

@@ -8,6 +8,7 @@ All they exchange is in the cache, so that either may run anywhere that sees the
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Any
 
 from engine.convert.items import PLACEMENT
@@ -18,6 +19,7 @@ from harness.backends.items import DATA_DIGESTS, DATASET, FLOAT_DIGESTS, FOOTPRI
 from harness.backends.pipeline import RESULTS, fingerprints
 from harness.backends.stages.score import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
+from harness.datasets import Dataset, Images, picture_of
 from harness.datasets.base import sha256_of
 from harness.execution.elsewhere import refuse_other_inputs
 from harness.report.trial_page import render_trial
@@ -32,6 +34,7 @@ from harness.trials.trial import (
     TrialSpec,
     UnmetRequest,
 )
+from harness.zoo.cards import ModelCard
 
 __all__ = ["fingerprints", "prepare", "run_trial"]
 
@@ -96,11 +99,17 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,
     )
-    split = run[DATASET].split(network.card.dataset.evaluation.split)
-    files = trial_files(network.card, spec, nodes, scored.predictions, lambda index: split.images(index, index + 1)[0])
+    files = trial_files(network.card, spec, nodes, scored.predictions, partial(_picture, run[DATASET], network.card))
     rows = run[NODES] if NODES in results else ()
     files[TRIAL_PAGE] = render_trial(result, rows, files)
     return Outcome(result, rows, scored.predictions, files)
+
+
+def _picture(dataset: Dataset, card: ModelCard, index: int) -> Images | None:
+    """The evaluation image with this number; None where samples have none."""
+    split = dataset.split(card.dataset.evaluation.split)
+    found = picture_of(split.take(index, index + 1), dataset.parts)
+    return None if found is None else found[0]
 
 
 def _artefacts(run: Run, results: tuple[Any, ...], scored: Scored, footprint: Footprint | None) -> dict[Artefact, str]:

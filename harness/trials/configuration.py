@@ -25,26 +25,21 @@ def configuration(card: ModelCard, spec: TrialSpec, int16_nodes: Sequence[str], 
     Raises:
         ConfigError: the march does not have what the trial asks for.
     """
-    return parse_config(content(card, spec, int16_nodes, model, Path()), f"trial {spec.id}")
+    return parse_config(content(card, spec, int16_nodes, model, [Path()] * len(card.input_specs)), f"trial {spec.id}")
 
 
 def content(
-    card: ModelCard, spec: TrialSpec, int16_nodes: Sequence[str], model: Path, data: Path
+    card: ModelCard, spec: TrialSpec, int16_nodes: Sequence[str], model: Path, data: Sequence[Path]
 ) -> dict[str, dict[str, Any]]:
-    """The same as a YAML file holds it; ``data``: the folder of the calibration data, raw uint8 images."""
+    """The same as a YAML file holds it; ``data``: the folders of the calibration data, images as raw uint8."""
     asked = fragment(spec, int16_nodes)
     own = {"onnx_model": str(model), "output_model_file_prefix": card.name, "working_dir": "out"}
-    inputs = card.converter_yaml() | asked.get("input_parameters", {})
-    if inputs["input_type_rt"] == InputType.NV12.value:
-        inputs.pop("input_layout_rt", None)
-    elif inputs["input_type_rt"] != card.input_spec.type_rt.value:
-        inputs.setdefault("input_layout_rt", inputs["input_layout_train"])
     return {
         "model_parameters": own | asked["model_parameters"],
-        "input_parameters": inputs,
+        "input_parameters": input_parameters(card, spec.settings.input_type_rt),
         "calibration_parameters": {
-            "cal_data_dir": str(data),
-            "cal_data_type": "uint8",
+            "cal_data_dir": ";".join(map(str, data)),
+            "cal_data_type": ";".join("uint8" if each.is_image else "float32" for each in card.input_specs),
             **asked["calibration_parameters"],
         },
         "compiler_parameters": {
@@ -52,3 +47,20 @@ def content(
             "optimize_level": DEFAULT_OPTIMIZE_LEVEL.value,
         },
     }
+
+
+def input_parameters(card: ModelCard, type_rt: InputType | None) -> dict[str, str]:
+    """The card's ``input_parameters`` as a YAML file holds them, images in the run-time format ``type_rt``, if any."""
+    inputs = card.converter_yaml()
+    if type_rt is None:
+        return inputs
+    kinds = [type_rt if spec.is_image else spec.type_rt for spec in card.input_specs]
+    layouts = [
+        None if kind is InputType.NV12 else spec.layout_rt or (spec.layout_train if kind is not spec.type_rt else None)
+        for kind, spec in zip(kinds, card.input_specs, strict=True)
+    ]
+    inputs["input_type_rt"] = ";".join(kind.value for kind in kinds)
+    inputs.pop("input_layout_rt", None)
+    if any(layouts):
+        inputs["input_layout_rt"] = ";".join("None" if layout is None else layout.value for layout in layouts)
+    return inputs

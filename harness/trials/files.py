@@ -43,7 +43,7 @@ def trial_files(
     spec: TrialSpec,
     int16_nodes: Sequence[str],
     predictions: Arrays,
-    image_of: Callable[[int], NDArray[np.uint8]],
+    image_of: Callable[[int], NDArray[np.uint8] | None],
 ) -> dict[str, bytes]:
     """The files by name.
 
@@ -52,9 +52,12 @@ def trial_files(
         spec: the trial.
         int16_nodes: that its int16 policy asks for.
         predictions: as the trial keeps them.
-        image_of: the evaluation image with this number, uint8, shape (height, width, channels).
+        image_of: the evaluation image with this number, uint8, shape (height, width, channels); None where a sample
+            has none.
     """
-    config = content(card, spec, int16_nodes, Path(f"{card.name}.onnx"), Path("calibration_data"))
+    config = content(
+        card, spec, int16_nodes, Path(f"{card.name}.onnx"), [Path("calibration_data") / each for each in _folders(card)]
+    )
     files = {
         CONFIG_FILE: yaml.safe_dump(config, sort_keys=False).encode(),
         CARD_FILE: yaml.safe_dump(as_plain(card), sort_keys=False).encode(),
@@ -66,8 +69,15 @@ def trial_files(
             files[CONFUSION_FILE] = confusion(targets, classes).encode()
     if "by_class" in predictions:
         files[CLASSES_FILE] = classes_table(predictions["by_class"], predictions["float_by_class"]).encode()
-    files[WORST_FILE] = worst_picture(predictions, image_of)
+    if image_of(0) is not None:
+        files[WORST_FILE] = worst_picture(predictions, image_of)
     return files
+
+
+def _folders(card: ModelCard) -> list[str]:
+    """Folders of the calibration data: one per input where there are several."""
+    names = [spec.name for spec in card.input_specs]
+    return names if len(names) > 1 else [""]
 
 
 def environment_text(march: str) -> str:
@@ -122,7 +132,7 @@ def worst_samples(predictions: Arrays) -> NDArray[np.int64]:
     return order[:WORST]
 
 
-def worst_picture(predictions: Arrays, image_of: Callable[[int], NDArray[np.uint8]]) -> bytes:
+def worst_picture(predictions: Arrays, image_of: Callable[[int], NDArray[np.uint8] | None]) -> bytes:
     """A PNG of the worst samples in rows of four: number, score, cosine, and the class said and wanted."""
     from PIL import Image, ImageDraw
 
@@ -133,6 +143,8 @@ def worst_picture(predictions: Arrays, image_of: Callable[[int], NDArray[np.uint
     for place, index in enumerate(chosen.tolist()):
         left, top = place % _COLUMNS * _SIDE, place // _COLUMNS * (_SIDE + 2 * _CAPTION)
         pixels = image_of(index)
+        if pixels is None:
+            continue
         picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).convert("RGB")
         picture.thumbnail((_SIDE - 2, _SIDE - 2))
         sheet.paste(picture, (left, top))

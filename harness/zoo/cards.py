@@ -7,7 +7,7 @@ data set with its splits, the metric, and the float score that a quantised model
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -23,7 +23,18 @@ from engine.errors import ConfigError, MissingError, ModelError
 from engine.fingerprint import ABSENT
 from engine.terms import InputType, Layout
 from harness import paths
-from harness.datasets import Colour, Dataset, Images, Split, Targets, open_dataset
+from harness.datasets import (
+    ArrayFormat,
+    Colour,
+    Dataset,
+    ImageFormat,
+    Images,
+    PartFormat,
+    Samples,
+    Split,
+    Targets,
+    open_dataset,
+)
 from harness.metrics import Metric, open_metric
 from harness.strict_yaml import StrictModel, load_typed, unknown
 from harness.zoo.model_sources import (
@@ -87,6 +98,8 @@ class DatasetUse(StrictModel):
     Attributes:
         name: of the dataset card.
         options: adapter options that replace the dataset card's.
+        inputs: part of a sample by input of the model; an input that is not named takes the part of its own name, or
+            the only one.
         train: images that the weights come from; ``None`` where the model was trained on other data.
         calibration: images that thresholds may be taken from.
         evaluation: images that scores are measured on; of another split than ``calibration`` and ``train``.
@@ -94,6 +107,7 @@ class DatasetUse(StrictModel):
 
     name: str
     options: Mapping[str, Any] = Field(default_factory=dict)
+    inputs: Mapping[str, str] = Field(default_factory=dict)
     train: SplitUse | None = None
     calibration: SplitUse
     evaluation: SplitUse
@@ -145,7 +159,7 @@ class FloatScore(StrictModel):
 
 
 class ModelCard(StrictModel):
-    """A model with one image input.
+    """A model: inputs that are images or feature maps, what they are fed with and what outputs are scored by.
 
     Attributes:
         name: as in ``load_card(name)``; the file is called ``name.yaml``.
@@ -179,21 +193,24 @@ class ModelCard(StrictModel):
 
     @field_validator("input_parameters")
     @classmethod
-    def _one_image_input(cls, value: InputParameters) -> InputParameters:
-        one_of_each = len(value.input_name) == len(value.input_shape) == 1
-        if not one_of_each or value.input_type_train[0] not in _TRAINING_COLOURS:
-            raise ValueError(
-                "expected input_name and input_shape of one input, and input_type_train one of "
-                f"{', '.join(_TRAINING_COLOURS)}"
-            )
-        if len(value.input_shape[0]) != 4:
-            raise ValueError(f"input_shape {value.input_shape[0]} must have four dimensions")
+    def _inputs_are_named_and_shaped(cls, value: InputParameters) -> InputParameters:
+        inputs = len(value.input_type_train)
+        if not len(value.input_name) == len(value.input_shape) == inputs:
+            raise ValueError("expected input_name and input_shape of every input")
+        for name, kind, shape in zip(value.input_name, value.input_type_train, value.input_shape, strict=True):
+            if kind is not InputType.FEATUREMAP and kind not in _TRAINING_COLOURS:
+                allowed = ", ".join((*_TRAINING_COLOURS, InputType.FEATUREMAP))
+                raise ValueError(f"input {name}: input_type_train {kind.value!r}, expected one of {allowed}")
+            if kind is not InputType.FEATUREMAP and len(shape) != 4:
+                raise ValueError(f"input {name}: input_shape {shape} of an image must have four dimensions")
+            if shape[0] != 1:
+                raise ValueError(f"input {name}: input_shape {shape} must begin with 1, one sample")
         return value
 
     @cached_property
-    def input_spec(self) -> InputSpec:
-        """The input as the engine's frontend takes it."""
-        return self.input_parameters.specs(self.input_parameters.input_name)[0]
+    def input_specs(self) -> tuple[InputSpec, ...]:
+        """The inputs as the engine's frontend takes them, in the order of ``input_name``."""
+        return self.input_parameters.specs(self.input_parameters.input_name)
 
     def converter_yaml(self) -> dict[str, str]:
         """``input_parameters`` as a converter's YAML file holds them."""
@@ -262,12 +279,8 @@ class ModelCard(StrictModel):
             CalibrationDataError: the data are absent or have changed.
         """
         dataset = open_dataset(self.dataset.name, self.dataset.options)
-        found, wanted = dataset.image_format, self.input_spec
-        if found.colour is not _TRAINING_COLOURS[wanted.type_train] or self.input_shape_of(found.shape) != wanted.shape:
-            raise ConfigError(
-                f"model {self.name}: input {wanted.shape} {wanted.layout_train} {wanted.type_train}, its data set "
-                f"{self.dataset.name} has {found.colour} images of {found.shape}"
-            )
+        for spec in self.input_specs:
+            self._check_part(spec, dataset)
         for use in filter(None, (self.dataset.train, self.dataset.calibration, self.dataset.evaluation)):
             if len(dataset.split(use.split)) < use.count:
                 raise ConfigError(
@@ -317,34 +330,77 @@ class ModelCard(StrictModel):
             )
         return {option: found[key] for option, key in self.metric.metadata.items()}
 
-    def training_images(self, images: Images) -> Images:
-        """A data set's images as the float model sees them before normalisation, as calibration data are given.
+    def part_of(self, name: str, parts: Collection[str]) -> str:
+        """The part of a sample that input ``name`` takes.
+
+        Raises:
+            ConfigError: ``parts`` of the data set has none for it.
+        """
+        wanted = self.dataset.inputs.get(name, name)
+        if wanted in parts:
+            return wanted
+        if name not in self.dataset.inputs and len(parts) == len(self.input_specs) == 1:
+            return next(iter(parts))
+        raise ConfigError(
+            f"model {self.name}: input {name!r}: data set {self.dataset.name} has no part {wanted!r}; it has "
+            f"{', '.join(parts)}; say dataset.inputs: {{{name}: PART}}"
+        )
+
+    def _check_part(self, spec: InputSpec, dataset: Dataset) -> None:
+        found = dataset.parts[self.part_of(spec.name, dataset.parts)]
+        if _is_fed_with(spec, found):
+            return
+        kind = f"{found.colour} images" if isinstance(found, ImageFormat) else f"{found.dtype} arrays"
+        raise ConfigError(
+            f"model {self.name}: input {spec.shape} {spec.layout_train} {spec.type_train}, its data set "
+            f"{self.dataset.name} has {kind} of {found.shape}"
+        )
+
+    def training_inputs(self, samples: Samples) -> dict[str, NDArray[Any]]:
+        """Samples as the float model sees them before normalisation, as calibration data are given, by input.
 
         Args:
-            images: uint8, shape (n, height, width, channels), of the card's data set.
+            samples: of the card's data set.
 
         Returns:
-            uint8 in ``input_type_train`` and ``input_layout_train``.
+            Images: uint8 in ``input_type_train`` and ``input_layout_train``; other arrays as they are.
         """
-        if self.input_spec.type_train is InputType.BGR:
-            images = images[..., ::-1]
-        if self.input_spec.layout_train is Layout.NCHW:
-            images = np.moveaxis(images, 3, 1)
-        return np.ascontiguousarray(images)
+        return {spec.name: _as_trained(spec, samples[self.part_of(spec.name, samples)]) for spec in self.input_specs}
 
-    def float_inputs(self, images: Images) -> NDArray[np.float32]:
-        """What the float model is fed: :meth:`training_images`, then ``(x - mean) * scale`` in float32."""
-        spec = self.input_spec
-        shape = (1, -1, 1, 1) if spec.layout_train is Layout.NCHW else (1, 1, 1, -1)
-        mean = np.array(spec.mean or (0.0,), np.float32).reshape(shape)
-        scale = np.array(spec.scale or (1.0,), np.float32).reshape(shape)
-        return (self.training_images(images).astype(np.float32) - mean) * scale
+    def float_inputs(self, samples: Samples) -> dict[str, NDArray[Any]]:
+        """What the float model is fed, by input: :meth:`training_inputs`, images as ``(x - mean) * scale``, float32."""
+        trained = self.training_inputs(samples)
+        return {spec.name: _normalised(spec, trained[spec.name]) for spec in self.input_specs}
 
-    def input_shape_of(self, image: tuple[int, int, int]) -> tuple[int, int, int, int]:
-        """Shape of the model's input for one image of shape (height, width, channels)."""
-        height, width, channels = image
-        nchw = self.input_spec.layout_train is Layout.NCHW
-        return (1, channels, height, width) if nchw else (1, height, width, channels)
+
+def _is_fed_with(spec: InputSpec, part: PartFormat) -> bool:
+    """Whether samples of ``part`` fit the input."""
+    if isinstance(part, ArrayFormat):
+        return not spec.is_image and spec.shape == (1, *part.shape)
+    if not spec.is_image or part.colour is not _TRAINING_COLOURS[spec.type_train]:
+        return False
+    height, width, channels = part.shape
+    nchw = spec.layout_train is Layout.NCHW
+    return spec.shape == ((1, channels, height, width) if nchw else (1, height, width, channels))
+
+
+def _as_trained(spec: InputSpec, values: NDArray[Any]) -> NDArray[Any]:
+    """:data:`Images` in the colours and layout that the network was trained on; other arrays as they are."""
+    if not spec.is_image:
+        return values
+    images: Images = values[..., ::-1] if spec.type_train is InputType.BGR else values
+    return np.ascontiguousarray(np.moveaxis(images, 3, 1) if spec.layout_train is Layout.NCHW else images)
+
+
+def _normalised(spec: InputSpec, values: NDArray[Any]) -> NDArray[Any]:
+    """``(x - mean) * scale`` of an image, float32; other arrays as they are."""
+    if not spec.is_image:
+        return values
+    shape = (1, -1, 1, 1) if spec.layout_train is Layout.NCHW else (1, 1, 1, -1)
+    mean = np.array(spec.mean or (0.0,), np.float32).reshape(shape)
+    scale = np.array(spec.scale or (1.0,), np.float32).reshape(shape)
+    normalised: NDArray[Any] = (values.astype(np.float32) - mean) * scale
+    return normalised
 
 
 def load_card(name: str) -> ModelCard:

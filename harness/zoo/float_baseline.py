@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.datasets import one_by_one
 from harness.metrics import Score
 from harness.zoo.cards import ModelCard, evaluation_images
 
@@ -30,8 +31,8 @@ def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any
     split, total = evaluation_images(card, count)
     collected: list[list[NDArray[Any]]] = [[] for _ in session.get_outputs()]
     for start in range(0, total, _IMAGES_AT_ONCE):
-        for image in card.float_inputs(split.images(start, min(start + _IMAGES_AT_ONCE, total))):
-            results = session.run(None, {card.input_spec.name: image[np.newaxis]})
+        for feed in one_by_one(card.float_inputs(split.take(start, min(start + _IMAGES_AT_ONCE, total)))):
+            results = session.run(None, feed)
             for column, result in zip(collected, results, strict=True):
                 column.append(result)
     return [np.concatenate(column) for column in collected]

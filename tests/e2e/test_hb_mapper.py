@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine import HB_ONNXRuntime, Session
 from harness.zoo.cards import load_card
+from tests.card_images import trained
 
 STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 
@@ -314,7 +315,7 @@ def test_bundled_networks_keep_their_accuracy(name: str, march: str, tmp_path: P
     card = load_card(name)
     dataset = card.open_dataset()
     (tmp_path / "images").mkdir()
-    for index, image in enumerate(card.training_images(dataset.split("calibration").images(0, 50))):
+    for index, image in enumerate(trained(card, dataset.split("calibration").images(0, 50))):
         image.tofile(tmp_path / "images" / f"{index:03}.bin")
     config = write_config(tmp_path, model_parameters={"onnx_model": str(card.model_path()), "march": march})
     content = yaml.safe_load(config.read_text())

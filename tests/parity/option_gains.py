@@ -49,10 +49,12 @@ from engine.simulate import Session
 from harness.backends.stages.compared import run_compared
 from harness.backends.stages.score import fidelity_of, paired_accuracy
 from harness.backends.stages.simulate import integer_feed
+from harness.datasets import Samples, one_by_one
 from harness.trials.comparison import FidelityMeter
 from harness.trials.halves import selection_samples
 from harness.zoo.cards import ModelCard, evaluation_images, load_card
 from harness.zoo.float_baseline import float_outputs
+from tests.card_images import fed, trained
 from tests.parity.peers import PEERS, Peer, exact_session
 
 MARCH = "bayes-e"
@@ -114,7 +116,7 @@ SETTINGS = (
 )
 
 
-Run = Callable[[NDArray[Any]], list[NDArray[Any]]]
+Run = Callable[[Samples], list[NDArray[Any]]]
 
 
 class Subject:
@@ -132,7 +134,7 @@ class Subject:
     ) -> None:
         self.card = card
         self.images = images
-        self.data = ArrayData({card.input_spec.name: card.training_images(self.images)}, [card.input_spec])
+        self.data = ArrayData({card.input_specs[0].name: trained(card, self.images)}, [card.input_specs[0]])
         self._split, self.count = evaluation_images(card, min(evaluation, card.dataset.evaluation.count))
         self._floats = float_outputs(card, self.count)
         self._settings = settings
@@ -141,7 +143,7 @@ class Subject:
     @cached_property
     def optimized(self) -> dict[bool, ir.Model]:
         """The optimised model by whether its channels are equalised."""
-        spec = self.card.input_spec
+        spec = self.card.input_specs[0]
         shapes = {spec.name: spec.shape} if spec.shape is not None else None
         plain = optimize(preprocess.insert(load_onnx(self.card.model_path(), shapes), [spec]), MARCH)
         return {False: plain, True: equalize(plain)[0]}
@@ -170,22 +172,22 @@ class Subject:
         """``quantized`` on the simulator."""
         session = Session(quantized)
 
-        def run(images: NDArray[Any]) -> list[NDArray[Any]]:
-            feed = integer_feed(session, self.card.training_images(images), self.card.input_spec)
+        def run(samples: Samples) -> list[NDArray[Any]]:
+            feed = integer_feed(session, self.card.training_inputs(samples), self.card.input_specs)
             return list(session.run(feed).values())
 
         return run
 
     def peer(self, peer: Peer) -> Run:
         """What ``peer`` makes of the model."""
-        name = self.card.input_spec.name
+        name = self.card.input_specs[0].name
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "peer.onnx"
-            peer.quantize(self.card.model_path(), name, self.card.float_inputs(self.images), path)
+            peer.quantize(self.card.model_path(), name, fed(self.card, self.images), path)
             session = exact_session(path)
 
-        def run(images: NDArray[Any]) -> list[NDArray[Any]]:
-            found = [session.run(None, {name: image[None]}) for image in self.card.float_inputs(images)]
+        def run(samples: Samples) -> list[NDArray[Any]]:
+            found = [session.run(None, feed) for feed in one_by_one(self.card.float_inputs(samples))]
             return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
         return run

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from harness.trials.comparison import FidelityMeter
 
 if TYPE_CHECKING:
-    from harness.datasets.base import Split
+    from harness.datasets.base import Samples, Split
 
 Array = NDArray[Any]
 
@@ -20,14 +20,14 @@ IMAGES_AT_ONCE = 32
 
 
 def run_compared(
-    run: Callable[[Array], list[Array]], split: Split, count: int, floats: Sequence[Array]
+    run: Callable[[Samples], list[Array]], split: Split, count: int, floats: Sequence[Array]
 ) -> tuple[list[Array], FidelityMeter]:
-    """Outputs of ``run`` on the first ``count`` images, compared with the float model's on the way."""
+    """Outputs of ``run`` on the first ``count`` samples, compared with the float model's on the way."""
     meter = FidelityMeter()
     collected: list[list[Array]] = []
     for start in range(0, count, IMAGES_AT_ONCE):
         stop = min(start + IMAGES_AT_ONCE, count)
-        outputs = run(split.images(start, stop))
+        outputs = run(split.take(start, stop))
         meter.update(outputs, [output[start:stop] for output in floats])
         collected.append(outputs)
     return [np.concatenate(parts) for parts in zip(*collected, strict=True)], meter

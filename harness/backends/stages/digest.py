@@ -14,10 +14,10 @@ from harness.backends.items import (
     EVALUATION_SAMPLES,
     FLOAT_DIGESTS,
     FLOAT_OUTPUTS,
-    IMAGES,
     MODEL_DIGESTS,
+    SAMPLES,
 )
-from harness.datasets.base import SceneTarget, Targets, sha256_of
+from harness.datasets.base import Samples, SceneTarget, Targets, sha256_of
 from harness.trials.artefacts import DIGITS, Artefact
 from harness.zoo.cards import Labels
 
@@ -29,17 +29,21 @@ def _of_data(work: Work) -> None:
     seen, labelled = hashlib.sha256(), work[CARD].metric.labels is Labels.DATA
     for start in range(0, count, _IMAGES_AT_ONCE):
         stop = min(start + _IMAGES_AT_ONCE, count)
-        seen.update(sha256_of(split.images(start, stop)).encode())
+        seen.update(_of_samples(split.take(start, stop)).encode())
         if labelled:
             seen.update(_of_targets(split.targets(start, stop)))
     work.give(
         DATA_DIGESTS,
         {
-            Artefact.CALIBRATION_IMAGES.value: sha256_of(work[IMAGES])[:DIGITS],
+            Artefact.CALIBRATION_IMAGES.value: _of_samples(work[SAMPLES])[:DIGITS],
             Artefact.EVALUATION_IMAGES.value: seen.hexdigest()[:DIGITS],
             Artefact.FLOAT_OUTPUTS.value: sha256_of(*work[FLOAT_OUTPUTS])[:DIGITS],
         },
     )
+
+
+def _of_samples(samples: Samples) -> str:
+    return sha256_of(*(samples[part] for part in sorted(samples)))
 
 
 def _of_targets(targets: Targets) -> bytes:
@@ -73,7 +77,7 @@ def _digest(content: bytes) -> str:
 DIGEST_DATA = Stage(
     name="digest data",
     run=_of_data,
-    reads=(CARD, DATASET, EVALUATION_SAMPLES, IMAGES, FLOAT_OUTPUTS),
+    reads=(CARD, DATASET, EVALUATION_SAMPLES, SAMPLES, FLOAT_OUTPUTS),
     gives=(DATA_DIGESTS,),
 )
 DIGEST_FLOAT = Stage(name="digest float", run=_of_float, reads=(SOURCE, ORIGINAL, FOLDED), gives=(FLOAT_DIGESTS,))

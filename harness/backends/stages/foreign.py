@@ -16,9 +16,9 @@ from harness.backends.items import (
     EVALUATION_SAMPLES,
     FLOAT_OUTPUTS,
     FOLDER,
-    IMAGES,
     INT16_NODES,
     OUTPUTS,
+    SAMPLES,
     TOOL,
     TRIAL,
 )
@@ -30,7 +30,7 @@ def _quantize_and_run(work: Work) -> None:
     split = work[DATASET].split(card.dataset.evaluation.split)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "quantized.onnx"
-        path = quantize_with_onnxruntime(card, work[TRIAL].settings, work[IMAGES], target)
+        path = quantize_with_onnxruntime(card, work[TRIAL].settings, work[SAMPLES], target)
         count, floats = work[EVALUATION_SAMPLES], work[FLOAT_OUTPUTS]
         work.give(OUTPUTS, run_compared(lambda part: run_float_file(path, card, part, threads), split, count, floats))
 
@@ -38,16 +38,16 @@ def _quantize_and_run(work: Work) -> None:
 def _convert(work: Work) -> None:
     card, folder = work[CARD], work[FOLDER]
     shutil.rmtree(folder, ignore_errors=True)
-    images = card.training_images(work[IMAGES])
-    work.give(QUANTIZED, load_model(convert_with_hb_mapper(card, work[TRIAL], work[INT16_NODES], images, folder)))
+    inputs = card.training_inputs(work[SAMPLES])
+    work.give(QUANTIZED, load_model(convert_with_hb_mapper(card, work[TRIAL], work[INT16_NODES], inputs, folder)))
 
 
 ONNXRUNTIME = Stage(
     name="onnxruntime",
     run=_quantize_and_run,
-    reads=(CARD, TRIAL, IMAGES, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, THREADS),
+    reads=(CARD, TRIAL, SAMPLES, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, THREADS),
     gives=(OUTPUTS,),
 )
 HB_MAPPER = Stage(
-    name="hb_mapper", run=_convert, reads=(CARD, TRIAL, INT16_NODES, IMAGES, FOLDER, TOOL), gives=(QUANTIZED,)
+    name="hb_mapper", run=_convert, reads=(CARD, TRIAL, INT16_NODES, SAMPLES, FOLDER, TOOL), gives=(QUANTIZED,)
 )

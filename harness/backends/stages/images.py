@@ -1,28 +1,25 @@
-"""The stages that open a card's data set and take calibration images from it."""
+"""The stages that open a card's data set and take calibration samples from it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.calibrate.data.sources import ArrayData
 from engine.convert.items import DATA
 from engine.convert.runner import Stage, Work
 from engine.errors import MissingError
-from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, IMAGES
-from harness.datasets import Dataset
+from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, SAMPLES
+from harness.datasets import Dataset, Samples, Split
 from harness.zoo.cards import load_card
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class CalibrationUse:
-    """Which images are calibrated with.
+    """Which samples are calibrated with.
 
     Attributes:
         samples: how many of the card's calibration split.
@@ -54,18 +51,24 @@ def _take(work: Work) -> None:
     calibration, use = work[CARD].dataset.calibration, work[CALIBRATION_USE]
     split = work[DATASET].split(calibration.split)
     if use.seed is None:
-        work.give(IMAGES, split.images(0, use.samples))
+        work.give(SAMPLES, split.take(0, use.samples))
         return
     drawn = np.sort(np.random.RandomState(use.seed).choice(calibration.count, use.samples, replace=False))
-    work.give(IMAGES, np.concatenate([split.images(index, index + 1) for index in drawn.tolist()]))
+    work.give(SAMPLES, chosen_samples(split, drawn.tolist()))
+
+
+def chosen_samples(split: Split, indices: Sequence[int]) -> Samples:
+    """Samples of ``split`` at these places, one behind the other."""
+    found = [split.take(index, index + 1) for index in indices]
+    return {part: np.concatenate([each[part] for each in found]) for part in found[0]}
 
 
 def _feed(work: Work) -> None:
     card = work[CARD]
-    (spec,) = work.config.input_specs([card.input_spec.name])
-    work.give(DATA, ArrayData({spec.name: card.training_images(work[IMAGES])}, [spec]))
+    specs = work.config.input_specs([spec.name for spec in card.input_specs])
+    work.give(DATA, ArrayData(card.training_inputs(work[SAMPLES]), specs))
 
 
 OPEN_DATASET = Stage(name="open data set", run=_open, reads=(CARD, DATA_DIGEST), gives=(DATASET,))
-TAKE_IMAGES = Stage(name="take images", run=_take, reads=(CARD, DATASET, CALIBRATION_USE), gives=(IMAGES,))
-FEED = Stage(name="feed", run=_feed, reads=(CARD, IMAGES), gives=(DATA,), parameters=("input_parameters",))
+TAKE_IMAGES = Stage(name="take images", run=_take, reads=(CARD, DATASET, CALIBRATION_USE), gives=(SAMPLES,))
+FEED = Stage(name="feed", run=_feed, reads=(CARD, SAMPLES), gives=(DATA,), parameters=("input_parameters",))

@@ -14,6 +14,7 @@ from engine.convert import convert
 from engine.evaluate.similarity import Evaluator, as_integers
 from engine.simulate import Session, TensorInfo
 from harness.zoo.cards import load_card
+from tests.card_images import trained
 from tests.configurations import of_card
 
 CARD = load_card("mnist_lenet")
@@ -23,7 +24,7 @@ SAMPLES = 5
 def test_the_integer_table_of_a_conversion_covers_all_samples(tmp_path: Path) -> None:
     folder = tmp_path / "calibration"
     folder.mkdir()
-    images = CARD.training_images(CARD.open_dataset().split("calibration").images(0, SAMPLES))
+    images = trained(CARD, CARD.open_dataset().split("calibration").images(0, SAMPLES))
     for index, image in enumerate(images):
         np.save(folder / f"{index}.npy", image[None])
     result = convert(parse_config(of_card(CARD, folder, "bayes", working_dir=str(tmp_path))))
@@ -31,7 +32,7 @@ def test_the_integer_table_of_a_conversion_covers_all_samples(tmp_path: Path) ->
     (info,), (row,) = integer.inputs, result.integer_outputs
     errors, cosines = [], []
     for image in images:
-        fed = as_fed(image[None], CARD.input_spec)
+        fed = as_fed(image[None], CARD.input_specs[0])
         (expected,) = exact.run({info.name: fed}).values()
         (found,) = integer.run({info.name: fed.astype(np.int8).reshape(info.shape)}).values()
         errors.append(np.abs(found.astype(np.float64) - expected))

@@ -16,6 +16,7 @@ from engine.frontend.outputs import cut, with_outputs
 from engine.simulate import Session
 from engine.simulate.tensors import random_feed
 from harness.zoo.cards import load_card
+from tests.card_images import trained
 from tests.configurations import of_card
 
 CARD = load_card("mnist_resnet8")
@@ -25,7 +26,7 @@ CARD = load_card("mnist_resnet8")
 def calibration(tmp_path: Path) -> Path:
     folder = tmp_path / "calibration"
     folder.mkdir()
-    images = CARD.training_images(CARD.open_dataset().split("calibration").images(0, 4))
+    images = trained(CARD, CARD.open_dataset().split("calibration").images(0, 4))
     for index, image in enumerate(images):
         np.save(folder / f"{index}.npy", image[None])
     return folder

@@ -25,10 +25,12 @@ from harness.backends.foreign import (
 )
 from harness.suites.settings import Engine, Settings
 from harness.zoo.cards import load_card
+from tests.card_images import fed
 from tests.harness import fakes
 
 CARD = load_card("mnist_lenet")
 IMAGES = np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28, 1)
+SAMPLES = {"image": IMAGES}
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, folder: Path, **settings: Any) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, folder: Path, **settings: Any) -> dic
 
     monkeypatch.setattr("onnxruntime.quantization.quantize_static", quantize)
     target = folder / "new" / "quantized.onnx"
-    assert quantize_with_onnxruntime(CARD, Settings(engine=Engine.ONNXRUNTIME, **settings), IMAGES, target) == target
+    assert quantize_with_onnxruntime(CARD, Settings(engine=Engine.ONNXRUNTIME, **settings), SAMPLES, target) == target
     return found
 
 
@@ -59,7 +61,7 @@ class TestOnnxRuntime:
     ) -> None:
         feeds = asked(monkeypatch, tmp_path)["feeds"]
         assert [list(feed) for feed in feeds] == [["image"]] * 3
-        np.testing.assert_array_equal(np.concatenate([feed["image"] for feed in feeds]), CARD.float_inputs(IMAGES))
+        np.testing.assert_array_equal(np.concatenate([feed["image"] for feed in feeds]), fed(CARD, IMAGES))
 
     def test_a_percentile_is_given_in_percent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         found = asked(monkeypatch, tmp_path, max_percentile=0.995)
@@ -105,9 +107,9 @@ class TestOnnxRuntime:
         )
         model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
         onnx.save(model, tmp_path / "m.onnx")
-        positive, negative = run_float_file(tmp_path / "m.onnx", CARD, IMAGES, 1)
-        np.testing.assert_array_equal(positive, np.maximum(CARD.float_inputs(IMAGES), 0))
-        np.testing.assert_array_equal(negative, -CARD.float_inputs(IMAGES))
+        positive, negative = run_float_file(tmp_path / "m.onnx", CARD, SAMPLES, 1)
+        np.testing.assert_array_equal(positive, np.maximum(fed(CARD, IMAGES), 0))
+        np.testing.assert_array_equal(negative, -fed(CARD, IMAGES))
 
     @pytest.mark.parametrize("threads", [0, 3])
     def test_threads_are_those_that_are_asked_for(self, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +119,7 @@ class TestOnnxRuntime:
             return SimpleNamespace(run=lambda names, feed: [feed["image"]])
 
         monkeypatch.setattr("onnxruntime.InferenceSession", session)
-        assert len(run_float_file(Path("m"), CARD, IMAGES, threads)[0]) == 3
+        assert len(run_float_file(Path("m"), CARD, SAMPLES, threads)[0]) == 3
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def converted(folder: Path) -> Path:
-    return convert_with_hb_mapper(CARD, fakes.spec(CARD.name), ("conv1",), IMAGES, folder)
+    return convert_with_hb_mapper(CARD, fakes.spec(CARD.name), ("conv1",), {"image": IMAGES}, folder)
 
 
 class TestHbMapper:

@@ -19,7 +19,7 @@ from harness.bench.measure import (
     ConversionTimes,
     MemoryRow,
     Pair,
-    _calibration_images,
+    _calibration_samples,
     _images,
     _memory,
     as_json,
@@ -139,7 +139,7 @@ def test_a_conversion_uses_fifty_images_at_most() -> None:
     short = card.model_copy(update={"dataset": card.dataset.model_copy(update={"calibration": few})})
     assert _images(short) == 7
     np.testing.assert_array_equal(
-        _calibration_images(short), card.open_dataset().split(card.dataset.calibration.split).images(0, 7)
+        _calibration_samples(short)["image"], card.open_dataset().split(card.dataset.calibration.split).images(0, 7)
     )
 
 

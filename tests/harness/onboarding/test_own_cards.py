@@ -17,6 +17,7 @@ from harness.paths import find_beside
 from harness.suites.suite import open_suite
 from harness.zoo.cards import load_card
 from harness.zoo.float_baseline import float_score
+from tests.card_images import fed as float_input
 from tests.harness.onboarding.networks import colour_classifier, colour_images
 
 
@@ -31,7 +32,7 @@ def test_what_is_written_is_a_suite_that_gives_the_same_score(tmp_path: Path, mo
     assert float_score(card).value == card.float_score.value == proposal.score.value
     images = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3)).astype(np.uint8)
     fed = proposal.decision.best.apply(images, proposal.network.layout)
-    np.testing.assert_allclose(card.float_inputs(images), fed, rtol=1e-5)
+    np.testing.assert_allclose(float_input(card, images), fed, rtol=1e-5)
     text = (tmp_path / "own/zoo/net.yaml").read_text()
     assert "# Normalisation rgb" in text
     assert yaml.safe_load(text)["metric"] == {"name": "top1"}

@@ -9,9 +9,10 @@ import pytest
 
 from engine.errors import ConfigError
 from engine.terms import March
+from harness.strict_yaml import as_plain, parse
 from harness.suites.settings import Settings
 from harness.trials.configuration import configuration, content
-from harness.zoo.cards import load_card
+from harness.zoo.cards import ModelCard, load_card
 from tests.harness import fakes
 
 GRAY, COLOUR = load_card("mnist_lenet"), load_card("scene_unet")
@@ -19,7 +20,7 @@ GRAY, COLOUR = load_card("mnist_lenet"), load_card("scene_unet")
 
 def written(card: Any = COLOUR, nodes: tuple[str, ...] = (), **settings: Any) -> dict[str, dict[str, Any]]:
     spec = fakes.spec(card.name, Settings.model_validate(settings))
-    return content(card, spec, nodes, Path("m.onnx"), Path("data"))
+    return content(card, spec, nodes, Path("m.onnx"), [Path("data")])
 
 
 def test_the_model_is_the_card_s_and_the_data_are_raw_bytes() -> None:
@@ -44,9 +45,8 @@ def test_another_format_at_run_time_has_the_layout_of_the_training() -> None:
     assert "input_layout_rt" not in written(input_type_rt="nv12")["input_parameters"]
     given = written(input_type_rt="yuv444")["input_parameters"]
     assert given["input_layout_rt"] == base.get("input_layout_rt", base["input_layout_train"])
-    without = {name: value for name, value in base.items() if name != "input_layout_rt"}
-    bare = COLOUR.model_copy()
-    object.__setattr__(bare, "converter_yaml", lambda: without)
+    parameters = {name: value for name, value in base.items() if name != "input_layout_rt"}
+    bare = parse({**as_plain(COLOUR), "input_parameters": parameters}, ModelCard, "card")
     assert written(bare, input_type_rt="bgr")["input_parameters"]["input_layout_rt"] == base["input_layout_train"]
     assert "input_layout_rt" not in written(bare)["input_parameters"]
 

@@ -45,6 +45,8 @@ def test_a_trial_leaves_what_is_needed_to_judge_and_to_repeat_it() -> None:
     )
     assert set(files) == {"config.yaml", "card.yaml", "environment.txt", "confusion.csv", "classes.csv", "worst.png"}
     assert b"calibration_type: max" in files["config.yaml"]
+    without = trial_files(card, fakes.spec("mnist_lenet"), (), PREDICTIONS, lambda index: None)
+    assert set(files) - set(without) == {"worst.png"}
     picture = Image.open(io.BytesIO(files["worst.png"]))
     assert picture.size == (512, 4 * (128 + 28))
     text = environment_text("bayes")

@@ -17,6 +17,7 @@ from engine.terms import InputType, Layout
 from harness import paths
 from harness.strict_yaml import parse
 from harness.zoo.cards import ModelCard, evaluation_images, list_cards, load_card
+from tests.card_images import fed, trained
 
 BUNDLED = [card for card in list_cards() if card.source.bundled]
 
@@ -53,15 +54,15 @@ class TestBundled:
         onnx.checker.check_model(model, full_check=True)
         assert 10 <= model.opset_import[0].version <= 19
         (image,) = model.graph.input
-        assert image.name == card.input_spec.name
-        assert tuple(dim.dim_value for dim in image.type.tensor_type.shape.dim) == card.input_spec.shape
+        assert image.name == card.input_specs[0].name
+        assert tuple(dim.dim_value for dim in image.type.tensor_type.shape.dim) == card.input_specs[0].shape
         assert all(node.name for node in model.graph.node)
 
     def test_data_fit_the_input(self, card: ModelCard) -> None:
         dataset = card.open_dataset()
-        batch = card.float_inputs(dataset.split(card.dataset.calibration.split).images(0, 2))
+        batch = fed(card, dataset.split(card.dataset.calibration.split).images(0, 2))
         assert batch.dtype == np.float32
-        assert (1, *batch.shape[1:]) == card.input_spec.shape
+        assert (1, *batch.shape[1:]) == card.input_specs[0].shape
 
     def test_converter_yaml_reads_back(self, card: ModelCard) -> None:
         assert parse(card.converter_yaml(), InputParameters, card.name) == card.input_parameters
@@ -79,8 +80,9 @@ class TestBundled:
         ({"metrc": {}}, "unknown key 'metrc'; did you mean 'metric'"),
         ({"input_parameters__norm_typ": "x"}, "unknown key 'input_parameters.norm_typ'; did you mean 'norm_type'"),
         ({"input_parameters__norm_type": "mean"}, "input_parameters.norm_type"),
-        ({"input_parameters__input_type_train": "featuremap"}, "input_parameters"),
+        ({"input_parameters__input_type_train": "yuv444"}, "input_parameters"),
         ({"input_parameters__input_shape": "1x784"}, "four dimensions"),
+        ({"input_parameters__input_shape": "2x1x28x28"}, "must begin with 1"),
         ({"input_parameters__input_shape": None}, "input_shape"),
         ({"source": {"bundled": "a.onnx", "file": "b.onnx"}}, "exactly one of bundled, file"),
         ({"source": {}}, "exactly one of bundled, file"),
@@ -169,24 +171,24 @@ class TestInputs:
         return changed("mnist_lenet", input_parameters=wanted)
 
     def test_colour_order_and_layout(self) -> None:
-        np.testing.assert_array_equal(self.card().training_images(self.IMAGES), self.IMAGES.transpose(0, 3, 1, 2))
+        np.testing.assert_array_equal(trained(self.card(), self.IMAGES), self.IMAGES.transpose(0, 3, 1, 2))
         bgr = self.card(input_type_train="bgr", input_layout_train="NHWC", input_shape="1x2x2x3")
-        np.testing.assert_array_equal(bgr.training_images(self.IMAGES), self.IMAGES[..., ::-1])
-        assert bgr.training_images(self.IMAGES).flags.c_contiguous
+        np.testing.assert_array_equal(trained(bgr, self.IMAGES), self.IMAGES[..., ::-1])
+        assert trained(bgr, self.IMAGES).flags.c_contiguous
 
     def test_normalisation_per_channel(self) -> None:
         card = self.card(norm_type="data_mean_and_scale", mean_value="1 2 3", scale_value="0.5 0.25 2")
         expected = (self.IMAGES.astype(np.float32) - [1, 2, 3]) * [0.5, 0.25, 2]
-        np.testing.assert_array_equal(card.float_inputs(self.IMAGES), expected.transpose(0, 3, 1, 2))
+        np.testing.assert_array_equal(fed(card, self.IMAGES), expected.transpose(0, 3, 1, 2))
 
     def test_values_that_the_norm_type_leaves_out_do_not_apply(self) -> None:
         card = self.card(norm_type="data_scale", mean_value="7", scale_value="0.5")
-        np.testing.assert_array_equal(card.float_inputs(self.IMAGES).max(), 23 / 2)
-        np.testing.assert_array_equal(self.card().float_inputs(self.IMAGES).max(), 23)
+        np.testing.assert_array_equal(fed(card, self.IMAGES).max(), 23 / 2)
+        np.testing.assert_array_equal(fed(self.card(), self.IMAGES).max(), 23)
 
     def test_input_spec(self) -> None:
-        spec = self.card(norm_type="data_scale", scale_value="0.5", input_layout_rt="NHWC").input_spec
+        spec = self.card(norm_type="data_scale", scale_value="0.5", input_layout_rt="NHWC").input_specs[0]
         assert (spec.type_train, spec.type_rt, spec.layout_rt) == (InputType.RGB, InputType.NV12, None)
         assert (spec.shape, spec.mean, spec.scale) == ((1, 3, 2, 2), (), (0.5,))
-        rgb = self.card(input_type_rt="bgr", input_layout_rt="NHWC").input_spec
+        rgb = self.card(input_type_rt="bgr", input_layout_rt="NHWC").input_specs[0]
         assert (rgb.type_rt, rgb.layout_rt) == (InputType.BGR, Layout.NHWC)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.datasets.base import ArraySplit
+from harness.datasets.base import ArraySplit, Samples
 from harness.zoo import float_baseline
 from harness.zoo.cards import ModelCard, TaskKind, list_cards, load_card
 from harness.zoo.float_baseline import float_outputs, float_score
@@ -48,9 +48,9 @@ def test_images_are_read_64_at_a_time_and_run_one_by_one(monkeypatch: pytest.Mon
     read: list[tuple[int, int]] = []
 
     class Counted(ArraySplit):
-        def images(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        def take(self, start: int = 0, stop: int | None = None) -> Samples:
             read.append((start, stop or 0))
-            return super().images(start, stop)
+            return super().take(start, stop)
 
     def session(path: str, options: Any, providers: list[str]) -> SimpleNamespace:
         assert (path, options.intra_op_num_threads, providers) == ("file", 1, ["CPUExecutionProvider"])
@@ -61,8 +61,7 @@ def test_images_are_read_64_at_a_time_and_run_one_by_one(monkeypatch: pytest.Mon
     pixels = np.arange(130 * 2, dtype=np.uint8).reshape(130, 2)
     card: Any = SimpleNamespace(
         model_path=lambda: "file",
-        float_inputs=lambda images: images.astype(np.float32),
-        input_spec=SimpleNamespace(name="image"),
+        float_inputs=lambda samples: {"image": samples["image"].astype(np.float32)},
         open_metric=lambda: SimpleNamespace(score=lambda outputs, targets: (outputs, targets)),
         targets=lambda split, total, outputs: split.targets(0, total),
     )

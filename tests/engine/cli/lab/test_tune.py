@@ -17,6 +17,7 @@ from engine.config import parse_config
 from engine.convert import convert
 from harness.cli.main import app
 from harness.zoo.cards import load_card
+from tests.card_images import trained
 from tests.configurations import of_card
 
 CARD = load_card("mnist_lenet")
@@ -30,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = CARD.open_dataset()
     for name, split, count in (("calibration", "calibration", 8), ("scored", "evaluation", SCORED)):
         (folder / name).mkdir()
-        for index, image in enumerate(CARD.training_images(data.split(split).images(0, count))):
+        for index, image in enumerate(trained(CARD, data.split(split).images(0, count))):
             np.save(folder / name / f"{index:03}.npy", image[None])
     labels = data.split("evaluation").targets(0, SCORED)
     rows = [f"{index:03},{int(label)}" for index, label in enumerate(labels)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.backends.stages.compared import run_compared
-from harness.datasets.base import ArraySplit
+from harness.datasets.base import ArraySplit, Samples
 
 SPLIT = ArraySplit("evaluation", np.arange(70, dtype=np.uint8).reshape(70, 1, 1, 1), np.zeros(70, np.int64))
 FLOATS = [np.stack([np.arange(70.0), np.ones(70)], axis=1), np.arange(70.0)[:, np.newaxis] ** 2]
@@ -15,7 +15,8 @@ FLOATS = [np.stack([np.arange(70.0), np.ones(70)], axis=1), np.arange(70.0)[:, n
 def test_images_run_32_at_a_time_beside_their_own_float_outputs() -> None:
     parts: list[int] = []
 
-    def run(images: np.ndarray) -> list[np.ndarray]:
+    def run(samples: Samples) -> list[np.ndarray]:
+        images = samples["image"]
         parts.append(len(images))
         values = images.reshape(-1, 1).astype(np.float64)
         return [np.concatenate([values, np.ones_like(values)], axis=1), values**2 + 3]

@@ -13,6 +13,8 @@ from engine.convert.items import QUANTIZED, THREADS
 from harness.backends import items
 from harness.backends.stages import foreign
 from harness.backends.stages.foreign import HB_MAPPER, ONNXRUNTIME
+from harness.datasets import Samples
+from tests.card_images import trained
 from tests.harness import fakes
 from tests.harness.backends.stages import work
 
@@ -25,16 +27,16 @@ def test_onnxruntime_runs_what_it_quantised_on_the_evaluation_images(
 ) -> None:
     trial, targets = fakes.spec(work.CARD.name), []
 
-    def quantize(card: object, settings: object, images: np.ndarray, target: Path) -> Path:
+    def quantize(card: object, settings: object, samples: Samples, target: Path) -> Path:
         assert (card, settings) == (work.CARD, trial.settings)
-        np.testing.assert_array_equal(images, IMAGES)
+        np.testing.assert_array_equal(samples["image"], IMAGES)
         assert target.parent.is_dir()
         targets.append(target)
         return target
 
-    def run(path: Path, card: object, images: np.ndarray, threads: int) -> list[np.ndarray]:
+    def run(path: Path, card: object, samples: Samples, threads: int) -> list[np.ndarray]:
         assert (path, card, threads) == (targets[0], work.CARD, expected)
-        return [images.reshape(len(images), -1)[:, :2].astype(np.float64)]
+        return [samples["image"].reshape(len(samples["image"]), -1)[:, :2].astype(np.float64)]
 
     monkeypatch.setattr(foreign, "quantize_with_onnxruntime", quantize)
     monkeypatch.setattr(foreign, "run_float_file", run)
@@ -42,7 +44,7 @@ def test_onnxruntime_runs_what_it_quantised_on_the_evaluation_images(
     given: dict[Any, Any] = {
         items.CARD: work.CARD,
         items.TRIAL: trial,
-        items.IMAGES: IMAGES,
+        items.SAMPLES: {"image": IMAGES},
         items.DATASET: data,
         items.EVALUATION_SAMPLES: 5,
         items.FLOAT_OUTPUTS: [np.ones((5, 2))],
@@ -60,10 +62,10 @@ def test_the_vendor_s_command_works_in_an_empty_folder(tmp_path: Path, monkeypat
     (folder / "old").write_text("of another trial")
     model = ir.Model(ir.Graph([], [], nodes=[], name="g"), ir_version=8)
 
-    def convert(card: object, spec: object, nodes: tuple[str, ...], images: np.ndarray, where: Path) -> Path:
+    def convert(card: object, spec: object, nodes: tuple[str, ...], inputs: dict[str, np.ndarray], where: Path) -> Path:
         assert (card, spec, nodes, where) == (work.CARD, trial, ("conv",), folder)
         assert not where.exists()
-        np.testing.assert_array_equal(images, work.CARD.training_images(IMAGES))
+        np.testing.assert_array_equal(inputs["image"], trained(work.CARD, IMAGES))
         return tmp_path / "found.onnx"
 
     def load(path: Path) -> ir.Model:
@@ -77,7 +79,7 @@ def test_the_vendor_s_command_works_in_an_empty_folder(tmp_path: Path, monkeypat
         items.CARD: work.CARD,
         items.TRIAL: trial,
         items.INT16_NODES: ("conv",),
-        items.IMAGES: IMAGES,
+        items.SAMPLES: {"image": IMAGES},
         items.FOLDER: folder,
     }
     assert work.given_by(HB_MAPPER, given)[QUANTIZED] is model

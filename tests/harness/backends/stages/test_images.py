@@ -7,8 +7,9 @@ import pytest
 
 from engine.convert.items import DATA
 from engine.errors import ConfigError
-from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, IMAGES
+from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, SAMPLES
 from harness.backends.stages.images import FEED, OPEN_DATASET, TAKE_IMAGES, CalibrationUse
+from tests.card_images import trained
 from tests.harness.backends.stages import work
 
 DATASET_OF_CARD = work.CARD.open_dataset()
@@ -16,9 +17,8 @@ SPLIT = DATASET_OF_CARD.split(work.CARD.dataset.calibration.split)
 
 
 def taken(use: CalibrationUse) -> np.ndarray:
-    found: np.ndarray = work.given_by(TAKE_IMAGES, {CARD: work.CARD, DATASET: DATASET_OF_CARD, CALIBRATION_USE: use})[
-        IMAGES
-    ]
+    given = work.given_by(TAKE_IMAGES, {CARD: work.CARD, DATASET: DATASET_OF_CARD, CALIBRATION_USE: use})
+    found: np.ndarray = given[SAMPLES]["image"]
     return found
 
 
@@ -43,8 +43,8 @@ def test_data_that_have_changed_are_refused() -> None:
 
 def test_the_engine_is_fed_with_images_in_the_training_format() -> None:
     images = SPLIT.images(0, 3)
-    data = work.given_by(FEED, {CARD: work.CARD, IMAGES: images})[DATA]
+    data = work.given_by(FEED, {CARD: work.CARD, SAMPLES: {"image": images}})[DATA]
     assert len(data) == 3
     (fed,) = data.read(0, 3).values()
-    expected = work.CARD.training_images(images).astype(np.float32) - 128  # as the board's input
+    expected = trained(work.CARD, images).astype(np.float32) - 128  # as the board's input
     np.testing.assert_array_equal(np.asarray(fed, np.float32), expected)

@@ -18,7 +18,7 @@ from tests.harness.backends.stages import work
 
 @pytest.mark.parametrize(("samples", "used"), [(3, 3), (8, 8), (20, 8)])
 def test_the_node_with_the_least_cosine_comes_first(samples: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    (spec,) = work.config().input_specs([work.CARD.input_spec.name])
+    (spec,) = work.config().input_specs([work.CARD.input_specs[0].name])
     images = np.arange(samples, dtype=np.uint8).reshape(-1, 1, 1, 1) * np.ones((1, 1, 28, 28), np.uint8)
 
     def sensitivities(model: object, feed: dict[str, np.ndarray], threads: int) -> dict[str, float]:

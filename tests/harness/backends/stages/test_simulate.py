@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.config import InputSpec
 from harness.backends.stages import simulate
 from harness.backends.stages.simulate import SIMULATE, integer_feed
 from tests.harness.backends.stages import work
 
-(SPEC,) = work.config().input_specs([work.CARD.input_spec.name])
+(SPEC,) = work.config().input_specs([work.CARD.input_specs[0].name])
 
 
 def session(shape: tuple[int, ...], dtype: type) -> Any:
@@ -21,7 +22,7 @@ def session(shape: tuple[int, ...], dtype: type) -> Any:
 
 def fed(values: np.ndarray, shape: tuple[int, ...], dtype: type, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     monkeypatch.setattr(simulate, "as_fed", lambda images, spec: values)
-    feed = integer_feed(session(shape, dtype), np.zeros(1), SPEC)
+    feed = integer_feed(session(shape, dtype), {SPEC.name: np.zeros(1)}, [SPEC])
     assert list(feed) == ["input"]
     assert feed["input"].flags.c_contiguous
     return feed["input"]
@@ -48,8 +49,21 @@ def test_channels_move_where_the_model_has_them(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_image_of_bytes_loses_128() -> None:
     images = np.array([0, 1, 128, 255], np.uint8).reshape(4, 1, 1, 1)
-    feed = integer_feed(session((1, 1, 1, 1), np.int8), images, SPEC)
+    feed = integer_feed(session((1, 1, 1, 1), np.int8), {SPEC.name: images}, [SPEC])
     assert feed["input"].reshape(-1).tolist() == [-128, -127, 0, 127]
+
+
+def test_several_inputs_go_by_name_and_arrays_stay_as_they_are() -> None:
+    state = InputSpec(name="state")
+    wanted = [
+        SimpleNamespace(name="state", shape=(1, 2), dtype=np.dtype(np.float32)),
+        SimpleNamespace(name=SPEC.name, shape=(1, 1, 1, 1), dtype=np.dtype(np.int8)),
+    ]
+    arrays = {SPEC.name: np.full((3, 1, 1, 1), 130, np.uint8), "state": np.arange(6.0).reshape(3, 2)}
+    several: Any = SimpleNamespace(inputs=wanted)
+    feed = integer_feed(several, arrays, [SPEC, state])
+    assert feed[SPEC.name].reshape(-1).tolist() == [2, 2, 2]
+    assert feed["state"].tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
 def test_the_stage_declares_the_input_s_parameters() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness import paths
 from harness.zoo.cards import ModelCard, list_cards, load_card
+from tests.card_images import fed
 
 BUNDLED = [card for card in list_cards() if card.source.bundled]
 
@@ -31,7 +32,7 @@ class TestTraining:
         torch.manual_seed(0)
         network = recipe.network().eval()
         session = onnxruntime.InferenceSession(exported(network, recipe), providers=["CPUExecutionProvider"])
-        images = card.float_inputs(card.open_dataset().split("calibration").images(0, 1))
+        images = fed(card, card.open_dataset().split("calibration").images(0, 1))
         with torch.no_grad():
             outputs = network(torch.from_numpy(images))
         wanted = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
