@@ -1,0 +1,80 @@
+"""For every optimiser pass, a pattern that it rewrites: :data:`PATTERNS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from engine.optimize import (
+    activations,
+    affine,
+    arithmetic,
+    cleanup,
+    constants,
+    defaults,
+    dense,
+    movement,
+    pooling,
+    sink,
+    transposes,
+)
+from engine.optimize.gru import UnrollGru
+from engine.optimize.normalization import DecomposeNormalization
+from engine.optimize.opset9 import ConvertOpset9
+from engine.optimize.recurrent import UnrollLstm
+from engine.optimize.shuffle import CollapseShuffle
+from engine.optimize.wide import SplitWideConv
+from tests.strategies.pass_patterns import functions, layers, movements, tidying, with_constants
+from tests.strategies.patterns import Pattern
+
+PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
+    {
+        ConvertOpset9: Pattern(tidying.convertible, (9,)),
+        constants.LiftConstants: Pattern(tidying.lifted),
+        constants.FoldConstants: Pattern(tidying.foldable),
+        constants.ConstantOutputs: Pattern(tidying.given_away),
+        cleanup.RemoveUnusedNodes: Pattern(tidying.dead),
+        defaults.CompleteAttributes: Pattern(tidying.incomplete),
+        cleanup.RemoveNoOps: Pattern(tidying.without_effect),
+        cleanup.RemoveCastPairs: Pattern(tidying.cast_there_and_back),
+        activations.CollapseActivations: Pattern(functions.written_activation),
+        activations.HardSigmoidToHardSwish: Pattern(functions.gated_by_hard_sigmoid),
+        activations.StandardActivations: Pattern(functions.own_activation, (14, 17, 18)),
+        cleanup.ReshapingToReshape: Pattern(movements.reshaping),
+        CollapseShuffle: Pattern(movements.shuffled),
+        cleanup.MergeReshapes: Pattern(movements.reshaped_twice),
+        cleanup.MergeTransposes: Pattern(movements.transposed_twice),
+        affine.FoldPadIntoConv: Pattern(with_constants.padded_convolution),
+        affine.FoldAffineIntoPrevious: Pattern(with_constants.convolution_then_affine),
+        affine.FoldAffineIntoNext: Pattern(with_constants.affine_then_convolution),
+        affine.AffineToDepthwise: Pattern(with_constants.lone_affine),
+        arithmetic.SumToAdd: Pattern(with_constants.long_sum),
+        arithmetic.DivToReciprocal: Pattern(with_constants.quotient),
+        arithmetic.ExpandConstants: Pattern(with_constants.unexpanded),
+        arithmetic.WhereToProducts: Pattern(with_constants.choice),
+        activations.CollapseRsqrt: Pattern(functions.reciprocal_root),
+        activations.CollapseSoftmax: Pattern(functions.softmax_over_channels),
+        DecomposeNormalization: Pattern(functions.normalised),
+        UnrollLstm: Pattern(layers.recurrent_cell),
+        UnrollGru: Pattern(layers.gated_cell),
+        movement.JoinAlongReshapedAxis: Pattern(movements.joined_states),
+        pooling.ReduceMeanToGlobalPool: Pattern(layers.map_mean),
+        movement.KeepReducedAxis: Pattern(movements.dropped_axis),
+        pooling.AveragePool1d: Pattern(layers.pooled_row),
+        pooling.AveragePoolToConv: Pattern(layers.pooled_map),
+        dense.GemmOfMapToConv: Pattern(layers.gemm_of_map),
+        dense.MatMulToConv: Pattern(layers.matmul_by_matrix),
+        dense.FoldAffineIntoProduct: Pattern(layers.scaled_rows_of_product),
+        dense.GemmToConv: Pattern(layers.gemm_of_rows),
+        sink.SinkReshape: Pattern(movements.reshaped_operands),
+        sink.SinkTranspose: Pattern(movements.transposed_operands),
+        transposes.TransposeToReshape: Pattern(movements.moved_single_axes),
+        transposes.AbsorbReshapeIntoTranspose: Pattern(movements.reshaped_single_axes),
+        transposes.CancelAroundReshape: Pattern(movements.rows_there_and_back),
+        transposes.ShareMovements: Pattern(movements.moved_twice_alike),
+        SplitWideConv: Pattern(layers.wide_convolution),
+    }
+)
+"""A pattern per pass: the pass finds it on at least one march, unless another node reads a tensor inside."""

@@ -1,0 +1,80 @@
+"""Arithmetic with constants, alone and beside convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tests.strategies.pass_patterns.pieces import activated, commuted, feature_map
+from tests.strategies.patterns import Draw, Network
+
+
+def padded_convolution(draw: Draw, net: Network) -> str:
+    x, (_, channels, _, _) = feature_map(draw, net, low=3)
+    before, after = ([draw(st.integers(0, 2)), draw(st.integers(0, 2))] for _ in range(2))
+    padded = net.op("Pad", x, net.ints(0, 0, *before, 0, 0, *after))
+    pads = [draw(st.integers(0, 1)) for _ in range(4)]
+    return net.conv(padded, channels, draw(st.integers(1, 4)), kernel=draw(st.integers(1, 3)), pads=pads)
+
+
+def affine_operator(draw: Draw, net: Network, x: str, channels: int) -> str:
+    """A batch normalisation, or arithmetic with a constant per tensor or channel on either side."""
+    op_type = draw(st.sampled_from(("BatchNormalization", "Add", "Sub", "Mul", "Div")))
+    if op_type == "BatchNormalization":
+        return net.op(op_type, x, *(net.positive(channels) for _ in range(4)))
+    operand = net.positive(*draw(st.sampled_from(((), (1,), (channels, 1, 1), (1, channels, 1, 1)))))
+    return net.op(op_type, x, operand) if op_type == "Div" else commuted(draw, net, op_type, x, operand)
+
+
+def convolution_then_affine(draw: Draw, net: Network) -> str:
+    x, (_, channels, _, _) = feature_map(draw, net, low=3)
+    filters = draw(st.integers(1, 3)) * channels
+    if draw(st.booleans()):
+        group = draw(st.sampled_from((1, channels)))
+        return affine_operator(draw, net, net.conv(x, channels, filters, group=group), filters)
+    return affine_operator(draw, net, net.op("ConvTranspose", x, net.normal(channels, filters, 2, 2)), filters)
+
+
+def affine_then_convolution(draw: Draw, net: Network) -> str:
+    x, (_, channels, _, _) = feature_map(draw, net, low=3)
+    group = draw(st.sampled_from((1, channels)))
+    return net.conv(affine_operator(draw, net, x, channels), channels, 2 * channels, group=group)
+
+
+def lone_affine(draw: Draw, net: Network) -> str:
+    channels = draw(st.integers(1, 5))
+    x = activated(draw, net, net.input(1, channels, draw(st.integers(1, 8)), draw(st.integers(1, 8))))
+    return net.op("Sigmoid", affine_operator(draw, net, x, channels))
+
+
+def long_sum(draw: Draw, net: Network) -> str:
+    x, shape = feature_map(draw, net)
+    return net.op("Sum", x, *(net.input(*shape) for _ in range(draw(st.integers(1, 3)))))
+
+
+def unexpanded(draw: Draw, net: Network) -> str:
+    """A sum or product with a constant of fewer dimensions."""
+    x, (_, _, _, width) = feature_map(draw, net)
+    return net.op(draw(st.sampled_from(("Add", "Mul", "Sub"))), x, net.normal(width))
+
+
+def quotient(draw: Draw, net: Network) -> str:
+    x, (_, channels, height, _) = feature_map(draw, net)
+    match draw(st.sampled_from(("constant", "computed", "one"))):
+        case "constant":
+            return net.op("Div", x, net.positive(height, 1))
+        case "computed":
+            divisor = net.op("Exp", net.input(channels, 1, 1))
+            return net.op("Div", x, divisor)
+        case _:
+            return net.op("Div", net.constant(1.0), net.op("Exp", x))
+
+
+def choice(draw: Draw, net: Network) -> str:
+    x, shape = feature_map(draw, net)
+    other = draw(st.sampled_from((net.normal(*shape[1:]), net.constant(-2.5), net.input(*shape))))
+    if draw(st.booleans()):
+        condition = net.constant(net.rng.random(shape) > 0.5, np.bool_)
+    else:
+        condition = net.op("Greater", net.input(*shape[1:]), net.constant(0.0))
+    return net.op("Where", condition, *draw(st.permutations((x, other))))
