@@ -1,13 +1,14 @@
-"""EfficientNet-Lite0 as the original converted it: its input, its graph, the 50 calibration images."""
+"""EfficientNet-Lite0 as the original converted it: its input, its graph, the 50 calibration images, its options."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from engine.calibrate import ArrayData
+from engine.calibrate import ArrayData, CalibrationOptions
 from engine.config import InputSpec
 from engine.frontend import preprocess
 from engine.frontend.onnx import load_onnx
@@ -36,3 +37,10 @@ def calibration_images(reference: Path) -> ArrayData:
     """The images that the original was calibrated with, in its order."""
     with np.load(reference / "calibration" / "efficientnet_lite0_calibration_images.npz") as archive:
         return ArrayData({"data": archive["images"].transpose(0, 3, 1, 2)}, [INPUT])
+
+
+def options_of(measured: dict[str, Any]) -> CalibrationOptions:
+    """The options of a measured conversion."""
+    given = dict(measured["calibration_parameters"])
+    chosen = given.pop("optimization", "").split(";")
+    return CalibrationOptions(**given, asymmetric="asymmetric" in chosen, bias_correction="bias_correction" in chosen)

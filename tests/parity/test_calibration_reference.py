@@ -43,8 +43,7 @@ from engine.ir import (
 )
 from engine.place import PlacementOptions, place
 from tests.engine.calibrate.models import residual
-from tests.parity.calibration_table import options_of
-from tests.parity.efficientnet import FILE, MARCH, calibration_images, optimized_model
+from tests.parity.efficientnet import FILE, MARCH, calibration_images, optimized_model, options_of
 
 pytestmark = pytest.mark.reference
 

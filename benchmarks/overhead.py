@@ -1,4 +1,4 @@
-"""What a trial costs beside its own work: ``python -m tests.harness.overhead processes dask``.
+"""What a trial costs beside its own work: ``python -m benchmarks.overhead processes dask``.
 
 The trials compute nothing (:mod:`tests.harness.fakes`). Each executor runs a whole sweep, with table, report and MLflow
 record unless ``--no-mlflow``; ``dask`` is a cluster of its own on loopback. Times are wall time by trial: of the trials

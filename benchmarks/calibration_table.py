@@ -1,4 +1,4 @@
-"""The parity table of docs/calibration.md: ``python -m tests.parity.calibration_table REFERENCE MODEL``.
+"""The parity table of docs/calibration.md: ``python -m benchmarks.calibration_table REFERENCE MODEL``.
 
 For every measured conversion of EfficientNet-Lite0: how many activation thresholds and types are the original's, the
 printed figures of the calibrated model and ours, and ours for the integer model on all calibration samples.
@@ -16,7 +16,6 @@ import onnx_ir as ir
 
 from engine.calibrate import (
     ArrayData,
-    CalibrationOptions,
     HistogramRule,
     Kernels,
     StatisticsOptions,
@@ -30,7 +29,7 @@ from engine.ir import ACTIVATION_QUANT_ATTRS, attribute, calibration_nodes, read
 from engine.place import place
 from engine.quantize import quantize
 from engine.tune import Evaluator
-from tests.parity.efficientnet import MARCH, calibration_images, optimized_model
+from tests.parity.efficientnet import MARCH, calibration_images, optimized_model, options_of
 
 PERCENTILES = (0.999, 0.9995, 0.9999, 0.99995, 0.99999)
 HEADER = (
@@ -54,13 +53,6 @@ def main(reference: Path, path: Path) -> None:
         calibrated = run_calibration(optimized, placed, data, options_of(measured), statistics=statistics)
         sys.stdout.write(row(file.stem, measured, calibrated, optimized, data, evaluator) + "\n")
         sys.stdout.flush()
-
-
-def options_of(measured: dict[str, Any]) -> CalibrationOptions:
-    """The options of a measured conversion."""
-    given = dict(measured["calibration_parameters"])
-    chosen = given.pop("optimization", "").split(";")
-    return CalibrationOptions(**given, asymmetric="asymmetric" in chosen, bias_correction="bias_correction" in chosen)
 
 
 def row(

@@ -1,4 +1,4 @@
-"""Peak memory of calibration by number of samples: ``python -m tests.parity.calibration_memory REFERENCE MODEL [N …]``.
+"""Peak memory of calibration by number of samples: ``python -m benchmarks.calibration_memory REFERENCE MODEL [N …]``.
 
 The statistics of ``default`` (all methods, per tensor and per channel) for EfficientNet-Lite0, each number of samples
 in a process of its own; the measured calibration images are repeated as often as needed.
@@ -48,7 +48,7 @@ def main(reference: str, model: str, counts: list[str]) -> None:
     """Write a line per number of samples."""
     first = 0.0
     for count in counts:
-        command = [sys.executable, "-m", "tests.parity.calibration_memory", reference, model, MEASURE, count]
+        command = [sys.executable, "-m", "benchmarks.calibration_memory", reference, model, MEASURE, count]
         peak = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         first = first or peak
         sys.stdout.write(f"{count:>6} samples: peak {peak:.0f} MB, {peak / first - 1:+.1%}\n")

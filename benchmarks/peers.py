@@ -1,4 +1,4 @@
-"""Other tools' int8 models of a network, for rows of :mod:`tests.parity.option_gains`.
+"""Other tools' int8 models of a network, for rows of :mod:`benchmarks.option_gains`.
 
 Each tool gets the float model and the same calibration images and leaves a standard ONNX file. None but ONNX Runtime is
 a dependency of this project. What they depend on themselves excludes each other, so that each is tried in an

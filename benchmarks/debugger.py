@@ -1,4 +1,4 @@
-"""Times of the debugger against brute force, in one run: ``python -m tests.engine.debug.bench CALIBRATED.onnx``.
+"""Times of the debugger against brute force, in one run: ``python -m benchmarks.debugger CALIBRATED.onnx``.
 
 Brute force is a model, a session and a full forward per node and sample. Wall clock and CPU seconds are both printed:
 on a machine that others use, the second is the steadier one.

@@ -1,4 +1,4 @@
-"""Time of calibrations in float passes: ``python -m tests.parity.calibration_cost REFERENCE MODEL [ROUNDS]``.
+"""Time of calibrations in float passes: ``python -m benchmarks.calibration_cost REFERENCE MODEL [ROUNDS]``.
 
 A float pass is plain ONNX Runtime with its default options on the float model, the 50 measured images one at a time.
 Every round times a float pass and then each calibration; the table has the medians of wall and CPU time. On a machine
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import onnxruntime
 
+from benchmarks.calibration_table import PERCENTILES
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect, run_calibration
 from engine.calibrate.forward.float_model import Kernels
 from engine.calibrate.forward.runtime import open_session
 from engine.place import place
 from engine.terms import CalibrationType
-from tests.parity.calibration_table import PERCENTILES
 from tests.parity.efficientnet import MARCH, calibration_images, optimized_model
 
 ROUNDS = 3

@@ -1,4 +1,4 @@
-"""What a sweep costs against its configurations one by one: ``python -m tests.harness.sweep_ratio efficientnet_lite0``.
+"""What a sweep costs against its configurations one by one: ``python -m benchmarks.sweep_ratio efficientnet_lite0``.
 
 The sweep and single configurations of it run in fresh working directories, with reports, without MLflow. Configurations
 run alone with all CPU threads, as ``ptqlab run --workers 1`` does; the ratio is wall time of the sweep to that of all

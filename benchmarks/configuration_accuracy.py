@@ -1,4 +1,4 @@
-"""Accuracy of the measured configurations: ``python -m tests.parity.configuration_accuracy REFERENCE [EVALUATION]``.
+"""Accuracy of the measured configurations: ``python -m benchmarks.configuration_accuracy REFERENCE [EVALUATION]``.
 
 EfficientNet-Lite0, calibrated as every configuration of reference/calibration.md says and with its images; the
 integer model on
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.option_gains import Setting, Subject
 from engine.calibrate import CalibrationOptions
 from harness.zoo.cards import load_card
-from tests.parity.calibration_table import options_of
-from tests.parity.option_gains import Setting, Subject
+from tests.parity.efficientnet import options_of
 
 WITHOUT_FILE = {
     "p999": CalibrationOptions(max_percentile=0.999),

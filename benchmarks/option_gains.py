@@ -1,4 +1,4 @@
-"""What each calibration option buys: ``python -m tests.parity.option_gains [--evaluation N] [MODEL ...]``.
+"""What each calibration option buys: ``python -m benchmarks.option_gains [--evaluation N] [MODEL ...]``.
 
 ``--only WORD ...`` for the settings whose names hold one of the words alone; ``--halves`` to choose on one half of the
 evaluation images and report on the other, as sweeps do.
@@ -6,7 +6,7 @@ evaluation images and report on the other, as sweeps do.
 For every model of the zoo named: the integer model of every setting on the simulator, on the card's evaluation images,
 which calibration never sees. Calibration takes the card's first images (no draw, so no seed; nothing else is random) or
 those of ``--images FILE.npz``. Labels serve for the metric alone. Below stand the models of other tools, of those that
-are installed (:mod:`tests.parity.peers`), in ONNX Runtime's exact integer kernels. Images and models that are not
+are installed (:mod:`benchmarks.peers`), in ONNX Runtime's exact integer kernels. Images and models that are not
 bundled are found by ``PTQLAB_DATA`` and ``PTQLAB_MODELS``.
 """
 
@@ -27,6 +27,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from benchmarks.peers import PEERS, Peer, exact_session
 from engine.calibrate import (
     ArrayData,
     CalibrationOptions,
@@ -55,7 +56,6 @@ from harness.trials.halves import selection_samples
 from harness.zoo.cards import ModelCard, evaluation_images, load_card
 from harness.zoo.float_baseline import float_outputs
 from tests.card_images import fed, trained
-from tests.parity.peers import PEERS, Peer, exact_session
 
 MARCH = "bayes-e"
 ZOO = ("mnist_lenet", "mnist_resnet8", "mnist_mobilenet", "scene_yolo", "scene_unet", "efficientnet_lite0")
