@@ -24,6 +24,7 @@ from harness.cli.init import init
 from harness.cli.listing import list_things, validate
 from harness.cli.model import model
 from harness.cli.results import compare, show
+from harness.cli.serve import serve
 from harness.cli.sweeps import nightly, run, sync
 from harness.cli.why import why
 
@@ -80,6 +81,7 @@ _OWN: Mapping[str, Callable[..., None]] = {
     "show": show,
     "compare": compare,
     "why": why,
+    "serve": serve,
     "gc": gc,
     "sync": sync,
     "bench": bench,

@@ -1,0 +1,36 @@
+"""``ptqlab serve``: all suites and nights of a working directory in a browser, live while a sweep runs."""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated
+
+import typer
+
+from engine.errors import ConfigError
+from harness import workdir as workdirs
+from harness.cli.options import Workdir
+
+ADDRESS = "127.0.0.1"
+"""The loopback address, and no other: nobody is asked who he is."""
+
+
+def serve(
+    workdir: Workdir = workdirs.DEFAULT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8765,
+) -> None:
+    """Show all suites and nights of a working directory in a browser, live while a sweep runs; this machine only."""
+    import uvicorn
+
+    from harness.serving.application import application
+
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((ADDRESS, port))
+        except OSError as error:
+            raise ConfigError(f"--port {port}: {error.strerror}; choose another, or 0 for any") from error
+        listener.listen()  # whoever reads the address may ask at once
+        typer.echo(f"http://{ADDRESS}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
+        config = uvicorn.Config(application(workdir.resolve()), log_level="warning")
+        uvicorn.Server(config).run(sockets=[listener])

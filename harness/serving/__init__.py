@@ -1,0 +1,1 @@
+"""``ptqlab serve``: all suites and nights of a working directory in a browser."""

@@ -1,0 +1,111 @@
+"""What the first page shows: suites, whether one runs, how its nights went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from engine.errors import ConfigError
+from harness.gates.baseline import ACCURACY
+from harness.gates.nights import Night, read_nights
+from harness.report.results import REPORT_FILE, SWEEP_FILE, SweepSummary
+from harness.resuming import Unfinished, unfinished
+
+WIDTH, HEIGHT = 160, 28
+"""Pixels of the line of nights."""
+
+
+@dataclass(frozen=True)
+class NightRow:
+    """One night as the table shows it.
+
+    Attributes:
+        started_at: local time, ISO 8601.
+        verdict: of the sweep.
+        accuracy: mean over its trials; None where none has one.
+        trials: that succeeded.
+        engine: version.
+    """
+
+    started_at: str
+    verdict: str
+    accuracy: float | None
+    trials: int
+    engine: str
+
+
+@dataclass(frozen=True)
+class SuiteRow:
+    """One suite.
+
+    Attributes:
+        name: of the suite.
+        summary: of its last finished sweep; None where there is none.
+        running: what is known of a sweep that has not come to its end.
+        nights: the last one first.
+        damaged: why its record of nights cannot be read; empty where it can.
+        has_report: whether its page is there.
+    """
+
+    name: str
+    summary: SweepSummary | None
+    running: Unfinished | None
+    nights: tuple[NightRow, ...]
+    damaged: str
+    has_report: bool
+
+    @property
+    def line(self) -> str:
+        """Points of a polyline in a box of :data:`WIDTH` x :data:`HEIGHT`: accuracy by night, the last at the right."""
+        values = [night.accuracy for night in reversed(self.nights) if night.accuracy is not None]
+        return points(values)
+
+
+def points(values: Sequence[float]) -> str:
+    """A polyline's points of ``values``, the greatest at the top; empty for less than two."""
+    if len(values) < 2:
+        return ""
+    low, high = min(values), max(values)
+    span = high - low or 1.0
+    return " ".join(
+        f"{2 + (WIDTH - 4) * index / (len(values) - 1):.1f},{HEIGHT - 3 - (HEIGHT - 6) * (value - low) / span:.1f}"
+        for index, value in enumerate(values)
+    )
+
+
+def overview(workdir: Path) -> list[SuiteRow]:
+    """All suites that have a folder below ``workdir/sweeps``, by name; where neither a sweep nor a run is, is none."""
+    waiting = {one.suite: one for one in unfinished(workdir)}
+    rows = []
+    for folder in sorted((workdir / "sweeps").glob("[!.]*")):
+        summary = _summary(folder)
+        running = waiting.get(folder.name)
+        if summary is None and running is None:
+            continue
+        nights, damaged = _nights(folder)
+        rows.append(SuiteRow(folder.name, summary, running, nights, damaged, (folder / REPORT_FILE).is_file()))
+    return rows
+
+
+def _summary(folder: Path) -> SweepSummary | None:
+    try:
+        return SweepSummary.model_validate_json((folder / SWEEP_FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _nights(folder: Path) -> tuple[tuple[NightRow, ...], str]:
+    try:
+        found = read_nights(folder)
+    except ConfigError as error:
+        return (), str(error)
+    return tuple(_row(night) for night in reversed(found)), ""
+
+
+def _row(night: Night) -> NightRow:
+    scores = [trial.figures[ACCURACY] for trial in night.trials.values() if ACCURACY in trial.figures]
+    mean = sum(scores) / len(scores) if scores else None
+    return NightRow(night.started_at, night.verdict.value, mean, len(night.trials), night.engine)
