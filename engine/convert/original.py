@@ -26,6 +26,7 @@ class OriginalTool:
         ir_versions: lowest and highest version of the file format.
         outputs: most outputs of a model that its documents allow; ``None`` where they name no limit.
         one_sample: whether its documents ask for a first dimension of 1 of every input.
+        integer_similarity: what its documents call the similarity of the integer to the float model.
     """
 
     name: str
@@ -33,12 +34,15 @@ class OriginalTool:
     ir_versions: tuple[int, int]
     outputs: int | None
     one_sample: bool
+    integer_similarity: str = "Cosine Similarity"
 
 
 HB_MAPPER = OriginalTool("hb_mapper", (9, 11), (5, 9), outputs=32, one_sample=True)
 """Versions as measured; the measured tool takes a model of 33 outputs (reference/calibration.md 6), and inputs of other
 than four dimensions (one network, three conversions), against its documents."""
-HB_COMPILE = OriginalTool("hb_compile", (10, 19), (1, 9), outputs=None, one_sample=False)
+HB_COMPILE = OriginalTool(
+    "hb_compile", (10, 19), (1, 9), outputs=None, one_sample=False, integer_similarity="Quantized Cosine"
+)
 """As the documents of the S100 say; nothing was measured."""
 
 

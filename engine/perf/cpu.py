@@ -65,6 +65,35 @@ def cpu_costs(compiled: CompiledModel) -> tuple[CpuCost, ...]:
     return tuple(CpuCost(node.name or "", node.op_type, _microseconds(node)) for node in nodes)
 
 
+def layout_costs(compiled: CompiledModel) -> tuple[CpuCost, ...]:
+    """Estimates for what the board does around BPU subgraphs: padding and layout of what they read and store.
+
+    Under the names of the vendor's guide: ``Preprocess`` for the model's inputs, ``SUBGRAPH_input_layout_convert`` for
+    what else subgraphs read, ``SUBGRAPH_output_layout_convert``. They are nodes of no graph, so :func:`cpu_costs` does
+    not have them.
+    """
+    values = {str(value.name): value for value in compiled.model.graph.inputs}
+    fed = set(values)
+    values |= {str(value.name): value for node in compiled.model.graph for value in node.outputs}
+    preprocessed = 0.0
+    found = []
+    for schedule in compiled.schedules:
+        read = [name for tensor in schedule.inputs if (name := tensor.name) in values]
+        preprocessed += sum(_copied(values[name]) for name in read if name in fed)
+        for what, names in (("input", [name for name in read if name not in fed]), ("output", schedule.outputs)):
+            moved = sum(_copied(values[name]) for name in names if name in values)
+            if moved:
+                found.append(CpuCost(f"{schedule.name}_{what}_layout_convert", "", COPY_START_US + moved))
+    if preprocessed:
+        found.insert(0, CpuCost("Preprocess", "", COPY_START_US + preprocessed))
+    return tuple(found)
+
+
+def _copied(value: ir.Value) -> float:
+    """Microseconds to move every element of ``value``."""
+    return _elements(value) * COPY_NS / 1e3
+
+
 def _microseconds(node: ir.Node) -> float:
     elements = max(_elements(value) for value in (*node.inputs, *node.outputs) if value is not None)
     if node.op_type in _COPIES:

@@ -165,7 +165,7 @@ def run_conversion(config: Config, logger: logging.Logger, tool: OriginalTool, s
         logger.warning("Requests that could not be honoured:\n%s", refusal_table(result.refusals))
     if result.outputs:
         logger.info("The quantized model output:\n%s", output_table(result.outputs))
-        integers = output_table(result.integer_outputs, " (integer)")
+        integers = output_table(result.integer_outputs, " (integer)", tool.integer_similarity)
         logger.info("The integer model output, all calibration samples:\n%s", integers)
     _log_performance(result, logger)
     logger.info("Convert to runtime bin file successfully!")
@@ -314,9 +314,9 @@ def refusal_table(refusals: tuple[Refusal, ...]) -> str:
     return render(["Node", "Request", "Reason"], [[each.node, each.request, each.reason] for each in refusals])
 
 
-def output_table(rows: tuple[OutputRow, ...], remark: str = "") -> str:
-    """The output table; ``remark`` is added to each name."""
-    headers = ["Output", "Cosine Similarity", "L1 Distance", "L2 Distance", "Chebyshev Distance"]
+def output_table(rows: tuple[OutputRow, ...], remark: str = "", similarity: str = "Cosine Similarity") -> str:
+    """The output table; ``remark`` is added to each name, ``similarity`` is the heading of the cosines."""
+    headers = ["Output", similarity, "L1 Distance", "L2 Distance", "Chebyshev Distance"]
     cells = []
     for row in rows:
         distance = row.distance

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -21,8 +21,29 @@ from engine.ir import FileNames, file_name, file_names, shape_of
 from engine.untrusted import read_npy
 
 Array = NDArray[Any]
-Samples = str | os.PathLike[str] | Mapping[str, Array] | CalibrationData
+Samples: TypeAlias = "str | os.PathLike[str] | Mapping[str, Array] | CalibrationData | CalibrationDataSet"
 """Calibration data in every form that the debugger takes."""
+
+
+class CalibrationDataSet:
+    """Calibration data as an object, as the vendor's guide names it beside a folder; it says no more of it.
+
+    Args:
+        data: a folder with one folder of ``.npy`` files per input, or arrays by input name.
+
+    Raises:
+        CalibrationDataError: it is neither.
+    """
+
+    def __init__(self, data: str | os.PathLike[str] | Mapping[str, Array]) -> None:
+        if isinstance(data, str | os.PathLike) and not Path(data).is_dir():
+            raise CalibrationDataError(f"calibration data: no folder {data}")
+        if not isinstance(data, str | os.PathLike | Mapping):
+            raise CalibrationDataError(f"calibration data: a {type(data).__name__}; {_EXPECTED}")
+        self.data = data
+
+
+_EXPECTED = "give a folder, or arrays in a dictionary by input name"
 
 
 def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> dict[str, Array]:
@@ -37,11 +58,10 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
         CalibrationDataError: data are missing, do not fit the inputs, or are fewer than ``count``.
     """
     shapes = {str(value.name): shape_of(value) for value in model.graph.inputs}
+    data = data.data if isinstance(data, CalibrationDataSet) else data
     if not isinstance(data, (CalibrationData, Mapping, str, os.PathLike)):
         kind = type(data).__name__
-        raise CalibrationDataError(
-            f"calibration data: a {kind}; give a folder, or arrays in a dictionary by input name"
-        )
+        raise CalibrationDataError(f"calibration data: a {kind}; {_EXPECTED}")
     if isinstance(data, CalibrationData):
         _check_count(count, len(data), "calibration data")
         return data.read(0, count or len(data))
@@ -64,6 +84,7 @@ def sample_names(model: ir.Model, data: Samples, count: int) -> list[str]:
     Raises:
         CalibrationDataError: a folder holds none.
     """
+    data = data.data if isinstance(data, CalibrationDataSet) else data
     if isinstance(data, (CalibrationData, Mapping)):
         return [str(index) for index in range(count)]
     name, inputs = str(model.graph.inputs[0].name), len(model.graph.inputs)

@@ -9,7 +9,7 @@ import pytest
 from engine.compile import compile_model
 from engine.ir import load_model
 from engine.perf import estimate
-from engine.perf.cpu import COPY_START_US, OPERATOR_START_US, _microseconds
+from engine.perf.cpu import COPY_START_US, OPERATOR_START_US, _microseconds, layout_costs
 from tests.golden_cases import BUNDLED
 
 
@@ -48,3 +48,12 @@ def test_a_function_costs_more_than_a_copy() -> None:
         return _microseconds(ir.node(op_type, [value("x", 1, 8, 16, 16)], outputs=[value("y", 1, 8, 16, 16)]))
 
     assert cost("Transpose") < cost("HzQuantize") <= cost("Add") < cost("Softmax")
+
+
+def test_what_the_board_does_around_subgraphs_is_told_apart() -> None:
+    compiled = compile_model(load_model(BUNDLED / "conversions" / "b2_gemm.quant.onnx"), "bernoulli2")
+    found = {cost.name: cost.us for cost in layout_costs(compiled)}
+    (schedule,) = compiled.schedules
+    moved = {f"{schedule.name}_input_layout_convert", f"{schedule.name}_output_layout_convert"}
+    assert set(found) == moved  # the input is quantised by the CPU first
+    assert all(us > COPY_START_US for us in found.values())

@@ -30,7 +30,11 @@ def test_the_command_converts(folder: Path) -> None:
     result = run("--config", str(written(folder)))
     assert result.exit_code == 0, result.output
     assert {path.name for path in (folder / "out").iterdir()} >= {"m.hbm", "m_quantized_model.bc"}
-    assert "march nash-e: extrapolated from bayes-e; nothing measured" in (folder / "hb_compile.log").read_text()
+    log = (folder / "hb_compile.log").read_text()
+    assert "march nash-e: extrapolated from bayes-e; nothing measured" in log
+    heading, _, row = log[log.index("The integer model output") :].splitlines()[2:5]
+    assert heading.split()[:3] == ["Output", "Quantized", "Cosine"]
+    assert 0.9 < float(row.split()[2]) <= 1
 
 
 def test_files_say_what_they_are_and_all_tools_read_them(folder: Path) -> None:

@@ -58,6 +58,7 @@ def test_perf_and_profile(folder: Path) -> None:
     assert "BPU_image_subgraph_0" in details["model_latency"]
     cpu = [entry["avg_time"] for name, entry in details["model_latency"].items() if not name.startswith("BPU_")]
     assert details["chip_latency"]["CPU_inference_time_cost"]["avg_time"] == pytest.approx(sum(cpu))
+    assert {"Preprocess", "image_subgraph_0_output_layout_convert"} <= set(details["model_latency"])
     assert set(details["task_latency"]) == {"TaskPendingTime", "TaskRunningTime"}
     assert (folder / "out" / "profiler.csv").read_text().startswith("name,avg_time_ms")
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import ArrayData
-from engine.debug.analysis.data import dump_samples, read_samples, sample_names
+from engine.debug.analysis.data import CalibrationDataSet, dump_samples, read_samples, sample_names
 from engine.errors import CalibrationDataError
 from tests.engine.calibrate.models import graph, identity, residual
 
@@ -86,3 +86,14 @@ def test_a_sample_fits_its_input(tmp_path: Path) -> None:
     np.save(tmp_path / "0.npy", np.zeros(91, np.float32))
     with pytest.raises(CalibrationDataError, match=r"has shape \(91,\); the input takes \(1, 3, 6, 5\)"):
         read_samples(residual(), tmp_path)
+
+
+def test_a_calibration_data_set_stands_for_its_folder_or_arrays(tmp_path: Path) -> None:
+    folder = dump_samples(ArrayData({"x": X}), tmp_path / "calibration_data")
+    for data in (CalibrationDataSet(folder), CalibrationDataSet(str(folder)), CalibrationDataSet({"x": X})):
+        np.testing.assert_array_equal(read_samples(MODEL, data, 3)["x"], X[:3])
+        assert sample_names(MODEL, data, 2) == ["0", "1"]
+    with pytest.raises(CalibrationDataError, match="no folder"):
+        CalibrationDataSet(tmp_path / "absent")
+    with pytest.raises(CalibrationDataError, match="a int; give a folder, or arrays"):
+        CalibrationDataSet(3)  # type: ignore[arg-type]
