@@ -216,13 +216,18 @@ class TransposeRule(MovementRule):
 
 
 class SliceRule(MovementRule):
-    """Slice with constant bounds and positive steps."""
+    """Slice with constant bounds and positive steps, of any rank that is moved.
+
+    The vendor's public operator list (RDK documentation) names no limit and other ranks than 4; a Split, which does the
+    same, runs on the BPU on rank 3 and 5 (``crnn_gru``, ``mobilevit``). No recorded network slices another rank
+    (provisional).
+    """
 
     op_types = ("Slice",)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        if len(shape_of(given(node, 0))) != 4:
-            return because(Code.RANK_4, done="sliced")
+        if (reason := refused_rank(node)) is not None:
+            return reason
         bounds = [constant_of(before_calibration(value)) for value in node.inputs[1:] if value is not None]
         if len(node.inputs) < 3 or any(array is None for array in bounds):
             return because(Code.BOUNDS_NOT_CONSTANT)
@@ -235,7 +240,8 @@ class SliceRule(MovementRule):
         x = lowering.integer(given(node, 0))
         starts, ends = (required(lowering.constant(given(node, index))) for index in (1, 2))
         axes, steps = (lowering.constant(node.inputs[i]) if len(node.inputs) > i else None for i in (3, 4))
-        moved = [nhwc_axis(int(axis), 4) for axis in (range(len(starts)) if axes is None else axes)]
+        rank = len(shape_of(given(node, 0)))
+        moved = [nhwc_axis(int(axis), rank) for axis in (range(len(starts)) if axes is None else axes)]
         arrays: dict[str, Array] = {
             "starts": starts,
             "ends": ends,
@@ -246,8 +252,11 @@ class SliceRule(MovementRule):
         _emit_unchanged(node, x, constants, {}, lowering, layout="NHWC")
 
 
-_GATHERED_RANKS = (3, 4)
-"""Three dimensions: the class token of ViT."""
+_GATHERED_RANK = 4
+"""Largest rank of what is gathered: the class token of ViT has three, the windows of Swin have five.
+
+The vendor's public operator list gives the same limit.
+"""
 
 
 class GatherRule(MovementRule):
@@ -268,7 +277,7 @@ class GatherRule(MovementRule):
     def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
         """The original quantises what it gathers of rank 5 all the same (``swin``)."""
         rank = len(shape_of(given(node, 0)))
-        return None if rank in _GATHERED_RANKS else because(Code.RANK_3_TO_4, rank=rank, done="gathered")
+        return None if rank <= _GATHERED_RANK else because(Code.RANK_GATHERED, rank=rank, limit=_GATHERED_RANK)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
@@ -279,28 +288,30 @@ class GatherRule(MovementRule):
 
 
 class GatherElementsRule(MovementRule):
-    """GatherElements at constant positions."""
+    """GatherElements at constant positions, of any rank (public operator list; rank 4 is measured)."""
 
     op_types = ("GatherElements",)
     passive = False
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        if not is_constant(given(node, 1)):
-            return because(Code.INDICES_NOT_CONSTANT)
-        rank = len(shape_of(given(node, 0)))
-        return None if rank == 4 else because(Code.RANK_4_ELEMENTS)
+        return refused_rank(node) if is_constant(given(node, 1)) else because(Code.INDICES_NOT_CONSTANT)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         x = lowering.integer(given(node, 0))
-        positions = required(lowering.constant(given(node, 1))).transpose(TO_NHWC)
-        indices = lowering.initializer(f"{node.name}_indices", positions)
-        attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), 4)}
+        positions = required(lowering.constant(given(node, 1)))
+        rank = positions.ndim
+        moved = positions.transpose(TO_NHWC) if rank == len(TO_NHWC) else positions
+        indices = lowering.initializer(f"{node.name}_indices", moved)
+        attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), rank)}
         _emit_unchanged(node, x, [indices], attributes, lowering, layout="NHWC")
 
 
 class TileRule(MovementRule):
-    """Tile and Expand along channels, in ONNX's own layout."""
+    """Tile and Expand along one axis, in ONNX's own layout.
+
+    So the public operator list; operators.csv has it along the channels of a map, and height and width on the CPU.
+    """
 
     op_types = ("Tile", "Expand")
 
@@ -308,15 +319,19 @@ class TileRule(MovementRule):
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
         if constant_of(before_calibration(given(node, 1))) is None:
             return because(Code.NOT_CONSTANT, input="second input")
-        if len(before) != 4 or before[0] != after[0] or before[2:] != after[2:]:
-            return because(Code.RANK_4_CHANNELS)
-        return None
+        if len(before) != len(after) or sum(a != b for a, b in zip(before, after, strict=True)) > 1:
+            return because(Code.ONE_AXIS_REPEATED)
+        return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         x = lowering.integer(given(node, 0), layout="NCHW")
         repeats = lowering.initializer(str(given(node, 1).name), required(lowering.constant(given(node, 1))))
         _emit_unchanged(node, x, [repeats], {}, lowering)
+
+
+COMPARED_RANKS = range(2, 6)
+"""Ranks of tensors whose maximum the BPU computes (public operator list; rank 4 is measured)."""
 
 
 class MaxRule(FloatRule):
@@ -333,8 +348,11 @@ class MaxRule(FloatRule):
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         maps = [value for value in node.inputs if value is not None and not is_constant(value)]
-        if any(len(shape_of(value)) != 4 for value in (*maps, node.outputs[0])):
-            return because(Code.RANK_4, done="compared")
+        rank = len(shape_of(node.outputs[0]))
+        if any(len(shape_of(value)) != rank for value in maps):
+            return because(Code.RANKS_DIFFER)
+        if rank not in COMPARED_RANKS:
+            return because(Code.RANK_MOVED, low=COMPARED_RANKS[0], high=COMPARED_RANKS[-1])
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -35,7 +35,7 @@ from engine.optimize.defaults import CompleteAttributes
 from engine.optimize.dense import FoldAffineIntoProduct, GemmOfMapToConv, GemmToConv, MatMulToConv
 from engine.optimize.gru import UnrollGru
 from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis
-from engine.optimize.normalization import DecomposeNormalization
+from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
@@ -132,6 +132,7 @@ def pipeline(march: March) -> Pipeline:
             WhereToProducts(),
             CollapseRsqrt(),
             DecomposeNormalization(),
+            DecomposeNorm(march.graph),
             UnrollLstm(),
             UnrollGru(),
             ReduceMeanToGlobalPool(),

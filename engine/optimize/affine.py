@@ -242,7 +242,8 @@ def affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
     """The tensor and the per-channel affine function that ``node`` applies to it.
 
     Returns:
-        ``None`` for anything else, also where scale or shift is no finite float32 number.
+        ``None`` for anything else, also where scale or shift is no finite float32 number, and for a constant minus a
+        tensor, which the original has otherwise (no recorded conversion shows how; provisional).
     """
     found = _any_affine_of(node)
     return found if found is not None and _representable(found[1].scale, found[1].offset) else None
@@ -271,8 +272,8 @@ def _any_affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
     match node.op_type:
         case "Add":
             return value, Affine(one, operand)
-        case "Sub":
-            return value, Affine(one, -operand) if value is left else Affine(-one, operand)
+        case "Sub" if value is left:
+            return value, Affine(one, -operand)
         case "Mul":
             return value, Affine(operand, zero)
         case "Div" if value is left and np.all(operand != 0.0):

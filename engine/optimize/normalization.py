@@ -1,4 +1,4 @@
-"""``LayerNormalization`` and ``InstanceNormalization`` in terms of what the BPU computes."""
+"""``LayerNormalization``, ``InstanceNormalization`` and vector norms in terms of what the BPU computes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,24 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.optimize.base import NodePass, add_initializer, constant, graph_of, make_node, static_shape, substitute
+from engine.march import GraphRules
+from engine.optimize.base import (
+    NodePass,
+    add_initializer,
+    axes_of,
+    constant,
+    graph_of,
+    make_node,
+    static_shape,
+    substitute,
+)
 
 _SUFFIXES = {1: "scale", 2: "B"}
 """What is added to the names of the reshaped parameters of an InstanceNormalization: those of its own inputs."""
 _AXES_AS_INPUT = 18
 """First opset whose ``ReduceMean`` takes its axes as an input."""
+_SUM_AXES_AS_INPUT = 13
+"""First opset whose ``ReduceSum`` does."""
 
 
 class DecomposeNormalization(NodePass):
@@ -118,3 +130,61 @@ class DecomposeNormalization(NodePass):
             if shape is None
             else add_initializer(graph_of(node), f"{node.name}_{value.name}_{_SUFFIXES[index]}", array.reshape(shape))
         )
+
+
+class DecomposeNorm(NodePass):
+    """``ReduceL1`` and ``ReduceL2`` over one axis become a ``ReduceSum`` of magnitudes, or the root of one of squares.
+
+    Only on marches that decompose them (reference/operators.md, Reduce); which operators they become is not recorded,
+    squares are products as those of InstanceNormalization (provisional). Parts are called ``<node>_abs``,
+    ``<node>_mul``, ``<node>_sum`` and ``<node>_sqrt``.
+    """
+
+    op_types = frozenset({"ReduceL1", "ReduceL2"})
+
+    def __init__(self, rules: GraphRules) -> None:
+        self.rules = rules
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source = node.inputs[0]
+        if source is None or not self.remains(node):
+            return False
+        kind, operands = ("Abs", [source]) if node.op_type == "ReduceL1" else ("Mul", [source, source])
+        name = f"{node.name}_{kind.lower()}"
+        parts = [make_node(kind, operands, name=name, output=f"{name}_output", like=source)]
+        axes = self._axes_input(node)
+        kept = ("keepdims",) if axes else ("axes", "keepdims")
+        attributes = {key: attr.value for key, attr in node.attributes.items() if key in kept}
+        total = make_node(
+            "ReduceSum",
+            [parts[0].outputs[0], *axes],
+            name=f"{node.name}_sum",
+            output=f"{node.name}_sum_output",
+            like=node.outputs[0],
+            attributes=attributes,
+        )
+        parts.append(total)
+        if node.op_type == "ReduceL2":
+            name = f"{node.name}_sqrt"
+            parts.append(
+                make_node("Sqrt", [total.outputs[0]], name=name, output=f"{name}_output", like=node.outputs[0])
+            )
+        substitute(node, parts)
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One over a single axis of a float tensor of known shape, where norms are decomposed."""
+        shape = static_shape(node.inputs[0])
+        if not self.rules.norms_decomposed or shape is None or node.outputs[0].dtype != ir.DataType.FLOAT:
+            return False
+        return len(axes_of(node, len(shape)) or ()) == 1
+
+    @staticmethod
+    def _axes_input(node: ir.Node) -> list[ir.Value | None]:
+        """The axes as ``ReduceSum`` takes them: an input where the norm's are, or where the opset wants one."""
+        graph = graph_of(node)
+        if len(node.inputs) > 1:
+            return [node.inputs[1]]
+        if graph.opset_imports.get("", 0) < _SUM_AXES_AS_INPUT or "axes" not in node.attributes:
+            return []
+        return [add_initializer(graph, f"{node.name}_axes", np.asarray(attribute(node, "axes"), np.int64))]

@@ -208,7 +208,7 @@ def _calibrate_result(
     requested = types.get(result, INT8 if output_type is not None and result.is_graph_output() else None)
     if rule is None or (requested is None and not clipped and _needs_no_scale(chain, rule, march)):
         return
-    qtype = requested or (INT16 if clipped else INT8)
+    qtype = requested or (INT16 if clipped and march.int16 else INT8)
     _insert_behind(model, result, _of_activation(qtype))
 
 

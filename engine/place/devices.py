@@ -193,7 +193,7 @@ def _drop_tails(model: ir.Model, march: March, wanted: set[str], typed: bool) ->
     stays too where a type is asked for all results (``typed``): it is an integer anyway (``fpn_retina_gn``,
     ``vit_timm``).
     """
-    heads = {chain[-1].outputs[0]: chain[0] for chain in chains(model, march)}
+    heads = {value: chain[0] for chain in chains(model, march) for value in chain[-1].outputs}
     for node in reversed(list(model.graph)):
         rule = rule_for(node)
         if is_calibration(node) or not on_bpu(node) or rule is None:

@@ -36,10 +36,9 @@ class Code(StrEnum):
     RANK_4 = "rank_4"
     RANK_2_TO_4 = "rank_2_to_4"
     RANK_MOVED = "rank_moved"
-    RANK_3_TO_4 = "rank_3_to_4"
-    RANK_4_ELEMENTS = "rank_4_elements"
+    RANK_GATHERED = "rank_gathered"
     POSITIONS = "positions"
-    RANK_4_CHANNELS = "rank_4_channels"
+    ONE_AXIS_REPEATED = "one_axis_repeated"
     RANK_4_SIZES = "rank_4_sizes"
     RANK_4_SEARCH = "rank_4_search"
     RANK_4_SLOPES = "rank_4_slopes"
@@ -108,10 +107,9 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.RANK_4: "only rank-4 tensors are {done} on the BPU",
         Code.RANK_2_TO_4: "only tensors of rank 2 to 4 are {done} on the BPU",
         Code.RANK_MOVED: "only tensors of rank {low} to {high} are moved on the BPU",
-        Code.RANK_3_TO_4: "rank {rank}, tensors of rank 3 and 4 are {done} on the BPU",
-        Code.RANK_4_ELEMENTS: "only elements of a rank-4 tensor are gathered on the BPU",
+        Code.RANK_GATHERED: "rank {rank}, tensors of rank up to {limit} are gathered on the BPU",
         Code.POSITIONS: "only a vector of positions is gathered on the BPU",
-        Code.RANK_4_CHANNELS: "only channels of a rank-4 tensor are repeated on the BPU",
+        Code.ONE_AXIS_REPEATED: "only one axis is repeated on the BPU",
         Code.RANK_4_SIZES: "only height and width of a rank-4 tensor can be resized",
         Code.RANK_4_SEARCH: "the BPU computes {op_type} only over the channels of a rank-4 tensor that keeps them",
         Code.RANK_4_SLOPES: "only one slope, or one per channel of a rank-4 tensor",

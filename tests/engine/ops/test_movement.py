@@ -57,11 +57,14 @@ def test_constants_are_joined_but_on_bernoulli2() -> None:
     assert [refused(ConcatRule(), node, march) for march in ("bayes", "bernoulli2")] == [None, Code.CONSTANT_OPERAND]
 
 
-def test_only_maps_are_compared_and_constants_of_any_rank() -> None:
+def test_tensors_of_one_rank_are_compared_and_constants_of_any() -> None:
     nodes = [
         float_node("Max", [tensor("a", *MAP), other], MAP) for other in (constant("k", [1.0]), tensor("b", 4, 6, 8))
     ]
-    assert [refused(MaxRule(), node) for node in nodes] == [None, Code.RANK_4]
+    assert [refused(MaxRule(), node) for node in nodes] == [None, Code.RANKS_DIFFER]
+    shapes = [(2,) * rank for rank in (1, 2, 5, 6)]
+    found = [refused(MaxRule(), float_node("Max", [tensor("a", *s), tensor("b", *s)], s)) for s in shapes]
+    assert found == [Code.RANK_MOVED, None, None, Code.RANK_MOVED]
 
 
 @pytest.mark.parametrize("kind", ["Reshape", "Transpose", "Split", "Concat"])
@@ -90,14 +93,17 @@ def cut(steps: int = 1, rank: int = 4, bounds: bool = True) -> ir.Node:
 
 def test_slices_have_constant_bounds_and_positive_steps() -> None:
     nodes = [cut(), cut(steps=-1), cut(rank=3), cut(bounds=False), float_node("Slice", [tensor("x", *MAP)], MAP)]
-    codes = [None, Code.NEGATIVE_STEP, Code.RANK_4, Code.BOUNDS_NOT_CONSTANT, Code.BOUNDS_NOT_CONSTANT]
+    codes = [None, Code.NEGATIVE_STEP, None, Code.BOUNDS_NOT_CONSTANT, Code.BOUNDS_NOT_CONSTANT]
     assert [refused(SliceRule(), node) for node in nodes] == codes
+    seven = float_node("Slice", [tensor("x", *(2,) * 7), ints("s", 0), ints("e", 1), ints("a", 1)], (2, 1, *(2,) * 5))
+    assert refused(SliceRule(), seven) is Code.RANK_MOVED
 
 
 def test_axes_of_a_slice_are_those_of_nhwc() -> None:
     made, constants = moved(SliceRule(), cut(steps=2))
     assert made.layout == "NHWC"
     assert constants == {"n_starts": [1, 0], "n_ends": [3, 6], "n_axes": [3, 1], "n_steps": [2, 1]}
+    assert moved(SliceRule(), cut(rank=3))[1]["n_axes"] == [1, 1]
     plain = float_node("Slice", [tensor("x", *MAP), ints("s", 0, 1), ints("e", 1, 3)], (1, 2, 6, 8))
     assert moved(SliceRule(), plain)[1] == {"n_starts": [0, 1], "n_ends": [1, 3], "n_axes": [0, 3], "n_steps": [1, 1]}
 
@@ -114,7 +120,7 @@ def test_positions_are_a_constant_vector() -> None:
         refused(rule, float_node("Gather", [tensor("x", *(2,) * rank), ints("i", 0)], (1,)), late=True)
         for rank in (2, 3, 4, 5)
     ]
-    assert late == [Code.RANK_3_TO_4, None, None, Code.RANK_3_TO_4]
+    assert late == [None, None, None, Code.RANK_GATHERED]
 
 
 def test_elements_are_gathered_from_maps_at_positions_in_nhwc() -> None:
@@ -126,16 +132,15 @@ def test_elements_are_gathered_from_maps_at_positions_in_nhwc() -> None:
         float_node("GatherElements", [tensor("x", *MAP), tensor("i", *MAP)], MAP),
         float_node("GatherElements", [tensor("x", 4, 6, 8), constant("i", np.zeros((4, 6, 8), int))], (4, 6, 8)),
     ]
-    assert [refused(GatherElementsRule(), other) for other in others] == [
-        Code.INDICES_NOT_CONSTANT,
-        Code.RANK_4_ELEMENTS,
-    ]
+    assert [refused(GatherElementsRule(), other) for other in others] == [Code.INDICES_NOT_CONSTANT, None]
+    made, constants = moved(GatherElementsRule(), others[1])
+    assert (made.attributes, np.shape(constants["n_indices"])) == ({"axis": 0}, (4, 6, 8))
 
 
 @pytest.mark.parametrize("kind", ["Tile", "Expand"])
-def test_channels_alone_are_repeated(kind: str) -> None:
-    def repeated(after: tuple[int, ...], counts: ir.Value) -> ir.Node:
-        return float_node(kind, [tensor("x", 1, 1, 6, 8), counts], after)
+def test_one_axis_alone_is_repeated(kind: str) -> None:
+    def repeated(after: tuple[int, ...], counts: ir.Value, before: tuple[int, ...] = (1, 1, 6, 8)) -> ir.Node:
+        return float_node(kind, [tensor("x", *before), counts], after)
 
     counts = ints("r", 1, 4, 1, 1)
     made, constants = moved(TileRule(), repeated(MAP, counts))
@@ -143,10 +148,12 @@ def test_channels_alone_are_repeated(kind: str) -> None:
     nodes = [
         repeated(MAP, counts),
         repeated((1, 1, 12, 8), counts),
-        repeated((2, 1, 6, 8), counts),
+        repeated((1, 1, 12, 16), counts),
+        repeated((1, 8), counts, (1, 1)),
+        repeated(MAP, counts, (6, 8)),
         repeated(MAP, tensor("r", 4)),
     ]
-    codes = [None, Code.RANK_4_CHANNELS, Code.RANK_4_CHANNELS, Code.NOT_CONSTANT]
+    codes = [None, None, Code.ONE_AXIS_REPEATED, None, Code.ONE_AXIS_REPEATED, Code.NOT_CONSTANT]
     assert [refused(TileRule(), node) for node in nodes] == codes
 
 

@@ -67,7 +67,6 @@ class TestAffine:
             ("Add", "c k"),
             ("Add", "k c"),
             ("Sub", "c k"),
-            ("Sub", "k c"),
             ("Mul", "c k"),
             ("Mul", "k c"),
             ("Div", "c k"),
@@ -87,6 +86,13 @@ class TestAffine:
     def test_constants_that_differ_over_the_map_stay(self) -> None:
         assert census(optimized(conv_then(node("Add", "c k"), k=normal(1, 6, 8, 8)))) == {"Conv": 1, "Add": 1}
         assert census(optimized(conv_then(node("Mul", "c k"), k=normal(8)))) == {"Conv": 1, "Mul": 1}
+
+    @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+    def test_a_constant_minus_a_map_stays(self, march: str) -> None:
+        assert census(optimized(conv_then(node("Sub", "k c"), k=np.ones((), np.float32)), march)) == {
+            "Conv": 1,
+            "Sub": 1,
+        }
 
     def test_shared_weights_and_shared_results_are_respected(self) -> None:
         nodes = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.optimize.normalization import DecomposeNormalization
+from engine.march import load_march
+from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
 from tests.engine.optimize.equivalence import applied, build, operators
 from tests.engine.optimize.networks import node, normal
 
@@ -54,3 +55,25 @@ def test_what_is_absent_is_not_computed() -> None:
 def test_what_others_compute_or_read_stays(nodes: list, constants: dict, outputs: list[str]) -> None:
     before = build(nodes, {"x": (2, 4, 5), "x2": (5,)}, outputs, constants, 17)
     assert not applied(DecomposeNormalization(), before)[0]
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+@pytest.mark.parametrize(
+    ("kind", "chain"), [("ReduceL1", ["Abs", "ReduceSum"]), ("ReduceL2", ["Mul", "ReduceSum", "Sqrt"])]
+)
+def test_a_norm_over_one_axis_is_a_sum(kind: str, chain: list[str], opset: int) -> None:
+    by_input = opset >= 18
+    written = node(kind, "x a" if by_input else "x", name="n", keepdims=0, **({} if by_input else {"axes": [-1]}))
+    constants = {"a": np.array([-1])} if by_input else {}
+    before = build([written], {"x": (2, 4, 5)}, ["y"], constants, opset)
+    modified, after = applied(DecomposeNorm(load_march("bayes-e").graph), before)
+    assert (modified, operators(after)) == (True, chain)
+    assert {item.name for item in after.graph} == {f"n_{name.removeprefix('Reduce').lower()}" for name in chain}
+    assert ("axes" in after.graph[1].attributes) == (opset < 13)
+
+
+@pytest.mark.parametrize(("march", "axes"), [("bernoulli2", [1]), ("bayes", [1, 2]), ("bayes", None)])
+def test_norms_over_several_axes_and_of_bernoulli2_stay(march: str, axes: list[int] | None) -> None:
+    written = node("ReduceL2", "x", **({} if axes is None else {"axes": axes}))
+    before = build([written], {"x": (2, 4, 5)}, ["y"], {}, 11)
+    assert not applied(DecomposeNorm(load_march(march).graph), before)[0]

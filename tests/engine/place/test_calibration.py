@@ -46,6 +46,13 @@ def test_dilated_convolution_has_no_int32_output() -> None:
         assert qtype(calibrated(placement)["m_before"]) == "int8"
 
 
+@pytest.mark.parametrize(("march", "width"), [("bayes-e", "int16"), ("bernoulli2", "int8")])
+def test_a_clip_that_only_the_cpu_reads_is_as_wide_as_the_march_has(march: str, width: str) -> None:
+    nodes = [helper.make_node("Clip", ["c0", "low"], ["k"], name="Clip"), one("Neg", "k")]
+    placement = place(network(nodes, tail=False, constants={"low": np.float32(0.5)}), march)
+    assert qtype(calibrated(placement)["k"]) == width
+
+
 def test_a_weight_of_two_convolutions_is_calibrated_once() -> None:
     """Names stay unique: also where a sum reads the same constant, whose calibration is of another kind."""
     shared = helper.make_node("Conv", ["c0", "w0"], ["s"], name="shared")

@@ -20,6 +20,13 @@ from engine.quantize import quantize
 from tests.engine.place.networks import SHAPE, calibrated, devices, marks, network, one, qtype
 
 
+def test_what_joins_outputs_of_a_split_stays_behind_the_last_convolution() -> None:
+    """They are int8 anyway, the first and the others alike."""
+    split = helper.make_node("Split", ["c0"], ["s0", "s1"], name="Split", axis=1)
+    placement = place(network([split, one("Concat", "s1", "s0", axis=1)], tail=False), "bayes-e")
+    assert {marks(placement, name)[0] for name in ("Split", "Middle")} == {"BPU"}
+
+
 def test_relu_of_an_int32_tail_runs_on_the_cpu_where_the_march_lacks_it() -> None:
     model = network([one("Relu", "c0")], tail=False)
     on = {march: marks(place(model, march, PlacementOptions()), "Middle") for march in ("bayes-e", "bernoulli2")}

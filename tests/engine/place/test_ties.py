@@ -32,6 +32,7 @@ def ties(
     middle: Sequence[onnx.NodeProto | tuple[str, str, int]],
     results: Sequence[str],
     constants: Mapping[str, np.ndarray] | None = None,
+    march: str = "bayes-e",
 ) -> dict[str, str | None]:
     """What each calibrated tensor is tied to: ``a`` and ``b`` are Relus of convolutions, then comes ``middle``.
 
@@ -39,6 +40,7 @@ def ties(
         middle: nodes, or convolutions as source, target and input channels.
         results: outputs, on the CPU or int32.
         constants: initializers.
+        march: the BPU.
     """
     nodes: list[onnx.NodeProto] = []
     weights = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
@@ -58,7 +60,7 @@ def ties(
     proto = onnx.shape_inference.infer_shapes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)]), strict_mode=True
     )
-    placed = place(ir.from_proto(proto), "bayes-e").model
+    placed = place(ir.from_proto(proto), march).model
     return {
         str(found.inputs[0].name): found.metadata_props.get(MARK_TIE)
         for found in calibration_nodes(placed)
@@ -157,6 +159,13 @@ def test_an_input_that_others_read_too_is_not_fixed() -> None:
     nodes = calibrated(place(network([sigmoid, one("Mul", "c0", "s")]), "bayes-e"))
     assert MARK_FIXED not in nodes["c0"].metadata_props
     assert MARK_FIXED in nodes["s"].metadata_props
+
+
+def test_a_reshape_that_goes_to_the_cpu_late_takes_the_threshold_of_its_input() -> None:
+    """As two of yolo11 on bernoulli2."""
+    middle = [node("Reshape", "a four", "r"), ("r", "c", CHANNELS)]
+    found = ties(middle, ["c"], {"four": np.array([1, CHANNELS, 4, 16])}, march="bernoulli2")
+    assert (found["a"], found["r"]) == (None, "a")
 
 
 def test_gathered_windows_share_the_threshold_of_the_first() -> None:
