@@ -1,7 +1,8 @@
-"""Command ``hb_eval_preprocess``: images as a public model is fed with them on the board, one NV12 file each.
+"""Command ``hb_eval_preprocess``: images as a public model is fed with them on the board, one file each.
 
-Classifiers see the centre of the image behind a resize of its short side, detectors and segmenters all of it, padded or
-stretched, as the networks' own evaluation scripts do it.
+Classifiers see the centre of the image behind a resize of its short side, detectors all of it, padded in proportion
+(SSD: stretched), segmenters all of it, stretched, as the publications of the networks describe it. The documents name
+the command and its options, neither models nor steps.
 """
 
 from __future__ import annotations
@@ -41,8 +42,25 @@ class EvalModel(StrEnum):
     EFFICIENTNET_LITE2 = "efficientnet_lite2"
     EFFICIENTNET_LITE3 = "efficientnet_lite3"
     EFFICIENTNET_LITE4 = "efficientnet_lite4"
+    YOLOV2 = "yolov2_darknet19"
     YOLOV3 = "yolov3_darknet53"
     YOLOV5S = "yolov5s"
+    SSD = "ssd_mobilenetv1"
+    EFFICIENTDET = "efficientdet_d0"
+    FCOS = "fcos_efficientnetb0"
+    CENTERNET = "centernet_resnet50"
+    UNET = "unet_mobilenet"
+    DEEPLABV3PLUS = "deeplabv3plus_efficientnetb0"
+    FASTSCNN = "fastscnn_efficientnetb0"
+
+
+class FileFormat(StrEnum):
+    """What the files hold: NV12, or uint8 with the channels last."""
+
+    NV12 = "nv12"
+    RGB = "rgb"
+    BGR = "bgr"
+    GRAY = "gray"
 
 
 _CLASSIFIERS: Mapping[EvalModel, int] = MappingProxyType(
@@ -61,8 +79,27 @@ _CLASSIFIERS: Mapping[EvalModel, int] = MappingProxyType(
 )
 """Height and width by classifier; the short side is resized to 32 pixels more."""
 
-_DETECTORS: Mapping[EvalModel, int] = MappingProxyType({EvalModel.YOLOV3: 416, EvalModel.YOLOV5S: 672})
+_DETECTORS: Mapping[EvalModel, int] = MappingProxyType(
+    {
+        EvalModel.YOLOV2: 608,
+        EvalModel.YOLOV3: 416,
+        EvalModel.YOLOV5S: 672,
+        EvalModel.EFFICIENTDET: 512,
+        EvalModel.FCOS: 512,
+        EvalModel.CENTERNET: 512,
+    }
+)
 """Height and width by detector; the image is resized in proportion and padded with 127."""
+
+_STRETCHED: Mapping[EvalModel, tuple[int, int]] = MappingProxyType(
+    {
+        EvalModel.SSD: (300, 300),
+        EvalModel.UNET: (1024, 2048),
+        EvalModel.DEEPLABV3PLUS: (1024, 2048),
+        EvalModel.FASTSCNN: (1024, 2048),
+    }
+)
+"""Height and width of networks whose image is stretched to them; segmenters see street scenes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,13 +119,16 @@ def hb_eval_preprocess(
     val_txt: Annotated[
         Path | None, typer.Option("-v", "--val_txt", exists=True, help="Names of the images, first word of each line.")
     ] = None,
+    file_format: Annotated[
+        FileFormat, typer.Option("-t", "--type", help="What files hold; the documents' command writes nv12.")
+    ] = FileFormat.NV12,
     _: Annotated[bool, version_option("hb_eval_preprocess")] = False,
 ) -> None:
-    """Write every image as the NV12 file that the model is fed with."""
+    """Write every image as the file that the model is fed with."""
     output_dir.mkdir(parents=True, exist_ok=True)
     files = listed_images(image_dir, val_txt)
     for file in files:
-        nv12(file, model_name).tofile(output_dir / f"{file.stem}.bin")
+        prepared(file, model_name, file_format).tofile(output_dir / f"{file.stem}.bin")
     typer.echo(f"{len(files)} images written to {output_dir}")
 
 
@@ -110,16 +150,32 @@ def listed_images(folder: Path, names: Path | None) -> list[Path]:
     return found
 
 
-def nv12(file: Path, model: EvalModel) -> NDArray[np.uint8]:
-    """The image in ``file`` as NV12, shape (height * 3 / 2, width)."""
-    from engine.config import InputSpec
-    from engine.frontend.colour import calibration_input, pack_nv12
-    from engine.terms import InputType, Layout
+def prepared(file: Path, model: EvalModel, form: FileFormat = FileFormat.NV12) -> NDArray[np.uint8]:
+    """The image in ``file``: (height, width, channels), as NV12 (height * 3 / 2, width)."""
     from harness.datasets.transformers import apply, read_image, to_uint8
     from harness.terms import ReadMode
 
     mode = ReadMode.OPENCV
     image = to_uint8(apply(steps(model), read_image(file, mode), mode))
+    match form:
+        case FileFormat.NV12:
+            return _nv12(image)
+        case FileFormat.GRAY:
+            import cv2
+
+            return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2GRAY), np.uint8)[..., np.newaxis]
+        case FileFormat.RGB:
+            return np.ascontiguousarray(image[..., ::-1])
+        case _:
+            return image
+
+
+def _nv12(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """``image`` is BGR, (height, width, 3)."""
+    from engine.config import InputSpec
+    from engine.frontend.colour import calibration_input, pack_nv12
+    from engine.terms import InputType, Layout
+
     spec = InputSpec(
         name="image", type_train=InputType.BGR, layout_train=Layout.NHWC, type_rt=InputType.NV12, layout_rt=None
     )
@@ -130,9 +186,11 @@ def nv12(file: Path, model: EvalModel) -> NDArray[np.uint8]:
 
 def steps(model: EvalModel) -> tuple[Transformer, ...]:
     """What is done to an image of ``model`` before its colours are converted."""
-    from harness.datasets.transformers import CenterCrop, PadResize, ShortSideResize
+    from harness.datasets.transformers import CenterCrop, PadResize, Resize, ShortSideResize
 
     if model in _DETECTORS:
         return (PadResize(target_size=(_DETECTORS[model],) * 2),)
+    if model in _STRETCHED:
+        return (Resize(target_size=_STRETCHED[model]),)
     side = _CLASSIFIERS[model]
     return (ShortSideResize(short_size=side + 32), CenterCrop(crop_size=side))

@@ -364,18 +364,31 @@ def _without_ones(shape: Shape) -> Shape:
 
 
 def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
-    """An image file, resized (bilinear) to the input, in ``type_train`` and ``layout_train``, shape ``shape``."""
-    from PIL.Image import Resampling
-
+    """An image file, resized to the input, in ``type_train`` and ``layout_train``, shape ``shape``."""
     nchw = spec.layout_train is Layout.NCHW
     height, width = shape[2:4] if nchw else shape[1:3]
     mode = {InputType.GRAY: "L", InputType.YUV444: "YCbCr"}.get(spec.type_train, "RGB")
     with _opened(file) as image:
-        pixels = np.asarray(_eight_bits(image).convert(mode).resize((width, height), Resampling.BILINEAR))
-    pixels = pixels.reshape(height, width, -1)
+        pixels = np.atleast_3d(np.asarray(_eight_bits(image).convert(mode)))
+    pixels = _resized(pixels, height, width)
     if spec.type_train is InputType.BGR:
         pixels = pixels[..., ::-1]
     return np.ascontiguousarray((pixels.transpose(2, 0, 1) if nchw else pixels)[np.newaxis])
+
+
+def _resized(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """``pixels``, (height, width, channels), in another size: bilinear between centres of pixels, without smoothing.
+
+    What ``skimage.transform.resize`` computes with ``order=1, anti_aliasing=False``, rounded to whole levels.
+    """
+    from scipy.ndimage import zoom  # slow to import, and seldom needed
+
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    factors = (height / pixels.shape[0], width / pixels.shape[1], 1.0)
+    found = zoom(pixels.astype(np.float32), factors, order=1, mode="mirror", grid_mode=True)
+    resized: NDArray[np.uint8] = np.rint(found).astype(np.uint8)
+    return resized
 
 
 def _eight_bits(image: Image) -> Image:

@@ -109,6 +109,16 @@ def test_image_files_are_resized_and_converted(tmp_path: Path, kind: InputType, 
     np.testing.assert_array_equal(fed[:, :, 1, 1], np.broadcast_to(expected.astype(np.float32) - 128, (2, channels)))
 
 
+@pytest.mark.parametrize("size", [(40, 64), (96, 128), (9, 7), (31, 200)])
+def test_images_are_resized_as_scikit_image_does_without_smoothing(tmp_path: Path, size: tuple[int, int]) -> None:
+    transform = pytest.importorskip("skimage.transform", reason="the extra images is not installed")
+    picture = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+    Image.fromarray(picture).save(tmp_path / "a.png")
+    found = open_folders(model((1, 3, *size)), [RGB], [tmp_path], preprocess_on=True).read(0, 1)["x"][0] + 128
+    expected = transform.resize(picture, size, order=1, anti_aliasing=False) * 255
+    assert np.abs(found - expected.transpose(2, 0, 1)).max() <= 0.5 + 1e-3
+
+
 def test_images_of_16_bits_give_their_upper_8(tmp_path: Path) -> None:
     deep = np.random.default_rng(0).integers(0, 1 << 16, (4, 6), np.uint16)
     Image.fromarray(deep).save(tmp_path / "a.png")
