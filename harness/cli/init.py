@@ -19,6 +19,7 @@ class AskedTask(StrEnum):
     """What a network is for, as ``--task`` has it."""
 
     CLASSIFICATION = "classification"
+    DETECTION = "detection"
     NONE = "none"
 
     @property
@@ -105,10 +106,11 @@ def show_proposal(proposal: Proposal) -> None:
     typer.echo(f"size        {proposal.data.fit.value} to {network.size[0]}x{network.size[1]}: usual for this head")
     typer.echo(f"input is    {decision.best}: {decision.words}; the file alone: {proposal.reason}")
     if decision.basis is not Basis.CONVENTION:
-        measure = head.metric if decision.basis is Basis.LABELS else "agreement of images and mirror images, in nats"
-        typer.echo(f"            by {measure}:")
+        agreement = "agreement of answers to images and mirror images, in nats"
+        typer.echo(f"            by {head.metric if decision.basis is Basis.LABELS else agreement}:")
         for found in decision.ranking:
-            typer.echo(f"            {found.value:6.3f}  {found.guess} ({found.images} images)")
+            mark = "  <- chosen" if found.guess == decision.best else ""
+            typer.echo(f"            {found.value:6.3f}  {found.guess} ({found.images} images){mark}")
     if proposal.labels is Labels.DATA:
         typer.echo(f"float       {head.metric} {proposal.score.value:.4f} on {proposal.data.evaluation} images")
     for note in proposal.notes:

@@ -1,4 +1,4 @@
-"""Labels of image files in the forms that people have them in: class folders, tables; a reader for each."""
+"""Labels of image files in the forms that people have them in: class folders, tables, boxes; a reader for each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from types import MappingProxyType
 
 from engine.errors import CalibrationDataError
 from harness.datasets.base import NO_LABEL
+from harness.datasets.box_annotations import BoxListing, LabelledBox, coco_boxes, voc_boxes, yolo_boxes
+from harness.datasets.label_files import PICTURE_SUFFIXES, numbered, pictures, read_label_text
 
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp"})
-"""Suffixes of image files, lower case."""
-_MOST_BYTES = 256 << 20
-"""Of a file of labels."""
 _FILE_COLUMNS = ("file", "filename", "file_name", "image", "image_id", "path", "name")
 _LABEL_COLUMNS = ("label", "class", "class_id", "target", "category", "id", "class_name")
 
@@ -28,11 +26,17 @@ class LabelFormat(StrEnum):
         NONE: there are none.
         CLASS_FOLDERS: a sub-folder per class, numbered in the order of their names, or by them where all are numbers.
         CSV: a table of file and class, with or without a headline; separated by commas, semicolons, tabs or blanks.
+        COCO: boxes, a JSON file.
+        YOLO: boxes, a text file per image.
+        VOC: boxes, an XML file per image.
     """
 
     NONE = "none"
     CLASS_FOLDERS = "class_folders"
     CSV = "csv"
+    COCO = "coco"
+    YOLO = "yolo"
+    VOC = "voc"
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,12 @@ class Annotated:
     Attributes:
         path: of the image.
         label: its class, or :data:`NO_LABEL`.
+        boxes: of its objects; None where objects are not labelled.
     """
 
     path: Path
     label: int = NO_LABEL
+    boxes: tuple[LabelledBox, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,13 +84,6 @@ def read_annotations(kind: LabelFormat, folder: Path, labels: Path | None) -> An
     return found
 
 
-def pictures(folder: Path) -> list[Path]:
-    """Image files in ``folder`` and below, by name; hidden ones left out."""
-    below = (path for path in folder.rglob("*") if path.suffix.lower() in PICTURE_SUFFIXES)
-    visible = (path for path in below if not any(part.startswith(".") for part in path.relative_to(folder).parts))
-    return sorted(path for path in visible if path.is_file())
-
-
 def _without(folder: Path, labels: Path | None) -> Annotations:
     del labels
     return Annotations(tuple(Annotated(path) for path in pictures(folder)))
@@ -108,12 +107,15 @@ def _table(folder: Path, labels: Path | None) -> Annotations:
     return Annotations(tuple(Annotated(path, number[label]) for path, label, _ in pairs), names)
 
 
-def numbered(labels: Sequence[str]) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    """Number of each label, and names in the order of numbers: none where the labels are numbers themselves."""
-    different = sorted(set(labels))
-    if all(label.isdecimal() for label in different):
-        return {label: int(label) for label in different}, ()
-    return {label: index for index, label in enumerate(different)}, tuple(different)
+def _coco(folder: Path, labels: Path | None) -> Annotations:
+    if labels is None:
+        raise CalibrationDataError(f"{folder}: labels in COCO's format are a JSON file; name it")
+    return _boxed(coco_boxes(folder, labels))
+
+
+def _boxed(listing: BoxListing) -> Annotations:
+    images, names = listing
+    return Annotations(tuple(Annotated(path, boxes=boxes) for path, boxes in images), names)
 
 
 def _rows(file: Path) -> list[tuple[int, str, str]]:
@@ -152,20 +154,6 @@ def _column(head: Sequence[str], names: Sequence[str]) -> int | None:
     return next((head.index(name) for name in names if name in head), None)
 
 
-def read_label_text(file: Path) -> str:
-    """The text of a file of labels.
-
-    Raises:
-        CalibrationDataError: it cannot be read, is no text, or is larger than 256 MiB.
-    """
-    try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise CalibrationDataError(f"{file}: is larger than {_MOST_BYTES >> 20} MiB")
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationDataError(f"{file}: cannot be read as a text of labels: {error}") from error
-
-
 def _inside_of(folder: Path, name: str, where: str) -> Path:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
@@ -178,6 +166,9 @@ _READERS: Mapping[LabelFormat, Callable[[Path, Path | None], Annotations]] = Map
         LabelFormat.NONE: _without,
         LabelFormat.CLASS_FOLDERS: _class_folders,
         LabelFormat.CSV: _table,
+        LabelFormat.COCO: _coco,
+        LabelFormat.YOLO: lambda folder, labels: _boxed(yolo_boxes(folder, labels)),
+        LabelFormat.VOC: lambda folder, labels: _boxed(voc_boxes(folder, labels)),
     }
 )
 """What reads labels of each form."""

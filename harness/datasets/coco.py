@@ -56,6 +56,7 @@ _Polygon = Annotated[list[FiniteFloat], AfterValidator(_even)]
 
 class _Category(BaseModel):
     id: int
+    name: str = ""
 
 
 class _Picture(BaseModel):
@@ -79,7 +80,7 @@ class _Annotation(BaseModel):
     iscrowd: bool = False
 
 
-class _File(BaseModel):
+class CocoFile(BaseModel):
     """An annotation file; what else such files hold is not read."""
 
     categories: list[_Category]
@@ -101,7 +102,7 @@ class Coco(Dataset):
         self.image_format = rgb(options)
         self._splits, found = {}, {}
         for name, file in options.annotations.items():
-            content, digest = _annotations(root / file)
+            content, digest = read_coco(root / file)
             folder = root / options.folders.get(name, name)
             split = _CocoSplit(name, content, folder, options, str(root / file))
             self._splits[name], found[name] = split, [digest, fingerprints({name: split.samples})]
@@ -114,7 +115,7 @@ class Coco(Dataset):
 
 
 class _CocoSplit(FileSplit):
-    def __init__(self, name: str, content: _File, folder: Path, options: CocoOptions, where: str) -> None:
+    def __init__(self, name: str, content: CocoFile, folder: Path, options: CocoOptions, where: str) -> None:
         try:
             self._number = _numbered(entry.id for entry in content.categories)
             self._pictures = sorted(content.images, key=lambda entry: entry.id)
@@ -168,7 +169,7 @@ def _numbered(ids: Iterable[int]) -> dict[int, int]:
     return {category: number for number, category in enumerate(ordered)}
 
 
-def _by_picture(content: _File, number: Mapping[int, int]) -> dict[int, list[_Annotation]]:
+def _by_picture(content: CocoFile, number: Mapping[int, int]) -> dict[int, list[_Annotation]]:
     """What is to be found on each image, crowds left out, in the order of the file."""
     _check_unique("image", sorted(entry.id for entry in content.images))
     objects: dict[int, list[_Annotation]] = {entry.id: [] for entry in content.images}
@@ -199,15 +200,19 @@ def _inside(folder: Path, name: str) -> Path:
     return path
 
 
-def _annotations(path: Path) -> tuple[_File, str]:
-    """Content and digest of an annotation file."""
+def read_coco(path: Path) -> tuple[CocoFile, str]:
+    """Content and digest of an annotation file.
+
+    Raises:
+        CalibrationDataError: it cannot be read, or is of another format.
+    """
     try:
         text = path.read_bytes()
         content = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise CalibrationDataError(f"{path}: cannot be read as JSON: {error}") from error
     try:
-        return _File.model_validate(content), hashlib.sha256(text).hexdigest()
+        return CocoFile.model_validate(content), hashlib.sha256(text).hexdigest()
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,9 @@ from pydantic import Field
 from engine.errors import CalibrationDataError
 from harness import paths
 from harness.datasets.annotations import Annotated, LabelFormat, read_annotations
-from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, Split, Targets, stacked
+from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets, stacked
 from harness.datasets.files import as_rgb
-from harness.datasets.fitting import GRAY, fit_steps
+from harness.datasets.fitting import GRAY, fit_steps, placement
 from harness.datasets.transformers import BGR2GRAY, RGB2GRAY, Scale, apply, read_image, to_uint8
 from harness.strict_yaml import StrictModel
 from harness.terms import Fit, ReadMode
@@ -58,7 +60,7 @@ class OwnImagesOptions(StrictModel):
 
 
 class OwnImages(Dataset):
-    """Images of one folder, with labels as they are: class folders, a table, or none.
+    """Images of one folder, with labels as they are: class folders, a table, boxes, or none.
 
     Nothing has to be sorted into folders of splits: ``calibration`` and ``evaluation`` are drawn by the seed, classes
     in rotation. Only images that are drawn are part of the digest.
@@ -111,6 +113,8 @@ class _OwnSplit(Split):
 
     def _targets(self, indices: range) -> Targets:
         images = [self._listed[index] for index in indices]
+        if any(image.boxes is not None for image in images):
+            return [_scene(image, self._options) for image in images]
         for image in images:
             if image.label == NO_LABEL:
                 raise CalibrationDataError(
@@ -137,6 +141,24 @@ def fitted(path: Path, options: OwnImagesOptions) -> NDArray[np.uint8]:
     return to_uint8(Scale(scale_value=255)(RGB2GRAY(data_format="HWC")(image)))
 
 
+def _scene(image: Annotated, options: OwnImagesOptions) -> SceneTarget:
+    """Objects where they are on the fitted image; those outside a crop are left out."""
+    height, width = read_image(image.path, options.read_mode).shape[:2]
+    factor, offset = placement(options.fit, (height, width), options.size)
+    limits = np.array(options.size[::-1], np.float64)
+    boxes, classes = [], []
+    for found in image.boxes or ():
+        ends = np.clip(found.in_pixels(height, width) * factor + offset, 0, limits)
+        if (ends[1] > ends[0]).all():
+            boxes.append(ends.reshape(4))
+            classes.append(found.label + options.first_class)
+    return SceneTarget(
+        boxes=np.array(boxes, np.float32).reshape(-1, 4),
+        classes=np.array(classes, np.int64),
+        mask=np.zeros(options.size, np.uint8),
+    )
+
+
 def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
     """Indices of all images, shuffled, the classes in rotation as long as each has images left."""
     random = np.random.RandomState(seed)
@@ -150,10 +172,11 @@ def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
     return [index for _, _, index in places]
 
 
-def _fingerprint(image: Annotated, root: Path) -> list[str | int]:
-    """Place, label and digest of the content."""
+def _fingerprint(image: Annotated, root: Path) -> list[Any]:
+    """Place, labels and digest of the content."""
     try:
         content = image.path.read_bytes()
     except OSError as error:
         raise CalibrationDataError(f"{image.path}: cannot be read: {error}") from error
-    return [image.path.relative_to(root).as_posix(), image.label, hashlib.sha256(content).hexdigest()]
+    boxes = [] if image.boxes is None else [[list(astuple(box)) for box in image.boxes]]
+    return [image.path.relative_to(root).as_posix(), image.label, hashlib.sha256(content).hexdigest(), *boxes]

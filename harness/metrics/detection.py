@@ -1,16 +1,18 @@
-"""Mean average precision at IoU 0.5, from raw heads with anchors or from rows of decoded boxes."""
+"""Mean average precision at IoU 0.5, from raw heads with anchors or from outputs that a decoder knows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, PositiveInt, model_validator
 
 from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
+from harness.metrics.decoders import BoxDecoder, decode_boxes, logistic, output_shapes
 from harness.strict_yaml import StrictModel
 
 _MATCH_IOU = 0.5
@@ -33,9 +35,9 @@ class Map50Options(StrictModel):
 
     Attributes:
         classes: number of classes.
-        heads: raw heads with anchors, in the order of the model's outputs. None for a network that decodes its boxes
-            (YOLOv8): one output, (images, 4 + classes, positions), centre x, centre y, width and height in pixels, then
-            a score 0..1 per class.
+        heads: raw heads with anchors, in the order of the model's outputs; none for outputs of another form.
+        decoder: form of the outputs without ``heads``.
+        size: height and width of the input in pixels; needed by decoders but ``yolov8``, ``yolov5``, ``end_to_end``.
         score_threshold: detections below it are dropped before suppression.
         nms_iou: of two detections of one class that overlap more than this, the one with the lower score is dropped.
         max_detections: best detections kept per image.
@@ -44,10 +46,27 @@ class Map50Options(StrictModel):
 
     classes: int = Field(ge=1)
     heads: tuple[HeadOptions, ...] = ()
+    decoder: BoxDecoder = BoxDecoder.YOLOV8
+    size: tuple[PositiveInt, PositiveInt] | None = None
     score_threshold: float = Field(default=0.01, ge=0, lt=1)
     nms_iou: float = Field(default=0.5, gt=0, le=1)
     max_detections: int = Field(default=100, ge=1)
     label_threshold: float = Field(default=0.25, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _size_is_known(self) -> Self:
+        if not self.heads and self.size is None and self.decoder not in _IN_PIXELS:
+            raise ValueError(f"decoder {self.decoder.value!r} needs size: [height, width]")
+        return self
+
+    @property
+    def shapes(self) -> list[tuple[int | None, ...]]:
+        """Of outputs for one image, without heads."""
+        return output_shapes(self.decoder, self.classes, self.size or (0, 0))
+
+
+_IN_PIXELS = (BoxDecoder.YOLOV8, BoxDecoder.YOLOV5, BoxDecoder.END_TO_END)
+"""Decoders whose outputs are boxes in pixels already."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +103,7 @@ class Map50(Metric):
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
         """One output per head, shape (images, anchors * (5 + classes), height / stride, width / stride).
 
-        Without heads one output, shape (images, 4 + classes, positions).
+        Without heads what ``decoder`` takes.
         """
         scenes = scene_targets(targets)
         height, width = scenes[0].mask.shape
@@ -94,7 +113,7 @@ class Map50(Metric):
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The detections of every image that are at least as sure as ``label_threshold``."""
         check_outputs(outputs, self._shapes(len(outputs[0])))
-        size = (0, 0)
+        size = self._options.size or (0, 0)
         if self._options.heads:
             rows, columns = outputs[0].shape[2:]
             size = (rows * self._options.heads[0].stride, columns * self._options.heads[0].stride)
@@ -125,7 +144,7 @@ class Map50(Metric):
         """Boxes, objectness (of heads with anchors) and classes."""
         check_outputs(outputs, self._shapes(len(outputs[0])))
         if not self._options.heads:
-            return {"boxes": [outputs[0][:, :4]], "classes": [outputs[0][:, 4:]]}
+            return _parts(outputs, self._options)
         depth = 5 + self._options.classes
         cells = [
             output.reshape(len(output), len(head.anchors), depth, -1)
@@ -137,12 +156,29 @@ class Map50(Metric):
     def _shapes(self, images: int, height: int | None = None, width: int | None = None) -> list[tuple[int | None, ...]]:
         """What outputs must look like; None for any size."""
         if not self._options.heads:
-            return [(images, 4 + self._options.classes, None)]
+            return [(images, *shape) for shape in self._options.shapes]
         depth = 5 + self._options.classes
         return [
             (images, len(head.anchors) * depth, height and height // head.stride, width and width // head.stride)
             for head in self._options.heads
         ]
+
+
+def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequence[Array]]:
+    """What of outputs without heads is boxes, and what classes."""
+    match options.decoder:
+        case BoxDecoder.YOLOV8:
+            return {"boxes": [outputs[0][:, :4]], "classes": [outputs[0][:, 4:]]}
+        case BoxDecoder.YOLOV8_HEADS:
+            depth = outputs[0].shape[1] - options.classes
+            return {"boxes": [head[:, :depth] for head in outputs], "classes": [head[:, depth:] for head in outputs]}
+        case BoxDecoder.YOLOV5 | BoxDecoder.YOLOX:
+            rows = outputs[0]
+            return {"boxes": [rows[..., :4]], "objectness": [rows[..., 4:5]], "classes": [rows[..., 5:]]}
+        case BoxDecoder.END_TO_END:
+            return {"boxes": [outputs[0][..., :4]], "classes": [outputs[0][..., 4:]]}
+        case _:
+            return {"classes": [outputs[0]], "boxes": list(outputs[1:])}
 
 
 def score_detections(detections: Sequence[Detections], scenes: Sequence[SceneTarget], classes: int) -> Score:
@@ -187,10 +223,8 @@ def decode_heads(outputs: Sequence[Array], options: Map50Options) -> list[Detect
     finite are dropped.
     """
     if not options.heads:
-        rows = np.moveaxis(outputs[0].astype(np.float32), 1, 2)
-        half = rows[..., 2:4] / 2
-        corners = np.concatenate([rows[..., :2] - half, rows[..., :2] + half], axis=-1)
-        return [_select(*image, options) for image in zip(corners, rows[..., 4:], strict=True)]
+        both = decode_boxes(options.decoder, outputs, options.classes, options.size or (0, 0))
+        return [_select(*image, options) for image in zip(*both, strict=True)]
     decoded = [_decode_head(output, head, options.classes) for output, head in zip(outputs, options.heads, strict=True)]
     boxes = np.concatenate([boxes for boxes, _ in decoded], axis=1)
     scores = np.concatenate([scores for _, scores in decoded], axis=1)
@@ -202,18 +236,12 @@ def _decode_head(output: Array, head: HeadOptions, classes: int) -> tuple[NDArra
     images, _, rows, columns = output.shape
     anchors = np.array(head.anchors, np.float32)
     raw = output.astype(np.float32).reshape(images, len(anchors), 5 + classes, rows, columns)
-    activated = _logistic(np.moveaxis(raw, 2, -1))
+    activated = logistic(np.moveaxis(raw, 2, -1))
     cells = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).astype(np.float32)
     centres = (2 * activated[..., 0:2] - np.float32(0.5) + cells) * np.float32(head.stride)
     half = (2 * activated[..., 2:4]) ** 2 * anchors[:, np.newaxis, np.newaxis] / 2
     boxes = np.concatenate([centres - half, centres + half], axis=-1).reshape(images, -1, 4)
     return boxes, (activated[..., 4:5] * activated[..., 5:]).reshape(images, -1, classes)
-
-
-def _logistic(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Without overflow: through tanh."""
-    result: NDArray[np.float32] = np.float32(0.5) * (np.tanh(np.float32(0.5) * x) + np.float32(1))
-    return result
 
 
 def _select(boxes: NDArray[np.float32], scores: NDArray[np.float32], options: Map50Options) -> Detections:

@@ -48,7 +48,7 @@ def contact_sheet(proposal: Proposal) -> str:
         )
     measure = {
         Basis.LABELS: f"{proposal.head.metric} with the labels",
-        Basis.MIRROR: "information shared with mirror images, in nats",
+        Basis.MIRROR: "agreement of answers to images and mirror images, in nats",
         Basis.CONVENTION: "",
     }
     return template("contact_sheet.html.j2").render(

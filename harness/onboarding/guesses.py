@@ -101,8 +101,13 @@ def normalisations(channels: int) -> list[Normalisation]:
     ]
 
 
-def conventional(network: NetworkFile) -> tuple[str, str, bool]:
-    """Name of the normalisation that the file speaks for, why, and whether that leaves no doubt."""
+def conventional(network: NetworkFile, usual: str = "") -> tuple[str, str, bool]:
+    """Name of the normalisation that the file speaks for, why, and whether that leaves no doubt.
+
+    Args:
+        network: as it was read.
+        usual: name of the normalisation of networks with such a head; empty where there is none.
+    """
     if "ultralytics" in (network.metadata.get("author", "") + network.metadata.get("description", "")).lower():
         return "0..1", "exported by Ultralytics, whose networks take 0..1", True
     if network.subtracted is not None:
@@ -111,6 +116,8 @@ def conventional(network: NetworkFile) -> tuple[str, str, bool]:
             return "0..255", f"the network begins with {operators}, which subtracts {amount:.3g}", True
         if amount > _TINY:
             return "0..1", f"the network begins with {operators}, which subtracts {amount:.3g}", True
+    if usual in {guess.name for guess in normalisations(network.channels)}:
+        return usual, "usual for networks with such outputs", False
     if network.layout is Layout.NHWC:
         return "-1..1", "TensorFlow's order of dimensions, where -1..1 is usual", False
     if network.channels == 1:

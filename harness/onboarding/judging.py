@@ -97,12 +97,15 @@ def decide(
     basis: Basis,
     mirrored: bool,
 ) -> Decision:
-    """Try all guesses on :data:`FEW` images, the best on all.
+    """Try all guesses on :data:`FEW` images, the best and the first on all.
+
+    The first guess is chosen unless another is better by more than chance, which without labels is more to ask: a
+    mirror image of a letter is no letter. Detectors are not judged this way: they are surer of what has more contrast.
 
     Args:
         network: runs on float32 inputs.
         layout: of its input.
-        guesses: the usual ones first; of equal ones the first counts.
+        guesses: the usual ones first.
         images: uint8, (images, height, width, channels), RGB or gray.
         judge: what is better.
         basis: what ``judge`` goes by.
@@ -119,12 +122,20 @@ def decide(
     few = min(FEW, len(images))
     ranked = sorted((tried(guess, few) for guess in guesses), key=_falling)
     if len(images) > few:
-        again = [tried(found.guess, len(images)) for found in ranked[:_FINALISTS]]
-        ranked = sorted(again, key=_falling) + ranked[_FINALISTS:]
-    best = ranked[0]
-    rivals = [found for found in ranked[1:] if found.images == best.images]
-    chance = max((paired_p_value(best.evidence - rival.evidence) for rival in rivals), default=1.0)
+        finalists = {found.guess for found in ranked[:_FINALISTS]} | {guesses[0]}
+        again = [tried(found.guess, len(images)) for found in ranked if found.guess in finalists]
+        ranked = sorted(again, key=_falling) + [found for found in ranked if found.guess not in finalists]
+    most = [found for found in ranked if found.images == ranked[0].images]
+    least = LIKELY if basis is Basis.LABELS else SURE
+    usual = next((found for found in most if found.guess == guesses[0]), ranked[0])
+    best = usual if usual is not ranked[0] and _chance(ranked[0], usual) >= least else ranked[0]
+    chance = max((_chance(best, rival) for rival in most if rival is not best), default=1.0)
     return Decision(tuple(ranked), best.guess, basis, chance, best.first_class)
+
+
+def _chance(better: Tried, other: Tried) -> float:
+    """Probability that ``better`` is no better."""
+    return paired_p_value(better.evidence - other.evidence)
 
 
 def _falling(found: Tried) -> float:
@@ -179,17 +190,18 @@ def _likeliest_columns(*tables: NDArray[np.float64]) -> list[NDArray[np.float64]
 
 
 def contrasted(scores: Array) -> NDArray[np.float64]:
-    """Probabilities of a softmax over scores of standard deviation :data:`_SPREAD`, shape (rows, classes).
+    """Probabilities of a softmax over scores of the same standard deviation for every guess, shape (rows, classes).
 
+    It is ten over the root of the number of classes, within 1..3: one class stands out by about ten of the others.
     A network without normalisation layers gives greater scores for greater inputs; it is no surer of its answers.
     """
     values = _finite(scores)
     logits = np.log(np.maximum(values, _LEAST_PROBABILITY)) if _are_probabilities(values) else values
+    spread = float(np.clip(10 / np.sqrt(values.shape[1]), 1, 3))
     logits = logits - logits.mean(axis=1, keepdims=True)
-    return probabilities(logits * (_SPREAD / max(float(np.sqrt((logits**2).mean())), _FLOOR)))
+    return probabilities(logits * (spread / max(float(np.sqrt((logits**2).mean())), _FLOOR)))
 
 
-_SPREAD = 3.0
 _LEAST_PROBABILITY = 1e-30
 
 

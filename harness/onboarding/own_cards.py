@@ -150,7 +150,7 @@ def _about_normalisation(proposal: Proposal) -> str:
     if decision.basis is Basis.CONVENTION:
         lines.append(f"Normalisation {decision.best}: not measured, {proposal.reason}.")
     else:
-        lines.append(f"Normalisation {decision.best}, {decision.words}: the best of {len(decision.ranking)} by")
+        lines.append(f"Normalisation {decision.best}, {decision.words}: of {len(decision.ranking)} by")
         lines[-1] += f" {'the labels' if decision.basis is Basis.LABELS else 'mirror images'}; {PICTURE} shows them."
         lines += [f"  {found.guess}: {found.value:.3f} on {found.images} images" for found in decision.ranking[:4]]
     lines.append("On the board a camera gives nv12: input_type_rt: nv12 measures what that costs.")

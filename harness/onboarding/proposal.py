@@ -100,7 +100,7 @@ def propose(
     """
     source = find_source(images, labels)
     network = read_network(model, size)
-    head = guess_head(network, task)
+    head = guess_head(network, task, label_classes(source))
     fits, notes = labels_fit(source, head)
     options = data_options(source, network, head)
     dataset = OwnImages(options)
@@ -124,18 +124,31 @@ _SHOWN = 6
 def labels_fit(source: DataSource, head: HeadGuess) -> tuple[bool, tuple[str, ...]]:
     """Whether outputs can be scored with the labels, and what is to be said of that."""
     listed = source.annotations
-    if head.task is not TaskKind.CLASSIFICATION or all(image.label == NO_LABEL for image in listed.images):
+    boxed = any(image.boxes is not None for image in listed.images)
+    wanted = head.task is TaskKind.DETECTION if boxed else head.task is TaskKind.CLASSIFICATION
+    count = label_classes(source)
+    if count is None:
         return False, ()
-    highest = max(image.label for image in listed.images)
+    if not wanted:
+        return False, (f"{source.kind.value} labels are none for {head.task.value}: labels are not used",)
+    highest = count - 1
     if highest >= head.classes:
         return False, (f"labels go up to {highest}, the network has {head.classes} classes: labels are not used",)
-    if listed.classes and len(listed.classes) not in (head.classes, head.classes - 1):
+    if not boxed and listed.classes and len(listed.classes) not in (head.classes, head.classes - 1):
         return False, (
             f"{len(listed.classes)} classes with names ({', '.join(listed.classes[:3])}, …), the network has "
             f"{head.classes}: which is which is not known, labels are not used; name folders by the number of the "
             "class, or give a table with --labels",
         )
     return True, ()
+
+
+def label_classes(source: DataSource) -> int | None:
+    """The highest number of a class, and one; None where nothing is labelled."""
+    images = source.annotations.images
+    found = [image.label for image in images if image.label != NO_LABEL]
+    found += [box.label for image in images for box in image.boxes or ()]
+    return max(found) + 1 if found else None
 
 
 def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> OwnImagesOptions:
@@ -166,7 +179,7 @@ def _decision(
     network: NetworkFile, head: HeadGuess, dataset: Dataset, runner: Runner, *, labelled: bool
 ) -> tuple[Decision, str]:
     """The normalisation, measured where outputs or labels allow it, and what the file alone says."""
-    name, reason, _ = conventional(network)
+    name, reason, _ = conventional(network, head.usual)
     guesses = sorted(normalisations(network.channels), key=lambda guess: guess.name != name)
     judged = _judge(head, dataset, labelled=labelled)
     if judged is None:
@@ -175,11 +188,15 @@ def _decision(
     split = dataset.split("calibration")
     runs = 2 if basis is Basis.MIRROR else 1
     in_time = (_SECONDS / max(network.seconds, 1e-4) - runs * FEW * len(guesses)) / (3 * runs)
-    images = split.images(0, min(len(split), int(np.clip(in_time, FEW, MANY))))
+    images = split.images(0, min(len(split), int(np.clip(in_time, 2 * FEW, MANY))))
     return decide(runner, network.layout, guesses, images, judge, basis, mirrored=basis is Basis.MIRROR), reason
 
 
 def _judge(head: HeadGuess, dataset: Dataset, *, labelled: bool) -> tuple[Judge, Basis] | None:
+    if labelled and head.task is TaskKind.DETECTION:
+        return by_labels(
+            open_metric(head.metric, head.options), {0: dataset.split("calibration").targets()}
+        ), Basis.LABELS
     if labelled:
         targets = np.asarray(dataset.split("calibration").targets())
         shifted: Mapping[int, Targets] = {
@@ -204,8 +221,17 @@ def _float_score(
     return metric.score(outputs, targets)
 
 
+_NOTHING_FOUND = 0.02
+"""Mean average precision below which a detector finds nothing."""
+
+
 def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, ...]:
     """What to look at where the float model is no better than one answer for all images."""
+    if head.task is TaskKind.DETECTION and score.value < _NOTHING_FOUND:
+        return (
+            f"float {head.metric} {score.value:.3f} under every normalisation: are the classes numbered as the network "
+            f"numbers them, and are these its outputs ({head.kind})?",
+        )
     if head.task is not TaskKind.CLASSIFICATION:
         return ()
     _, counts = np.unique(np.asarray(targets), return_counts=True)

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from engine.errors import CalibrationDataError
-from harness.datasets.annotations import LabelFormat, numbered, pictures, read_annotations
+from harness.datasets.annotations import LabelFormat, read_annotations
 
 
 def picture(path: Path) -> Path:
@@ -80,9 +80,3 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_images(tmp_path: Path) -> None:
     with pytest.raises(CalibrationDataError, match="holds no images"):
         read_annotations(LabelFormat.NONE, tmp_path, None)
-    assert pictures(tmp_path) == []
-
-
-def test_names_are_numbered_in_their_order() -> None:
-    assert numbered(["b", "a", "b"]) == ({"a": 0, "b": 1}, ("a", "b"))
-    assert numbered(["3", "11"]) == ({"3": 3, "11": 11}, ())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from engine.terms import Layout
+from harness.metrics import open_metric
 from harness.onboarding.heads import guess_head
 from harness.onboarding.network_file import NetworkFile, OutputTensor
 from harness.terms import Fit
@@ -30,3 +33,31 @@ def test_outputs_of_no_known_meaning_are_compared() -> None:
         assert (head.kind, head.task, head.metric, head.is_sure) == ("unknown", TaskKind.OTHER, "cosine", False)
     asked = guess_head(network((1, 1000)), TaskKind.OTHER)
     assert (asked.kind, asked.is_sure) == ("unknown", True)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "kind", "classes", "is_sure"),
+    [
+        ([(1, 84, 8400)], "YOLOv8", 80, True),
+        ([(1, 25200, 85)], "YOLOv5", 80, True),
+        ([(1, 8400, 85)], "YOLOX", 80, True),
+        ([(1, 300, 6)], "end-to-end YOLO", 80, False),
+        ([(1, 144, 80, 80), (1, 144, 40, 40), (1, 144, 20, 20)], "YOLOv8 raw heads", 80, False),
+        ([(1, 65, 80, 80), (1, 65, 40, 40), (1, 65, 20, 20)], "YOLOv8 raw heads", 1, True),
+        ([(1, 255, 80, 80), (1, 255, 40, 40), (1, 255, 20, 20)], "YOLOv5 raw heads", 80, False),
+        ([(1, 3000, 21), (1, 3000, 4)], "SSD", 20, False),
+        ([(1, 100, 92), (1, 100, 4)], "DETR", 91, False),
+        ([(1, 80, 160, 160), (1, 2, 160, 160), (1, 2, 160, 160)], "CenterNet", 80, True),
+    ],
+)
+def test_detectors(shapes: list[tuple[int, ...]], kind: str, classes: int, is_sure: bool) -> None:
+    head = guess_head(network(*shapes, size=(640, 640)))
+    assert (head.kind, head.task, head.classes, head.is_sure) == (kind, TaskKind.DETECTION, classes, is_sure)
+    open_metric(head.metric, head.options)
+    assert guess_head(network(*shapes, size=(640, 640)), TaskKind.CLASSIFICATION).kind == "unknown"
+
+
+def test_labels_tell_heads_of_one_shape_apart() -> None:
+    maps = [(1, 66, side, side) for side in (80, 40, 20)]
+    assert guess_head(network(*maps, size=(640, 640)), classes=2).kind == "YOLOv8 raw heads"
+    assert guess_head(network(*maps, size=(640, 640)), classes=17).kind == "YOLOv5 raw heads"

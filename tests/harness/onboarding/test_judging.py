@@ -98,3 +98,17 @@ def test_probabilities_are_taken_as_they_are() -> None:
 )
 def test_how_sure_it_is(basis: Basis, chance: float, words: str) -> None:
     assert Decision((), normalisations(3)[0], basis, chance).words == words
+
+
+def test_the_usual_one_is_chosen_unless_another_is_better_beyond_chance(tmp_path: Path) -> None:
+    """The order of colours is not to be seen on what is green."""
+    runner = Runner(colour_classifier(tmp_path / "net.onnx", (2, 1, 0)), "image")
+    pixels, labels = images()
+    guesses = normalisations(3)
+    judge = by_labels(open_metric("top1"), {0: labels})
+    green = labels == 1
+    same = by_labels(open_metric("top1"), {0: labels[green]})
+    alike = decide(runner, Layout.NCHW, guesses, pixels[green], same, Basis.LABELS, mirrored=False)
+    assert (alike.best, alike.words) == (guesses[0], "open")
+    told = decide(runner, Layout.NCHW, guesses, pixels, judge, Basis.LABELS, mirrored=False)
+    assert told.best.colour is InputType.BGR

@@ -13,7 +13,7 @@ from harness.datasets import Colour
 from harness.metrics import Score
 from harness.onboarding.heads import guess_head
 from harness.onboarding.judging import Basis
-from harness.onboarding.proposal import card_name, chance_note, labels_fit, propose
+from harness.onboarding.proposal import card_name, chance_note, label_classes, labels_fit, propose
 from harness.onboarding.sources import find_source
 from harness.zoo.cards import Labels, TaskKind
 from tests.harness.datasets.test_annotations import picture
@@ -22,6 +22,8 @@ from tests.harness.onboarding.networks import (
     colour_images,
     digit_images,
     digit_network,
+    scene_detector,
+    scene_images,
 )
 from tests.harness.onboarding.test_heads import network
 
@@ -44,6 +46,20 @@ def test_a_classifier_without_labels(tmp_path: Path) -> None:
     assert found.labels is Labels.FLOAT
     assert found.decision.basis is Basis.MIRROR
     assert (found.data.colour, found.score.value) == (Colour.GRAY, 1.0)
+
+
+def test_a_detector_with_labels_and_without(tmp_path: Path) -> None:
+    """Trained on 0..1: with labels the score says so, without it is what such networks usually take."""
+    model, images = scene_detector(tmp_path / "yolo.onnx"), scene_images(tmp_path / "data", 40)
+    found = propose(model, images)
+    assert (found.head.kind, found.head.classes, found.labels) == ("YOLOv5", 10, Labels.DATA)
+    assert (found.decision.basis, found.decision.best.name) == (Basis.LABELS, "0..1")
+    assert found.score.value > 0.93
+    assert label_classes(found.source) == 10
+    (tmp_path / "data" / "labels").rename(tmp_path / "data" / "away")
+    bare = propose(model, images)
+    assert (bare.labels, bare.decision.basis, bare.decision.best.name) == (Labels.FLOAT, Basis.CONVENTION, "0..1")
+    assert bare.score.value == 1.0
 
 
 def test_a_network_of_unknown_outputs_is_compared(tmp_path: Path) -> None:
@@ -79,6 +95,9 @@ def test_chance_level_is_said() -> None:
     poor = Score(0.3, 0.07, np.zeros(40))
     (note,) = chance_note(head, poor, targets)
     assert "float top1 0.300 is at chance level (0.250)" in note
+    detector = guess_head(network((1, 84, 8400), size=(640, 640)))
+    assert "are these its outputs (YOLOv8)?" in chance_note(detector, Score(0.0, 0.0, np.zeros(4)), [])[0]
+    assert chance_note(detector, Score(0.3, 0.0, np.zeros(4)), []) == ()
     assert chance_note(head, Score(0.7, 0.07, np.zeros(40)), targets) == ()
 
 

@@ -1,0 +1,191 @@
+"""Boxes of objects in the forms of COCO, YOLO and PASCAL VOC."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.config import load_yaml
+from engine.errors import CalibrationDataError, ConfigError
+from harness.datasets.coco import read_coco
+from harness.datasets.label_files import numbered, pictures, read_label_text
+
+_LARGEST_XML = 4 << 20
+"""Bytes of an annotation of one image."""
+
+
+@dataclass(frozen=True)
+class LabelledBox:
+    """An object on an image.
+
+    Attributes:
+        label: its class.
+        left, top, right, bottom: in pixels of the image file, or shares of its width and height.
+        is_relative: which of both.
+    """
+
+    label: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+    is_relative: bool = False
+
+    def in_pixels(self, height: int, width: int) -> NDArray[np.float64]:
+        """Corners, float64, ((left, top), (right, bottom)), on an image of that size."""
+        ends = np.array([[self.left, self.top], [self.right, self.bottom]], np.float64)
+        return ends * (width, height) if self.is_relative else ends
+
+
+BoxListing = tuple[list[tuple[Path, tuple[LabelledBox, ...]]], tuple[str, ...]]
+"""Images with their objects, and names of the classes; no names where there are none."""
+
+
+def coco_boxes(folder: Path, labels: Path) -> BoxListing:
+    """Boxes of a JSON file in COCO's format; classes in the order of the categories' ids, crowds left out.
+
+    Images of the file that are not in ``folder`` are left out, for a part of a data set is one too.
+
+    Raises:
+        CalibrationDataError: the file is of another format, or names no image of ``folder``.
+    """
+    content, _ = read_coco(labels)
+    categories = sorted(content.categories, key=lambda entry: entry.id)
+    number = {entry.id: index for index, entry in enumerate(categories)}
+    objects: dict[int, list[LabelledBox]] = {entry.id: [] for entry in content.images}
+    for found in content.annotations:
+        if found.iscrowd:
+            continue
+        if found.image_id not in objects or found.category_id not in number:
+            raise CalibrationDataError(
+                f"{labels}: an annotation of image {found.image_id}, category {found.category_id}: one is not listed"
+            )
+        left, top, width, height = found.bbox
+        box = LabelledBox(number[found.category_id], left, top, left + width, top + height)
+        objects[found.image_id].append(box)
+    there = {path.name: path for path in pictures(folder)}
+    listed = [
+        (there[Path(entry.file_name).name], tuple(objects[entry.id]))
+        for entry in sorted(content.images, key=lambda entry: entry.id)
+        if Path(entry.file_name).name in there
+    ]
+    if not listed:
+        raise CalibrationDataError(f"{labels}: names {len(content.images)} images, none of them is in {folder}")
+    names = tuple(entry.name for entry in categories)
+    return listed, names if all(names) else ()
+
+
+def yolo_boxes(folder: Path, labels: Path | None) -> BoxListing:
+    """Boxes of text files named as the images: class, centre x, centre y, width, height, in shares of the image.
+
+    More numbers than that are the corners of a polygon. An image without a file has no objects.
+
+    Raises:
+        CalibrationDataError: a line is wrong, or no image has a file.
+    """
+    listed, files = [], 0
+    for path in pictures(folder):
+        file = _beside(path, folder, labels, ".txt")
+        files += file is not None
+        listed.append((path, () if file is None else tuple(_yolo_lines(file))))
+    if not files:
+        raise CalibrationDataError(f"{labels or folder}: holds no text file named as an image of {folder}")
+    return listed, _yolo_names(labels or folder)
+
+
+def _yolo_lines(file: Path) -> Iterator[LabelledBox]:
+    for number, line in enumerate(read_label_text(file).splitlines(), 1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            label, values = int(words[0]), np.array([float(word) for word in words[1:]])
+        except ValueError:
+            label, values = -1, np.zeros(0)
+        is_polygon = len(values) >= 6 and len(values) % 2 == 0
+        if label < 0 or not (len(values) == 4 or is_polygon) or not np.isfinite(values).all():
+            raise CalibrationDataError(
+                f"{file}:{number}: {line[:80]!r}: expected a class and four numbers or a polygon, in shares"
+            )
+        if is_polygon:
+            points = values.reshape(-1, 2)
+            (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
+        else:
+            (left, top), (right, bottom) = values[:2] - values[2:] / 2, values[:2] + values[2:] / 2
+        yield LabelledBox(label, float(left), float(top), float(right), float(bottom), is_relative=True)
+
+
+def _yolo_names(labels: Path) -> tuple[str, ...]:
+    """Names of the classes from ``classes.txt``, or from ``names`` of a ``data.yaml`` beside or above the labels."""
+    listed = labels / "classes.txt"
+    if listed.is_file():
+        return tuple(line.strip() for line in read_label_text(listed).splitlines() if line.strip())
+    for folder in (labels, labels.parent, labels.parent.parent):
+        try:
+            content = load_yaml(folder / "data.yaml") if (folder / "data.yaml").is_file() else {}
+        except ConfigError as error:
+            raise CalibrationDataError(str(error)) from error
+        names = content.get("names") if isinstance(content, dict) else None
+        if isinstance(names, dict):
+            names = [names[key] for key in sorted(names)]
+        if isinstance(names, list):
+            return tuple(str(name) for name in names)
+    return ()
+
+
+def voc_boxes(folder: Path, labels: Path | None) -> BoxListing:
+    """Boxes of XML files named as the images, in the format of PASCAL VOC; images without a file are left out.
+
+    Classes are numbered in the order of their names. VOC counts pixels from 1, and its right and bottom belong to the
+    object; objects marked ``difficult`` stay.
+
+    Raises:
+        CalibrationDataError: a file is wrong, or no image has one.
+    """
+    read = []
+    for path in pictures(folder):
+        file = _beside(path, folder, labels, ".xml")
+        if file is not None:
+            read.append((path, _voc_objects(file)))
+    if not read:
+        raise CalibrationDataError(f"{labels or folder}: holds no XML file named as an image of {folder}")
+    number, names = numbered([name for _, objects in read for name, _ in objects])
+    return [(path, tuple(LabelledBox(number[name], *ends) for name, ends in objects)) for path, objects in read], names
+
+
+def _voc_objects(file: Path) -> list[tuple[str, tuple[float, float, float, float]]]:
+    """Name and left, top, right, bottom of every object of a file."""
+    text = read_label_text(file)
+    if len(text) > _LARGEST_XML or "<!" in text.replace("<!--", ""):
+        raise CalibrationDataError(f"{file}: is no annotation of PASCAL VOC: too large, or with declarations")
+    try:
+        root = ElementTree.fromstring(text)
+        found: list[tuple[str, tuple[float, float, float, float]]] = []
+        for entry in root.iter("object"):
+            box = entry.find("bndbox")
+            left, top, right, bottom = (
+                float((box.findtext(key) if box is not None else None) or "") for key in _VOC_KEYS
+            )
+            found.append((entry.findtext("name", "").strip(), (left - 1, top - 1, right, bottom)))
+    except (ElementTree.ParseError, ValueError) as error:
+        raise CalibrationDataError(f"{file}: is no annotation of PASCAL VOC: {error}") from error
+    if any(not name or not np.isfinite(ends).all() for name, ends in found):
+        raise CalibrationDataError(f"{file}: an object has no name, or no box")
+    return found
+
+
+_VOC_KEYS = ("xmin", "ymin", "xmax", "ymax")
+
+
+def _beside(path: Path, folder: Path, labels: Path | None, suffix: str) -> Path | None:
+    """The file of labels of an image: at the same place below ``labels``, in it, or beside the image."""
+    candidates = [path.with_suffix(suffix)]
+    if labels is not None:
+        below = labels / path.relative_to(folder).with_suffix(suffix)
+        candidates = [below, labels / f"{path.stem}{suffix}"]
+    return next((file for file in candidates if file.is_file()), None)

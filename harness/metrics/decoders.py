@@ -1,0 +1,207 @@
+"""What the outputs of common detectors mean: one table of decoders, from outputs to boxes with a score per class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import InferenceError
+from harness.metrics.base import Array
+
+Boxes = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""Left, top, right, bottom in pixels, (images, boxes, 4); scores 0..1, (images, boxes, classes)."""
+Size = tuple[int, int]
+"""Height and width of the input in pixels."""
+
+STRIDES = (8, 16, 32)
+"""Of the three maps that YOLO networks predict from."""
+_BINS = 16
+"""Distances per side of a box that YOLOv8 tells apart."""
+
+
+class BoxDecoder(StrEnum):
+    """Forms of outputs; ``C`` classes, ``P`` positions.
+
+    Attributes:
+        YOLOV8: (images, 4 + C, P): centre and size in pixels, class scores (Ultralytics).
+        YOLOV8_HEADS: three maps (images, 64 + C, h, w): distributions of the distances to the sides, class logits.
+        YOLOV5: (images, P, 5 + C): centre and size in pixels, objectness, class scores (Ultralytics, YOLOv7).
+        YOLOX: (images, P, 5 + C): centre and size relative to the cell, objectness, class scores (Megvii).
+        END_TO_END: (images, P, 6): corners in pixels, score, class; suppression is in the network (YOLOv10).
+        SSD: (images, P, C + 1) probabilities, background first, and (images, P, 4) corners in 0..1.
+        DETR: (images, P, C + 1) logits, no object last, and (images, P, 4) centre and size in 0..1.
+        CENTERNET: maps of class logits (images, C, h, w), of sizes and of offsets (images, 2, h, w), both in cells.
+    """
+
+    YOLOV8 = "yolov8"
+    YOLOV8_HEADS = "yolov8_heads"
+    YOLOV5 = "yolov5"
+    YOLOX = "yolox"
+    END_TO_END = "end_to_end"
+    SSD = "ssd"
+    DETR = "detr"
+    CENTERNET = "centernet"
+
+
+def decode_boxes(kind: BoxDecoder, outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    """Boxes and scores of all images.
+
+    Args:
+        kind: form of the outputs.
+        outputs: of the network, images in the first dimension.
+        classes: without background.
+        size: of the input.
+
+    Raises:
+        InferenceError: the outputs have other shapes.
+    """
+    wanted = output_shapes(kind, classes, size)
+    found = [output.shape[1:] for output in outputs]
+    if not _fits(found, wanted):
+        raise InferenceError(
+            f"decoder {kind.value}: outputs per image have shapes {found}, expected {wanted} for {classes} classes at "
+            f"{size[0]}x{size[1]} (None: any)"
+        )
+    return _DECODERS[kind]([output.astype(np.float32) for output in outputs], classes, size)
+
+
+def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int | None, ...]]:
+    """Shapes that the outputs have for one image, without the batch; None for any size."""
+    height, width = size
+    cells = sum((height // stride) * (width // stride) for stride in STRIDES)
+    cell: tuple[int | None, ...] = (None, None)
+    shapes: dict[BoxDecoder, list[tuple[int | None, ...]]] = {
+        BoxDecoder.YOLOV8: [(4 + classes, None)],
+        BoxDecoder.YOLOV8_HEADS: [(4 * _BINS + classes, height // stride, width // stride) for stride in STRIDES],
+        BoxDecoder.YOLOV5: [(None, 5 + classes)],
+        BoxDecoder.YOLOX: [(cells, 5 + classes)],
+        BoxDecoder.END_TO_END: [(None, 6)],
+        BoxDecoder.SSD: [(None, classes + 1), (None, 4)],
+        BoxDecoder.DETR: [(None, classes + 1), (None, 4)],
+        BoxDecoder.CENTERNET: [(classes, *cell), (2, *cell), (2, *cell)],
+    }
+    return shapes[kind]
+
+
+def _fits(found: Sequence[tuple[int, ...]], wanted: Sequence[tuple[int | None, ...]]) -> bool:
+    return len(found) == len(wanted) and all(
+        len(have) == len(want) and all(w in (None, h) for h, w in zip(have, want, strict=True))
+        for have, want in zip(found, wanted, strict=True)
+    )
+
+
+def _yolov8(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    del classes, size
+    rows = np.moveaxis(outputs[0], 1, 2)
+    return corners(rows[..., :4]), rows[..., 4:]
+
+
+def _yolov8_heads(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    """Expected distance of each side, in cells, from the middle of the cell (Li et al., Generalized Focal Loss)."""
+    boxes, scores = [], []
+    for output, stride in zip(outputs, STRIDES, strict=True):
+        images, _, height, width = output.shape
+        flat = output.reshape(images, 4 * _BINS + classes, height * width)
+        bins = flat[:, : 4 * _BINS].reshape(images, 4, _BINS, -1)
+        weights = np.exp(bins - bins.max(axis=2, keepdims=True))
+        distances = (weights * np.arange(_BINS, dtype=np.float32)[:, np.newaxis]).sum(axis=2) / weights.sum(axis=2)
+        middle = _cells((height, width)).T + np.float32(0.5)
+        ends = np.concatenate([middle - distances[:, :2], middle + distances[:, 2:]], axis=1)
+        boxes.append(np.moveaxis(ends, 1, 2) * np.float32(stride))
+        scores.append(np.moveaxis(logistic(flat[:, 4 * _BINS :]), 1, 2))
+    return np.concatenate(boxes, axis=1), np.concatenate(scores, axis=1)
+
+
+def _yolov5(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    del classes, size
+    rows = outputs[0]
+    return corners(rows[..., :4]), rows[..., 4:5] * rows[..., 5:]
+
+
+def _yolox(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    """Centre ``(t + cell) * stride``, size ``exp(t) * stride`` (Ge et al., YOLOX)."""
+    del classes
+    rows = outputs[0]
+    maps = [(size[0] // stride, size[1] // stride) for stride in STRIDES]
+    cells = np.concatenate([_cells(shape) for shape in maps])
+    strides = np.repeat(np.array(STRIDES, np.float32), [h * w for h, w in maps])[:, np.newaxis]
+    centres, sizes = (rows[..., :2] + cells) * strides, np.exp(np.minimum(rows[..., 2:4], _LARGEST)) * strides
+    return corners(np.concatenate([centres, sizes], axis=-1)), rows[..., 4:5] * rows[..., 5:]
+
+
+_LARGEST = np.float32(20)
+"""Logarithm of a size beyond which it is larger than any image."""
+
+
+def _end_to_end(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    del size
+    rows = outputs[0]
+    scores = np.where(np.rint(rows[..., 5:6]) == np.arange(classes), rows[..., 4:5], 0)
+    return rows[..., :4], scores.astype(np.float32)
+
+
+def _ssd(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    del classes
+    return outputs[1] * _extent(size), outputs[0][..., 1:]
+
+
+def _detr(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    """Softmax over classes and "no object" (Carion et al., DETR)."""
+    del classes
+    weights = np.exp(outputs[0] - outputs[0].max(axis=-1, keepdims=True))
+    probabilities = weights / weights.sum(axis=-1, keepdims=True)
+    return corners(outputs[1]) * _extent(size), probabilities[..., :-1]
+
+
+def _centernet(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    """Peaks among 3x3 cells, moved by their offset (Zhou et al., Objects as Points)."""
+    from scipy.ndimage import maximum_filter
+
+    heat = logistic(outputs[0])
+    peaks = np.where(maximum_filter(heat, (1, 1, 3, 3), mode="constant") == heat, heat, 0)
+    images, _, height, width = heat.shape
+    stride = np.array([size[1] / width, size[0] / height], np.float32)
+    spans, offsets = (np.moveaxis(output.reshape(images, 2, -1), 1, 2) for output in outputs[1:])
+    rows = np.concatenate([(_cells((height, width)) + offsets) * stride, spans * stride], axis=-1)
+    return corners(rows), np.moveaxis(peaks.reshape(images, classes, -1), 1, 2)
+
+
+def corners(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Left, top, right, bottom of centre x, centre y, width, height, in the last dimension."""
+    half = rows[..., 2:4] / 2
+    return np.concatenate([rows[..., :2] - half, rows[..., :2] + half], axis=-1)
+
+
+def logistic(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Without overflow: through tanh."""
+    result: NDArray[np.float32] = np.float32(0.5) * (np.tanh(np.float32(0.5) * x) + np.float32(1))
+    return result
+
+
+def _cells(shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Column and row of every cell, (cells, 2), row by row."""
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    return np.stack([columns.reshape(-1), rows.reshape(-1)], axis=1).astype(np.float32)
+
+
+def _extent(size: Size) -> NDArray[np.float32]:
+    return np.array([size[1], size[0]] * 2, np.float32)
+
+
+_DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = MappingProxyType(
+    {
+        BoxDecoder.YOLOV8: _yolov8,
+        BoxDecoder.YOLOV8_HEADS: _yolov8_heads,
+        BoxDecoder.YOLOV5: _yolov5,
+        BoxDecoder.YOLOX: _yolox,
+        BoxDecoder.END_TO_END: _end_to_end,
+        BoxDecoder.SSD: _ssd,
+        BoxDecoder.DETR: _detr,
+        BoxDecoder.CENTERNET: _centernet,
+    }
+)
+"""The table."""

@@ -1,0 +1,32 @@
+"""What readers of labels share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import CalibrationDataError
+from harness.datasets.label_files import numbered, pictures, read_label_text
+from tests.harness.datasets.test_annotations import picture
+
+
+def test_names_are_numbered_in_their_order() -> None:
+    assert numbered(["b", "a", "b"]) == ({"a": 0, "b": 1}, ("a", "b"))
+    assert numbered(["3", "11"]) == ({"3": 3, "11": 11}, ())
+
+
+def test_pictures_are_listed_by_name_without_hidden_ones(tmp_path: Path) -> None:
+    for name in ("b/a.PNG", "a.jpg", ".cache/c.png"):
+        picture(tmp_path / name)
+    (tmp_path / "note.txt").write_text("")
+    assert [path.relative_to(tmp_path).as_posix() for path in pictures(tmp_path)] == ["a.jpg", "b/a.PNG"]
+
+
+def test_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("\ufeffä".encode())
+    assert read_label_text(tmp_path / "a.txt") == "ä"
+    for name in ("gone.txt", "bad.txt"):
+        (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(CalibrationDataError, match=f"{name}: cannot be read as a text of labels"):
+            read_label_text(tmp_path / name)
