@@ -385,6 +385,7 @@ def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir:
             "lab.best": "; ".join(best_settings(sweep)),
         },
         verdicts=verdicts | {"": sweep.verdict.value},
+        twins=sweep.twins,
     )
     problem = recorder.close(closing, artifacts)
     if problem is not None:

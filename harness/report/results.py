@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from harness.tracking.sync import SharedSeconds
 from harness.trials.fragments import as_yaml
 from harness.trials.origins import SweepOrigin
 from harness.trials.trial import TrialResult, TrialSpec
+from harness.trials.twins import twins
 
 SWEEP_FILE = "sweep.json"
 REPORT_FILE = "report.html"
@@ -117,6 +119,15 @@ class Sweep:
         """Keys of the trials that cannot be told apart from the best of their model and march."""
         return frozenset(key for choice in self.summary.choices if len(choice.alike) > 1 for key in choice.alike)
 
+    @cached_property
+    def twins(self) -> Mapping[str, str]:
+        """Id of the first trial with the same quantised model, by key of the later ones."""
+        return twins(self.results)
+
+    def marks(self, key: str) -> str:
+        """★ of a Pareto point, ≈ within noise of the best, = the quantised model of an earlier trial."""
+        return "★" * (key in self.front) + "≈" * (key in self.alike) + "=" * (key in self.twins)
+
     def verdict_of(self, trial: str) -> Verdict:
         """The gate's verdict on the trial with id ``trial``."""
         return self.summary.judgement.of(trial).verdict
@@ -167,6 +178,7 @@ def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[
         "calibration_samples": spec.calibration_samples,
         "evaluation_samples": spec.evaluation_samples,
         "verdict": sweep.verdict_of(spec.id).value,
+        "same_as": sweep.twins.get(spec.key),
         **{name: figures.get(name) for name in names},
         "failed_stage": failure.stage if failure else None,
         "symptom": failure.symptom.value if failure else None,

@@ -31,6 +31,7 @@ _COLOURS = {
 
 LEGEND = (
     "★ Pareto point: nothing as fast is as accurate, beyond noise. ≈ within noise of the best. "
+    "= the same integers as an earlier setting, so its figures. "
     "± half a 95 % interval of Δ. ms: estimates."
 )
 
@@ -67,7 +68,7 @@ def _table(sweep: Sweep, results: Sequence[TrialResult]) -> Table:
     for result in results:
         verdict = sweep.verdict_of(result.spec.id)
         table.add_row(
-            ("★" if result.spec.key in sweep.front else "") + ("≈" if result.spec.key in sweep.alike else ""),
+            sweep.marks(result.spec.key),
             Text(result.spec.settings.label),
             *_figures(result),
             Text(verdict.value, _COLOURS[verdict]),

@@ -48,9 +48,8 @@ def table_of_trials(sweep: Sweep, links: Mapping[str, str]) -> dict[str, Any]:
 def _row(sweep: Sweep, result: TrialResult, link: str) -> dict[str, Any]:
     """Link and message stand beside the values of the columns."""
     spec, figures = result.spec, result.metrics()
-    mark = ("★" if spec.key in sweep.front else "") + ("≈" if spec.key in sweep.alike else "")
     values: list[Any] = [
-        mark,
+        sweep.marks(spec.key),
         spec.model,
         spec.march.value,
         spec.settings.label,
@@ -64,6 +63,8 @@ def _row(sweep: Sweep, result: TrialResult, link: str) -> dict[str, Any]:
     if result.failure is not None:
         failure = result.failure
         row["failed"] = f"failed in stage {failure.stage} ({failure.symptom.value}): {failure.message}"
+    if spec.key in sweep.twins:
+        row["same"] = f"the same integers as {sweep.twins[spec.key]}, so its figures"
     if result.unmet:
         row["unmet"] = "\n".join(f"{unmet.node}: {unmet.request}: {unmet.reason}" for unmet in result.unmet[:20])
     return row

@@ -86,6 +86,7 @@ class Closing(StrictModel):
         metrics: of the sweep: what is plotted over nights.
         tags: of the sweep: what is to be read only.
         verdicts: of the gate, by trial key; under ``""`` that of the sweep.
+        twins: by trial key, id of the trial that has the same quantised model.
         at: seconds since 1970.
     """
 
@@ -93,6 +94,7 @@ class Closing(StrictModel):
     metrics: Mapping[str, float] = Field(default_factory=dict)
     tags: Mapping[str, str] = Field(default_factory=dict)
     verdicts: Mapping[str, str] = Field(default_factory=dict)
+    twins: Mapping[str, str] = Field(default_factory=dict)
     at: float = Field(default_factory=time.time)
 
 
@@ -207,6 +209,9 @@ class SweepRecord:
             run = self._children.get(key) if key else self.parent
             if run is not None:
                 self._client.set_tag(run, "lab.verdict", verdict)
+        for key, earlier in closing.twins.items():
+            if key in self._children:
+                self._client.set_tag(self._children[key], "lab.same_as", earlier)
         for artifact in artifacts:
             self._client.log_artifact(self.parent, str(artifact))
         for name, value in closing.tags.items():

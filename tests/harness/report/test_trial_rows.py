@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from harness.report.results import trial_rows
 from harness.report.trial_rows import table_of_trials
+from harness.trials.artefacts import Artefact
 from harness.trials.trial import UnmetRequest
 from tests.harness import fakes, finished
 
@@ -22,3 +24,14 @@ def test_rows_have_a_value_per_column_and_filters_a_level_per_row() -> None:
     assert second["failed"].startswith("failed in stage quantize")
     assert first["values"][table["columns"].index("Δ pt")] == -5.0
     assert [(choice["name"], choice["of"]) for choice in table["filters"]] == [("calibration_type", [0, 1])]
+
+
+def test_a_setting_that_changed_nothing_names_the_one_whose_figures_it_has() -> None:
+    specs = fakes.spec(), fakes.spec(settings=fakes.Settings(per_channel=True))
+    results = tuple(fakes.result(spec).model_copy(update={"artefacts": {Artefact.QUANTIZED: "0123"}}) for spec in specs)
+    sweep = finished.sweep(results)
+    first, second = table_of_trials(sweep, {spec.key: "page" for spec in specs})["rows"]
+    assert "same" not in first
+    assert second["same"] == f"the same integers as {specs[0].id}, so its figures"
+    assert second["values"][0].endswith("=")
+    assert [row["same_as"] for row in trial_rows(sweep)] == [None, specs[0].id]

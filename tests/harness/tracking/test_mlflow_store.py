@@ -116,7 +116,13 @@ def test_a_sweep_is_written_once_however_often(client: Client, tmp_path: Path) -
         for result in (good, bad):
             written.trial(result, reused=False)
         written.close(
-            Closing(status=RunStatus.FAILED, verdicts={"": "ERROR", good.spec.key: "PASS", "x": "?"}, at=9.0), []
+            Closing(
+                status=RunStatus.FAILED,
+                verdicts={"": "ERROR", good.spec.key: "PASS", "x": "?"},
+                twins={bad.spec.key: good.spec.id, "x": "?"},
+                at=9.0,
+            ),
+            [],
         )
     assert len(client.runs) == 3
     parent, first, second = client.runs.values()
@@ -128,6 +134,7 @@ def test_a_sweep_is_written_once_however_often(client: Client, tmp_path: Path) -
     assert first.data.tags[PARENT] == parent.info.run_id
     assert client.files.count((first.info.run_id, "result.json")) == 1
     assert second.data.tags["lab.symptom"] == "refused"
+    assert [run.data.tags.get("lab.same_as") for run in (first, second)] == [None, good.spec.id]
 
 
 def test_a_child_that_was_cut_off_is_written_again(client: Client, tmp_path: Path) -> None:
