@@ -1,14 +1,16 @@
 """What the harness costs around trials that compute nothing, on a Dask cluster of this machine, by number of trials.
 
 ``python -m benchmarks.scale 100 1000 10000 [--workers 8] [--no-mlflow]`` runs a sweep of :mod:`benchmarks.synthetic`
-for each number and prints: wall time and CPU time of the coordinator by trial, rows that MLflow took per second,
+for each number and prints: wall time and CPU time of the coordinator by trial, rows that MLflow took per second, CPU
 seconds of choice and report, size of the page, peak memory of the coordinator (the scheduler of the trials) and of
-Dask's own. A page of more than 5 MB is an error.
+Dask's own, load of the machine. Below: how each grows from the least to the greatest number, as the exponent of the
+number of trials. A page of more than 5 MB is an error.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import resource
 import subprocess
@@ -69,8 +71,60 @@ def cluster(workers: int) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def measure(trials: int, workers: int, record: bool) -> str:
-    """One line of the table."""
+@dataclass(frozen=True)
+class Row:
+    """What a sweep cost.
+
+    Attributes:
+        trials: how many.
+        between, whole: milliseconds of wall time per trial, from one's end to the next's and of the whole sweep.
+        cpu: CPU milliseconds of the coordinator per trial.
+        rows: that MLflow took per second of the whole; 0 without a record.
+        choice, drawing: CPU seconds.
+        page, coordinator, dask: 10^6 bytes.
+        load: of the machine at the end.
+    """
+
+    trials: int
+    between: float
+    whole: float
+    cpu: float
+    rows: float
+    choice: float
+    drawing: float
+    page: float
+    coordinator: float
+    dask: float
+    load: float
+
+    def text(self) -> str:
+        """A row of the table."""
+        return (
+            f"| {self.trials} | {self.between:.1f} | {self.whole:.1f} | {self.cpu:.1f} | {self.rows:.1f} "
+            f"| {self.choice:.2f} | {self.drawing:.1f} | {self.page:.2f} | {self.coordinator:.0f} | {self.dask:.0f} "
+            f"| {self.load:.1f} |"
+        )
+
+
+def growth(rows: Sequence[Row]) -> str:
+    """By what power of the number of trials each cost of a sweep grows, from the first row to the last."""
+    first, last = rows[0], rows[-1]
+    totals = {
+        "wall time": [row.whole * row.trials for row in (first, last)],
+        "coordinator's CPU time": [row.cpu * row.trials for row in (first, last)],
+        "choice": [row.choice for row in (first, last)],
+        "drawing": [row.drawing for row in (first, last)],
+        "page": [row.page for row in (first, last)],
+        "coordinator's memory": [row.coordinator for row in (first, last)],
+        "Dask's memory": [row.dask for row in (first, last)],
+    }
+    span = math.log(last.trials / first.trials)
+    powers = {name: math.log(b / a) / span for name, (a, b) in totals.items() if a > 0 and b > 0}
+    return "growth: " + ", ".join(f"{name} {power:.2f}" for name, power in powers.items())
+
+
+def measure(trials: int, workers: int, record: bool) -> Row:
+    """Run a sweep of so many trials."""
     suite, specs = suite_of(trials)
     clock = Clock()
     with TemporaryDirectory() as folder, cluster(workers) as scheduler:
@@ -80,11 +134,11 @@ def measure(trials: int, workers: int, record: bool) -> str:
         start, cpu = time.perf_counter(), time.process_time()
         sweep = run_suite(suite, plan, specs=specs, record=record, observers=[clock])
         whole, cpu = time.perf_counter() - start, time.process_time() - cpu
-        after = time.perf_counter()
+        after = time.process_time()
         choose(sweep.results, bench.store)
-        chosen = time.perf_counter()
+        chosen = time.process_time()
         render(sweep, bench.workdir)
-        drawn = time.perf_counter()
+        drawn = time.process_time()
         page = (sweep_folder(bench.workdir, suite.name) / REPORT_FILE).stat().st_size / 1e6
         dask = _memory_mb(scheduler.pid)
     if sweep.failed or sweep.record_problem:
@@ -92,12 +146,18 @@ def measure(trials: int, workers: int, record: bool) -> str:
     if page > PAGE_LIMIT_MB:
         raise RuntimeError(f"the page has {page:.1f} MB, at most {PAGE_LIMIT_MB} are allowed")
     span = max(clock.last - clock.first, 1e-9) / max(len(specs) - 1, 1)
-    rows = f"{len(specs) / whole:.1f}" if record else "-"
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    return (
-        f"| {len(specs)} | {1e3 * span:.1f} | {1e3 * whole / len(specs):.1f} | {1e3 * cpu / len(specs):.1f} | {rows} "
-        f"| {chosen - after:.1f} | {drawn - chosen:.1f} | {page:.2f} | {own:.0f} | {dask:.0f} "
-        f"| {os.getloadavg()[0]:.1f} |"
+    return Row(
+        trials=len(specs),
+        between=1e3 * span,
+        whole=1e3 * whole / len(specs),
+        cpu=1e3 * cpu / len(specs),
+        rows=len(specs) / whole if record else 0.0,
+        choice=chosen - after,
+        drawing=drawn - chosen,
+        page=page,
+        coordinator=1.024e-3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        dask=dask,
+        load=os.getloadavg()[0],
     )
 
 
@@ -118,12 +178,16 @@ def main() -> None:
     parser.add_argument("--no-mlflow", action="store_true")
     options = parser.parse_args()
     sys.stdout.write(
-        "| trials | ms between trials | ms per trial, all | CPU ms | MLflow rows/s | choice s | page s | page MB "
-        "| coordinator MB | Dask MB | load |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+        "| trials | ms between trials | ms per trial, all | CPU ms | MLflow rows/s | choice CPU s | page CPU s "
+        "| page MB | coordinator MB | Dask MB | load |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
     )
-    for trials in options.trials:
-        sys.stdout.write(measure(trials, options.workers, not options.no_mlflow) + "\n")
+    rows = []
+    for trials in sorted(options.trials):
+        rows.append(measure(trials, options.workers, not options.no_mlflow))
+        sys.stdout.write(rows[-1].text() + "\n")
         sys.stdout.flush()
+    if len(rows) > 1:
+        sys.stdout.write(growth(rows) + "\n")
 
 
 if __name__ == "__main__":

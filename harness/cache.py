@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from engine.ir import write_atomically
-from harness.exchange import Exchange
+
+if TYPE_CHECKING:
+    from harness.exchange import Exchange
 
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]

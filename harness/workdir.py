@@ -21,6 +21,19 @@ def default_workdir() -> Path:
     return Path(os.environ.get(VARIABLE) or DEFAULT)
 
 
+def refuse_unwritable(workdir: Path) -> None:
+    """End a command before it begins where it could not keep its results.
+
+    Raises:
+        OutputError: nothing can be written to ``workdir``; the message says why.
+    """
+    from engine.ir import write_atomically  # takes time to import
+
+    probe = workdir / "sweeps" / f".writable.{os.getpid()}"
+    write_atomically(probe, b"")
+    probe.unlink()
+
+
 def scratch_workdir(store_url: str) -> Path:
     """Folder on this machine for tasks of sweeps that share ``store_url``: each store has one of its own."""
     base = os.environ.get(SCRATCH_VARIABLE) or Path(tempfile.gettempdir()) / f"ptqlab-{os.getuid()}"

@@ -182,6 +182,7 @@ def nightly(
         retry_failed=retry is Retry.FAILED,
         fail_fast=fail_fast,
     )
+    workdirs.refuse_unwritable(workdir)
     references = night_references(suite, definition, workdir, tracking_uri)
     sweep = _run(
         definition,

@@ -121,14 +121,24 @@ def _make_database(path: Path) -> None:
 
 
 def connect(tracking_uri: str) -> MlflowClient:
-    """A client of the store at ``tracking_uri``."""
+    """A client of the store at ``tracking_uri``.
+
+    Raises:
+        mlflow.exceptions.MlflowException, OSError: the store is away or cannot be opened.
+    """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient  # takes seconds: only where there is something to record
+    from sqlalchemy.exc import SQLAlchemyError
 
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    return MlflowClient(tracking_uri)
+    # What a store cannot take it raises; there it also prints the traceback.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+    try:
+        return MlflowClient(tracking_uri)
+    except SQLAlchemyError as error:  # of a database that cannot be opened, MLflow hands on the package's own
+        raise OSError(f"{tracking_uri}: {str(error).splitlines()[0]}") from error
 
 
 class SweepRecord:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
@@ -20,7 +20,6 @@ from pydantic import Field, ValidationError
 from engine.errors import MissingError
 from engine.terms import March
 from harness.cache import content_key, load_arrays, save_arrays, save_json
-from harness.exchange import Exchange
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
@@ -28,6 +27,9 @@ from harness.trials.artefacts import Artefact
 from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode
 from harness.user_code import digest_of_own, is_own
 from harness.zoo.cards import ModelCard
+
+if TYPE_CHECKING:
+    from harness.exchange import Exchange
 
 RESULT_FILE = "result.json"
 NODES_FILE = "nodes.csv"

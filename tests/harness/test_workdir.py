@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.workdir import default_workdir, scratch_workdir
+from engine.errors import OutputError
+from harness.workdir import default_workdir, refuse_unwritable, scratch_workdir
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,11 @@ def test_every_store_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     assert scratch_workdir("s3://bucket/a") == first
     monkeypatch.delenv("PTQLAB_SCRATCH")
     assert scratch_workdir("s3://bucket/a").name == first.name
+
+
+def test_a_folder_is_tried_before_anything_is_computed(tmp_path: Path) -> None:
+    refuse_unwritable(tmp_path / "new" / "work")
+    assert list((tmp_path / "new" / "work" / "sweeps").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"file.* cannot be written: Not a directory"):
+        refuse_unwritable(tmp_path / "file")

@@ -94,11 +94,12 @@ def test_every_command_shows_the_version(
     assert capsys.readouterr().out == f"ptqlab, version {version('ptqlab')}\n"
 
 
+@pytest.mark.parametrize("command", ["run", "nightly"])
 def test_a_folder_that_is_none_ends_a_sweep_before_it_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "work").write_text("a file")
-    monkeypatch.setattr(sys, "argv", ["ptqlab", "run", "smoke", "--workdir", str(tmp_path / "work")])
+    monkeypatch.setattr(sys, "argv", ["ptqlab", command, "smoke", "--workdir", str(tmp_path / "work")])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == EXIT_NOT_WRITTEN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,15 @@ from harness.suites.settings import Settings
 from harness.suites.suite import Suite
 from harness.tracking import aliases, mlflow_store
 from harness.tracking.aliases import ANCHOR, LAST_GOOD, NoAliasError, fetch_baseline, set_alias
-from harness.tracking.mlflow_store import PARENT, Closing, RunStatus, SweepRecord, close_killed, default_tracking_uri
+from harness.tracking.mlflow_store import (
+    PARENT,
+    Closing,
+    RunStatus,
+    SweepRecord,
+    close_killed,
+    connect,
+    default_tracking_uri,
+)
 from harness.tracking.trial_run import params
 from harness.trials.trial import Failure, Outcome, Symptom, TrialStore
 from tests.harness import fakes
@@ -232,3 +242,18 @@ def test_params_that_are_not_asked_for_have_a_word() -> None:
 
 def test_the_default_store_is_in_the_working_directory(tmp_path: Path) -> None:
     assert default_tracking_uri(tmp_path) == f"sqlite:///{tmp_path.resolve()}/mlflow.db"
+
+
+def test_a_store_that_refuses_is_an_error_and_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    client = connect(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.execute("DROP TABLE experiments")
+    with pytest.raises(MlflowException, match="no such table"):
+        client.search_experiments()
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_database_that_cannot_be_opened_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").mkdir()
+    with pytest.raises(OSError, match="unable to open database file"):
+        connect(f"sqlite:///{tmp_path / 'mlflow.db'}")
