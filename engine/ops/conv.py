@@ -215,7 +215,7 @@ class ConvRule(FloatRule):
 
     def stays_int32(self, node: ir.Node) -> bool:
         """A dilated convolution is requantised to int8 everywhere (measured on ``dilx4``: stored bytes, fused Relu)."""
-        return bool(max(attribute(node, "dilations", (1, 1))) == 1)
+        return not _is_dilated(node)
 
     def has_one_scale(self, node: ir.Node) -> bool:
         """A convolution to one channel (four conversions of ``yolo11`` and ``yolov8_decode``)."""
@@ -238,6 +238,8 @@ class ConvRule(FloatRule):
         x = lowering.integer(given(node, 0), like=narrow, per_channel=True, unsigned=True)
         weight = given(node, 1)
         output = None if tail else lowering.calibration(result)
+        if output is not None and output.qtype == "int16" and _is_dilated(node):
+            output = output.narrowed
         bits = 32 if output is None else output.bits
         weights, thresholds, input_scale = fold_input_scales(
             required(lowering.constant(weight)),
@@ -277,6 +279,11 @@ class ConvRule(FloatRule):
         lowering.emit("HzSQuantizedConv", node, inputs, attributes, result, bits=bits, scale=scale)
 
 
+def _is_dilated(node: ir.Node) -> bool:
+    """Whether ``node`` skips pixels: such a convolution reads and gives int8 (``sknet``, public operator list)."""
+    return bool(max(attribute(node, "dilations", (1, 1))) > 1)
+
+
 def _narrowed(node: ir.Node, lowering: Lowering) -> Calibration | None:
     """The input's calibration as int8 where it is int16 and the BPU has no such convolution; ``None`` elsewhere.
 
@@ -286,8 +293,7 @@ def _narrowed(node: ir.Node, lowering: Lowering) -> Calibration | None:
     found = lowering.calibration(given(node, 0))
     if found is None or found.qtype != "int16":
         return None
-    dilated = max(attribute(node, "dilations", (1, 1))) > 1
-    if not dilated and (attribute(node, "group", 1) == 1 or max(attribute(node, "strides", (1, 1))) == 1):
+    if not _is_dilated(node) and (attribute(node, "group", 1) == 1 or max(attribute(node, "strides", (1, 1))) == 1):
         return None
     return found.narrowed
 

@@ -6,8 +6,8 @@ and requantises the others. All 20 recorded patterns of operands and readers sho
 a sum reads too keeps its own (`input.20` of GhostNet, `input.68` of YOLO11), so do all outputs of a Split one of
 which is computed with (``min_c2f``); through Reshape, Transpose and Resize the Concat reaches back to the tensor that
 was moved (the heads of YOLO11); of two Concats that a Resize's input and output go to, the one that runs last decides
-(the necks of YOLOv5 to YOLO11). What goes to the CPU late is tied as if it stayed: `input.244` and `onnx::Add_494` of
-yolo11_b, results of Reshapes.
+(the necks of YOLOv5 to YOLO11). A Reshape that goes to the CPU late is tied as if it stayed (`input.244`
+of yolo11_b); a Pad that reflects is not (style_c), Gathers are in another way (swin).
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
     calibrations = {_tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
     ties: dict[str, str] = {}
     for node, rule in _placed(model):
-        if not _gathered_late(node):
-            _tie_moved(ties, node, rule)
+        _tie_moved(ties, node, rule)
     _tie_gathered(ties, model)
     computed = _computed_with(model)
     for node, rule in reversed(list(_placed(model))):
@@ -60,10 +59,11 @@ def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
 
 
 def _placed(model: ir.Model) -> Iterator[tuple[ir.Node, FloatRule]]:
-    """The nodes that are quantised for the BPU, late refusals too, and their rules, in graph order."""
+    """The nodes on the BPU, and Reshapes that left it late, with their rules, in graph order."""
     for node in model.graph:
         rule = rule_for(node)
-        if rule is not None and (on_bpu(node) or refused_late(node)) and not is_calibration(node):
+        stays = on_bpu(node) or (node.op_type == "Reshape" and refused_late(node))
+        if rule is not None and stays and not is_calibration(node):
             yield node, rule
 
 
@@ -95,7 +95,7 @@ def _tie_gathered(ties: dict[str, str], model: ir.Model) -> None:
     """
     first: dict[str, str] = {}
     for node in model.graph:
-        if not _gathered_late(node):
+        if node.op_type != "Gather" or not refused_late(node):
             continue
         source, result = _tensor_name(node.inputs[0]), str(node.outputs[0].name)
         if source not in first:
@@ -103,10 +103,6 @@ def _tie_gathered(ties: dict[str, str], model: ir.Model) -> None:
             ties[_root(ties, source)] = result
         else:
             ties[result] = first[source]
-
-
-def _gathered_late(node: ir.Node) -> bool:
-    return node.op_type == "Gather" and refused_late(node)
 
 
 def _computed_with(model: ir.Model) -> set[str]:

@@ -26,15 +26,15 @@ def check_types(march: March, options: PlacementOptions) -> None:
 def tensor_types(model: ir.Model, march: March, options: PlacementOptions) -> tuple[dict[ir.Value, str], list[Refusal]]:
     """Type per activation tensor that is int16, or int8 on request, and requests that fell back to the other type."""
     requests = _requests(model, march, options, INT16)
+    refusals: dict[Refusal, None] = dict.fromkeys(_stay_in_int32(model, march, requests))
     if options.output_type == INT16:
         for node, value in ((value.producer(), value) for value in model.graph.outputs):
             if node is not None:
                 requests.setdefault(value, {})[str(node.name), "set_model_output_int16"] = None
     direct = frozenset(requests)
     narrow = _requests(model, march, options, INT8)
-    tails = _int16_tails(model, march) if options.output_type != INT8 else set()
+    tails = _int16_tails(model, march, options.output_type) if options.output_type != INT8 else set()
     types: dict[ir.Value, str] = {}
-    refusals: dict[Refusal, None] = {}
     groups = _tied_groups(model)
     tables = [node for node in model.graph if _needs_wide_input(node)]
     _let_tables_read_int16(tables, groups, requests, tails)
@@ -78,10 +78,32 @@ def _requests(
     return requests
 
 
-def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
+def _stay_in_int32(
+    model: ir.Model, march: March, requests: dict[ir.Value, dict[tuple[str, str], None]]
+) -> list[Refusal]:
+    """Take out of ``requests`` those for results that only CPU nodes read: they stay in int32.
+
+    A convolution of ``sknet_c`` shows it (provisional, 1 network); results that are outputs are int16 (golden
+    conversion ``i16_matmul``).
+    """
+    found = []
+    for chain in chains(model, march):
+        result, head = chain[-1].outputs[0], rule_for(chain[0])
+        readers = float_readers(result)
+        if head is None or not head.stays_int32(chain[0]) or chain[-1].op_type == "Clip" or not readers:
+            continue
+        if result.is_graph_output() or any(on_bpu(reader) or refused_late(reader) for reader in readers):
+            continue
+        reason = "only CPU nodes read its result, which stays in int32"
+        found += [Refusal(name, request, reason) for name, request in requests.pop(result, ())]
+    return found
+
+
+def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[ir.Value]:
     """Requantised results that only float consumers read: int16 where the march has it.
 
-    Source: reference/operators.md, Partition.
+    Sums that are only moved stay in int32, unless int16 is asked of all outputs (``yolov8_decode_c``; provisional, 1
+    network). Source: reference/operators.md, Partition.
     """
     tails: set[ir.Value] = set()
     for chain in chains(model, march) if march.int16 else []:
@@ -91,7 +113,7 @@ def _int16_tails(model: ir.Model, march: March) -> set[ir.Value]:
             continue
         if chain[-1].op_type == "Clip":
             tails |= _clipped_alike(chain[-1])
-        elif not head.int32_output and last.int16_outputs and not is_exact_sum(result):
+        elif not head.int32_output and last.int16_outputs and (output_type == INT16 or not is_exact_sum(result)):
             tails.add(result)
     return tails
 

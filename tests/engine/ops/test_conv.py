@@ -210,6 +210,15 @@ def test_unsigned_inputs_are_padded_before_and_unsigned_results_need_no_relu() -
     assert (signed.nodes[0].inputs[0], signed.nodes[0].attributes["pads"]) == ("x NHWC", (1, 0, 1, 0))
 
 
+@pytest.mark.parametrize(("step", "bits"), [(1, 16), (2, 8)])
+def test_a_dilated_convolution_gives_int8_where_int16_is_wanted(step: int, bits: int) -> None:
+    """Its readers requantise it: ``Conv_4`` of sknet_c."""
+    node = float_node("Conv", [tensor("x", *MAP), constant("w", np.ones((2, 2, 1, 1)))], MAP, dilations=[step, step])
+    lowering = Recorder(x=scaled(0.5), w=scaled(1 / 127), y=scaled(2 / 32767, qtype="int16"))
+    ConvRule().lower([node], lowering)
+    assert lowering.nodes[0].bits == bits
+
+
 @pytest.mark.parametrize(
     ("attributes", "narrow"),
     [

@@ -41,6 +41,35 @@ def test_int16_falls_back_to_int8_where_a_neighbour_lacks_it() -> None:
     assert qtype(calibrated(placement)["c0"]) == "int8"
 
 
+def test_what_only_the_cpu_reads_stays_in_int32_though_int16_is_asked() -> None:
+    """A convolution of sknet_c; a result that is an output is int16 (golden i16_matmul)."""
+    options = PlacementOptions(node_info={"Conv_0": NodeTypes(output_type="int16")})
+    placement = place(network([one("Neg", "c0")], tail=False), "bayes-e", options)
+    assert "c0" not in calibrated(placement)
+    assert [(found.node, found.reason) for found in placement.refusals] == [
+        ("Conv_0", "only CPU nodes read its result, which stays in int32")
+    ]
+    output = network([helper.make_node("Relu", ["c0"], ["m"], name="Middle")], tail=False)
+    assert qtype(calibrated(place(output, "bayes-e", options))["m_before"]) == "int16"
+
+
+@pytest.mark.parametrize(("output_type", "width"), [(None, None), ("int16", "int16")])
+def test_a_sum_that_is_only_moved_is_int16_where_all_outputs_are(output_type: str | None, width: str | None) -> None:
+    """As the distances of yolov8_decode."""
+    weight = np.ones((1, 4, 1, 1), np.float32)
+    middle = [
+        helper.make_node("Conv", ["c0", "k"], ["s"], name="Sum"),
+        helper.make_node("Slice", ["s", "zero", "four", "two"], ["t"], name="Cut"),
+        one("Neg", "t"),
+    ]
+    constants = {"k": weight, "zero": np.array([0]), "four": np.array([4]), "two": np.array([2])}
+    placement = place(
+        network(middle, tail=False, constants=constants), "bayes-e", PlacementOptions(output_type=output_type)
+    )
+    found = calibrated(placement).get("s")
+    assert (None if found is None else qtype(found)) == width
+
+
 def test_int16_is_granted_and_refused_by_march() -> None:
     options = PlacementOptions(node_info={"Middle": NodeTypes(input_type="int16", output_type="int16")})
     placement = place(network([one("Sigmoid", "c0")]), "bayes-e", options)
