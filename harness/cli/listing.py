@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import ConfigError
-from harness.cli.output import open_console, show_skipped
+from harness.cli.options import Json
+from harness.cli.output import open_console, print_json, show_skipped
 
 if TYPE_CHECKING:
     from harness.suites.expansion import Expansion
@@ -26,11 +27,16 @@ class Listed(StrEnum):
     DATASETS = "datasets"
 
 
-def list_things(kind: Annotated[Listed, typer.Argument(help="What to list.")] = Listed.SUITES) -> None:
+def list_things(
+    kind: Annotated[Listed, typer.Argument(help="What to list.")] = Listed.SUITES, as_json: Json = False
+) -> None:
     """List bundled suites, model cards or data sets."""
     from rich.table import Table
 
     headings, rows = _LISTINGS[kind]()
+    if as_json:
+        print_json([dict(zip(headings, row, strict=True)) for row in rows])
+        return
     table = Table(*headings, pad_edge=False, box=None, header_style="bold")
     for row in rows:
         table.add_row(*row)

@@ -28,3 +28,6 @@ ExplainBudget = Annotated[
     float, typer.Option(min=0, help="Seconds for a bisection of the first trial that got worse; 0: none.")
 ]
 """How long a command may look for the first stage that is wrong."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+"""Whether a command prints its table as JSON."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,6 +25,21 @@ def open_console() -> Console:
 
     console = Console()
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=100)
+
+
+def print_json(content: Any) -> None:
+    """``content`` as indented JSON; numbers that JSON does not have become null."""
+    import json
+
+    typer.echo(json.dumps(_finite(content), indent=2))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def show_skipped(found: Expansion) -> None:

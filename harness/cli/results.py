@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness import workdir as workdirs
-from harness.cli.options import Workdir
-from harness.cli.output import open_console, show_sweep, show_trial
+from harness.cli.options import Json, Workdir
+from harness.cli.output import open_console, print_json, show_sweep, show_trial
 
 if TYPE_CHECKING:
+    from harness.gates.differences import Cause
+    from harness.report.results import Sweep
     from harness.trials.trial import TrialResult
 
 
 def show(
     what: Annotated[str, typer.Argument(help="A suite that was run, a trial id of one, or a trial key.")],
     workdir: Workdir = workdirs.DEFAULT,
+    as_json: Json = False,
 ) -> None:
     """Show the last sweep of a suite, or one trial with its nodes."""
     from harness.report.results import SWEEP_FILE, sweep_folder
@@ -26,15 +30,24 @@ def show(
     from harness.sweep import load_sweep
 
     if (sweep_folder(workdir, what) / SWEEP_FILE).is_file() or what in bundled_suites():
-        show_sweep(load_sweep(workdir, what), workdir)
+        sweep = load_sweep(workdir, what)
+        if as_json:
+            print_json(sweep_content(sweep))
+        else:
+            show_sweep(sweep, workdir)
     else:
-        show_trial(find_trial(workdir, what), workdir)
+        trial = find_trial(workdir, what)
+        if as_json:
+            print_json(trial_content(trial, workdir))
+        else:
+            show_trial(trial, workdir)
 
 
 def compare(
     first: Annotated[str, typer.Argument(help="Trial id or key.")],
     second: Annotated[str, typer.Argument(help="Trial id or key.")],
     workdir: Workdir = workdirs.DEFAULT,
+    as_json: Json = False,
 ) -> None:
     """Compare two trials figure by figure, sample by sample, and by what computed them."""
     from harness.gates.differences import of_trials
@@ -50,11 +63,54 @@ def compare(
         f"{trial.spec.settings.engine.value}, {found.version if found else trial.spec.engine}"
         for trial, found in zip(trials, environments, strict=True)
     ]
-    console.print(comparison_table(*trials, store, (engines[0], engines[1])))
     before, now = (made_of(trial, store) for trial in trials)
     known = environments[0], environments[1]
-    for cause in of_trials(before, now, known if trials[0].spec.engine != trials[1].spec.engine else (None, None)):
+    causes = list(of_trials(before, now, known if trials[0].spec.engine != trials[1].spec.engine else (None, None)))
+    if as_json:
+        print_json(comparison_content(*trials, causes))
+        return
+    console.print(comparison_table(*trials, store, (engines[0], engines[1])))
+    for cause in causes:
         console.print(str(cause), soft_wrap=True, markup=False, highlight=False)
+
+
+def sweep_content(sweep: Sweep) -> dict[str, Any]:
+    """Verdict and trials of a sweep as JSON holds them, the rows those of ``trials.csv``."""
+    from harness.report.results import trial_rows
+    from harness.sweep import best_settings
+
+    return {
+        "suite": sweep.summary.suite.name,
+        "verdict": sweep.verdict.value,
+        "baseline": None if sweep.baseline is None else str(sweep.baseline),
+        "best": best_settings(sweep),
+        "trials": trial_rows(sweep),
+    }
+
+
+def trial_content(trial: TrialResult, workdir: Path) -> dict[str, Any]:
+    """A trial with its figures and nodes as JSON holds them."""
+    from harness.trials.trial import NODES_FILE, TrialStore, read_nodes
+
+    nodes = read_nodes(TrialStore(workdir / "trials").folder(trial.spec.key) / NODES_FILE)
+    return {
+        "trial": trial.spec.id,
+        "key": trial.spec.key,
+        **trial.model_dump(mode="json", exclude={"format"}),
+        "metrics": trial.metrics(),
+        "nodes": [node.model_dump(mode="json") for node in nodes],
+    }
+
+
+def comparison_content(first: TrialResult, second: TrialResult, causes: Sequence[Cause]) -> dict[str, Any]:
+    """Figures of two trials side by side, and what differs, as JSON holds them."""
+    before, now = first.metrics(), second.metrics()
+    figures = {name: [before.get(name), now.get(name)] for name in dict.fromkeys((*before, *now))}
+    return {
+        "trials": [first.spec.id, second.spec.id],
+        "figures": figures,
+        "causes": [cause.model_dump(mode="json") for cause in causes],
+    }
 
 
 def find_trial(workdir: Path, name: str) -> TrialResult:

@@ -5,7 +5,8 @@ It also lists the operators that the fast simulator has no instructions for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +58,7 @@ def explain(
     html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page, complete in itself.")] = None,
     input_shape: InputShapes = None,
     node_info: NodeInfoText = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show where each operator runs, why, what to change and what it costs; needs no calibration data."""
     from engine.conformance.disagreements import warnings_for
@@ -68,9 +70,12 @@ def explain(
     result = check(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
     doubts = warnings_for(result.models["original_float"], result.performance.march)
-    _show(result, nodes, interpreted, doubts)
+    if as_json:
+        typer.echo(json.dumps({"nodes": [asdict(node) for node in nodes], "warnings": doubts}, indent=2))
+    else:
+        _show(result, nodes, interpreted, doubts)
     if html is not None:
-        typer.echo(write_atomically(html, page(result, nodes, interpreted, doubts).encode()))
+        typer.echo(write_atomically(html, page(result, nodes, interpreted, doubts).encode()), err=as_json)
 
 
 def explained(result: ConversionResult) -> tuple[Explained, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ def test_suites_and_data_sets(capsys: pytest.CaptureFixture[str]) -> None:
     list_things(Listed.DATASETS)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:] if line[:1].strip()] == [card.name for card in list_dataset_cards()]
+
+
+def test_a_list_is_json_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    list_things(Listed.DATASETS, as_json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["data set"] for row in rows] == [card.name for card in list_dataset_cards()]
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.cli.output import open_console, show_drift, show_skipped, show_sweep, show_trial
+from harness.cli.output import open_console, print_json, show_drift, show_skipped, show_sweep, show_trial
 from harness.gates import drift, nights
 from harness.gates.judgement import References
 from harness.report.results import Sweep
@@ -89,3 +90,8 @@ def test_a_trial_is_shown_with_its_nodes_and_its_folder(tmp_path: Path, capsys: 
     assert f"files   {folder.resolve().as_uri()}" in out
     show_trial(sweep.results[1], tmp_path)
     assert "threshold" not in capsys.readouterr().out  # a failed trial has no nodes
+
+
+def test_json_has_no_numbers_that_json_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": [1.5, float("nan")], "b": (float("inf"),)})
+    assert json.loads(capsys.readouterr().out) == {"a": [1.5, None], "b": [None]}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from engine.errors import ConfigError
+from harness.cli.main import app
 from harness.cli.results import find_trial
 from harness.execution.coordinator import Plan, serial
 from harness.gates.judgement import References
@@ -46,3 +50,28 @@ def test_an_unknown_name_lists_what_there_is(tmp_path: Path) -> None:
     swept(tmp_path, "first", "1", 9)
     with pytest.raises(ConfigError, match=fakes.spec().id):
         find_trial(tmp_path, "other")
+
+
+def printed(workdir: Path, *arguments: str) -> Any:
+    finished = CliRunner().invoke(app, [*arguments, "--json", "--workdir", str(workdir)])
+    assert finished.exit_code == 0, finished.output
+    return json.loads(finished.stdout)
+
+
+def test_tables_are_json_on_request(tmp_path: Path) -> None:
+    swept(tmp_path, "first", "1", 9)
+    spec = fakes.spec(engine="1")
+    sweep = printed(tmp_path, "show", "first")
+    assert (sweep["suite"], sweep["verdict"], [row["trial"] for row in sweep["trials"]]) == (
+        "first",
+        "NO GATE",
+        [spec.id],
+    )
+    trial = printed(tmp_path, "show", spec.id)
+    assert trial["metrics"]["accuracy.quantized"] == 0.5
+    assert [node["node"] for node in trial["nodes"]] == ["conv", "softmax"]
+    swept(tmp_path, "second", "2", 8)
+    both = printed(tmp_path, "compare", spec.key, fakes.spec(engine="2").key)
+    assert both["trials"] == [spec.id, spec.id]
+    assert both["figures"]["accuracy.quantized"] == [0.5, 0.5]
+    assert isinstance(both["causes"], list)

@@ -31,6 +31,9 @@ def test_explain_shows_reasons_hints_and_writes_one_page(tmp_path: Path) -> None
     assert text.count("<rect") == text.count("<tr id=") >= len(names)
     assert "http" not in text.replace("http-equiv", "")
     assert list(tmp_path.iterdir()) == [page]
+    content = printed("explain", model("mnist_lenet"), "--node-info", request)
+    assert content["nodes"][0]["name"] == names[0]
+    assert "run_on_cpu" in content["nodes"][0]["hint"]
 
 
 def test_explain_tells_what_is_unmeasured_and_what_is_known_to_depart(
