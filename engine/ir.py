@@ -128,7 +128,8 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         raise ModelError(f"{path}: no such model file")
     try:
         proto = onnx.load_model_from_string(without_notice(path.read_bytes()))
-        _check_parts(proto, path)
+        check_texts(proto)
+        _check_external_data(proto, path)
         check_bounds(proto, path)
         load_external_data_for_model(proto, os.fspath(path.parent))
         check_tensors(proto)
@@ -143,24 +144,31 @@ _UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError
 """What the libraries raise for damaged files; ``TypeError`` for a location of external data that is no text."""
 
 
-def _check_parts(proto: onnx.ModelProto, path: Path) -> None:
-    """What the libraries let pass: names that are no text, external data outside the folder of ``path``.
-
-    Links are followed; not every release of onnx does that.
-    """
+def _check_external_data(proto: onnx.ModelProto, path: Path) -> None:
+    """External data lie in the folder of ``path``; links are followed, which not every release of onnx does."""
     folder = os.path.join(os.path.realpath(path.parent), "")
     for part in _parts(proto):
         if isinstance(part, onnx.TensorProto):
             location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
             if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
                 raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
+
+
+def check_texts(proto: onnx.ModelProto) -> None:
+    """Refuse names that are no text, which the libraries let pass as bytes.
+
+    Raises:
+        ValueError: one is not UTF-8.
+    """
+    for part in _parts(proto):
+        if isinstance(part, onnx.TensorProto):
             if isinstance(part.name, bytes):
-                raise ModelError(f"{path}: not an ONNX model: the name of a tensor is not UTF-8: {part.name!r}")
+                raise ValueError(f"the name of a tensor is not UTF-8: {part.name!r}")
             continue  # its other fields are data
         for field, value in part.ListFields():
             texts = (value,) if isinstance(value, bytes) else value if isinstance(value, Sequence) else ()
             if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in texts):
-                raise ModelError(f"{path}: not an ONNX model: field {field.name} is not UTF-8: {value!r}")
+                raise ValueError(f"field {field.name} is not UTF-8: {value!r}")
 
 
 def check_tensors(message: Message) -> None:

@@ -30,7 +30,7 @@ from engine.compile.records import (
     TensorRecord,
 )
 from engine.errors import ContainerError, ModelError
-from engine.ir import check_tensors
+from engine.ir import check_tensors, check_texts
 from engine.terms import Device
 
 _INLINE_LIST = 8
@@ -276,6 +276,7 @@ def _parse_cpu_model(data: bytes | None, name: str) -> onnx.GraphProto:
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
         raise ContainerError(f"CPU segment {name}: refers to data outside the file")
     try:
+        check_texts(model)
         check_tensors(model)
     except ValueError as error:
         raise ContainerError(f"CPU segment {name}: {error}") from error

@@ -9,6 +9,7 @@ import jinja2
 
 from engine.conformance.measures import Row, Share
 from engine.conformance.table import MEASURES, SHORT, groups, of_family, of_march, parts
+from engine.pages import rendered
 from engine.version import installed_version
 
 
@@ -18,7 +19,8 @@ def page(title: str, rows: Sequence[Row]) -> str:
         loader=jinja2.FunctionLoader(_template), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     environment.filters |= {"percent": percent, "mark": mark, "share": share}
-    return environment.get_template("conformance.html.j2").render(
+    return rendered(
+        environment.get_template("conformance.html.j2"),
         title=title,
         version=installed_version(),
         rows=rows,

@@ -19,6 +19,7 @@ from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
 from engine.ir import file_names, write_atomically
 from engine.march.latency import load_latency
+from engine.pages import rendered
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
@@ -191,7 +192,7 @@ def _render(template: str, figures: Mapping[str, go.Figure], **values: Any) -> s
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     plots = {name: json.loads(figure.to_json() or "{}") for name, figure in figures.items()}
     page = environment.get_template(template)
-    return page.render(plots=plots, plotly=get_plotlyjs(), version=installed_version(), **values)
+    return rendered(page, plots=plots, plotly=get_plotlyjs(), version=installed_version(), **values)
 
 
 def _utilisation_figure(view: SubgraphView) -> go.Figure:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.pages import rendered
 from harness.onboarding.judging import Basis
 from harness.onboarding.proposal import Proposal
 from harness.report.templates import template
@@ -51,7 +52,8 @@ def contact_sheet(proposal: Proposal) -> str:
         Basis.MIRROR: "agreement of answers to images and mirror images, in nats",
         Basis.CONVENTION: "",
     }
-    return template("contact_sheet.html.j2").render(
+    return rendered(
+        template("contact_sheet.html.j2"),
         name=proposal.name,
         best=str(decision.best),
         words=decision.words,

@@ -15,6 +15,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
+from engine.pages import rendered
 from harness.gates.baseline import read_baseline
 from harness.gates.drift import drifts
 from harness.gates.nights import read_nights
@@ -74,7 +75,8 @@ def render(sweep: Sweep, workdir: Path) -> str:
         data["parallel"] = _figure(parallel_figure(sweep.results))
     if any(night.anchor for night in nights):
         data["drift"] = _figure(drift_figure(drifting, nights))
-    return template(TEMPLATE).render(
+    return rendered(
+        template(TEMPLATE),
         sweep=sweep,
         summary=sweep.summary,
         counts=_counts(sweep),

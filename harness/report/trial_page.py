@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from engine.pages import rendered
 from harness.report.templates import template
 from harness.trials.figures import TrialNode
 from harness.trials.files import CONFIG_FILE, WORST_FILE
@@ -12,7 +13,8 @@ from harness.trials.trial import TrialResult
 
 def render_trial(result: TrialResult, nodes: Sequence[TrialNode], files: Mapping[str, bytes]) -> bytes:
     """The page, HTML; ``files``: what lies beside it."""
-    text = template("trial.html.j2").render(
+    text = rendered(
+        template("trial.html.j2"),
         result=result,
         spec=result.spec,
         nodes=nodes,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import shutil
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +13,12 @@ import yaml
 
 from engine.calibrate import open_folders
 from engine.config import Config, InputSpec, load_config
-from engine.errors import PtqlabError
 from engine.frontend import caffe, onnx
 from engine.frontend.caffe.schema import message_class
 from engine.simulate.loaders import open_model
 from tests.engine.frontend.networks import convolution, network
+from tests.fuzz.loader import Loader
+from tests.fuzz.more_loaders import MORE, NUMBERS
 
 PROTOTXT = """name: "net"
 input: "data" input_dim: 1 input_dim: 2 input_dim: 6 input_dim: 6
@@ -83,42 +81,6 @@ _COMPILE_YAML = {
     },
     "compiler_parameters": {"optimize_level": "O2"},
 }
-
-
-@dataclass(frozen=True)
-class Loader:
-    """One reader.
-
-    Attributes:
-        name: on the command line.
-        make_seeds: makes valid files.
-        words: what mutations splice in.
-        load: reads the content, in a folder of its own.
-        suffixes: names of files of this kind end so, for a corpus from elsewhere.
-    """
-
-    name: str
-    make_seeds: Callable[[], tuple[bytes, ...]]
-    words: tuple[bytes, ...]
-    load: Callable[[bytes, Path], object]
-    suffixes: tuple[str, ...] = ()
-
-    @cached_property
-    def seeds(self) -> tuple[bytes, ...]:
-        """Valid files to begin from."""
-        return self.make_seeds()
-
-    def accepts(self, content: bytes, folder: Path) -> bool:
-        """Whether ``content`` is read; a refusal must be a :class:`PtqlabError`, all else propagates."""
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        try:
-            self.load(content, folder)
-        except PtqlabError as error:
-            if not str(error):
-                raise AssertionError("a refusal without a message") from error
-            return False
-        return True
 
 
 def caffe_weights() -> bytes:
@@ -236,8 +198,6 @@ def _bin(content: bytes, folder: Path) -> object:
     return open_model(path)
 
 
-_NUMBERS = (b"0", b"-1", b"1e999", b"nan", b"4294967295", b"2147483648", b"99999999999999999999", b"0.5")
-
 LOADERS: Mapping[str, Loader] = {
     loader.name: loader
     for loader in (
@@ -251,7 +211,7 @@ LOADERS: Mapping[str, Loader] = {
         Loader(
             "prototxt",
             lambda: (PROTOTXT.encode(),),
-            (*_NUMBERS, *(name.encode() for name in caffe.CONVERTERS), b"{", b"}", b"dim: ", b"layers", b'"data"'),
+            (*NUMBERS, *(name.encode() for name in caffe.CONVERTERS), b"{", b"}", b"dim: ", b"layers", b'"data"'),
             _prototxt,
             (".prototxt",),
         ),
@@ -259,14 +219,14 @@ LOADERS: Mapping[str, Loader] = {
         Loader(
             "yaml",
             lambda: (yaml.safe_dump(_YAML).encode(),),
-            (*_NUMBERS, b"!!python/object:os.system", b"&a [*a]", b"*a", b"null", b"{}", b"[]", b";", b"\n  ", b"? "),
+            (*NUMBERS, b"!!python/object:os.system", b"&a [*a]", b"*a", b"null", b"{}", b"[]", b";", b"\n  ", b"? "),
             _yaml,
             (".yaml",),
         ),
         Loader(
             "hb_compile",
             lambda: (yaml.safe_dump(_COMPILE_YAML).encode(),),
-            (*_NUMBERS, b"{}", b"[]", b";", b"null", b"None", b"true", b"\n  ", b"quant_config", b"../../etc/passwd"),
+            (*NUMBERS, b"{}", b"[]", b";", b"null", b"None", b"true", b"\n  ", b"quant_config", b"../../etc/passwd"),
             _compile_yaml,
         ),
         Loader(
@@ -282,8 +242,9 @@ LOADERS: Mapping[str, Loader] = {
             lambda content, folder: _calibration(content, folder, "0.bin", ("float32",)),
         ),
         Loader(
-            "bin", _containers, (b"\x00", b"\xff\xff\xff\xff", b"CPUM", b"SCHD", b"DATA", *_NUMBERS), _bin, (".bin",)
+            "bin", _containers, (b"\x00", b"\xff\xff\xff\xff", b"CPUM", b"SCHD", b"DATA", *NUMBERS), _bin, (".bin",)
         ),
+        *MORE,
     )
 }
 """All readers by name."""

@@ -136,7 +136,7 @@ class FloatSession:
             InferenceError: an input is missing or unknown, or has the wrong shape.
         """
         results = self._each(lambda batch: self._session.run(None, batch), self._batches(feed))
-        joined = results[0] if len(results) == 1 else [np.concatenate(parts) for parts in zip(*results, strict=True)]
+        joined = results[0] if len(results) == 1 else [_joined(parts) for parts in zip(*results, strict=True)]
         return dict(zip(self.outputs, joined, strict=True))
 
     def run_into(self, feed: Mapping[str, Array], buffers: Mapping[str, NDArray[np.float32]]) -> None:
@@ -188,6 +188,9 @@ class FloatSession:
         counts = set()
         for name, array in feed.items():
             shape = self.inputs[name]
+            if array.shape == shape == ():  # the same number for all samples would be another model: there is one
+                counts.add(1)
+                continue
             if array.ndim != len(shape) or array.shape[1:] != shape[1:] or not len(array) or len(array) % shape[0]:
                 raise InferenceError(
                     f"input {name!r}: the array has shape {array.shape}, the model takes {shape} or a multiple in the "
@@ -200,9 +203,18 @@ class FloatSession:
         for start in range(0, samples, self.batch):
             stop = min(start + self.batch, samples)
             yield {
-                name: np.ascontiguousarray(feed[name][start * shape[0] : stop * shape[0]], self._types[name])
+                name: np.asarray(
+                    feed[name][start * shape[0] : stop * shape[0]] if shape else feed[name],
+                    self._types[name],
+                    order="C",
+                )
                 for name, shape in self.inputs.items()
             }
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """One output of several runs, along the first dimension; single numbers become a list."""
+    return np.concatenate([np.atleast_1d(part) for part in parts])
 
 
 def _fetch(model: ir.Model, names: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
+from engine.pages import rendered
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
@@ -138,7 +139,8 @@ def page(
     text = (files("engine.cli.lab") / "templates" / "explain.html.j2").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     slowest = max((node.time_us or 0.0 for node in nodes), default=0.0)
-    return environment.from_string(text).render(
+    return rendered(
+        environment.from_string(text),
         name=result.name,
         nodes=nodes,
         performance=result.performance,

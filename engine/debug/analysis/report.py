@@ -21,6 +21,7 @@ from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores
 from engine.ir import file_names, write_atomically
+from engine.pages import rendered
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
     settable = tuple(dict.fromkeys(owner for detail in details.values() for owner in detail.owners))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("engine.debug.analysis").joinpath("page.html.j2").read_text("utf-8"))
-    html = template.render(
+    html = rendered(
+        template,
         report=report,
         figures=figures,
         details=details,

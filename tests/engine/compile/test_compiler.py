@@ -247,6 +247,17 @@ def test_garbage_instead_of_a_cpu_model_is_a_container_error() -> None:
         from_bytes(encode(sections))
 
 
+def test_names_in_a_cpu_model_are_text() -> None:
+    sections = [
+        Section(s.kind, s.index, s.data.replace(b"Dequantize", b"Dequanti\xff\xfe", 1))
+        if s.kind is SectionKind.CPU_MODEL
+        else s
+        for s in sections_of(BINARY)
+    ]
+    with pytest.raises(ContainerError, match=r"CPU segment .*: .*UTF-8|not an ONNX model"):
+        from_bytes(encode(sections))
+
+
 @pytest.mark.parametrize(
     ("level", "groups", "maps", "relays"),
     [

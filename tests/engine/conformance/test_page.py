@@ -32,7 +32,7 @@ def test_the_page_is_complete_and_names_are_escaped() -> None:
     assert "&lt;b&gt;" in text
     assert "<b>" not in text
     assert "<style" in text
-    assert "http" not in text
+    assert "://" not in text
 
 
 def test_tables_of_measures_marches_and_networks() -> None:

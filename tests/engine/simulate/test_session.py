@@ -271,3 +271,18 @@ def test_images_are_what_a_preprocessing_node_reads(types: tuple[str, ...], imag
 )
 def test_models_are_quantized_where_an_operator_is(name: str, dtype: ir.DataType, quantized: bool) -> None:
     assert is_quantized(chain(name, dtype=dtype)) is quantized
+
+
+@pytest.mark.parametrize(
+    "damage", [{"perm": [0, 3, 65, 2]}, {"perm": [0]}, {"perm": [0, 0, 1, 2]}], ids=["axis", "rank", "twice"]
+)
+def test_a_file_whose_graph_does_not_hold_together_is_a_model_error(
+    damage: dict[str, list[int]], tmp_path: Path
+) -> None:
+    proto = ir.to_proto(load_model(FEATURE_MODEL))
+    node = next(node for node in proto.graph.node if node.op_type == "Transpose")
+    del node.attribute[:]
+    node.attribute.extend(onnx.helper.make_attribute(key, value) for key, value in damage.items())
+    (tmp_path / "q.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="cannot be computed"):
+        Session(tmp_path / "q.onnx")

@@ -102,3 +102,15 @@ def test_visitors_see_every_sample_once(count: int, batch: int) -> None:
     session.visit({"x": x}, lambda name, array: seen[name].extend(row.tobytes() for row in array))
     for name, array in session.run({"x": x}).items():
         assert sorted(seen[name]) == sorted(row.tobytes() for row in array)
+
+
+def test_inputs_and_outputs_that_are_single_numbers() -> None:
+    model = graph(
+        [helper.make_node("Mul", ["x", "s"], ["m"]), helper.make_node("ReduceSum", ["m"], ["y"], keepdims=0)],
+        {"x": (1, 3), "s": ()},
+        ["m", "y"],
+    )
+    found = FloatSession(model).run({"x": np.ones((1, 3), np.float32), "s": np.float32(2)})
+    assert {name: array.tolist() for name, array in found.items()} == {"m": [[2, 2, 2]], "y": 6}
+    with pytest.raises(InferenceError, match="the array has shape"):
+        FloatSession(model).run({"x": np.float32(1), "s": np.float32(2)})
