@@ -1,6 +1,7 @@
 """Content-addressed files: every stage's result under the hash of what determines it, computed once.
 
-``<root>/<kind>/<key><suffix>``; a file is written to a temporary name and renamed, so what exists is whole.
+``<root>/<kind>/<key><suffix>``; a file is written to a temporary name and renamed, so what exists is whole. Its SHA-256
+lies beside it: what has changed since is computed anew.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import fcntl
 import hashlib
 import io
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +26,8 @@ from engine.ir import write_atomically
 
 if TYPE_CHECKING:
     from harness.exchange import Exchange
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
@@ -75,7 +79,7 @@ class Cache:
         While one process computes it, others that want it wait.
         """
         path = self.path(kind, key, codec.suffix)
-        if not path.is_file():
+        if not _is_whole(path):
             with locked(path):
                 if not self.has(path):
                     result = compute()
@@ -84,28 +88,61 @@ class Cache:
                     return result
         with suppress(OSError):  # a folder that cannot be written is read all the same
             os.utime(path)  # what was used lately is not removed
+            os.utime(_digest_file(path))
         found: T = codec.load(path)
         return found
 
     def has(self, path: Path) -> bool:
-        """Whether the result at ``path`` is there, or was computed elsewhere and is there now.
+        """Whether the result at ``path`` is there as it was written, or was computed elsewhere and is there now.
+
+        One that has changed since is reported and counts as none.
 
         Raises:
             MissingError: the exchange cannot be reached.
         """
-        return path.is_file() or (self.exchange is not None and self.exchange.pull(self._name(path), path))
+        if _is_whole(path):
+            return True
+        if path.is_file():
+            logger.warning("%s: is damaged: its SHA-256 differs; computed anew", path)
+            return False
+        if self.exchange is None or not self.exchange.pull(self._name(path), path):
+            return False
+        self.exchange.pull(self._name(_digest_file(path)), _digest_file(path))
+        return _is_whole(path)
 
     def share(self, path: Path) -> None:
-        """Leave the result at ``path`` for other machines.
+        """Keep the digest of the result at ``path``, which was just computed, and leave both for other machines.
 
         Raises:
             MissingError: the exchange cannot be reached.
         """
+        digests = _digest_file(path)
+        write_atomically(digests, _digest(path).encode())
         if self.exchange is not None:
-            self.exchange.push(path, self._name(path))
+            for each in (digests, path):
+                self.exchange.push(each, self._name(each))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.root.parent).as_posix()
+
+
+def _digest_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether ``path`` is there with the content of its digest; one whose digest nobody kept is taken as it is."""
+    try:
+        return path.is_file() and _digest_file(path).read_bytes() == _digest(path).encode()
+    except FileNotFoundError:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -17,8 +17,9 @@ TEMPLATES = sorted(
     path
     for folder in ("engine", "reports")
     for path in (ROOT / folder).rglob("*.html.j2")
-    if "<html" in path.read_text(encoding="utf-8")
+    if "<html" in path.read_text(encoding="utf-8") and path.name != "overview.html.j2"
 )
+"""All but the page that ``ptqlab serve`` sends, which has its policy in a header."""
 
 PAGE = """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="{{ policy }}"></head>
 <body><p id="name">{{ name }}</p><p id="raw">{{ name | safe }}</p>

@@ -149,14 +149,14 @@ def _kind(message: str) -> str:
     return re.sub(r"(… ?)+", "… ", text).strip()[:110]
 
 
-def page(tally: Tally, tests: int) -> str:
+def page(tally: Tally, tests: int, marches: Sequence[str]) -> str:
     """The list of refusals as Markdown."""
     lines = [
         "# ONNX's own node tests",
         "",
         f"`python -m tests.fuzz.backend_tests --page docs/onnx_node_tests.md` with onnx {onnx.__version__}:",
         f"{tests} tests whose operators exist at opset {MAX_OPSET} or below, each loaded, optimised, run and checked",
-        f"on {', '.join(MARCHES)}. {tally.right} of these runs gave the expected outputs, {tally.unmeasured} those",
+        f"on {', '.join(marches)}. {tally.right} of these runs gave the expected outputs, {tally.unmeasured} those",
         "of ONNX Runtime for the unchanged model (the test has none for this opset, or ONNX Runtime reads the operator",
         f"otherwise), and {len(tally.faults)} ended otherwise. Most refusals say that nothing in a model of one node",
         "runs on the BPU.",
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for march in chosen.march or MARCHES:
                 run(case, march, Path(folder), tally)
     if chosen.page is not None:
-        chosen.page.write_text(page(tally, len(found)), encoding="utf-8")
+        chosen.page.write_text(page(tally, len(found), chosen.march or MARCHES), encoding="utf-8")
     refused = sum(map(len, tally.refused.values()))
     sys.stdout.write("".join(f"{fault}\n" for fault in tally.faults))
     sys.stdout.write(

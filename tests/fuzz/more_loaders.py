@@ -80,7 +80,7 @@ def _card(content: bytes, folder: Path) -> object:
 
     (folder / "c.yaml").write_bytes(content)
     card = load_typed(folder / "c.yaml", ModelCard)
-    return card.input_spec, card.converter_yaml()
+    return card.input_specs, card.converter_yaml()
 
 
 def _dataset_card(content: bytes, folder: Path) -> object:

@@ -80,3 +80,38 @@ def test_what_another_machine_computed_is_fetched(tmp_path: Path) -> None:
     caches[1].share(path)
     assert caches[0].has(caches[0].path("kind", "other", ".txt"))
     assert not Cache(tmp_path / "third").has(tmp_path / "third" / "kind" / "other.txt")
+
+
+@pytest.mark.parametrize("kind", ["result", "digest"])
+def test_one_flipped_bit_anywhere_is_found_reported_and_computed_anew(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache, calls, arrays = Cache(tmp_path), [], {"a": np.arange(6.0), "b": np.array([True])}
+    codec = Codec(".npz", save_arrays, load_arrays)
+
+    def compute() -> dict[str, np.ndarray]:
+        calls.append(1)
+        return arrays
+
+    cache.get("stage", "key", codec, compute)
+    path = cache.path("stage", "key", ".npz")
+    flipped = path if kind == "result" else path.with_name("key.npz.sha256")
+    whole = flipped.read_bytes()
+    places = range(0, len(whole), max(1, len(whole) // 40))
+    for count, place in enumerate(places, 2):
+        flipped.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        caplog.clear()
+        found = cache.get("stage", "key", codec, compute)
+        np.testing.assert_array_equal(found["a"], arrays["a"])
+        assert len(calls) == count
+        assert "is damaged: its SHA-256 differs; computed anew" in caplog.text
+        assert cache.get("stage", "key", codec, compute)
+        assert len(calls) == count
+        assert path.read_bytes() == (whole if kind == "result" else path.read_bytes())
+
+
+def test_a_result_without_a_digest_is_taken(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    assert cache.get("kind", "key", TEXT, lambda: "first") == "first"
+    cache.path("kind", "key", ".txt.sha256").unlink()
+    assert cache.get("kind", "key", TEXT, lambda: "second") == "first"
