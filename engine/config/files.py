@@ -173,7 +173,7 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
     try:
         if Path(path).stat().st_size > limit("YAML_BYTES"):  # PyYAML takes about a second per megabyte
             raise ConfigError(f"{path}: has {beyond('YAML_BYTES')}")
-        content = yaml.load(Path(path).read_text(encoding="utf-8"), _ShallowLoader)
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _ShallowLoader)  # noqa: S506 - a SafeLoader
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:

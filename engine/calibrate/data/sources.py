@@ -293,7 +293,7 @@ def as_fed(samples: Array, spec: InputSpec | None) -> Array:
         float32 if they are not integers.
     """
     if spec is None or not spec.is_image:
-        with np.errstate(over="ignore"):  # beyond float32: infinite, which is refused where samples are checked
+        with np.errstate(over="ignore"):  # beyond float32: infinite, which is reported
             return samples.astype(np.float32) if samples.dtype.kind == "f" else samples
     channels_last = samples if spec.layout_train is Layout.NHWC else samples.transpose(0, 2, 3, 1)
     return calibration_input(channels_last, spec)

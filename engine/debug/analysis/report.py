@@ -106,7 +106,7 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
     for stem, (png, _) in pictures.items():
         write_atomically(folder / f"{names[stem]}.png", plots.to_png(png))
     figures = {
-        stem: Markup(page.to_html(full_html=False, include_plotlyjs=False, config=plots.CONFIG))
+        stem: Markup(page.to_html(full_html=False, include_plotlyjs=False, config=plots.CONFIG))  # noqa: S704 - escapes
         for stem, (_, page) in pictures.items()
     }
     details = {name: _detail(report, name) for name in _drawn(report)}
