@@ -1,4 +1,7 @@
-"""The gate as pytest users meet it: a suite, a baseline, verdicts per trial. Stages are fakes; the rest is real."""
+"""The gate as pytest users meet it: a suite, a baseline, verdicts per trial. Stages are fakes; the rest is real.
+
+A pytest of its own takes seconds to start: most tests run one within this process.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,10 @@ import csv
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,41 +31,66 @@ from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.sweep import load_sweep
 from harness.trials.tasks import Bench
-from harness.trials.trial import Outcome
+from harness.trials.trial import Outcome, TrialSpec
 from tests.harness import fakes
 
 pytest_plugins = ["pytester"]
 
-CONFTEST = """
-from functools import partial
-from harness import gating
-from tests.harness import fakes
+FAKES = """
+import pytest
+from tests.harness.test_pytest_plugin import fake_stages
 
-def plan_trials(suite):
-    specs = [fakes.spec("net", settings) for settings in suite.sweep.settings()]
-    return specs + [fakes.spec(trial.models[0]) for trial in suite.trials]
-
-gating.plan_trials = plan_trials
-gating.Plan = partial(gating.Plan, stages="tests.harness.fakes")
+fake_stages(pytest.MonkeyPatch())
 """
 SUITE = "{name: mine, version: 1, models: net, sweep: {calibration_type: [max, kl]}}"
 
 
+Gate = Callable[..., pytest.RunResult]
+"""Runs pytest on suite ``mine``, or with ``suite=False`` on what the arguments say."""
+
+
+def fake_stages(patch: pytest.MonkeyPatch) -> None:
+    """Trials of model ``net`` that compute nothing."""
+
+    def plan_trials(suite: Suite) -> list[TrialSpec]:
+        specs = [fakes.spec("net", settings) for settings in suite.sweep.settings()]
+        return specs + [fakes.spec(str(trial.models[0])) for trial in suite.trials]
+
+    patch.setattr(gating, "plan_trials", plan_trials)
+    patch.setattr(gating, "Plan", partial(gating.Plan, stages="tests.harness.fakes"))
+
+
+def options(arguments: tuple[str, ...], suite: bool) -> list[str]:
+    """The command line."""
+    given = ["--ptqlab-suite", "mine.yaml", "--ptqlab-baseline", "base.json", "--ptqlab-workdir", "work"]
+    return ["-p", "no:cacheprovider", *([*given, "--ptqlab-executor", "serial"] if suite else []), *arguments]
+
+
 @pytest.fixture
-def gate(pytester: pytest.Pytester) -> Any:
-    """Runs pytest in a process of its own on suite ``mine``; arguments are added."""
+def gate(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """In this process, without the timeouts, coverage and tracebacks that belong to the pytest around it."""
     pytester.makefile(".yaml", mine=SUITE)
-    pytester.mkpydir("plugin")
-    (pytester.path / "fake_stages.py").write_text(CONFTEST)
-    root = Path(gating.__file__).parents[1]
+    fake_stages(monkeypatch)
+    outside = [word for name in ("timeout", "slipcover", "faulthandler") for word in ("-p", f"no:{name}")]
 
     def run(*arguments: str, suite: bool = True) -> pytest.RunResult:
-        given = ["--ptqlab-suite", "mine.yaml", "--ptqlab-baseline", "base.json"] if suite else []
-        options = [*given, "--ptqlab-workdir", "work", "--ptqlab-executor", "serial"] if suite else []
-        return pytester.run(
-            sys.executable, "-c", f"import sys; sys.path[:0] = [{str(root)!r}]; import pytest; sys.exit(pytest.main())",
-            "-p", "fake_stages", "-p", "no:cacheprovider", *options, *arguments,
-        )  # fmt: skip
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            code = pytest.main([*outside, *options(arguments, suite)])
+        return pytest.RunResult(code, out.getvalue().splitlines(), err.getvalue().splitlines(), 0.0)
+
+    return run
+
+
+@pytest.fixture
+def command(pytester: pytest.Pytester) -> Gate:
+    """In a process of its own."""
+    pytester.makefile(".yaml", mine=SUITE)
+    (pytester.path / "with_fakes.py").write_text(FAKES)
+    root = Path(gating.__file__).parents[1]
+    start = f"import sys; sys.path[:0] = [{str(root)!r}]; import pytest; sys.exit(pytest.main())"
+
+    def run(*arguments: str, suite: bool = True) -> pytest.RunResult:
+        return pytester.run(sys.executable, "-c", start, "-p", "with_fakes", *options(arguments, suite))
 
     return run
 
@@ -77,18 +109,18 @@ def accepted(pytester: pytest.Pytester) -> dict[str, Any]:
     return content
 
 
-def test_a_baseline_is_made_then_kept(gate: Any, pytester: pytest.Pytester) -> None:
+def test_a_baseline_is_made_then_kept(gate: Gate, command: Gate) -> None:
     missing = gate()
     assert missing.ret == pytest.ExitCode.USAGE_ERROR
     missing.stderr.fnmatch_lines(["ERROR: base.json: no baseline*make one with --ptqlab-update-baseline"])
-    gate("--ptqlab-update-baseline").assert_outcomes(passed=2)
+    command("--ptqlab-update-baseline").assert_outcomes(passed=2)
     again = gate("-v")
     again.assert_outcomes(passed=2)
     again.stdout.fnmatch_lines(["*mine.yaml::net/bayes-e/max PASSED*", "*mine.yaml::net/bayes-e/kl PASSED*"])
     again.stdout.fnmatch_lines(["suite mine: PASS, 2 trials, 0 failed, 2 reused*", "report file:*report.html"])
 
 
-def test_a_planted_loss_is_a_regression_in_words(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+def test_a_planted_loss_is_a_regression_in_words(gate: Gate, pytester: pytest.Pytester, accepted: Any) -> None:
     trial = accepted["trials"]["net/bayes-e/kl"]
     trial["figures"]["cosine.output"]["value"] = 0.995
     (pytester.path / "base.json").write_text(json.dumps(accepted))
@@ -104,12 +136,12 @@ def test_a_planted_loss_is_a_regression_in_words(gate: Any, pytester: pytest.Pyt
 
 @pytest.mark.parametrize("distribution", [(), ("-n", "1")], ids=["one process", "xdist"])
 def test_one_judgement_is_what_everything_says(
-    gate: Any, pytester: pytest.Pytester, accepted: Any, distribution: tuple[str, ...]
+    gate: Gate, command: Gate, pytester: pytest.Pytester, accepted: Any, distribution: tuple[str, ...]
 ) -> None:
     """Pytest, its JUnit file, the page, the tables, ``ptqlab show`` and what is kept agree on a planted regression."""
     accepted["trials"]["net/bayes-e/kl"]["figures"]["cosine.output"]["value"] = 0.995
     (pytester.path / "base.json").write_text(json.dumps(accepted))
-    result = gate("--junitxml", "junit.xml", *distribution)
+    result = (command if distribution else gate)("--junitxml", "junit.xml", *distribution)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["suite mine: REGRESSION, 2 trials*"])
     folder = pytester.path / "work" / "sweeps" / "mine"
@@ -128,7 +160,7 @@ def test_one_judgement_is_what_everything_says(
 
 
 def test_entries_without_trial_and_trials_without_entry_are_missing(
-    gate: Any, pytester: pytest.Pytester, accepted: Any
+    gate: Gate, pytester: pytest.Pytester, accepted: Any
 ) -> None:
     accepted["trials"]["net/bayes-e/mix"] = accepted["trials"].pop("net/bayes-e/kl")
     (pytester.path / "base.json").write_text(json.dumps(accepted))
@@ -137,7 +169,7 @@ def test_entries_without_trial_and_trials_without_entry_are_missing(
     result.stdout.fnmatch_lines(["MISSING: net/bayes-e/kl", "MISSING: net/bayes-e/mix"])
 
 
-def test_a_failed_trial_is_an_error_and_no_baseline(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+def test_a_failed_trial_is_an_error_and_no_baseline(gate: Gate, pytester: pytest.Pytester, accepted: Any) -> None:
     pytester.makefile(".yaml", mine=SUITE.replace("}}", "}, trials: [{models: refused}]}"))
     result = gate()
     result.assert_outcomes(passed=2, failed=1)
@@ -147,14 +179,14 @@ def test_a_failed_trial_is_an_error_and_no_baseline(gate: Any, pytester: pytest.
     update.stderr.fnmatch_lines(["ERROR: trial refused/bayes-e/max failed in stage quantize*"])
 
 
-def test_selected_trials_only_are_run(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+def test_selected_trials_only_are_run(gate: Gate, pytester: pytest.Pytester, accepted: Any) -> None:
     gate("-k", "kl").assert_outcomes(passed=1, deselected=1)
     assert fakes.notes(pytester.path / "work") == ["prepare net", "run net/bayes-e/kl"]
     assert gate("-k", "kl", "--ptqlab-update-baseline").ret == pytest.ExitCode.USAGE_ERROR
     assert gate("-k", "nothing_of_the_kind").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def test_the_id_of_a_trial_runs_that_trial_alone(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+def test_the_id_of_a_trial_runs_that_trial_alone(gate: Gate, pytester: pytest.Pytester, accepted: Any) -> None:
     result = gate("mine.yaml::net/bayes-e/kl")
     result.assert_outcomes(passed=1)
     assert fakes.notes(pytester.path / "work") == ["prepare net", "run net/bayes-e/kl"]
@@ -162,23 +194,26 @@ def test_the_id_of_a_trial_runs_that_trial_alone(gate: Any, pytester: pytest.Pyt
 
 
 def test_the_suite_alone_is_collected_unless_arguments_ask_for_more(
-    gate: Any, pytester: pytest.Pytester, accepted: Any
+    gate: Gate, pytester: pytest.Pytester, accepted: Any
 ) -> None:
     pytester.makepyfile(test_more="def test_more(): pass")
-    gate("test_more.py").assert_outcomes(passed=3)
-    gate("test_more.py", suite=False).assert_outcomes(passed=1)
-    ungated = gate("test_more.py", "-k", "test_more")
+    more = ("--import-mode=importlib", "test_more.py")
+    gate(*more).assert_outcomes(passed=3)
+    gate(*more, suite=False).assert_outcomes(passed=1)
+    ungated = gate(*more, "-k", "test_more")
     assert ungated.ret == pytest.ExitCode.USAGE_ERROR
     ungated.stderr.fnmatch_lines(["ERROR: --ptqlab-suite mine: none of its trials is selected"])
 
 
-def test_collecting_runs_nothing(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
+def test_collecting_runs_nothing(gate: Gate, pytester: pytest.Pytester, accepted: Any) -> None:
     gate("--collect-only", "-q").stdout.fnmatch_lines(["*net/bayes-e/max", "*net/bayes-e/kl"])
     assert fakes.notes(pytester.path / "work") == []
 
 
-def test_xdist_workers_use_the_results_of_their_controller(gate: Any, pytester: pytest.Pytester, accepted: Any) -> None:
-    gate("-n", "2", "--junitxml=junit.xml").assert_outcomes(passed=2)
+def test_xdist_workers_use_the_results_of_their_controller(
+    command: Gate, pytester: pytest.Pytester, accepted: Any
+) -> None:
+    command("-n", "2", "--junitxml=junit.xml").assert_outcomes(passed=2)
     cases = ElementTree.parse(pytester.path / "junit.xml").findall(".//testcase")
     properties = [{p.get("name"): p.get("value") for p in case.iter("property")} for case in cases]
     assert [found["verdict"] for found in properties] == ["PASS", "PASS"]
@@ -193,7 +228,7 @@ def test_xdist_workers_use_the_results_of_their_controller(gate: Any, pytester: 
         (["--ptqlab-update-baseline"], "--ptqlab-update-baseline needs --ptqlab-suite"),
     ],
 )
-def test_wrong_options_are_usage_errors(gate: Any, arguments: list[str], message: str) -> None:
+def test_wrong_options_are_usage_errors(gate: Gate, arguments: list[str], message: str) -> None:
     result = gate(*arguments, suite=False)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message.replace('?', '[?]')}*"])
@@ -205,7 +240,7 @@ def test_ordinary_runs_import_nothing_of_the_harness() -> None:
         "print([m for m in sys.modules if m.startswith(('harness.', 'engine.'))], 'numpy' in sys.modules)"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert finished.stdout.strip() == "['engine.errors', 'harness.pytest_plugin'] False"
+    assert finished.stdout.strip() == "['engine.errors', 'engine.exports', 'harness.pytest_plugin'] False"
 
 
 @pytest.mark.parametrize(
@@ -242,7 +277,7 @@ def test_the_sweep_runs_where_the_items_are_dealt_out(
 
     asked: list[set[str]] = []
     specs = [SimpleNamespace(key=key) for key in ("a", "b")]
-    gate: Any = SimpleNamespace(specs=specs, run=lambda keys, observers: asked.append(keys) or "report")
+    gate: Gate = SimpleNamespace(specs=specs, run=lambda keys, observers: asked.append(keys) or "report")
     plugins = SimpleNamespace(get_plugin=lambda name: None)
     given: dict[str, Any] = {"workerinput": {}} if worker else {}
     config = Config(stash=pytest.Stash(), option=SimpleNamespace(**options), pluginmanager=plugins, **given)
