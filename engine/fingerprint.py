@@ -209,8 +209,9 @@ def _versions(packages: set[str]) -> dict[str, str]:
     return found
 
 
+@cache
 def version_of(distribution: str) -> str:
-    """Version of an installed distribution, or :data:`ABSENT`."""
+    """Version of an installed distribution, or :data:`ABSENT`; looked up once per process."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

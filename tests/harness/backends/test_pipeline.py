@@ -72,9 +72,24 @@ def digests() -> dict[str, str]:
 
 
 def forget() -> None:
-    """Digests and versions are looked up once per process; imports need not be, as none changes here."""
-    for cached in (fingerprint_of, fingerprint._digest, fingerprint._distributions):
+    """Digests are taken once per process; imports and versions need not be looked up again, as none changes here."""
+    for cached in (fingerprint_of, fingerprint._digest):
         cached.cache_clear()
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Lets a tool of that name be newer."""
+
+    def fake(tool: str) -> None:
+        monkeypatch.setattr(metadata, "version", faked(tool))
+        fingerprint.version_of.cache_clear()
+        forget()
+
+    yield fake
+    monkeypatch.undo()
+    fingerprint.version_of.cache_clear()
+    forget()
 
 
 @pytest.fixture(scope="module")
@@ -134,14 +149,12 @@ def faked(newer: str) -> Callable[[str], str]:
     ],
 )
 def test_a_newer_tool_recomputes_the_stages_that_run_it(
-    tool: str, some: set[str], none: set[str], monkeypatch: pytest.MonkeyPatch
+    tool: str, some: set[str], none: set[str], newer: Callable[[str], None]
 ) -> None:
     forget()
     usual = digests()
-    monkeypatch.setattr(metadata, "version", faked(tool))
-    forget()
+    newer(tool)
     changed = {stage for stage, digest in digests().items() if digest != usual[stage]}
-    forget()
     assert some <= changed
     assert not none & changed
 
