@@ -54,7 +54,7 @@ def input_parameters(card: ModelCard, type_rt: InputType | None) -> dict[str, st
     inputs = card.converter_yaml()
     if type_rt is None:
         return inputs
-    kinds = [type_rt if spec.is_image else spec.type_rt for spec in card.input_specs]
+    kinds = card.run_time_types(type_rt)
     layouts = [
         None if kind is InputType.NV12 else spec.layout_rt or (spec.layout_train if kind is not spec.type_rt else None)
         for kind, spec in zip(kinds, card.input_specs, strict=True)

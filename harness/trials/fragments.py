@@ -10,6 +10,7 @@ import yaml
 from engine.terms import Compatibility, DataType
 from harness.suites.settings import SWITCHES
 from harness.trials.trial import TrialResult, TrialSpec
+from harness.zoo.cards import load_card, model_cards
 
 
 def fragment(spec: TrialSpec, int16_nodes: Sequence[str]) -> dict[str, Any]:
@@ -48,4 +49,8 @@ def as_yaml(result: TrialResult) -> str:
         head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.total_ms:.3f} ms"
         if result.accuracy.test is not None:
             head += f"; on the samples that did not choose it: {result.accuracy.test.value:.4f}"
-    return f"{head}\n{yaml.safe_dump(fragment(spec, result.int16_nodes), sort_keys=False)}"
+    content = fragment(spec, result.int16_nodes)
+    type_rt = spec.settings.input_type_rt
+    if type_rt is not None and spec.model in model_cards():  # one entry per input
+        content["input_parameters"] = {"input_type_rt": ";".join(load_card(spec.model).run_time_types(type_rt))}
+    return f"{head}\n{yaml.safe_dump(content, sort_keys=False)}"

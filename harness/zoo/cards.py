@@ -212,6 +212,10 @@ class ModelCard(StrictModel):
         """The inputs as the engine's frontend takes them, in the order of ``input_name``."""
         return self.input_parameters.specs(self.input_parameters.input_name)
 
+    def run_time_types(self, type_rt: InputType) -> tuple[InputType, ...]:
+        """``input_type_rt`` of every input where images are given as ``type_rt``."""
+        return tuple(type_rt if spec.is_image else spec.type_rt for spec in self.input_specs)
+
     def converter_yaml(self) -> dict[str, str]:
         """``input_parameters`` as a converter's YAML file holds them."""
         given = self.input_parameters

@@ -16,10 +16,14 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from engine.errors import CalibrationDataError, ConfigError
+from engine.terms import InputType
 from harness.backends.foreign import write_inputs
 from harness.cli.main import app
 from harness.datasets.input_folders import InputFolders, InputFoldersOptions
 from harness.strict_yaml import parse
+from harness.suites.settings import Settings
+from harness.trials.configuration import content
+from harness.trials.fragments import as_yaml
 from harness.zoo.cards import load_card
 from tests.harness import fakes
 
@@ -170,7 +174,7 @@ SEQUENCE = {
 
 
 def write_card(folder: Path, name: str, model: onnx.ModelProto, parameters: Any, metric: Any, **inputs: str) -> None:
-    content = model.SerializeToString()
+    file = model.SerializeToString()
     use = {split: {"split": split, "count": SAMPLES} for split in SPLITS}
     card = {
         "name": name,
@@ -178,7 +182,7 @@ def write_card(folder: Path, name: str, model: onnx.ModelProto, parameters: Any,
         "task": "other",
         "description": "made by a test",
         "source": {"bundled": f"{name}.onnx"},
-        "digest": hashlib.sha256(content).hexdigest(),
+        "digest": hashlib.sha256(file).hexdigest(),
         "input_parameters": parameters,
         "dataset": {"name": "parts", "inputs": inputs, **use},
         "metric": metric,
@@ -188,7 +192,7 @@ def write_card(folder: Path, name: str, model: onnx.ModelProto, parameters: Any,
     }
     (folder / "suites/zoo").mkdir(parents=True, exist_ok=True)
     (folder / "suites/zoo" / f"{name}.yaml").write_text(yaml.safe_dump(card))
-    (folder / "suites/zoo" / f"{name}.onnx").write_bytes(content)
+    (folder / "suites/zoo" / f"{name}.onnx").write_bytes(file)
 
 
 @pytest.fixture
@@ -261,6 +265,15 @@ def test_each_input_takes_the_part_that_it_names(project: Path) -> None:
     state = card.model_copy(update={"dataset": card.dataset.model_copy(update={"inputs": {"picture": "state"}})})
     with pytest.raises(ConfigError, match=r"gray, its data set parts has float32 arrays of \(8,\)"):
         state.open_dataset()
+
+
+def test_what_is_pasted_has_an_entry_per_input(project: Path) -> None:
+    spec = fakes.spec("pair", Settings(input_type_rt=InputType.NV12))
+    pasted = yaml.safe_load(as_yaml(fakes.result(spec)))
+    assert pasted["input_parameters"] == {"input_type_rt": "nv12;featuremap"}
+    card = load_card("pair")
+    written = content(card, spec, (), card.model_path(), [project / "a", project / "b"])["input_parameters"]
+    assert (written["input_type_rt"], written["input_layout_rt"]) == ("nv12;featuremap", "None;NCHW")
 
 
 @pytest.mark.parametrize("name", ["pair", pytest.param("sequence", marks=pytest.mark.nightly)])
