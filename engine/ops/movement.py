@@ -216,18 +216,16 @@ class TransposeRule(MovementRule):
 
 
 class SliceRule(MovementRule):
-    """Slice with constant bounds and positive steps, of any rank that is moved.
+    """Slice with constant bounds and positive steps, of rank 4 (provisional: no network that is seen has another).
 
-    The vendor's public operator list (RDK documentation) names no limit and other ranks than 4; a Split, which does the
-    same, runs on the BPU on rank 3 and 5 (``crnn_gru``, ``mobilevit``). No recorded network slices another rank
-    (provisional).
+    The vendor's public operator list (RDK documentation) names other ranks too.
     """
 
     op_types = ("Slice",)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        if (reason := refused_rank(node)) is not None:
-            return reason
+        if len(shape_of(given(node, 0))) != 4:
+            return because(Code.RANK_4, done="sliced")
         bounds = [constant_of(before_calibration(value)) for value in node.inputs[1:] if value is not None]
         if len(node.inputs) < 3 or any(array is None for array in bounds):
             return because(Code.BOUNDS_NOT_CONSTANT)
