@@ -48,3 +48,10 @@ def test_what_is_left_out_is_what_numba_compiles() -> None:
     assert {name for name in names if compiled(names[name])} <= left_out
     for pattern in SETTINGS["omit"]:
         assert any(compiled(names[name]) for name in left_out if fnmatch(name, pattern)), pattern
+
+
+def test_ci_finds_pytest_in_the_command_that_it_runs_with_coverage() -> None:
+    """.ci/run puts SlipCover in front of the one ``-m pytest`` of the README's test command."""
+    command = (ROOT / "README.md").read_text("utf-8").partition("<!-- command: test -->")[2].split("```")[1]
+    assert command.count("-m pytest") == 1
+    assert "/-m pytest/-m slipcover -m pytest -p slipcover}" in (ROOT / ".ci" / "run").read_text("utf-8")
