@@ -59,17 +59,20 @@ def folded(model: ir.Model, largest: int) -> bool:
         largest: elements of the largest constant that is computed; nodes of larger ones stay.
 
     Raises:
-        UnsupportedError: all constants together take more than the bound ``FOLDED_BYTES``.
+        UnsupportedError: all constants together take more than the bound ``FOLDED_BYTES``, or one cannot be computed.
     """
     budget = FoldingBudget(model, largest)
-    with np.errstate(all="ignore"):
-        result = fold_constants(
-            model,
-            onnx_shape_inference=True,
-            input_size_limit=largest,
-            output_size_limit=largest,
-            should_fold=budget.affords,
-        )
+    try:
+        with np.errstate(all="ignore"):
+            result = fold_constants(
+                model,
+                onnx_shape_inference=True,
+                input_size_limit=largest,
+                output_size_limit=largest,
+                should_fold=budget.affords,
+            )
+    except RuntimeError as error:  # of the library, for operators that it has rules of its own for
+        raise UnsupportedError(f"the constants of the model cannot be computed: {error}") from error
     if budget.refused:
         raise UnsupportedError(f"node {budget.refused!r}: its result and other constants take {beyond('FOLDED_BYTES')}")
     return bool(result.modified)

@@ -221,7 +221,7 @@ def _along_last_axis(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
     shape = static_shape(node.outputs[0])
     operands = [constant(item) for item in node.inputs]
     index = next((i for i, array in enumerate(operands) if array is not None), None)
-    if shape is None or index is None or operands[1 - index] is not None or (node.op_type == "Sub" and index == 0):
+    if not shape or index is None or operands[1 - index] is not None or (node.op_type == "Sub" and index == 0):
         return None
     other, array = node.inputs[1 - index], operands[index]
     if other is None or array is None or static_shape(other) != shape or array.size not in (1, shape[-1]):

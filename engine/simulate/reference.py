@@ -21,8 +21,8 @@ Array = NDArray[Any]
 NodeFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
 
 
-MISFITS = (ValueError, LookupError, TypeError, ArithmeticError)
-"""What numpy raises for arrays and attributes that do not fit together."""
+MISFITS = (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError)
+"""What numpy and ONNX's reference evaluator raise for arrays and attributes that do not fit together."""
 
 
 @dataclass(frozen=True)

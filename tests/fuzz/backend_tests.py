@@ -117,7 +117,7 @@ def run(case: Case, march: str, folder: Path, tally: Tally) -> None:
 
 
 def _compare(case: Case, source: Any, optimized: Any, tally: Tally, march: str) -> None:
-    feed = {value.name: case.feed[value.name] for value in source.graph.inputs if value.name in case.feed}
+    feed = {value.name: _as_fed(case.feed[value.name]) for value in source.graph.inputs if value.name in case.feed}
     if len(feed) < len(source.graph.inputs):
         tally.unmeasured += 1
         return
@@ -130,6 +130,12 @@ def _compare(case: Case, source: Any, optimized: Any, tally: Tally, march: str) 
             tally.right += 1
         else:
             tally.unmeasured += 1  # of a newer operator, or ONNX Runtime's own reading of it
+
+
+def _as_fed(value: Any) -> Any:
+    """Floats of other widths are taken as float32, as the model is."""
+    floats = isinstance(value, np.ndarray) and (value.dtype.kind == "f" or value.dtype.name == "bfloat16")
+    return value.astype(np.float32) if floats else value
 
 
 def _same(first: Any, second: Any, tolerances: tuple[float, float]) -> bool:

@@ -80,3 +80,14 @@ def test_values_that_say_how_large_a_result_is(tmp_path: Path) -> None:
     constants = {"zero": np.int64(0), "many": np.int64(1 << 29), "one": np.int64(1)}
     source = load_onnx(saved(network(nodes, {"x": (1, 1, 4, 4)}, ["y"], constants), tmp_path))
     assert "Range" in [node.op_type for node in optimize(source, "bayes-e").graph]
+
+
+def test_what_the_library_cannot_fold_is_refused(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["n"], ["parts"], to=7),
+        helper.make_node("SplitToSequence", ["x", "parts"], ["s"], axis=0),
+        helper.make_node("SequenceAt", ["s", "i"], ["y"]),
+    ]
+    model = load_model(saved(network(nodes, {"x": (2, 4), "n": ()}, ["y"], {"i": np.int64(0)}), tmp_path))
+    with pytest.raises(UnsupportedError, match="the constants of the model cannot be computed"):
+        folded(model, 1 << 20)

@@ -226,3 +226,8 @@ def test_a_factor_along_the_axis_of_a_product_becomes_part_of_it() -> None:
     modified, after = applied(FoldAffineIntoProduct(), product)
     assert (modified, operators(after)) == (True, ["Transpose", "Conv", "Transpose"])
     assert len(after.graph[1].inputs) == 3
+
+
+def test_single_numbers_have_no_last_axis() -> None:
+    before = build([node("Mul", "x k", "m"), node("Neg", "m")], {"x": ()}, ["y"], {"k": np.float32(2)})
+    assert operators(optimized(before)) == ["Mul", "Neg"]

@@ -274,7 +274,9 @@ def test_models_are_quantized_where_an_operator_is(name: str, dtype: ir.DataType
 
 
 @pytest.mark.parametrize(
-    "damage", [{"perm": [0, 3, 65, 2]}, {"perm": [0]}, {"perm": [0, 0, 1, 2]}], ids=["axis", "rank", "twice"]
+    "damage",
+    [{"perm": [0, 3, 65, 2]}, {"perm": [0]}, {"perm": [3, 1, 2]}, {"perm": [0, 0, 1, 2]}],
+    ids=["axis", "rank", "rank of the reference evaluator", "twice"],
 )
 def test_a_file_whose_graph_does_not_hold_together_is_a_model_error(
     damage: dict[str, list[int]], tmp_path: Path
