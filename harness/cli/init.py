@@ -31,6 +31,10 @@ class AskedTask(StrEnum):
 
 
 OwnImagesFolder = Annotated[Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images.")]
+SweptImages = Annotated[
+    Path | None,
+    typer.Option("--images", exists=True, file_okay=False, help="Of an ONNX file: folder of images to sweep it on."),
+]
 OwnLabels = Annotated[
     Path | None,
     typer.Option("--labels", exists=True, help="Labels of the images; default: what lies among them."),
@@ -73,6 +77,39 @@ def init(
     typer.echo(f"picture     {(folder / PICTURE).resolve().as_uri()}")
     check_suite(str(suite), quick=quick)
     typer.echo(f"next        ptqlab run {suite}")
+
+
+def suite_of_network(
+    model: Path, images: Path | None, labels: Path | None, task: AskedTask | None, size: str | None, workdir: Path
+) -> Path:
+    """The suite of a network that is swept without cards of its own: they are made in ``workdir``, once.
+
+    Raises:
+        PtqlabError: as of :func:`init`.
+    """
+    from engine.errors import ConfigError
+    from harness.onboarding.own_cards import made_before, write_cards
+    from harness.onboarding.proposal import card_name, propose
+
+    if images is None:
+        raise ConfigError(f"{model}: a network is swept on images: ptqlab run {model} --images DIR")
+    if not model.is_file():
+        raise ConfigError(f"{model}: no such file")
+    asked = parse_size(size)
+    folder = made_before(workdir / OWN_FOLDER, model, images, labels, f"{task or ''} {asked or ''}")
+    suite = folder / f"{card_name(model)}.yaml"
+    if suite.is_file():
+        typer.echo(f"cards       {folder}, as they were made before")
+        return suite
+    proposal = propose(model, images, labels, task.kind if task else None, asked)
+    show_proposal(proposal)
+    write_cards(proposal, folder, March.BAYES_E)
+    typer.echo(f"cards       {folder}")
+    return suite
+
+
+OWN_FOLDER = "own"
+"""Of a working directory: cards of networks that were swept without any."""
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:

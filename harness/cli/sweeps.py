@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from engine.errors import ConfigError
 from harness import workdir as workdirs
 from harness.cli.forecast import show_forecast, show_unfinished
+from harness.cli.init import OwnLabels, OwnSize, SweptImages, TaskOption, suite_of_network
 from harness.cli.options import ExplainBudget, Store, Workdir
 from harness.cli.output import show_drift, show_lines, show_problems, show_skipped, show_sweep
 from harness.cli.progress import progress_bar
@@ -37,8 +39,13 @@ class Retry(StrEnum):
 
 def run(
     suite: Annotated[
-        str | None, typer.Argument(help="Name of a bundled suite, or a YAML file.", show_default=False)
+        str | None,
+        typer.Argument(help="Name of a bundled suite, a YAML file, or an ONNX file with --images.", show_default=False),
     ] = None,
+    images: SweptImages = None,
+    labels: OwnLabels = None,
+    task: TaskOption = None,
+    size: OwnSize = None,
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
         str,
@@ -69,7 +76,11 @@ def run(
         bool, typer.Option("--resume", help="List the sweeps that have not come to their end; run nothing.")
     ] = False,
 ) -> None:
-    """Sweep a suite: convert, simulate and score every trial; finished trials are not run again."""
+    """Sweep a suite: convert, simulate and score every trial; finished trials are not run again.
+
+    An ONNX file with --images is a suite too: what ``ptqlab init`` writes is made in the working
+    directory, and swept at once.
+    """
     from engine.simulate.fast import available_cpus
     from harness.announcing import tell_ci
     from harness.checking import refuse_mistakes
@@ -87,6 +98,10 @@ def run(
         return
     if suite is None:
         raise ConfigError("name a suite: ptqlab ls suites lists those that there are, --resume those to go on with")
+    if Path(suite).suffix == ".onnx":
+        suite = str(suite_of_network(Path(suite), images, labels, task, size, workdir))
+    elif any(given is not None for given in (images, labels, task, size)):
+        raise ConfigError(f"{suite}: --images, --labels, --task and --size belong to an ONNX file")
     find_beside(suite)
     definition = open_suite(suite)
     expansion = expansion_of(definition)

@@ -29,6 +29,7 @@ class BoxDecoder(StrEnum):
     Attributes:
         YOLOV8: (images, 4 + C, P): centre and size in pixels, class scores (Ultralytics).
         YOLOV8_HEADS: three maps (images, 64 + C, h, w): distributions of the distances to the sides, class logits.
+        YOLOV8_SPLIT: the same in six maps, distances and classes of each stride in turn (D-Robotics' model zoo).
         YOLOV5: (images, P, 5 + C): centre and size in pixels, objectness, class scores (Ultralytics, YOLOv7).
         YOLOX: (images, P, 5 + C): centre and size relative to the cell, objectness, class scores (Megvii).
         END_TO_END: (images, P, 6): corners in pixels, score, class; suppression is in the network (YOLOv10).
@@ -39,6 +40,7 @@ class BoxDecoder(StrEnum):
 
     YOLOV8 = "yolov8"
     YOLOV8_HEADS = "yolov8_heads"
+    YOLOV8_SPLIT = "yolov8_split"
     YOLOV5 = "yolov5"
     YOLOX = "yolox"
     END_TO_END = "end_to_end"
@@ -77,6 +79,9 @@ def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int 
     shapes: dict[BoxDecoder, list[tuple[int | None, ...]]] = {
         BoxDecoder.YOLOV8: [(4 + classes, None)],
         BoxDecoder.YOLOV8_HEADS: [(4 * _BINS + classes, height // stride, width // stride) for stride in STRIDES],
+        BoxDecoder.YOLOV8_SPLIT: [
+            (depth, height // stride, width // stride) for stride in STRIDES for depth in (4 * _BINS, classes)
+        ],
         BoxDecoder.YOLOV5: [(None, 5 + classes)],
         BoxDecoder.YOLOX: [(cells, 5 + classes)],
         BoxDecoder.END_TO_END: [(None, 6)],
@@ -114,6 +119,11 @@ def _yolov8_heads(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
         boxes.append(np.moveaxis(ends, 1, 2) * np.float32(stride))
         scores.append(np.moveaxis(logistic(flat[:, 4 * _BINS :]), 1, 2))
     return np.concatenate(boxes, axis=1), np.concatenate(scores, axis=1)
+
+
+def _yolov8_split(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    heads = [np.concatenate(pair, axis=1) for pair in zip(outputs[::2], outputs[1::2], strict=True)]
+    return _yolov8_heads(heads, classes, size)
 
 
 def _yolov5(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
@@ -196,6 +206,7 @@ _DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = 
     {
         BoxDecoder.YOLOV8: _yolov8,
         BoxDecoder.YOLOV8_HEADS: _yolov8_heads,
+        BoxDecoder.YOLOV8_SPLIT: _yolov8_split,
         BoxDecoder.YOLOV5: _yolov5,
         BoxDecoder.YOLOX: _yolox,
         BoxDecoder.END_TO_END: _end_to_end,

@@ -172,6 +172,8 @@ def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequ
         case BoxDecoder.YOLOV8_HEADS:
             depth = outputs[0].shape[1] - options.classes
             return {"boxes": [head[:, :depth] for head in outputs], "classes": [head[:, depth:] for head in outputs]}
+        case BoxDecoder.YOLOV8_SPLIT:
+            return {"boxes": list(outputs[::2]), "classes": list(outputs[1::2])}
         case BoxDecoder.YOLOV5 | BoxDecoder.YOLOX:
             rows = outputs[0]
             return {"boxes": [rows[..., :4]], "objectness": [rows[..., 4:5]], "classes": [rows[..., 5:]]}

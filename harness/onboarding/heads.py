@@ -175,6 +175,19 @@ _DISTANCES = 64
 """Channels of a map that are distributions of the four sides."""
 
 
+def _split_heads(network: NetworkFile) -> HeadGuess | None:
+    shapes = _shapes(network)
+    sides = [(network.size[0] // stride, network.size[1] // stride) for stride in STRIDES for _ in range(2)]
+    if len(shapes) != 6 or [shape[1:] for shape in shapes] != sides:
+        return None
+    distances, depths = {shape[0] for shape in shapes[::2]}, {shape[0] for shape in shapes[1::2]}
+    if distances != {_DISTANCES} or len(depths) > 1:
+        return None
+    (classes,) = depths
+    reason = f"six maps of {_DISTANCES} and {classes} channels at strides 8, 16, 32"
+    return _detector("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
+
+
 def _anchor_heads(network: NetworkFile) -> HeadGuess | None:
     depths = _three_maps(network)
     if depths is None or len(set(depths)) > 1 or depths[0] % 3 or depths[0] < 3 * 6:
@@ -238,6 +251,7 @@ HEADS: tuple[Callable[[NetworkFile], HeadGuess | None], ...] = (
     _one_table,
     _anchor_heads,
     _distribution_heads,
+    _split_heads,
     _scores_and_boxes,
     _heat_maps,
 )

@@ -13,10 +13,12 @@ import yaml
 
 from engine.errors import ConfigError, ModelError, OutputError
 from engine.terms import March
+from harness.cache import content_key
+from harness.datasets.label_files import pictures
 from harness.datasets.own_images import OwnImages
 from harness.onboarding.contact_sheet import contact_sheet
 from harness.onboarding.judging import Basis
-from harness.onboarding.proposal import Proposal
+from harness.onboarding.proposal import Proposal, card_name
 from harness.zoo.cards import Labels
 
 PICTURE = "what_the_network_sees.html"
@@ -71,6 +73,18 @@ def check_free(folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: holds files already; give another folder with --output")
+
+
+def made_before(parent: Path, model: Path, images: Path, labels: Path | None, asked: str) -> Path:
+    """The folder below ``parent`` for exactly this network, these images and labels, and what else was asked for.
+
+    Images are told apart by name, size and time of their last change.
+    """
+    labelled = [] if labels is None else [labels] if labels.is_file() else [p for p in labels.rglob("*") if p.is_file()]
+    seen = [(path.as_posix(), path.stat()) for path in (*pictures(images.resolve()), *sorted(labelled))]
+    files = [(name, found.st_size, found.st_mtime_ns) for name, found in seen]
+    key = content_key(hashlib.sha256(model.read_bytes()).hexdigest(), files, asked, str(labels))
+    return parent / f"{card_name(model)}-{key[:12]}"
 
 
 def copy_network(source: Path, target: Path) -> None:
@@ -191,6 +205,8 @@ def _data_card(proposal: Proposal) -> str:
 
 def _suite(proposal: Proposal, march: March) -> str:
     data = proposal.data
+    in_time = int(_QUICK_SECONDS / max(proposal.network.seconds, 1e-4))
+    quick = min(_QUICK_EVALUATION, max(_LEAST_EVALUATION, in_time))
     parts = [
         _block(
             f"Written by ptqlab init: a first sweep of {proposal.name}.",
@@ -200,16 +216,19 @@ def _suite(proposal: Proposal, march: March) -> str:
             f"For a quick first table; the card has {data.calibration} and {data.evaluation}.",
             {
                 "calibration_samples": min(_QUICK_CALIBRATION, data.calibration),
-                "evaluation_samples": min(_QUICK_EVALUATION, data.evaluation),
+                "evaluation_samples": min(quick, data.evaluation),
             },
         ),
         _block(
-            "Axes: docs/suites.md. Others worth a try: max_percentile, bias_correction, int16: {top_k: 2}.",
-            {"sweep": {"calibration_type": ["max", "kl"], "per_channel": [False, True], "int16": ["none", "all"]}},
+            "Axes: docs/suites.md. Others worth a try: per_channel: [false, true], max_percentile: [1.0, 0.9999],\n"
+            "bias_correction: [false, true], int16: {top_k: 2}.",
+            {"sweep": {"calibration_type": ["max", "kl"], "int16": ["none", "all"]}},
         ),
         "# Floors that a trial must reach, where you know them:\n# gates: {min_ratio: 0.99, min_agreement: 0.95}\n",
     ]
     return "\n".join(parts)
 
 
-_QUICK_CALIBRATION, _QUICK_EVALUATION = 50, 100
+_QUICK_CALIBRATION, _QUICK_EVALUATION, _LEAST_EVALUATION = 50, 100, 40
+_QUICK_SECONDS = 5.0
+"""That the float model may take for the evaluation images of a first sweep."""

@@ -8,7 +8,8 @@ import pytest
 from typer import BadParameter
 
 from engine.errors import ConfigError
-from harness.cli.init import AskedTask, init, parse_size
+from harness.cli.init import AskedTask, init, parse_size, suite_of_network
+from harness.cli.sweeps import run
 from harness.zoo.cards import TaskKind
 from tests.harness.onboarding.networks import colour_classifier, colour_images
 
@@ -29,7 +30,7 @@ def test_it_says_what_it_read_and_what_is_next(tmp_path: Path, capsys: pytest.Ca
     assert "images      24, 3 folders of images, taken for classes; scored with labels" in out
     assert "float       top1 1.0000 on 18 images" in out
     assert (
-        f"suite my_net version 1 is valid: 8 trials, 1 models\nnext        ptqlab run {tmp_path}/own/my_net.yaml" in out
+        f"suite my_net version 1 is valid: 4 trials, 1 models\nnext        ptqlab run {tmp_path}/own/my_net.yaml" in out
     )
     assert err == ""
     with pytest.raises(ConfigError, match="holds files already; give another folder with --output"):
@@ -48,3 +49,29 @@ def test_sizes() -> None:
 def test_every_task_has_a_kind() -> None:
     assert AskedTask.NONE.kind is TaskKind.OTHER
     assert {task.kind for task in AskedTask} <= set(TaskKind)
+
+
+def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
+
+    def suite(task: AskedTask | None = None) -> Path:
+        return suite_of_network(model, images, None, task, None, tmp_path / "work")
+
+    first = suite()
+    assert first.is_file()
+    assert first.is_relative_to(tmp_path / "work" / "own")
+    capsys.readouterr()
+    assert suite() == first
+    assert capsys.readouterr().out == f"cards       {first.parent}, as they were made before\n"
+    assert suite(AskedTask.NONE) != first
+    (images / "0" / "0.png").unlink()
+    assert suite() != first
+    with pytest.raises(ConfigError, match=r"a network is swept on images: ptqlab run .*net.onnx --images DIR"):
+        suite_of_network(model, None, None, None, None, tmp_path)
+    with pytest.raises(ConfigError, match="no such file"):
+        suite_of_network(tmp_path / "gone.onnx", images, None, None, None, tmp_path)
+
+
+def test_options_of_a_network_belong_to_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="smoke: --images, --labels, --task and --size belong to an ONNX file"):
+        run("smoke", images=tmp_path)

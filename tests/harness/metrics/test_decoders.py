@@ -79,6 +79,9 @@ def test_yolov8_heads_as_ultralytics_decodes() -> None:
                 np.testing.assert_allclose(scores[0, index], [sigmoid(v) for v in values[64:]], rtol=1e-4)
                 index += 1
     assert index == boxes.shape[1]
+    split = [part for head in heads for part in (head[:, :64], head[:, 64:])]
+    for found, wanted in zip(decode_boxes(BoxDecoder.YOLOV8_SPLIT, split, CLASSES, SIZE), (boxes, scores), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_end_to_end_rows() -> None:

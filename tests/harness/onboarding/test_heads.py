@@ -44,6 +44,7 @@ def test_outputs_of_no_known_meaning_are_compared() -> None:
         ([(1, 300, 6)], "end-to-end YOLO", 80, False),
         ([(1, 144, 80, 80), (1, 144, 40, 40), (1, 144, 20, 20)], "YOLOv8 raw heads", 80, False),
         ([(1, 65, 80, 80), (1, 65, 40, 40), (1, 65, 20, 20)], "YOLOv8 raw heads", 1, True),
+        ([(1, d, s, s) for s in (80, 40, 20) for d in (64, 7)], "YOLOv8 raw heads", 7, True),
         ([(1, 255, 80, 80), (1, 255, 40, 40), (1, 255, 20, 20)], "YOLOv5 raw heads", 80, False),
         ([(1, 3000, 21), (1, 3000, 4)], "SSD", 20, False),
         ([(1, 100, 92), (1, 100, 4)], "DETR", 91, False),

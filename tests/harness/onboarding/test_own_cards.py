@@ -11,7 +11,7 @@ import yaml
 
 from engine.errors import ConfigError, ModelError
 from engine.terms import March
-from harness.onboarding.own_cards import check_free, copy_network, write_cards
+from harness.onboarding.own_cards import check_free, copy_network, made_before, write_cards
 from harness.onboarding.proposal import propose
 from harness.paths import find_beside
 from harness.suites.suite import open_suite
@@ -64,3 +64,16 @@ def test_weights_outside_the_file_are_put_in(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").unlink()
     with pytest.raises(ModelError, match="cannot be put into one file"):
         copy_network(source, tmp_path / "again.onnx")
+
+
+def test_a_folder_for_exactly_these_files(tmp_path: Path) -> None:
+    model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images", each=1)
+    (tmp_path / "labels.csv").write_text("0/0.png 0\n")
+    first = made_before(tmp_path, model, images, None, "")
+    assert first == made_before(tmp_path, model, images, None, "")
+    others = {
+        made_before(tmp_path, model, images, None, "none"),
+        made_before(tmp_path, model, images, tmp_path / "labels.csv", ""),
+        made_before(tmp_path, colour_classifier(model, (2, 1, 0)), images, None, ""),
+    }
+    assert len({first, *others}) == 4
