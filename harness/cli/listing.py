@@ -95,7 +95,20 @@ def check_suite(suite: str, *, quick: bool = False, executor: str = "processes")
         f"{suite_path(suite)}: suite {definition.name} version {definition.version} is valid: {len(points)} trials, "
         f"{len(models)} models"
     )
+    if not quick:
+        _show_hints(sorted(models))
     return found
+
+
+def _show_hints(models: Sequence[str]) -> None:
+    """Say of every model whose float score is poor what may be wrong with its preprocessing."""
+    from harness.onboarding.hints import preprocessing_hint
+    from harness.zoo.cards import load_card
+
+    for name in models:
+        hint = preprocessing_hint(load_card(name))
+        if hint is not None:
+            typer.echo(f"WARNING: model {name}: {hint}", err=True)
 
 
 def _models() -> Listing:

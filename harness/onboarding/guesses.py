@@ -33,22 +33,29 @@ class Normalisation:
         return f"{self.colour.value} {self.name}"
 
     def input_parameters(self, network: NetworkFile) -> dict[str, Any]:
-        """The group of the converter's YAML that says the same; numbers in the order of the network's channels."""
-        kind = {(False, False): NormType.NONE, (True, False): NormType.MEAN, (False, True): NormType.SCALE}
+        """The group of the converter's YAML that says the same."""
         values: dict[str, Any] = {
             "input_name": network.input_name,
             "input_type_train": self.colour.value,
             "input_layout_train": network.layout.value,
             "input_shape": "x".join(map(str, network.shape)),
-            "norm_type": kind.get((bool(self.mean), bool(self.scale)), NormType.MEAN_AND_SCALE).value,
+            **self.normalisation_keys(),
+            "input_type_rt": self.colour.value,
+            "input_layout_rt": Layout.NHWC.value,
         }
+        InputParameters.model_validate(values)
+        return values
+
+    def normalisation_keys(self) -> dict[str, Any]:
+        """Its keys of mean and scale; numbers in the order of the network's channels."""
+        kind = {(False, False): NormType.NONE, (True, False): NormType.MEAN, (False, True): NormType.SCALE}
+        found = kind.get((bool(self.mean), bool(self.scale)), NormType.MEAN_AND_SCALE)
+        values: dict[str, Any] = {"norm_type": found.value}
         step = -1 if self.colour is InputType.BGR else 1
         for key, numbers in (("mean_value", self.mean), ("scale_value", self.scale)):
             if numbers:
                 ordered = numbers[::step]
                 values[key] = ordered[0] if len(set(ordered)) == 1 else " ".join(f"{number:.9g}" for number in ordered)
-        values |= {"input_type_rt": self.colour.value, "input_layout_rt": Layout.NHWC.value}
-        InputParameters.model_validate(values)
         return values
 
     def apply(self, images: NDArray[np.uint8], layout: Layout) -> NDArray[np.float32]:
