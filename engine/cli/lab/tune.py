@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,6 +47,7 @@ def tune(
     ] = None,
     metric: Annotated[str, typer.Option("--metric", help="With --labels: top1 or module:function.")] = TOP1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the YAML fragment.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print table and fragment as JSON.")] = False,
 ) -> None:
     """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
 
@@ -73,11 +75,13 @@ def tune(
     exact = {} if labelled is None else _float_accuracy(search, *labelled)
     found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
     accuracies = {} if labelled is None else exact | _accuracies(search, found, *labelled)
-    typer.echo(_table(found, accuracies, metric))
     given = {name: info.as_written() for name, info in settings.model_parameters.node_info.items()}
     chosen = found.fragment(given, settings.calibration_parameters.run_on_cpu)
     fragment = yaml.safe_dump(chosen, sort_keys=False) if chosen else "# nothing to change\n"
-    typer.echo(fragment)
+    if as_json:
+        typer.echo(json.dumps(_as_json(found, accuracies, chosen), indent=2))
+    else:
+        typer.echo(f"{_table(found, accuracies, metric)}\n{fragment}")
     if output is not None:
         write_atomically(output, fragment.encode())
 
@@ -164,6 +168,29 @@ def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) ->
         "most sensitive: " + ", ".join(f"{name} {value:.6f}" for name, value in found.ranking[:5])
     )
     return "\n".join(lines)
+
+
+def _as_json(found: TuningResult, accuracies: Mapping[str, float], fragment: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`_table` shows, unrounded; the metric by mix where there are labels."""
+    mixes = {
+        name: {
+            "cosine": mix.score.cosine,
+            "test": None if mix.test is None else asdict(mix.test),
+            "latency_us": mix.latency_us,
+            "cpu_us": mix.cpu_us,
+            "int16": sorted(mix.int16),
+            "cpu": list(mix.cpu),
+        }
+        for name, mix in _mixes(found).items()
+    }
+    return {
+        "mixes": mixes,
+        "accuracies": dict(accuracies),
+        "latency_budget_us": found.latency_budget_us,
+        "trials": found.trials,
+        "ranking": dict(found.ranking),
+        "fragment": dict(fragment),
+    }
 
 
 def _scored(accuracies: Mapping[str, float], name: str) -> str:

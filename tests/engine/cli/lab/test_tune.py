@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -75,7 +76,12 @@ def test_accuracies_of_labelled_data(folder: Path) -> None:
 
 
 def test_without_labels_the_table_has_similarities_only(folder: Path) -> None:
+    shown = run(folder, "--latency", "0", "--json")
+    as_json = json.loads(shown[shown.index("{\n") :])
+    assert as_json["accuracies"] == as_json["fragment"] == {}
+    assert as_json["mixes"][CHOSEN] == as_json["mixes"][INT8]
     found = rows(run(folder, "--latency", "0"))
+    assert f"{as_json['mixes'][INT8]['cosine']:.6f}" == found[INT8][0]
     assert FLOAT not in found
     assert 0.9 < float(found[INT8][0]) <= 1
     assert found[CHOSEN] == found[INT8]
