@@ -83,8 +83,8 @@ def _stay_in_int32(
 ) -> list[Refusal]:
     """Take out of ``requests`` those for results that only CPU nodes read: they stay in int32.
 
-    A convolution of ``sknet_c`` shows it (provisional, 1 network); results that are outputs are int16 (golden
-    conversion ``i16_matmul``).
+    A convolution of ``sknet_c`` shows it (provisional, 1 network); results that are outputs, or become one by one node
+    more, are int16 (golden conversion ``i16_matmul``, ``yolov8_nhwc_c``).
     """
     found = []
     for chain in chains(model, march):
@@ -93,6 +93,8 @@ def _stay_in_int32(
         if head is None or not head.stays_int32(chain[0]) or chain[-1].op_type == "Clip" or not readers:
             continue
         if result.is_graph_output() or any(on_bpu(reader) or refused_late(reader) for reader in readers):
+            continue
+        if any(value.is_graph_output() for reader in readers for value in reader.outputs):
             continue
         reason = "only CPU nodes read its result, which stays in int32"
         found += [Refusal(name, request, reason) for name, request in requests.pop(result, ())]

@@ -44,7 +44,9 @@ def test_int16_falls_back_to_int8_where_a_neighbour_lacks_it() -> None:
 def test_what_only_the_cpu_reads_stays_in_int32_though_int16_is_asked() -> None:
     """A convolution of sknet_c; a result that is an output is int16 (golden i16_matmul)."""
     options = PlacementOptions(node_info={"Conv_0": NodeTypes(output_type="int16")})
-    placement = place(network([one("Neg", "c0")], tail=False), "bayes-e", options)
+    placement = place(
+        network([helper.make_node("Neg", ["c0"], ["k"], name="Neg"), one("Neg", "k")], tail=False), "bayes-e", options
+    )
     assert "c0" not in calibrated(placement)
     assert [(found.node, found.reason) for found in placement.refusals] == [
         ("Conv_0", "only CPU nodes read its result, which stays in int32")
