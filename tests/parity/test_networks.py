@@ -46,13 +46,13 @@ BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "converts": (1.0, 1.0),
         "outputs": (0.87, 0.44),
         "operators": (0.97, 0.66),
-        "thresholds": (0.97, 0.9),
+        "thresholds": (0.97, 0.92),
         "thresholds_mean": (0.97, 0.84),
-        "devices": (0.98, 0.93),
-        "integers": (0.78, 0.82),
+        "devices": (0.98, 0.97),
+        "integers": (0.78, 0.83),
         "simulator": (1.0, 1.0),
         "latency_median": (0.06, 0.18),
-        "latency_p90": (0.36, 1.02),
+        "latency_p90": (0.36, 1.14),  # 1.02 while slices of rank 5 ran on the CPU, which has no latency here
     }
 )
 """What was reached, of the networks that were seen and of those that were held out."""
