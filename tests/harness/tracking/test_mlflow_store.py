@@ -253,7 +253,10 @@ def test_a_store_that_refuses_is_an_error_and_no_traceback(tmp_path: Path, capsy
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_database_that_cannot_be_opened_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_opened_is_an_error_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlflow.store.db.utils.MAX_RETRY_COUNT", 1)  # it waits 100 s before the tenth
     (tmp_path / "mlflow.db").mkdir()
     with pytest.raises(OSError, match="unable to open database file"):
         connect(f"sqlite:///{tmp_path / 'mlflow.db'}")

@@ -21,7 +21,7 @@ from engine.optimize import (
     transposes,
 )
 from engine.optimize.gru import UnrollGru
-from engine.optimize.normalization import DecomposeNormalization
+from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
@@ -57,6 +57,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         activations.CollapseRsqrt: Pattern(functions.reciprocal_root),
         activations.CollapseSoftmax: Pattern(functions.softmax_over_channels),
         DecomposeNormalization: Pattern(functions.normalised),
+        DecomposeNorm: Pattern(functions.length, (11, 13, 18)),
         UnrollLstm: Pattern(layers.recurrent_cell),
         UnrollGru: Pattern(layers.gated_cell),
         movement.JoinAlongReshapedAxis: Pattern(movements.joined_states),

@@ -54,6 +54,16 @@ def softmax_over_channels(draw: Draw, net: Network) -> str:
     return net.op("Transpose", net.op("Softmax", swapped, axis=3), perm=[0, 3, 2, 1])
 
 
+def length(draw: Draw, net: Network) -> str:
+    """A norm over one axis, which is an input from opset 18 on."""
+    x, shape = feature_map(draw, net)
+    axis, keep = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(0, 1))
+    kind = draw(st.sampled_from(("ReduceL1", "ReduceL2")))
+    if net.opset >= 18:
+        return net.op(kind, x, net.ints(axis), keepdims=keep)
+    return net.op(kind, x, axes=[axis], keepdims=keep)
+
+
 def normalised(draw: Draw, net: Network) -> str:
     x, (_, channels, height, width) = feature_map(draw, net, low=2)
     if net.opset < 17 or draw(st.booleans()):

@@ -18,12 +18,12 @@ def padded_convolution(draw: Draw, net: Network) -> str:
 
 
 def affine_operator(draw: Draw, net: Network, x: str, channels: int) -> str:
-    """A batch normalisation, or arithmetic with a constant per tensor or channel on either side."""
+    """A batch normalisation, or arithmetic with a constant per tensor or channel."""
     op_type = draw(st.sampled_from(("BatchNormalization", "Add", "Sub", "Mul", "Div")))
     if op_type == "BatchNormalization":
         return net.op(op_type, x, *(net.positive(channels) for _ in range(4)))
     operand = net.positive(*draw(st.sampled_from(((), (1,), (channels, 1, 1), (1, channels, 1, 1)))))
-    return net.op(op_type, x, operand) if op_type == "Div" else commuted(draw, net, op_type, x, operand)
+    return net.op(op_type, x, operand) if op_type in ("Div", "Sub") else commuted(draw, net, op_type, x, operand)
 
 
 def convolution_then_affine(draw: Draw, net: Network) -> str:
