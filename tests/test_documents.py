@@ -18,9 +18,8 @@ def test_every_promise_has_a_row_and_a_status() -> None:
     assert [int(row[0]) for row in ROWS] == list(range(1, PROMISES + 1))
     for number, _, _, status, tests, remark in ROWS:
         assert status in STATUSES, number
-        assert tests or remark, number
+        assert tests, number
         assert remark or status != "refused", number
-        assert tests or not status.startswith("works"), number
 
 
 def test_every_test_that_is_named_exists() -> None:
