@@ -46,7 +46,7 @@ BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "converts": (1.0, 1.0),
         "outputs": (0.87, 0.44),
         "operators": (0.97, 0.66),
-        "thresholds": (0.97, 0.92),
+        "thresholds": (0.97, 0.91),
         "thresholds_mean": (0.97, 0.84),
         "devices": (0.98, 0.97),
         "integers": (0.78, 0.83),
