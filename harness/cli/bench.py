@@ -26,7 +26,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="Models of the zoo; default: all that are installed. zoo: structures at real size, seeded weights.",
+            help="Models of the zoo; default: all installed ones. zoo: networks at real size with seeded weights.",
         ),
     ] = None,
     model: Annotated[
@@ -35,10 +35,10 @@ def bench(
     float_model: Annotated[
         Path | None, typer.Option("--float-model", exists=True, dir_okay=False, help="Its float network, with --model.")
     ] = None,
-    march: Annotated[str, typer.Option(help="BPU architecture that models of the zoo are converted for.")] = "bayes-e",
+    march: Annotated[str, typer.Option(help="BPU architecture for which models of the zoo are converted.")] = "bayes-e",
     batches: Annotated[str, typer.Option("--batch", help="Batch sizes, joined by commas.")] = "1,8",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; default: all.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of every contender; the median counts.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of rounds; the median is reported.")] = 5,
     reference: Annotated[
         bool, typer.Option("--reference/--no-reference", help="Whether to time the numpy reference as well.")
     ] = True,
@@ -47,7 +47,7 @@ def bench(
     ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure the simulator against float32 ONNX Runtime and the numpy reference, taking turns in one run."""
+    """Measure the simulator against float32 ONNX Runtime and the numpy reference, in turns in one process."""
     import json
 
     from engine.simulate.bench import BenchOptions

@@ -33,22 +33,23 @@ class AskedTask(StrEnum):
 OwnImagesFolder = Annotated[Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images.")]
 SweptImages = Annotated[
     Path | None,
-    typer.Option("--images", exists=True, file_okay=False, help="Of an ONNX file: folder of images to sweep it on."),
+    typer.Option("--images", exists=True, file_okay=False, help="With an ONNX file: folder of images to sweep it on."),
 ]
 OwnLabels = Annotated[
     Path | None,
-    typer.Option("--labels", exists=True, help="Labels of the images; default: what lies among them."),
+    typer.Option("--labels", exists=True, help="Labels of the images; default: the labels found among the images."),
 ]
 TaskOption = Annotated[
-    AskedTask | None, typer.Option("--task", help="What the network is for; none compares outputs. Default: guessed.")
+    AskedTask | None, typer.Option("--task", help="Task of the network; none: compare outputs only. Default: guessed.")
 ]
 OwnSize = Annotated[
-    str | None, typer.Option("--size", help="Height x width of the input, such as 640x640, if the file leaves it open.")
+    str | None,
+    typer.Option("--size", help="Height x width of the input, such as 640x640, if the model does not fix it."),
 ]
 
 
 def init(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model, ONNX, of one image input.")],
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float ONNX model with one image input.")],
     images: OwnImagesFolder,
     labels: OwnLabels = None,
     task: TaskOption = None,
@@ -57,12 +58,12 @@ def init(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Do not run one image through all stages.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Skip the trial run of one image through all stages.")] = False,
 ) -> None:
-    """Write model card, data set card and suite for a network of your own.
+    """Write a model card, a data set card and a suite for your own network.
 
-    Input, head, normalisation and labels are guessed from the file and the images; the cards
-    say why, and a page shows what the network sees under each guess.
+    Input, head, normalisation and labels are guessed from the file and the images. The cards
+    give the reasons, and a page shows what the network sees under each guess.
     """
     from harness.cli.listing import check_suite
     from harness.onboarding.own_cards import PICTURE, check_free, write_cards

@@ -16,10 +16,10 @@ def model(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")],
     workdir: Workdir = workdirs.DEFAULT,
 ) -> None:
-    """Convert again as a trial did, and write its calibrated and its quantised model.
+    """Repeat a trial's conversion and write its calibrated and its quantised model.
 
-    A trial keeps the digests of its models; where what is made now is another one, that is said,
-    with exit code 1.
+    A trial records the digests of its models. If a model made now differs, the command says so and
+    exits with 1.
     """
     from engine.convert.items import CALIBRATED, QUANTIZED
     from engine.errors import ConfigError

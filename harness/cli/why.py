@@ -15,12 +15,12 @@ def why(
     workdir: Workdir = workdirs.DEFAULT,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Compare with another baseline than the sweep was: a file, or @anchor; nothing is judged."),
+        typer.Option(help="Compare with another baseline, a file or @anchor; the verdict stays that of the sweep."),
     ] = None,
-    tracking_uri: Annotated[str | None, typer.Option(help="MLflow store that an @alias is looked up in.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="MLflow store in which an @alias is looked up.")] = None,
     explain_budget: ExplainBudget = 0.0,
 ) -> None:
-    """Say what changed since the baseline, which artefact and node differ first, and which images flipped."""
+    """Show what changed since the baseline, which artefact and node differ first, and which images flipped."""
     from dataclasses import replace
 
     from harness.bisecting import bisected

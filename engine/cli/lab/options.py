@@ -22,7 +22,9 @@ InputShapes = Annotated[
 """``--input-shape``."""
 NodeInfoText = Annotated[
     str | None,
-    typer.Option("--node-info", metavar="JSON", help='As in YAML: {"Conv_0": {"ON": "BPU", "InputType": "int16"}}.'),
+    typer.Option(
+        "--node-info", metavar="JSON", help='node_info as in YAML: {"Conv_0": {"ON": "BPU", "InputType": "int16"}}.'
+    ),
 ]
 """``--node-info``."""
 

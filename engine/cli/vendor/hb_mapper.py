@@ -1,4 +1,4 @@
-"""Command ``hb_mapper``: check and convert models, with the options and log of the original command."""
+"""Check and convert models, with the options and the log of the original hb_mapper."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INFER_LOG = Path("hb_mapper_infer.log")
 
 AsOriginal = Annotated[
     bool,
-    typer.Option("--as-original", help="Refuse what the original refuses, as opset 12, instead of warning."),
+    typer.Option("--as-original", help="Refuse what the original refuses, such as opset 12, instead of warning."),
 ]
 
 app = command_app("hb_mapper", __doc__, no_args_is_help=True)
@@ -185,7 +185,7 @@ def checker(
     output: Annotated[Path | None, typer.Option("--output", hidden=True)] = None,
     as_original: AsOriginal = False,
 ) -> None:
-    """Say where each operator of a float model will run, and how fast the model will be."""
+    """Show where each operator of a float model will run and how fast the model will be."""
     with logged("checker", CHECKER_LOG) as logger:
         _log_start(logger)
         if output is not None:
@@ -245,16 +245,16 @@ def infer(
         typer.Option(
             "--image-file",
             metavar="NAME FILE",
-            help="Input and its file: as calibration data, or an image; repeatable.",
+            help="Input name and its file, calibration data or an image; repeatable.",
         ),
     ],
     output_dir: Annotated[Path, typer.Option("--output-dir", file_okay=False, help="Folder of the outputs.")],
     input_layout: Annotated[
         Layout | None,
-        typer.Option("--input-layout", help="What the layout of the model's image inputs must be; any by default."),
+        typer.Option("--input-layout", help="Required layout of the model's image inputs; default: any."),
     ] = None,
 ) -> None:
-    """Run a model of a conversion on data like those for calibration; every output becomes a file."""
+    """Run a model of a conversion on data in the format of calibration data; write one file per output."""
     with logged("infer", INFER_LOG) as logger:
         from engine.cli.vendor.infer import InferRequest, run_infer
 

@@ -65,7 +65,7 @@ def hb_model_modifier(
     output: Annotated[Path | None, typer.Option("-o", help="The modified file; default: <name>_modified.bin.")] = None,
     _: Annotated[bool, version_option("hb_model_modifier")] = False,
 ) -> None:
-    """Remove nodes at inputs and outputs, in the order of the options; without options list those that can be."""
+    """Remove nodes at inputs and outputs, in the order of the options; without options, list the removable nodes."""
     source = file or model_file
     if source is None or None not in (file, model_file):
         raise typer.BadParameter("give one .bin file, as MODEL_FILE or --model_file")
