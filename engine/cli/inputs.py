@@ -156,7 +156,7 @@ def read_trained(session: Session, info: TensorInfo, spec: InputSpec, path: Path
         raise InferenceError(f"input {info.name}: {path}: no such file")
     if spec.is_image and info.name not in image_inputs(session.model):
         raise InferenceError(
-            f"input {info.name} is no image of {spec.type_train} (input_type_train); give a model of the conversion"
+            f"input {info.name} is not an image of {spec.type_train} (input_type_train); give a model of the conversion"
         )
     if path.suffix.lower() in IMAGE_SUFFIXES:
         return _picture(info, spec if spec.is_image else None, path)

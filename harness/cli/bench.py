@@ -57,10 +57,10 @@ def bench(
     options = BenchOptions(_batches(batches), threads, rounds, reference=reference)
     if model is not None:
         if names:
-            raise typer.BadParameter("takes no names of models beside it", param_hint="--model")
+            raise typer.BadParameter("cannot be combined with names of models", param_hint="--model")
         reports = [bench_pair(Pair(model.stem, model, float_model), options)]
     elif float_model is not None:
-        raise typer.BadParameter("goes with --model only", param_hint="--float-model")
+        raise typer.BadParameter("needs --model", param_hint="--float-model")
     else:
         known = [name for name in names or () if name != SUITE and name not in STRUCTURES]
         structures = [name for name in STRUCTURES if name in (names or ()) or SUITE in (names or ())]
@@ -75,7 +75,7 @@ def bench(
 def _batches(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ConfigError(f"--batch {text}: give positive integers joined by commas, as 1,8")
+        raise ConfigError(f"--batch {text}: give positive integers joined by commas, such as 1,8")
     return tuple(int(part) for part in parts)
 
 

@@ -45,7 +45,7 @@ def _found(name: str, *, score: bool) -> tuple[Path, Mapping[str, Any]]:
 
     models, data_sets = model_cards(), data_set_cards()
     if name in models and name in data_sets:
-        raise ConfigError(f"{name!r} is a model and a data set; give one of them another name")
+        raise ConfigError(f"{name!r} is both a model and a data set; rename one of them")
     if name in data_sets:
         if score:
             raise ConfigError("--score measures models; a data set has no float score")

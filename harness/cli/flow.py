@@ -123,7 +123,9 @@ def classify(
     _, preparation = _preparation(config, None, fit, transformers, read_mode)
     outputs = scoring.outputs_of(scoring.open_file(model), preparation, [image], 1, lambda _: None)
     if len(outputs) != 1:
-        raise ConfigError(f"{model}: has {len(outputs)} outputs; classify takes models of one, a score per class")
+        raise ConfigError(
+            f"{model}: has {len(outputs)} outputs; classify needs a model with one output that holds one score per class"
+        )
     known = [] if names is None else names.read_text(encoding="utf-8").splitlines()
     typer.echo("The input picture is classified to be:")
     for index, probability in scoring.likeliest(outputs[0], count):

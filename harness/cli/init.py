@@ -93,14 +93,14 @@ def suite_of_network(
     from harness.onboarding.proposal import card_name, propose
 
     if images is None:
-        raise ConfigError(f"{model}: a network is swept on images: ptqlab run {model} --images DIR")
+        raise ConfigError(f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR")
     if not model.is_file():
         raise ConfigError(f"{model}: no such file")
     asked = parse_size(size)
     folder = made_before(workdir / OWN_FOLDER, model, images, labels, f"{task or ''} {asked or ''}")
     suite = folder / f"{card_name(model)}.yaml"
     if suite.is_file():
-        typer.echo(f"cards       {folder}, as they were made before")
+        typer.echo(f"cards       {folder}, written earlier")
         return suite
     proposal = propose(model, images, labels, task.kind if task else None, asked)
     show_proposal(proposal)
@@ -144,7 +144,7 @@ def show_proposal(proposal: Proposal) -> None:
     typer.echo(f"size        {proposal.data.fit.value} to {network.size[0]}x{network.size[1]}: usual for this head")
     typer.echo(f"input is    {decision.best}: {decision.words}; the file alone: {proposal.reason}")
     if decision.basis is not Basis.CONVENTION:
-        agreement = "agreement of answers to images and mirror images, in nats"
+        agreement = "agreement of the outputs for images and their mirror images, in nats"
         typer.echo(f"            by {head.metric if decision.basis is Basis.LABELS else agreement}:")
         for found in decision.ranking:
             mark = "  <- chosen" if found.guess == decision.best else ""

@@ -33,7 +33,7 @@ def model(
     result = find_trial(workdir, trial)
     kept = result.artefacts.get(Artefact.QUANTIZED)
     if kept is None:
-        raise ConfigError(f"trial {result.spec.id}: has no model of the bundled engine")
+        raise ConfigError(f"trial {result.spec.id}: no model of the bundled engine is recorded")
     bench = Bench(workdir.resolve())
     network = Network(result.spec, bench, StageClock(bench.journal(f"model-{result.spec.key}")))
     run, _ = network.trial(network.collect_statistics([result.spec.settings]))
@@ -44,5 +44,7 @@ def model(
         save_model(run[item], path)
         typer.echo(path)
     if run[MODEL_DIGESTS][Artefact.QUANTIZED.value] != kept:
-        typer.echo("ERROR: not the model of the trial: engine, tools or data have changed since", err=True)
+        typer.echo(
+            "ERROR: this is not the model of the trial; the engine, the tools or the data have changed since", err=True
+        )
         raise typer.Exit(1)

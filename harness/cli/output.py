@@ -111,7 +111,7 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
 
 
 def _rechecked(summary: SweepSummary) -> str:
-    return f" ({summary.rechecked} computed anew)" if summary.rechecked else ""
+    return f" ({summary.rechecked} recomputed)" if summary.rechecked else ""
 
 
 def show_drift(sweep: Sweep, workdir: Path) -> None:

@@ -102,7 +102,7 @@ def run(
         show_unfinished(workdir)
         return
     if suite is None:
-        raise ConfigError("name a suite: ptqlab ls suites lists those that there are, --resume those to go on with")
+        raise ConfigError("name a suite: "ptqlab ls suites" lists all suites, --resume the unfinished sweeps")
     if Path(suite).suffix == ".onnx":
         suite = str(suite_of_network(Path(suite), images, labels, task, size, workdir))
     elif any(given is not None for given in (images, labels, task, size)):
@@ -223,11 +223,11 @@ def nightly(
         aliases = "@last-good and @anchor" if anchor else "@last-good"
         typer.echo(f"promoted: this sweep is {aliases} of {definition.name} now")
     elif anchor:
-        typer.echo(f"not promoted: @anchor of {definition.name} stays where it was", err=True)
+        typer.echo(f"not promoted: @anchor of {definition.name} is unchanged", err=True)
     code = exit_code(sweep, accept=accept)
     show_lines(tell_ci(sweep, workdir))
     if webhook is not None and (problem := tell_webhook(webhook, message(sweep, workdir, code))):
-        typer.echo(f"WARNING: the webhook was not told: {problem}", err=True)
+        typer.echo(f"WARNING: the webhook could not be called: {problem}", err=True)
     sys.exit(code)
 
 
@@ -262,7 +262,7 @@ def _run(
                 asked=asked,
             )
         except KeyboardInterrupt:
-            typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command goes on from there.")
+            typer.echo(f"interrupted; {progress.kept} finished trials are kept. Run the same command again to continue.")
             sys.exit(EXIT_INTERRUPTED)
 
 
@@ -290,9 +290,9 @@ def sync(
         closed = close_unfinished(workdir)
     except (MlflowException, OSError) as error:
         raise ConfigError(
-            f"sweeps that were killed stay open in MLflow: {' '.join(str(error).split())[:400]}"
+            f"killed sweeps stay open in MLflow: {' '.join(str(error).split())[:400]}"
         ) from error
     for killed in closed:
-        typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed, and is closed in MLflow")
+        typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in MLflow")
     if not folders and not closed:
         typer.echo("nothing to sync")

@@ -42,8 +42,8 @@ def why(
         write_sweep(sweep, workdir)
     typer.echo(f"{sweep.verdict.value}: {suite}, sweep {sweep.summary.id} of {sweep.summary.started_at}")
     if explanation is None:
-        typer.echo("it was compared with no baseline")
+        typer.echo("it was not compared with a baseline")
         return
     lines = in_words(explanation)
-    for line in lines or ["nothing that is recorded changed since the baseline, and every trial passes"]:
+    for line in lines or ["nothing recorded has changed since the baseline, and every trial passes"]:
         typer.echo(line)

@@ -44,4 +44,4 @@ def test_what_takes_too_long_says_how_to_repeat_it(tmp_path: Path) -> None:
 
 def test_a_model_without_card_is_no_crash(tmp_path: Path) -> None:
     found = bisect_trial(result("net"), [], tmp_path / "bisection", 1.0)
-    assert found.finding.startswith("could not begin: unknown model 'net'")
+    assert found.finding.startswith("could not start: unknown model 'net'")

@@ -32,7 +32,7 @@ def test_batch_sizes(text: str, batches: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "1,", "-1", "1.5", "1,x", "²"])
 def test_no_batch_sizes(text: str) -> None:
-    with pytest.raises(ConfigError, match="give positive integers joined by commas, as 1,8"):
+    with pytest.raises(ConfigError, match="give positive integers joined by commas, such as 1,8"):
         _batches(text)
 
 

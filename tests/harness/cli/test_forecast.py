@@ -25,9 +25,9 @@ def test_a_dry_run_says_what_there_is_and_how_long_the_rest_takes(
     show_forecast(SPECS, plan)
     assert capsys.readouterr().out.splitlines() == [
         "4 trials: 1 have a result, 2 would be computed",
-        "1 would be left for the next run",
+        "1 would remain for the next run",
         "  a on bayes-e: 1 trials, about 5 min of work",
-        "  b on bayes-e: 1 trials, time unknown: no earlier trials",
+        "  b on bayes-e: 1 trials, time unknown, because there are no earlier trials",
         "about 5 min on 2 workers, from earlier trials",
     ]
 

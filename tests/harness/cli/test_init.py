@@ -62,7 +62,7 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
     assert first.is_relative_to(tmp_path / "work" / "own")
     capsys.readouterr()
     assert suite() == first
-    assert capsys.readouterr().out == f"cards       {first.parent}, as they were made before\n"
+    assert capsys.readouterr().out == f"cards       {first.parent}, written earlier\n"
     assert suite(AskedTask.NONE) != first
     (images / "0" / "0.png").unlink()
     assert suite() != first

@@ -71,7 +71,7 @@ def test_what_changed_since_the_baseline_is_said_unless_all_passes(
 def test_what_was_computed_anew_and_where_mlflow_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show_sweep(swept(tmp_path, rechecked=1, tracking_uri="sqlite:///x.db"), tmp_path)
     out = capsys.readouterr().out
-    assert "1 reused (1 computed anew), " in out
+    assert "1 reused (1 recomputed), " in out
     assert "MLflow  mlflow ui --backend-store-uri sqlite:///x.db" in out
 
 

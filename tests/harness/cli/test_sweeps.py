@@ -89,7 +89,7 @@ def test_an_interrupt_says_how_to_go_on(asked: dict[str, Any], tmp_path: Path) -
     asked["interrupt"] = True
     found = call(tmp_path, "run", "smoke")
     assert found.exit_code == 130
-    assert "interrupted; 3 finished trials are kept. The same command goes on from there." in found.output
+    assert "interrupted; 3 finished trials are kept. Run the same command again to continue." in found.output
 
 
 @pytest.mark.parametrize("code", [0, 12, 14])
@@ -138,7 +138,7 @@ def test_sync_says_what_it_wrote_and_closed(store: Any, tmp_path: Path) -> None:
     found = call(tmp_path, "sync")
     assert found.output.splitlines() == [
         "mine, sweep id: 2 trials written",
-        "other, sweep killed: was killed, and is closed in MLflow",
+        "other, sweep killed: was killed; its run is now closed in MLflow",
     ]
     assert forgotten == ["id"]
     store([], [])
@@ -149,7 +149,7 @@ def test_sync_names_a_store_that_is_away(store: Any, tmp_path: Path) -> None:
     store([], OSError("no  route"))
     error = call(tmp_path, "sync").exception
     assert isinstance(error, ConfigError)
-    assert str(error) == "sweeps that were killed stay open in MLflow: no route"
+    assert str(error) == "killed sweeps stay open in MLflow: no route"
 
 
 def test_limits_fail_fast_and_the_name_to_go_on_with(asked: dict[str, Any], tmp_path: Path) -> None:
@@ -177,5 +177,5 @@ def test_a_webhook_that_is_away_changes_no_exit_code(
     found = call(tmp_path, "nightly", "smoke", "--webhook", "https://example.org/x")
     assert found.exit_code == 12
     assert told == [("https://example.org/x", {"exit_code": 12})]
-    assert "WARNING: the webhook was not told: is away" in found.output
+    assert "WARNING: the webhook could not be called: is away" in found.output
     assert isinstance(call(tmp_path, "nightly", "smoke", "--webhook", "ftp://x").exception, ConfigError)

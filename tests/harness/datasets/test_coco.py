@@ -102,7 +102,7 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
 )
 def test_files_that_are_wrong(coco: Path, edit: Callable[[dict[str, Any]], object], message: str) -> None:
     change(coco, edit)
-    with pytest.raises(CalibrationDataError, match=rf"val\.json: is not in COCO's format: .*{message}"):
+    with pytest.raises(CalibrationDataError, match=rf"val\.json: is not in COCO format: .*{message}"):
         opened(coco, height=4, width=4)
 
 

@@ -115,4 +115,4 @@ def test_a_store_that_lost_a_trial_fails_it(apart: Plan, monkeypatch: pytest.Mon
     assert isinstance(result, TrialResult)
     assert result.failure is not None
     assert (result.failure.stage, result.failure.symptom) == ("store", Symptom.ENVIRONMENT)
-    assert "what it left is not there" in result.failure.message
+    assert "its result is missing" in result.failure.message
