@@ -73,7 +73,7 @@ def load_onnx(
     RemoveInitializersFromInputsPass()(model)
     model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
     if compute_in_float32(model):
-        logging.getLogger(__name__).info("%s: its float16 or float64 tensors are taken as float32", path)
+        logging.getLogger(__name__).info("%s: its float16 or float64 tensors are converted to float32", path)
     fix_input_shapes(model, input_shapes or {}, path, resize=resize)
     if has_branches(model, path):
         model = infer_shapes(model, path)

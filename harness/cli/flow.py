@@ -124,7 +124,8 @@ def classify(
     outputs = scoring.outputs_of(scoring.open_file(model), preparation, [image], 1, lambda _: None)
     if len(outputs) != 1:
         raise ConfigError(
-            f"{model}: has {len(outputs)} outputs; classify needs a model with one output that holds one score per class"
+            f"{model}: has {len(outputs)} outputs; classify needs a model with one output that holds one "
+            "score per class"
         )
     known = [] if names is None else names.read_text(encoding="utf-8").splitlines()
     typer.echo("The input picture is classified to be:")

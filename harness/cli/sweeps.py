@@ -102,7 +102,7 @@ def run(
         show_unfinished(workdir)
         return
     if suite is None:
-        raise ConfigError("name a suite: "ptqlab ls suites" lists all suites, --resume the unfinished sweeps")
+        raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
     if Path(suite).suffix == ".onnx":
         suite = str(suite_of_network(Path(suite), images, labels, task, size, workdir))
     elif any(given is not None for given in (images, labels, task, size)):
@@ -262,7 +262,7 @@ def _run(
                 asked=asked,
             )
         except KeyboardInterrupt:
-            typer.echo(f"interrupted; {progress.kept} finished trials are kept. Run the same command again to continue.")
+            typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command continues.")
             sys.exit(EXIT_INTERRUPTED)
 
 
@@ -289,9 +289,7 @@ def sync(
     try:
         closed = close_unfinished(workdir)
     except (MlflowException, OSError) as error:
-        raise ConfigError(
-            f"killed sweeps stay open in MLflow: {' '.join(str(error).split())[:400]}"
-        ) from error
+        raise ConfigError(f"killed sweeps stay open in MLflow: {' '.join(str(error).split())[:400]}") from error
     for killed in closed:
         typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in MLflow")
     if not folders and not closed:

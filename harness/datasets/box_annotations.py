@@ -63,7 +63,8 @@ def coco_boxes(folder: Path, labels: Path) -> BoxListing:
             continue
         if found.image_id not in objects or found.category_id not in number:
             raise CalibrationDataError(
-                f"{labels}: an annotation of image {found.image_id}, category {found.category_id}: the image or the category is not listed"
+                f"{labels}: an annotation of image {found.image_id}, category {found.category_id}: the "
+                "image or the category is not listed"
             )
         left, top, width, height = found.bbox
         box = LabelledBox(number[found.category_id], left, top, left + width, top + height)
@@ -110,7 +111,8 @@ def _yolo_lines(file: Path) -> Iterator[LabelledBox]:
         is_polygon = len(values) >= 6 and len(values) % 2 == 0
         if label < 0 or not (len(values) == 4 or is_polygon) or not np.isfinite(values).all():
             raise CalibrationDataError(
-                f"{file}:{number}: {line[:80]!r}: expected a class and four numbers or a polygon, relative to the image size"
+                f"{file}:{number}: {line[:80]!r}: expected a class and four numbers or a polygon, relative "
+                "to the image size"
             )
         if is_polygon:
             points = values.reshape(-1, 2)

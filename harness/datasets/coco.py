@@ -178,7 +178,8 @@ def _by_picture(content: CocoFile, number: Mapping[int, int]) -> dict[int, list[
             continue
         if found.image_id not in objects or found.category_id not in number:
             raise ValueError(
-                f"an annotation of image {found.image_id}, category {found.category_id}: the image or the category is not listed"
+                f"an annotation of image {found.image_id}, category {found.category_id}: the image or the "
+                "category is not listed"
             )
         if number[found.category_id] >= _MASK_CLASSES and _drawable(found):
             raise ValueError(f"category {found.category_id} is class {number[found.category_id]}: a mask holds 0..254")

@@ -133,7 +133,10 @@ def _misfit(settings: Settings, suite: Suite, march: March, model: ModelFacts) -
         return f"calibration_samples: {settings.calibration_samples}: the model's card has {offered}"
     wanted = settings.calibration_samples or suite.calibration_samples or offered
     if settings.calibration_seed is not None and wanted >= offered:
-        return f"calibration_seed: {settings.calibration_seed}: there is no choice, because all {offered} samples are taken"
+        return (
+            f"calibration_seed: {settings.calibration_seed}: there is no choice, because all {offered} samples "
+            "are taken"
+        )
     return None
 
 

@@ -232,7 +232,8 @@ class ModelCard(StrictModel):
         path, found = self._located()[0], self.digest_of_file()
         if found != self.digest:
             raise ModelError(
-                f"model {self.name}: {path} has SHA-256 {found}, but the card was written for {self.digest}; where that is "
+                f"model {self.name}: {path} has SHA-256 {found}, but the card was written for "
+                f"{self.digest}; where that is "
                 f"meant: ptqlab digest {self.name} --write"
             )
         return path

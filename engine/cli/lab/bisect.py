@@ -205,7 +205,7 @@ def _show(found: Bisection, as_json: bool) -> None:
         task = f"{pair.metric_before:15.4f}{pair.metric:9.4f}" if with_task else ""
         typer.echo(f"{row}{task}  {text}")
     if bad is None:
-        typer.echo("every stage keeps its bound")
+        typer.echo("every stage is within its bound")
     else:
         typer.echo(f"first bad stage: {bad.after}, node {bad.node}: {bad.finding} (bound: {bad.bound})")
 

@@ -282,7 +282,7 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
         table.add_row(name, measure.title, *(percent(column.values[name]) for column in columns))
     console.print(table)
     stages = ", ".join(f"{stage} {count}" for stage, count in departures(rows).items())
-    console.print(f"First departures of what is not held out: {stages or 'none'}", highlight=False)
+    console.print(f"First departures of the networks that are not held out: {stages or 'none'}", highlight=False)
     headings = [name.replace("latency", "us").replace("_", " ") for name in SHORT]
     for title, key in (("march", of_march), ("network", of_family)):
         table = Table(title, "cases", box=None, header_style="bold", pad_edge=False)

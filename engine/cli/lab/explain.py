@@ -195,7 +195,9 @@ def _show(
         markup=False,
     )
     if interpreted:
-        console.print("The fast simulator computes these nodes by their definition, which is slow:", highlight=False)
+        console.print(
+            "The fast simulator has no instruction for these nodes and computes them slowly:", highlight=False
+        )
     for entry in interpreted:
         console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)
     for text in doubts:

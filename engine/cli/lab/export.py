@@ -23,7 +23,7 @@ def export(
 ) -> None:
     """Rewrite a quantised model for other tools; --standard is the only form so far."""
     if not standard:
-        raise typer.BadParameter("say which form to write; there is one: --standard", param_hint="--standard")
+        raise typer.BadParameter("choose a form; the only one so far is --standard", param_hint="--standard")
 
     import onnx
     import onnx_ir as ir

@@ -79,7 +79,7 @@ def tune(
     labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric, samples)
     if labelled is None and (data is not None or metric != TOP1):
         option = "--metric" if data is None else "--data"
-        raise ConfigError(f"{option}: give its labels too, with --labels")
+        raise ConfigError(f"{option}: also give labels, with --labels")
     search = _search(settings, source, specs, samples)
     exact = {} if labelled is None else _float_accuracy(search, *labelled)
     found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
@@ -131,13 +131,13 @@ def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samp
     run = conversion(config, {SOURCE: Given(source), SPECS: Given(specs)})
     data = run[DATA]
     if data is None:
-        raise ConfigError("calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some")
+        raise ConfigError("calibration_parameters.cal_data_dir: tuning needs calibration data to compare models on")
     selection, test = (
         Evaluator(run[OPTIMIZED], SelectedData(data, part), len(part)) if part else None
         for part in halves(len(data), samples)
     )
     if selection is None:
-        raise ConfigError("calibration_parameters.cal_data_dir: holds no sample to tune with")
+        raise ConfigError("calibration_parameters.cal_data_dir: holds no samples")
     return MixedPrecisionSearch(run, selection, test)
 
 
@@ -171,7 +171,7 @@ def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) ->
     lines += [f"{name:12}{_scored(accuracies, name)}{_row(mix)}" for name, mix in _mixes(found).items()]
     lines.append(_worth(found.int8, found.chosen))
     if found.int8.latency_us > found.latency_budget_us:
-        lines.append(f"int8 takes {found.int8.latency_us:.0f} us by itself: no mix meets the budget")
+        lines.append(f"int8 takes {found.int8.latency_us:.0f} us on its own, so no mix meets the budget")
     lines.append(
         f"budget {found.latency_budget_us:.0f} us; {found.trials} models built in {found.seconds:.0f} s\n"
         "most sensitive: " + ", ".join(f"{name} {value:.6f}" for name, value in found.ranking[:5])

@@ -123,12 +123,12 @@ def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) ->
         raise typer.BadParameter("is needed (or --fast-perf)", param_hint="--config")
     for name, value in others.items():
         if value is not None:
-            raise typer.BadParameter("goes with --fast-perf only", param_hint=name)
+            raise typer.BadParameter("needs --fast-perf", param_hint=name)
 
 
 def _refuse_with_fast_perf(config: Path | None, others: dict[str, object]) -> None:
     if config is not None:
-        raise typer.BadParameter("does not go with --fast-perf", param_hint="--config")
+        raise typer.BadParameter("cannot be combined with --fast-perf", param_hint="--config")
     for name, value in others.items():
         if value is None:
             raise typer.BadParameter("is needed with --fast-perf", param_hint=name)
@@ -286,7 +286,9 @@ def parse_shape(words: str) -> tuple[str, tuple[int, ...]]:
     name, _, text = words.rpartition(" ")
     parts = text.lower().split("x")
     if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ConfigError(f"{INPUT_SHAPE} {words}: give a name and positive integers joined by x, as data 1x3x224x224")
+        raise ConfigError(
+            f"{INPUT_SHAPE} {words}: give a name and positive integers joined by x, such as data 1x3x224x224"
+        )
     return name, tuple(int(part) for part in parts)
 
 
@@ -349,4 +351,4 @@ def _log_performance(result: ConversionResult, logger: logging.Logger) -> None:
         logger.info("All BPU subgraphs: %.1f us, %d bytes, %.2f FPS", found.latency_us, found.ddr_bytes, found.fps)
     if found.cpu_nodes:
         names = ", ".join(f"{name} ({kind})" for name, kind in found.cpu_nodes)
-        logger.info("Not in these figures, for they run on the CPU: %s", names)
+        logger.info("Not included, because they run on the CPU: %s", names)

@@ -90,7 +90,7 @@ def hb_model_modifier(
         for kind in removal.absent:
             logger.warning("No %s node is adjacent to input or output. Nothing of this type is removed!", kind)
         if not removal.removed:
-            logger.warning("No node was removed: the file that is saved computes what %s does", source)
+            logger.warning("No node was removed; the saved file computes the same as %s", source)
         target = output or source.with_name(f"{source.stem}_modified.bin")
         removal.model.save(target)
         logger.info("modified model saved as %s", target)

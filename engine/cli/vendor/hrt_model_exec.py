@@ -130,7 +130,7 @@ def infer(
         differing += any(not np.array_equal(again[name], array, equal_nan=True) for name, array in results.items())
     typer.echo(f"Infer time: {sum(milliseconds) / len(milliseconds):.3f} ms per frame on the simulator")
     if frame_count > 1:
-        typer.echo(f"{frame_count} frames: {differing} give other outputs than the first")
+        typer.echo(f"{frame_count} frames: {differing} differ from the first in their outputs")
     if core_id:
         typer.echo("--core_id has no effect: the simulator has no cores")
     outputs = dequantized(compiled, results) if hybrid_dequantize_process else results
@@ -219,7 +219,9 @@ def _single(model_file: Path, model_name: str | None) -> CompiledModel:
 
 def _refuse_roi(wanted: Truth, roi: str | None) -> None:
     if wanted or roi is not None:
-        raise UnsupportedError("--roi_infer, --roi: the simulator has no resizer; give an image of the input's size")
+        raise UnsupportedError(
+            "--roi_infer, --roi: the simulator has no resizer; give an image of the size of the input"
+        )
 
 
 def _timed(session: Session, feed: dict[str, NDArray[Any]]) -> tuple[float, dict[str, NDArray[Any]]]:

@@ -63,7 +63,7 @@ from tests.engine.calibrate.models import DATA, calibrated_residual, residual, t
         ({"order_independent_kl": True}, ["order_independent_kl has no effect with calibration_type max"]),
         (
             {"order_independent_kl": True, "calibration_type": "mix"},
-            ["Histograms have the range of all samples: order_independent_kl."],
+            ["Histograms cover the range of all samples: order_independent_kl."],
         ),
         ({"calibration_type": "default"}, ["Run calibration model with modelwise search method.", "Select "]),
         (
@@ -168,7 +168,7 @@ def test_what_is_collected(monkeypatch: pytest.MonkeyPatch, given: dict[str, obj
     [
         (
             {"bias_correction": True, "compatibility": "clean"},
-            "is done as mean_bias_correction is: compatibility clean",
+            "is computed like mean_bias_correction, because compatibility is clean",
         ),
         ({"calibration_type": "kl", "order_independent_kl": True}, "Histograms have the range of all samples"),
         ({"adaptive_rounding": True}, "Round weights by the error of their results"),

@@ -116,7 +116,7 @@ def test_aliases_are_written_out(tmp_path: Path) -> None:
         ({"input__input_batch": 129}, "input_parameters.input_batch: 129"),
         ({"input__input_batch": 2, "input__input_shape": "4x3x32x32"}, "whose first dimension is 1"),
         ({"compiler__optimize_level": "O4"}, "'O4' should in list ['O0', 'O1', 'O2', 'O3']"),
-        ({"compiler__core_num": 2}, "march bayes-e computes on one core only"),
+        ({"compiler__core_num": 2}, "march bayes-e has only one core per frame"),
         ({"compiler__max_time_per_fc": 10}, "max_time_per_fc 10 must be 0 or 1000..4294967295"),
         ({"compiler__input_source": {"data": "disk"}}, "'disk' should in list ['ddr', 'pyramid', 'resizer']"),
         (
@@ -176,7 +176,7 @@ def test_unknown_group_names_the_nearest() -> None:
         ),
         (
             {"calibration__max_percentile": 0.99, "calibration__optimization": "mse_thresholds"},
-            "max_percentile has no effect, mse_thresholds takes the place of the method",
+            "max_percentile has no effect, mse_thresholds replaces the method",
         ),
         (
             {"calibration__calibration_type": "skip", "calibration__optimization": "asymmetric"},
@@ -204,7 +204,7 @@ def test_unknown_group_names_the_nearest() -> None:
         ({"calibration__run_on_cpu": "n"}, "run_on_cpu is the older form of node_info"),
         ({"model__march": "bernoulli2", "calibration__run_on_cpu": "n"}, None),
         ({"model__march": "bernoulli2", "model__node_info": {"n": {"ON": "CPU"}}}, "node_info is not documented for"),
-        ({"compiler__jobs": 4}, "jobs has no effect: the compiler is one process"),
+        ({"compiler__jobs": 4}, "jobs has no effect: the compiler uses one process"),
         ({"compiler__input_source": {"data": "ddr"}}, "input_source has no effect on results and estimates"),
     ],
 )

@@ -89,7 +89,7 @@ def test_an_interrupt_says_how_to_go_on(asked: dict[str, Any], tmp_path: Path) -
     asked["interrupt"] = True
     found = call(tmp_path, "run", "smoke")
     assert found.exit_code == 130
-    assert "interrupted; 3 finished trials are kept. Run the same command again to continue." in found.output
+    assert "interrupted; 3 finished trials are kept. The same command continues." in found.output
 
 
 @pytest.mark.parametrize("code", [0, 12, 14])

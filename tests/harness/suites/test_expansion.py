@@ -61,11 +61,13 @@ def test_what_a_model_does_not_have_is_left_out_of_the_grid_and_refused_in_trial
         ),
         (
             {"sweep": {"calibration_type": "mix", "mse_thresholds": [False, True]}},
-            r"sweep\.mse_thresholds: True cannot be used in any trial: mse_thresholds has no meaning with calibration_type 'mix'",
+            r"sweep\.mse_thresholds: True cannot be used in any trial: mse_thresholds has no meaning with "
+            r"calibration_type 'mix'",
         ),
         (
             {"sweep": {"calibration_type": "kl", "max_percentile": [1.0, 0.99]}},
-            r"sweep\.max_percentile: 0\.99 cannot be used in any trial: max_percentile belongs to calibration_type 'max'",
+            r"sweep\.max_percentile: 0\.99 cannot be used in any trial: max_percentile belongs to "
+            r"calibration_type 'max'",
         ),
         (
             {"march": "bernoulli2", "sweep": {"int16": ["none", "all"]}},
