@@ -185,6 +185,6 @@ def chosen(items: Sequence[T], count: int | None, seed: int) -> list[T]:
     if count is None:
         return list(items)
     if count > len(items):
-        raise CalibrationDataError(f"{count} images are requested, but there are {len(items)}")
+        raise CalibrationDataError(f"{count} images requested, but there are {len(items)}")
     drawn = np.random.default_rng(seed).choice(len(items), count, replace=False)
     return [items[index] for index in sorted(drawn.tolist())]

@@ -144,8 +144,8 @@ class InputFolder:
             fed: Array = sample.astype(self.dtype)
         if self.dtype.kind != "f" and not np.array_equal(fed, sample):
             raise CalibrationDataError(
-                f"{self.files[index]}: holds values that are not of type {self.dtype}, which input "
-                f"{self.spec.name!r} is of"
+                f"{self.files[index]}: holds values that are not of type {self.dtype}, the type of "
+                f"input {self.spec.name!r}"
             )
         return fed
 

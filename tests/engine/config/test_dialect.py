@@ -144,7 +144,7 @@ def test_an_operator_at_the_end_runs_on_the_bpu_where_quant_config_names_it(fold
             "User input march invalid: 'nash-x' . It should in list ['bernoulli2', ",
         ),
         ("compiler_parameters", {"optimize_level": "O3"}, "'O3' should in list ['O0', 'O1', 'O2']"),
-        ("input_parameters", {"input_layout_rt": "NHWC"}, "the layout of the model is kept"),
+        ("input_parameters", {"input_layout_rt": "NHWC"}, "inputs keep the layout of the model"),
         ("input_parameters", {"std_value": "0"}, "standard deviations must be positive"),
         ("input_parameters", {"std_value": "a"}, "'a' is neither None nor numbers"),
         ("input_parameters", {"std_value": "1;2"}, "std_value num 2 is not equal to input num 1"),

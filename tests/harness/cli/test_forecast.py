@@ -37,5 +37,7 @@ def test_unfinished_sweeps_are_listed_with_their_command(tmp_path: Path, capsys:
     assert "has come to its end" in capsys.readouterr().out
     begin(Running(suite="mine", asked="my suite.yaml", started_at="now", trials=tuple(SPECS)), tmp_path)
     show_unfinished(tmp_path)
-    text = "mine: 0 of 4 trials, begun now, interrupted, or still running; goes on with: ptqlab run 'my suite.yaml'\n"
+    text = (
+        "mine: 0 of 4 trials, started now, interrupted, or still running; continue with: ptqlab run 'my suite.yaml'\n"
+    )
     assert capsys.readouterr().out == text

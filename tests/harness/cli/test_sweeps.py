@@ -107,7 +107,7 @@ def test_the_anchor_moves_with_a_promotion_only(asked: dict[str, Any], tmp_path:
     assert "is @last-good and @anchor of smoke now" in call(tmp_path, "nightly", "smoke", "--anchor", "--accept").output
     assert (asked["accept"], asked["anchor"]) == (True, True)
     asked["promoted"] = False
-    assert "not promoted: @anchor of smoke stays where it was" in call(tmp_path, "nightly", "smoke", "--anchor").output
+    assert "not promoted: @anchor of smoke is unchanged" in call(tmp_path, "nightly", "smoke", "--anchor").output
     assert "promoted" not in call(tmp_path, "nightly", "smoke").output
 
 

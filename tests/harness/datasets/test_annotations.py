@@ -58,8 +58,8 @@ def test_tables_of_any_form(text: str, tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("picture,kind\na.png,1\n", "columns picture, kind; expected one of file"),
-        ("file,label\nmissing.png,1\n", r"labels.csv:2: 'missing.png' is no file in"),
-        ("file,label\n../a.png,1\n", "is no file in"),
+        ("file,label\nmissing.png,1\n", r"labels.csv:2: 'missing.png' is not a file in"),
+        ("file,label\n../a.png,1\n", "is not a file in"),
         ("file,label\na.png\n", r"labels.csv:2: 'a.png': expected an image and its class"),
     ],
 )

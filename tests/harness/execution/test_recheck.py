@@ -44,7 +44,7 @@ def test_a_difference_is_named_figure_by_figure() -> None:
     assert difference_of(stored, fakes.result(spec, value=0.9)) == ""
     assert "accuracy.quantized is 0.9 as stored and 0.8 recomputed" in difference_of(stored, fakes.result(spec, 0.8))
     assert "recomputed, it fails in stage quantize" in difference_of(stored, fakes.failed(spec))
-    assert "stored is a failure" in difference_of(fakes.failed(spec), stored)
+    assert "the stored result is a failure" in difference_of(fakes.failed(spec), stored)
     assert difference_of(fakes.failed(spec), fakes.failed(spec)) == ""
 
 

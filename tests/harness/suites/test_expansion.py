@@ -57,7 +57,8 @@ def test_what_a_model_does_not_have_is_left_out_of_the_grid_and_refused_in_trial
         ),
         (
             {"sweep": {"calibration_seed": [None, 1]}},
-            "sweep.calibration_seed: 1 cannot be used in any trial: .* nothing to choose, all 300 samples are taken",
+            "sweep.calibration_seed: 1 cannot be used in any trial: .* there is no choice, because all 300 "
+            "samples are taken",
         ),
         (
             {"sweep": {"calibration_type": "mix", "mse_thresholds": [False, True]}},
@@ -162,7 +163,7 @@ def test_a_seed_needs_images_to_choose_among(samples: int | None, offered: int, 
     if fits:
         assert ids(definition) == ["mnist_a/bayes-e/max-seed1"]
     else:
-        with pytest.raises(ConfigError, match=f"nothing to choose, all {offered} samples are taken"):
+        with pytest.raises(ConfigError, match=f"there is no choice, because all {offered} samples are taken"):
             ids(definition)
 
 

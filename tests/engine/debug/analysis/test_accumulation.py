@@ -46,7 +46,7 @@ def test_what_quantises() -> None:
     ("quantize", "others", "message"),
     [
         (None, None, "give either quantize_node or non_quantize_node"),
-        ("conv0", "conv1", "give one of"),
+        ("conv0", "conv1", "give either"),
         ([], None, "the list of nodes is empty"),
         ([3], None, "give names, or lists of names"),
         ("conv9", None, "did you mean 'conv"),
