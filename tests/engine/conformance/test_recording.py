@@ -164,7 +164,7 @@ def test_what_a_configuration_names_must_be_there(tmp_path: Path, key: str, valu
 def test_a_case_is_never_overwritten(tmp_path: Path) -> None:
     config = write_network(tmp_path)
     (tmp_path / "cases" / "net").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="exists already"):
+    with pytest.raises(ConfigError, match="already exists"):
         recorder(tmp_path, OURS).record(config)
 
 

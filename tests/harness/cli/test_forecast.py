@@ -34,7 +34,7 @@ def test_a_dry_run_says_what_there_is_and_how_long_the_rest_takes(
 
 def test_unfinished_sweeps_are_listed_with_their_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show_unfinished(tmp_path)
-    assert "has come to its end" in capsys.readouterr().out
+    assert "is complete" in capsys.readouterr().out
     begin(Running(suite="mine", asked="my suite.yaml", started_at="now", trials=tuple(SPECS)), tmp_path)
     show_unfinished(tmp_path)
     text = (

@@ -162,7 +162,7 @@ def test_limits_fail_fast_and_the_name_to_go_on_with(asked: dict[str, Any], tmp_
 def test_a_dry_run_and_a_listing_run_nothing(asked: dict[str, Any], tmp_path: Path) -> None:
     found = call(tmp_path, "run", "smoke", "--dry-run", "--limit", "2")
     assert "32 trials: 0 have a result, 2 would be computed" in found.output
-    assert "has come to its end" in call(tmp_path, "run", "--resume").output
+    assert "is complete" in call(tmp_path, "run", "--resume").output
     assert isinstance(call(tmp_path, "run").exception, ConfigError)
     assert "plan" not in asked
 

@@ -274,7 +274,7 @@ def test_doubtful_data_are_named(tmp_path: Path) -> None:
     assert list(open_folders(model(), [MAP], [write(tmp_path / "good", samples)]).doubts()) == []
     samples[1], samples[2, 0, 0, 0], samples[3, 0, 0, 0] = 0, np.nan, np.inf
     found = list(open_folders(model(), [MAP], [write(tmp_path / "doubtful", samples[:10])]).doubts())
-    assert [text.split("holds ")[-1].split(",")[0] for text in found[1:]] == ["nothing but zeros", "NaN", "infinity"]
+    assert [text.split("holds ")[-1].split(",")[0] for text in found[1:]] == ["only zeros", "NaN", "infinity"]
     assert found[0].startswith("10 calibration samples are few")
     assert str(tmp_path / "doubtful" / "001.bin") in found[1]
 

@@ -175,7 +175,7 @@ def test_tensors_without_a_threshold_are_warned_of(tmp_path: Path, caplog: pytes
         add_calibration(model, name, thresholds=[2.0], scales=[2 / 127])
     _, found = reloaded(residual(), model, tmp_path)
     without = [name.removesuffix("_HzCalibration") for name, values in thresholds(found).items() if values == [1.0]]
-    assert f"the model has no thresholds for {', '.join(without)}: they are 1.0." in caplog.text
+    assert f"the model has no thresholds for {', '.join(without)}, so 1.0 is used." in caplog.text
     assert without
 
 
