@@ -20,7 +20,7 @@ EXTERNAL = "efficientnet_lite0"
 """The card of the zoo that is measured where its file is installed."""
 
 
-class Group(StrEnum):
+class SuitePart(StrEnum):
     """Which networks; users write these names."""
 
     STRUCTURES = "structures"
@@ -39,7 +39,7 @@ class SuiteNetwork:
     """
 
     name: str
-    group: Group
+    group: SuitePart
     file: Callable[[Path], Path]
 
 
@@ -50,13 +50,13 @@ def suite(names: Sequence[str]) -> list[SuiteNetwork]:
         network
         for network in (*_real_size(), *_bundled(), *_reference())
         if wanted & {SUITE, network.group.value}
-        or (network.group is Group.STRUCTURES and network.name in wanted & set(STRUCTURES))
+        or (network.group is SuitePart.STRUCTURES and network.name in wanted & set(STRUCTURES))
     ]
 
 
 def is_of_suite(name: str) -> bool:
     """Whether :func:`suite` knows the name; other names are cards of the zoo."""
-    return name == SUITE or name in STRUCTURES or name in {group.value for group in Group}
+    return name == SUITE or name in STRUCTURES or name in {group.value for group in SuitePart}
 
 
 def _real_size() -> list[SuiteNetwork]:
@@ -67,22 +67,22 @@ def _real_size() -> list[SuiteNetwork]:
     except (MissingError, ModelError):
         pass
     else:
-        found.append(_of_card(card, Group.STRUCTURES))
-    return found + [SuiteNetwork(name, Group.STRUCTURES, _maker(name)) for name in STRUCTURES]
+        found.append(_of_card(card, SuitePart.STRUCTURES))
+    return found + [SuiteNetwork(name, SuitePart.STRUCTURES, _maker(name)) for name in STRUCTURES]
 
 
 def _bundled() -> list[SuiteNetwork]:
-    return [_of_card(card, Group.BUNDLED) for card in list_cards() if card.source.bundled is not None]
+    return [_of_card(card, SuitePart.BUNDLED) for card in list_cards() if card.source.bundled is not None]
 
 
 def _reference() -> list[SuiteNetwork]:
     """Networks of the measured reference, where it is present."""
     folder = paths.external_reference()
     files = () if folder is None else sorted((folder / "networks" / "nets").glob("*.onnx"))
-    return [SuiteNetwork(file.stem, Group.REFERENCE, _file(file)) for file in files]
+    return [SuiteNetwork(file.stem, SuitePart.REFERENCE, _file(file)) for file in files]
 
 
-def _of_card(card: ModelCard, group: Group) -> SuiteNetwork:
+def _of_card(card: ModelCard, group: SuitePart) -> SuiteNetwork:
     return SuiteNetwork(card.name, group, lambda _: card.model_path())
 
 

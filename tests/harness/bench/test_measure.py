@@ -30,7 +30,7 @@ from harness.bench.measure import (
 )
 from harness.bench.peak_memory import Contender, peak_memory
 from harness.bench.roofline import Peaks, Roofline
-from harness.bench.suite import Group, SuiteNetwork
+from harness.bench.suite import SuiteNetwork, SuitePart
 from harness.cli.main import app
 from harness.zoo.cards import load_card
 from tests.engine.simulate.test_session import IMAGE_MODEL, float_model
@@ -114,7 +114,7 @@ def test_the_mean_of_ratios_is_geometric_and_of_one_batch_size() -> None:
 def test_a_network_of_the_suite_with_all_that_may_be_measured(tmp_path: Path) -> None:
     file = tmp_path / "net.onnx"
     save_model(float_model(), file)
-    network = SuiteNetwork("net", Group.REFERENCE, lambda _: file)
+    network = SuiteNetwork("net", SuitePart.REFERENCE, lambda _: file)
     options = BenchOptions((2,), threads=1, rounds=1, seconds=0.0)
     full = bench_network(network, "bayes-e", options, Extent(roofline=True))
     assert full.model == "net"

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from harness.bench.structures import STRUCTURES
-from harness.bench.suite import EXTERNAL, Group, is_of_suite, suite
+from harness.bench.suite import EXTERNAL, SuitePart, is_of_suite, suite
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_suite_is_all_groups(reference: Path, tmp_path: Path) -> None:
     networks = suite(["zoo"])
-    of_group = {group: [network.name for network in networks if network.group is group] for group in Group}
-    assert of_group[Group.STRUCTURES] == list(STRUCTURES)
-    assert {"mnist_lenet", "scene_unet"} <= set(of_group[Group.BUNDLED])
-    assert EXTERNAL not in of_group[Group.BUNDLED]
-    assert of_group[Group.REFERENCE] == ["a", "b"]
+    of_group = {group: [network.name for network in networks if network.group is group] for group in SuitePart}
+    assert of_group[SuitePart.STRUCTURES] == list(STRUCTURES)
+    assert {"mnist_lenet", "scene_unet"} <= set(of_group[SuitePart.BUNDLED])
+    assert EXTERNAL not in of_group[SuitePart.BUNDLED]
+    assert of_group[SuitePart.REFERENCE] == ["a", "b"]
     assert networks[-1].file(tmp_path) == reference / "b.onnx"
     for network in networks:
-        if network.group is Group.BUNDLED:
+        if network.group is SuitePart.BUNDLED:
             assert network.file(tmp_path).is_file()
 
 
