@@ -51,7 +51,7 @@ def int8_peers(float_model: Path, folder: Path, threads: int) -> tuple[list[Peer
         The peers that run the network, and why others do not.
     """
     try:
-        contender = FloatContender(load_model(quantize(float_model, folder)), threads)
+        contender = FloatContender(load_model(int8_file(float_model, folder)), threads)
     except REFUSALS as error:
         return [], [f"{ONNX_RUNTIME}: {_first_line(error)}"]
     peers: list[Peer] = [OnnxRuntime(contender)]
@@ -77,7 +77,7 @@ def has_openvino() -> bool:
     return find_spec("openvino") is not None
 
 
-def quantize(float_model: Path, folder: Path) -> Path:
+def int8_file(float_model: Path, folder: Path) -> Path:
     """``float_model`` by ONNX Runtime's static quantisation, in a new file of ``folder``."""
     from onnxruntime.quantization import QuantType, quantize_static
 

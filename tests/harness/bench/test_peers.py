@@ -14,7 +14,7 @@ from engine.ir import load_model, save_model
 from engine.simulate.bench import FloatContender
 from engine.simulate.tensors import TensorInfo
 from harness.bench import peers
-from harness.bench.peers import OpenVino, int8_peers, quantize
+from harness.bench.peers import OpenVino, int8_file, int8_peers
 from tests.engine.simulate.test_session import float_model
 
 
@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 def test_the_int8_network_computes_what_the_float_one_does(file: Path, tmp_path: Path) -> None:
     import onnxruntime
 
-    target = quantize(file, tmp_path)
+    target = int8_file(file, tmp_path)
     assert {"QuantizeLinear", "DequantizeLinear"} <= {node.op_type for node in onnx.load(target).graph.node}
     sessions = [onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for path in (file, target)]
     rng = np.random.default_rng(1)
@@ -54,7 +54,7 @@ def test_a_network_that_cannot_be_quantised_has_no_peers(
     def refuse(*_: Any) -> Path:
         raise RuntimeError("\nno such operator\nat line 7")
 
-    monkeypatch.setattr(peers, "quantize", refuse)
+    monkeypatch.setattr(peers, "int8_file", refuse)
     assert int8_peers(file, tmp_path, 1) == ([], ["int8 ORT: no such operator"])
 
 
