@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 from onnx import numpy_helper
 from onnx.external_data_helper import load_external_data_for_model
+from onnx_ir.passes.common import RemoveInitializersFromInputsPass
 from onnx_ir.serde import SerdeError
 
 from engine.errors import ConfigError, ModelError, OutputError
@@ -144,14 +146,34 @@ _UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError
 """What the libraries raise for damaged files; ``TypeError`` for a location of external data that is no text."""
 
 
+def take_initializers_out(model: ir.Model) -> None:
+    """Take initializers out of the inputs of ``model``, which lists them there if it is old."""
+    RemoveInitializersFromInputsPass()(model)
+    model.ir_version = max(model.ir_version, 4)  # the first one that need not list them
+
+
+_EXTERNAL_KEYS = frozenset({"location", "offset", "length", "checksum", "basepath"})
+"""What an entry of external data may be (onnx.proto); ONNX Runtime writes others of its own."""
+
+
 def _check_external_data(proto: onnx.ModelProto, path: Path) -> None:
-    """External data lie in the folder of ``path``; links are followed, which not every release of onnx does."""
-    folder = os.path.join(os.path.realpath(path.parent), "")
+    """External data lie in the folder of ``path``; links are followed, which not every release of onnx does.
+
+    Entries that ONNX does not know are taken out.
+    """
+    folder, unknown = os.path.join(os.path.realpath(path.parent), ""), set()
     for part in _parts(proto):
         if isinstance(part, onnx.TensorProto):
             location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
             if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
                 raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
+            unknown |= {entry.key for entry in part.external_data} - _EXTERNAL_KEYS
+            for index in reversed(range(len(part.external_data))):
+                if part.external_data[index].key not in _EXTERNAL_KEYS:
+                    del part.external_data[index]
+    if unknown:
+        shown = ", ".join(map(repr, sorted(unknown)[:3]))
+        logging.getLogger(__name__).warning("%s: entries of external data that are not known: %s", path, shown)
 
 
 def check_texts(proto: onnx.ModelProto) -> None:
@@ -279,7 +301,7 @@ def refuse_overwriting(outputs: Iterable[Path | None], inputs: Iterable[Path | N
     for output in outputs:
         clash = next((path for path in read if output is not None and _overlap(output, path)), None)
         if clash is not None:
-            raise ConfigError(f"{output} would overwrite {clash}, which is read; write to another place")
+            raise ConfigError(f"{output} would be written over {clash}, which is read; give another place to write to")
 
 
 def _overlap(output: Path, given: Path) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes import InvariantError, PassError
-from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
+from onnx_ir.passes.common import InlinePass
 
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend.consistency import check_consistency
@@ -26,15 +26,12 @@ from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration, take_out_preprocessing
 from engine.frontend.shapes import brief, infer_shapes
 from engine.frontend.trained import without_quantization
-from engine.ir import load_model
+from engine.ir import load_model, take_initializers_out
 from engine.ops.foreign import custom
 
 MIN_OPSET = 9
 MAX_OPSET = 19
 MAX_IR_VERSION = 10
-
-_INITIALIZERS_WITHOUT_INPUTS = 4
-"""First ``ir_version`` whose initializers need not be inputs."""
 
 
 def load_onnx(
@@ -70,10 +67,9 @@ def load_onnx(
     take_out_preprocessing(model)
     model = without_quantization(model)
     check_domains(model, path)
-    RemoveInitializersFromInputsPass()(model)
-    model.ir_version = max(model.ir_version, _INITIALIZERS_WITHOUT_INPUTS)
+    take_initializers_out(model)
     if compute_in_float32(model):
-        logging.getLogger(__name__).info("%s: its float16 or float64 tensors are converted to float32", path)
+        logging.getLogger(__name__).info("%s: its float16 or float64 tensors are taken as float32", path)
     fix_input_shapes(model, input_shapes or {}, path, resize=resize)
     if has_branches(model, path):
         model = infer_shapes(model, path)

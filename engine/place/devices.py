@@ -82,6 +82,8 @@ def _early_reason(node: ir.Node, march: March, on_request: bool) -> Reason | Non
         return _no_operator(node, march)
     if _has_other_rank(node, march) and not _quantised_of_rank_3(node, march):
         return because(Code.RANK_4_ONLY, march=march.name)
+    if any(shape_of(value) == () for value in node.outputs):
+        return because(Code.SCALAR)
     numbers = [value for index, value in enumerate(node.outputs) if index not in rule.index_outputs]
     if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers):
         return because(Code.NOT_FLOAT)

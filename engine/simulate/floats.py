@@ -24,7 +24,7 @@ class FloatSimulator:
         model = standard_model(model)
         self.inputs = describe(graph_inputs(model))
         self.outputs = describe(model.graph.outputs)
-        self._session = FloatSession(model, threads=threads)
+        self._session = FloatSession(model, threads=threads, samplewise=False)
 
     def run(self, feed: Mapping[str, Array], output_names: Sequence[str] | None = None) -> dict[str, Array]:
         """Outputs by name, for a feed of any number of samples.

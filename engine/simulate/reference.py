@@ -112,8 +112,10 @@ def _in_order(graph: ir.Graph) -> bool:
     """Whether every node comes after what it reads.
 
     Raises:
-        ModelError: nothing writes a tensor that a node or the user reads.
+        ModelError: nothing writes a tensor that a node or the user reads, or a node writes none.
     """
+    if idle := [str(node.name) for node in graph if not node.outputs]:
+        raise ModelError(f"nodes without outputs: {', '.join(idle)}")
     ready = {name_of(value) for value in (*graph.inputs, *graph.initializers.values())}
     written = ready.union(name_of(value) for node in graph for value in node.outputs)
     ordered = True

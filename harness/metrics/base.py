@@ -86,8 +86,7 @@ class Metric(ABC):
         """The metric of each class alone, shape (classes,), NaN where there is none; None where classes mean nothing.
 
         Args:
-            outputs: as of :meth:`score`.
-            targets: as of :meth:`score`.
+            outputs, targets: as of :meth:`score`.
         """
         del outputs, targets
         return None

@@ -73,6 +73,21 @@ def test_data_outside_the_models_folder_are_refused(tmp_path: Path) -> None:
         load_model(path)
 
 
+@pytest.mark.filterwarnings("error")
+def test_unknown_entries_of_external_data_are_told_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = _with_data_at(tmp_path, "w.bin")
+    (tmp_path / "weights.bin").rename(path.parent / "w.bin")
+    proto = onnx.load(path, load_external_data=False)
+    for key in ("prepacked_0", "legth"):
+        proto.graph.initializer[0].external_data.add(key=key, value="1")
+    path.write_bytes(proto.SerializeToString())
+    assert constant_of(load_model(path).graph.initializers["w"]) is not None
+    (record,) = caplog.records
+    assert "entries of external data that are not known: 'legth', 'prepacked_0'" in record.getMessage()
+
+
 def test_a_link_to_data_outside_the_models_folder_is_followed_and_refused(tmp_path: Path) -> None:
     path = _with_data_at(tmp_path, "w.bin")
     (path.parent / "w.bin").symlink_to(tmp_path / "weights.bin")

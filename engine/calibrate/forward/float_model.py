@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,10 +25,7 @@ from engine.calibrate.forward.depthwise import extract_depthwise
 from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.own_arithmetic import has_own_arithmetic
 from engine.errors import InferenceError, ModelError
-from engine.ir import (
-    shape_of,
-    to_bytes,
-)
+from engine.ir import shape_of, take_initializers_out, to_bytes
 from engine.ops.foreign.custom import is_custom
 
 if TYPE_CHECKING:
@@ -65,8 +63,8 @@ class FloatSession:
         threads: CPU threads; None for all.
         kernels: see :class:`Kernels`.
         max_batch: samples per run.
-        samplewise: have the threads take a sample each: for several sessions that take turns, as the threads of one
-            that share a sample keep the CPU for a while after it.
+        samplewise: have the threads take samples of their own: the results are then the same bits for any number of
+            threads, as ONNX Runtime orders the sums of a sample by how many threads share it.
 
     Raises:
         InferenceError: a name in ``outputs`` is not a tensor that a node computes.
@@ -80,22 +78,26 @@ class FloatSession:
         threads: int | None = None,
         kernels: Kernels = Kernels.FAST,
         max_batch: int = MAX_BATCH,
-        samplewise: bool = False,
+        samplewise: bool = True,
     ) -> None:
         plain = kernels is Kernels.PLAIN
         model = lower_calibration(model, quantize_linear=True, keep=has_own_arithmetic if plain else None)
         if outputs is not None:
             _fetch(model, outputs)
+        take_initializers_out(model)
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
         self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
         self._types = {str(value.name): _numpy_type(value) for value in model.graph.inputs}
         self._kernels = kernels
-        self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
+        workers = threads or os.cpu_count() or 1
+        self._pool = ThreadPoolExecutor(workers)
         # The threads of a graph in many parts wait for each other less if they do not share a sample.
         is_chained = plain and (extract_depthwise(model) or any(map(has_own_arithmetic, model.graph)))
-        self._samplewise = threads != 1 and (samplewise or is_chained)
-        self._threads = 1 if self._samplewise or is_chained else threads
-        self._session, self.batch = self._open(model, 1 if self._samplewise else max_batch, is_chained)
+        self._samplewise = samplewise or is_chained
+        self._threads = 1 if self._samplewise else threads
+        self._spare: list[dict[str, NDArray[np.float32]]] = []
+        at_once = max(1, max_batch // workers) if self._samplewise else max_batch
+        self._session, self.batch = self._open(model, at_once, is_chained)
 
     def _open(
         self, model: ir.Model, max_batch: int, is_chained: bool
@@ -165,20 +167,38 @@ class FloatSession:
         if isinstance(self._session, ChainedRunner):
             self._each(partial(self._session.visit, see=see), self._batches(feed))
             return
-        (name, shape), room = next(iter(self.inputs.items())), self._room
-        for batch in self._batches(feed):
-            count = len(batch[name]) // shape[0]
-            parts = {key: array[: count * self.outputs[key][0]] for key, array in room.items()}
-            run_bound(self._session, batch, parts)
-            list(self._pool.map(see, parts, parts.values()))
+        batches = list(self._batches(feed))
+        if len(batches) == 1 or not self._samplewise:
+            for batch in batches:
+                with self._results(batch) as results:
+                    list(self._pool.map(see, results, results.values()))
+            return
 
-    @cached_property
-    def _room(self) -> dict[str, NDArray[np.float32]]:
-        """Memory for the outputs of one run."""
-        return {name: np.empty((self.batch * shape[0], *shape[1:]), np.float32) for name, shape in self.outputs.items()}
+        def show(batch: Mapping[str, Array]) -> None:
+            with self._results(batch) as results:
+                for name, values in results.items():
+                    see(name, values)
+
+        self._each(show, batches)
+
+    @contextmanager
+    def _results(self, batch: Mapping[str, Array]) -> Iterator[dict[str, NDArray[np.float32]]]:
+        """The outputs of one run of a session, in memory that a later run takes again."""
+        try:
+            room = self._spare.pop()
+        except IndexError:
+            room = {
+                name: np.empty((self.batch * shape[0], *shape[1:]), np.float32) for name, shape in self.outputs.items()
+            }
+        name, shape = next(iter(self.inputs.items()))
+        count = len(batch[name]) // shape[0]
+        parts = {key: array[: count * self.outputs[key][0]] for key, array in room.items()}
+        run_bound(self._session, batch, parts)
+        yield parts
+        self._spare.append(room)
 
     def _each(self, compute: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """One run after the other; runs of one sample each at the same time."""
+        """One run after the other; runs of samples that threads do not share at the same time."""
         return list(self._pool.map(compute, items) if self._samplewise else map(compute, items))
 
     def _batches(self, feed: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
@@ -222,7 +242,7 @@ def _fetch(model: ir.Model, names: Sequence[str]) -> None:
     values = {str(value.name): value for node in model.graph for value in node.outputs}
     unknown = [name for name in names if name not in values]
     if unknown:
-        raise InferenceError(f"not computed by any node of the model: {unknown}")
+        raise InferenceError(f"not tensors that a node of the model computes: {unknown}")
     model.graph.outputs[:] = [values[name] for name in dict.fromkeys(names)]
     RemoveUnusedNodesPass()(model)
 

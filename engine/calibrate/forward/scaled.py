@@ -33,7 +33,7 @@ class ScaledSession:
         self._model = apply_thresholds(placed, None, unsigned=unsigned)
         nodes = node_by_name(self._model, list(activation_scales(self._model, None)))
         self._inputs = {name: _open_scale(self._model.graph, node) for name, node in nodes.items()}
-        self._session = FloatSession(self._model, threads=threads, max_batch=1, samplewise=True)
+        self._session = FloatSession(self._model, threads=threads, max_batch=1)
 
     def run(self, feed: Arrays, samples: int, thresholds: Thresholds) -> dict[str, NDArray[Any]]:
         """The outputs for ``feed``, which holds so many samples, with ``thresholds``, one per tensor."""

@@ -179,7 +179,7 @@ def _race(
     """
     with ThreadPoolExecutor(subject.threads) as pool:
         thresholds = [pool.submit(subject.statistics.thresholds, candidate) for candidate in candidates]
-        expected = pool.submit(FloatSession, subject.optimized, threads=subject.threads, samplewise=True)
+        expected = pool.submit(FloatSession, subject.optimized, threads=subject.threads)
         found = dict(zip(candidates, (pending.result for pending in thresholds), strict=True))
         field = _per_tensor(subject, found)
         if by_first:
@@ -264,7 +264,7 @@ def _asymmetric(subject: Subject, thresholds: _Pending) -> _Pending:
 def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
     """A candidate whose weights have scales of activations folded in: it needs a session of its own."""
     model = calibrate(subject.placed, subject.statistics, candidate)
-    session = FloatSession(model, threads=subject.threads, samplewise=True)
+    session = FloatSession(model, threads=subject.threads)
     return _Runner(lambda: model, lambda feed, _: session.run(feed))
 
 
@@ -343,7 +343,7 @@ class LayerwiseSearch(Search):
         largest, _, least_loss = candidates
         pending = {each: partial(subject.statistics.thresholds, each) for each in (largest, least_loss)}
         runners = _per_tensor(subject, pending)
-        expected = FloatSession(subject.optimized, threads=subject.threads, samplewise=True)
+        expected = FloatSession(subject.optimized, threads=subject.threads)
         _best_on_first(subject, {largest: runners[largest]}, expected)
         if runners[largest].loss <= 1 - SENSITIVE:
             return largest

@@ -15,7 +15,7 @@ _COUNTED = 1024
 
 
 @entry
-def channel_peaks(bits: Bits, peaks: Bits) -> np.int32:
+def channel_peaks(bits: Bits, peaks: Bits) -> np.int32:  # pragma: no cover - compiled
     """Take the largest magnitudes that are not NaN of ``bits``, shape (samples, channels, n), into those of ``peaks``.
 
     Returns:
@@ -36,7 +36,9 @@ def channel_peaks(bits: Bits, peaks: Bits) -> np.int32:
 
 
 @entry
-def keep_larger(bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used: int) -> tuple[int, int]:
+def keep_larger(
+    bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used: int
+) -> tuple[int, int]:  # pragma: no cover - compiled
     """Append magnitudes above ``cutoff`` to ``buffer`` while it has room for a block; the next position, its fill."""
     while position < bits.size and used <= buffer.size - BLOCK:
         block = bits[position : position + BLOCK]
@@ -56,7 +58,7 @@ def keep_larger(bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used:
 
 
 @entry
-def count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:
+def count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
     """Add ``|values|`` that are not NaN to the lanes of ``counts``, what is above the last bin to the last bin.
 
     There are several lanes because equal neighbours would wait for each other. Bins are found for a block of values,

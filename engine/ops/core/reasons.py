@@ -35,6 +35,7 @@ class Code(StrEnum):
     ADDED_NODE = "added_node"
     RANK_4 = "rank_4"
     RANK_2_TO_4 = "rank_2_to_4"
+    SCALAR = "scalar"
     RANK_MOVED = "rank_moved"
     RANK_GATHERED = "rank_gathered"
     POSITIONS = "positions"
@@ -97,8 +98,8 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.ON_REQUEST: "{op_type} runs on the BPU only if node_info or run_on_bpu asks for it",
         Code.UNDEFINED_CONSTANT: "a constant operand is infinite or undefined: it has no threshold",
         Code.ASKED_FOR: "run_on_cpu is set",
-        Code.PART_OF_ASKED_FOR: "run_on_cpu is set for {node}, of which it is a part",
-        Code.PART_OF_CPU_NODE: "{node}, of which it would be a part, runs on the CPU",
+        Code.PART_OF_ASKED_FOR: "run_on_cpu is set for {node}, which it is a part of",
+        Code.PART_OF_CPU_NODE: "{node}, which it would be a part of, runs on the CPU",
         Code.DIVISION: "the product that divides by it runs on the CPU",
         Code.PASSIVE_TAIL: "{op_type} is passive and no BPU node reads it",
         Code.PRODUCT_TAIL: "{march} has no {op_type} whose result no BPU node reads",
@@ -106,8 +107,9 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.ADDED_NODE: "added by the conversion where a float tensor changes its layout or rank",
         Code.RANK_4: "only rank-4 tensors are {done} on the BPU",
         Code.RANK_2_TO_4: "only tensors of rank 2 to 4 are {done} on the BPU",
+        Code.SCALAR: "a tensor without dimensions",
         Code.RANK_MOVED: "only tensors of rank {low} to {high} are moved on the BPU",
-        Code.RANK_GATHERED: "rank {rank}; only tensors of rank up to {limit} are gathered on the BPU",
+        Code.RANK_GATHERED: "rank {rank}, tensors of rank up to {limit} are gathered on the BPU",
         Code.POSITIONS: "only a vector of positions is gathered on the BPU",
         Code.ONE_AXIS_REPEATED: "only one axis is repeated on the BPU",
         Code.RANK_4_SIZES: "only height and width of a rank-4 tensor can be resized",
@@ -124,8 +126,8 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.COUNT_NOT_CONSTANT: "the number of values is not a constant",
         Code.INDICES_NOT_CONSTANT: "BPU does not support int64 featuremap indices",
         Code.PADS: "its pads are not constant, or negative",
-        Code.PADDED_AXES: "{march} pads only height and width",
-        Code.COMPARISON: "the BPU compares a map only with its own MaxPool, cast to float",
+        Code.PADDED_AXES: "{march} pads height and width alone",
+        Code.COMPARISON: "the BPU compares a map with its own MaxPool alone, cast to float",
         Code.CONSTANT_OPERAND: "an operand is a constant",
         Code.CONSTANT_NOT_FOLDED: "a constant operand that could not be folded into a convolution",
         Code.BOTH_BROADCAST: "both operands are broadcast",
@@ -133,9 +135,9 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.ONE_AXIS: "the BPU only supports {op_type} over one axis",
         Code.AXIS_DROPPED: "the reduced axis is dropped",
         Code.LAST_AXIS: "BPU only supports {op_type} over the last axis, not over axis {axis}",
-        Code.REDUCED_VALUES: "{length} values are reduced; at most {limit} are possible",
-        Code.SEARCHED_VALUES: "{length} values are searched; at most {limit} are possible",
-        Code.SEARCHED_CHANNELS: "{length} channels are searched; at most {limit} are possible",
+        Code.REDUCED_VALUES: "{length} values are reduced, {limit} may be",
+        Code.SEARCHED_VALUES: "{length} values are searched, {limit} may be",
+        Code.SEARCHED_CHANNELS: "{length} channels are searched, {limit} may be",
         Code.LAST_INDEX: "the BPU finds the first index of {op_type}, not the last",
         Code.BATCH_SEARCHED: "the batch is not searched on the BPU",
         Code.INDICES: "indices are computed on the CPU only",
@@ -144,7 +146,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.KERNEL: "kernel above {limit}",
         Code.KERNEL_SIDES: "kernel {height}x{width} above {limit}x{limit}",
         Code.KERNEL_VOLUME: "kernel volume above {limit}",
-        Code.INPUT_CHANNELS: "{channels} input channels; a 1x1 convolution may have at most {limit}",
+        Code.INPUT_CHANNELS: "{channels} input channels, a 1x1 convolution may have {limit}",
         Code.STRIDE: "stride above {limit}",
         Code.PADDING: "padding above {limit}",
         Code.OUTPUT_PADDING: "output padding above {limit}",

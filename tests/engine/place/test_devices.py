@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from engine.calibrate import apply_thresholds
 from engine.ir import MARK_ON
-from engine.march import load_march
+from engine.march import MARCHES, load_march
 from engine.ops.core.reasons import Code
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.place.devices import late_reason, mark_placement, reason_for_cpu, refused_late, wanted_on_bpu
@@ -25,6 +25,17 @@ def test_what_joins_outputs_of_a_split_stays_behind_the_last_convolution() -> No
     split = helper.make_node("Split", ["c0"], ["s0", "s1"], name="Split", axis=1)
     placement = place(network([split, one("Concat", "s1", "s0", axis=1)], tail=False), "bayes-e")
     assert {marks(placement, name)[0] for name in ("Split", "Middle")} == {"BPU"}
+
+
+@pytest.mark.parametrize("march", MARCHES)
+def test_tensors_without_dimensions_stay_on_the_cpu(march: str) -> None:
+    """``DynamicQuantizeLinear``, written out by its definition, has such nodes."""
+    mean = helper.make_node("ReduceMean", ["c0"], ["s"], name="Mean", keepdims=0)
+    table = helper.make_node("Sigmoid", ["s"], ["t"], name="Table")
+    placed = place(network([mean, table, one("Mul", "c0", "t")]), march)
+    assert marks(placed, "Table")[0] == "CPU"
+    quantized = quantize(apply_thresholds(placed.model, None), march)
+    assert "Sigmoid" in [node.op_type for node in quantized.graph]
 
 
 def test_relu_of_an_int32_tail_runs_on_the_cpu_where_the_march_lacks_it() -> None:

@@ -38,3 +38,19 @@ def test_any_number_of_samples_and_nothing_else() -> None:
         simulator.run({"x": x.astype(np.float64)})
     with pytest.raises(InferenceError, match="unknown output z"):
         simulator.run({"x": x}, ["z"])
+
+
+@pytest.mark.parametrize("ir_version", [3, 8])
+def test_initializers_listed_as_inputs_need_not_be_fed(ir_version: int) -> None:
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Add", ["x", "c"], ["y"], "add")],
+        "float",
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 2]) for name in ("c", "x")],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 2])],
+        [onnx.numpy_helper.from_array(np.array([[1, 2]], np.float32), "c")],
+    )
+    opsets = [onnx.helper.make_opsetid("", 13)]
+    model = ir.from_proto(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=ir_version))
+    simulator = FloatSimulator(model, threads=1)
+    assert [info.name for info in simulator.inputs] == ["x"]
+    assert simulator.run({"x": np.ones((3, 2), np.float32)})["y"].tolist() == [[2, 3]] * 3

@@ -43,6 +43,14 @@ def test_a_cycle_cannot_be_ordered() -> None:
         sorted_copy(model(x, [ring, back], [loop]))
 
 
+def test_a_node_without_outputs_is_refused() -> None:
+    """Found by ``python -m tests.fuzz quantized --seed 1801``."""
+    x = tensor("x")
+    idle = ir.node("Relu", [x], outputs=[], name="idle")
+    with pytest.raises(ModelError, match="nodes without outputs: idle"):
+        sorted_copy(model(x, [idle, relu(x, "b")], [x]))
+
+
 def test_what_nothing_writes_is_named() -> None:
     x = tensor("x")
     with pytest.raises(ModelError, match=r"node node_b \(Relu\) reads nowhere, which nothing writes"):

@@ -19,9 +19,36 @@ from tests.engine.calibrate.models import graph, residual, samples
 @pytest.mark.parametrize("count", [1, 2, 8, 11])
 def test_batches_give_the_bits_of_single_samples(count: int, kernels: Kernels) -> None:
     model, x = residual(), samples(count)
-    together, alone = FloatSession(model, kernels=kernels), FloatSession(model, kernels=kernels, max_batch=1)
+    together = FloatSession(model, kernels=kernels, threads=1)
+    alone = FloatSession(model, kernels=kernels, threads=1, max_batch=1)
     assert (together.batch, alone.batch) == (8, 1)
     np.testing.assert_array_equal(together.run({"x": x})["y"], alone.run({"x": x})["y"])
+
+
+@pytest.mark.parametrize("kernels", list(Kernels))
+@pytest.mark.parametrize("batch", [1, 8])
+def test_threads_change_no_bit(batch: int, kernels: Kernels) -> None:
+    """ONNX Runtime splits the sums of one sample by the threads that share it."""
+    weights = {
+        "w": np.random.default_rng(0).normal(size=(24, 32, 3, 3)).astype(np.float32),
+        "v": np.random.default_rng(1).normal(size=(24 * 81, 10)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1] * 4),
+        helper.make_node("Flatten", ["c"], ["f"], name="flat"),
+        helper.make_node("MatMul", ["f", "v"], ["y"], name="product"),
+    ]
+    model, x = graph(nodes, {"x": (1, 32, 9, 9)}, ["y"], weights), samples(5, (32, 9, 9))
+    found, seen = {}, {}
+    for threads in (1, 2, 4):
+        session = FloatSession(model, ["c", "y"], kernels=kernels, max_batch=batch, threads=threads)
+        found[threads] = session.run({"x": x})
+        parts: list[bytes] = []
+        session.visit({"x": x}, lambda _, values, parts=parts: parts.extend(row.tobytes() for row in values))
+        seen[threads] = sorted(parts)
+    for name in ("c", "y"):
+        assert found[1][name].tobytes() == found[2][name].tobytes() == found[4][name].tobytes()
+    assert seen[1] == seen[2] == seen[4]
 
 
 def test_models_that_fix_the_batch_run_one_sample_at_a_time() -> None:

@@ -45,7 +45,7 @@ def check(model: ir.Model, names: tuple[str, ...], unsigned: tuple[str, ...] = (
     session = ScaledSession(model, unsigned, threads=threads)
     for _ in range(3):
         thresholds = {name: (float(np.float32(rng.uniform(0.3, 4))),) for name in names}
-        wanted = FloatSession(apply_thresholds(model, thresholds, unsigned=unsigned), samplewise=True).run(feed)
+        wanted = FloatSession(apply_thresholds(model, thresholds, unsigned=unsigned)).run(feed)
         found = session.run(feed, 3, thresholds)
         assert found.keys() == wanted.keys()
         for name, array in wanted.items():
