@@ -1,4 +1,4 @@
-"""The parity table of docs/calibration.md: ``python -m benchmarks.calibration_table REFERENCE MODEL``.
+"""The parity table of docs/evidence/calibration.md: ``python -m benchmarks.calibration_table REFERENCE MODEL``.
 
 For every measured conversion of EfficientNet-Lite0: how many activation thresholds and types are the original's, the
 printed figures of the calibrated model and ours, and ours for the integer model on all calibration samples.

@@ -6,7 +6,7 @@ Every message says what was given, where, and what is allowed. Commands print th
 
 from __future__ import annotations
 
-NO_MEMORY = "the memory of this machine, or what of it this process may use, does not suffice for this input"
+NO_MEMORY = "this input needs more memory than this machine has or this process may use"
 """What commands say where Python or a library raises :class:`MemoryError`."""
 
 

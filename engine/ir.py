@@ -301,7 +301,7 @@ def refuse_overwriting(outputs: Iterable[Path | None], inputs: Iterable[Path | N
     for output in outputs:
         clash = next((path for path in read if output is not None and _overlap(output, path)), None)
         if clash is not None:
-            raise ConfigError(f"{output} would be written over {clash}, which is read; give another place to write to")
+            raise ConfigError(f"{output} would overwrite {clash}, which is read; write to another place")
 
 
 def _overlap(output: Path, given: Path) -> bool:

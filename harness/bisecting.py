@@ -68,7 +68,7 @@ def bisect_trial(result: TrialResult, images: Sequence[int], folder: Path, secon
     try:
         arguments = _write_case(load_card(result.spec.model), result, images, folder)
     except PtqlabError as error:
-        return Bisection(trial=trial, finding=f"could not begin: {' '.join(str(error).split())}")
+        return Bisection(trial=trial, finding=f"could not start: {' '.join(str(error).split())}")
     command = shlex.join(["ptqlab", *arguments])
     try:
         finished = subprocess.run(

@@ -103,7 +103,7 @@ class Cache:
         if _is_whole(path):
             return True
         if path.is_file():
-            logger.warning("%s: is damaged: its SHA-256 differs; computed anew", path)
+            logger.warning("%s: is damaged (its SHA-256 differs) and is recomputed", path)
             return False
         if self.exchange is None or not self.exchange.pull(self._name(path), path):
             return False

@@ -24,10 +24,8 @@ def rewrite(path: Path, values: Mapping[str, Any]) -> bool:
         for key, value in values.items():
             block = yaml.safe_dump({key: value}, sort_keys=False)
             pattern = re.compile(rf"^{re.escape(key)}:.*\n?(?:\n*[ \t-].*\n?)*", re.MULTILINE)
-            if pattern.search(text):
-                text = pattern.sub(lambda _, block=block: block, text, count=1)  # type: ignore[misc]
-            else:
-                text = f"{text.rstrip()}\n{block}"
+            found = pattern.search(text)
+            text = text[: found.start()] + block + text[found.end() :] if found else f"{text.rstrip()}\n{block}"
         if text != before:
             write_atomically(path, text.encode())
     except OSError as error:

@@ -81,7 +81,7 @@ class SuiteGate:
         if options.baseline:
             self.baseline_path = resolve_baseline(options.baseline, self.suite, workdir, options.tracking_uri)
         if options.update and options.baseline and options.baseline.startswith("@"):
-            raise ConfigError("--ptqlab-update-baseline writes files; ptqlab nightly --accept moves an alias")
+            raise ConfigError("--ptqlab-update-baseline writes files; to move an alias, use ptqlab nightly --accept")
         if options.update and paths.is_installed(self.baseline_path):
             raise ConfigError(
                 f"--ptqlab-update-baseline would write into the installation ({self.baseline_path}); name a file of "

@@ -57,10 +57,12 @@ def _of_alias(alias: str, suite: Suite, workdir: Path, tracking_uri: str | None)
     except NoAliasError:
         return None
     except ConfigError as error:
-        raise BaselineError(f"@{alias} of suite {suite.name} cannot be read, nothing was gated: {error}") from error
+        raise BaselineError(f"@{alias} of suite {suite.name} cannot be read, so nothing was gated: {error}") from error
     if version == suite.version:
         return path
-    logger.warning("@%s of %s is of version %d, not %d: nothing to compare", alias, suite.name, version, suite.version)
+    logger.warning(
+        "@%s of %s has version %d instead of %d and cannot be compared", alias, suite.name, version, suite.version
+    )
     return None
 
 

@@ -77,6 +77,11 @@ def external_models(path: str | os.PathLike[str]) -> Path:
     return _external("PTQLAB_MODELS", path)
 
 
+def external_reference() -> Path | None:
+    """Folder of the measured reference, ``PTQLAB_REFERENCE``; None where the variable is not set."""
+    return _configured("PTQLAB_REFERENCE")
+
+
 def bundled(name: str) -> Path:
     """A folder of ptqlab's own plain files: ``suites``, ``datasets`` or ``reports``."""
     installed = _PACKAGE / "bundled" / name

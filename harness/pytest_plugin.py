@@ -30,7 +30,7 @@ _NEEDS_SUITE = ("--ptqlab-baseline", "--ptqlab-update-baseline", "--ptqlab-workd
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the gate."""
     group = parser.getgroup("ptqlab", "accuracy gate")
-    group.addoption("--ptqlab-suite", metavar="SUITE", help="bundled suite or YAML file whose trials to gate")
+    group.addoption("--ptqlab-suite", metavar="SUITE", help="bundled suite or YAML file whose trials are gated")
     group.addoption(
         "--ptqlab-baseline",
         metavar="FILE",
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ptqlab-update-baseline", action="store_true", help="accept the results: write them to the baseline"
     )
     group.addoption("--ptqlab-workdir", metavar="DIR", help="folder of results and cache (default: that of ptqlab run)")
-    group.addoption("--ptqlab-tracking-uri", metavar="URI", help="MLflow store that @last-good is looked up in")
+    group.addoption("--ptqlab-tracking-uri", metavar="URI", help="MLflow store in which @last-good is looked up")
     group.addoption("--ptqlab-executor", metavar="NAME", default="processes", help="as --executor of ptqlab run")
 
 

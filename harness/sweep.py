@@ -298,7 +298,8 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
     results = [result for spec in summary.trials if (result := store.get(spec)) is not None]
     if len(results) < len(summary.trials) - summary.left:
         raise ConfigError(
-            f"{store.root}: {len(summary.trials) - len(results)} results of the sweep are gone; run the suite again"
+            f"{store.root}: {len(summary.trials) - len(results)} results of the sweep have been removed; "
+            "run the suite again"
         )
     return Sweep(summary, tuple(results))
 

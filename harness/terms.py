@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ReadMode(StrEnum):
-    """What reads and resizes images."""
+    """Library that reads and resizes images."""
 
     OPENCV = "opencv"
     SKIMAGE = "skimage"

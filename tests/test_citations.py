@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CITED = re.compile(r"\b(?:docs/)?((?:reference/|howto/)?\w+\.md)\b")
+CITED = re.compile(r"\b(?:docs/)?((?:reference/|howto/|evidence/)?\w+\.md)\b")
 FOLDERS = ("engine", "harness", "research", "docs", "suites", "datasets")
 RESULTS = frozenset({"summary.md", "reference/cli.md"})
 """Files that runs write, or that the build of the site does."""

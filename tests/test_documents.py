@@ -7,7 +7,7 @@ from collections import Counter
 
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "conformance_documents.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "evidence" / "conformance_documents.md").read_text(encoding="utf-8")
 ROWS = [re.split(r" *(?<!\\)\| *", line)[1:-1] for line in PAGE.splitlines() if re.match(r"\| \d+ \|", line)]
 STATUSES = ("works", "works as extrapolated, nothing measured", "refused")
 PROMISES = 278

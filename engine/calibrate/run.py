@@ -76,7 +76,7 @@ def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Mode
         return search.run(subject, options)
     if options.nodewise_methods:
         base, *others = candidates_of(options)
-        logger.info("Choose a calibration method per tensor: nodewise_methods.")
+        logger.info("Choosing a calibration method per tensor: nodewise_methods.")
         return choose_per_tensor(subject, base, others)
     thresholds = dict(subject.statistics.thresholds(options))
     if options.mse_thresholds:
@@ -95,7 +95,7 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
     """What changes weights and biases once thresholds stand."""
     origin, data, threads = calibrated, subject.data, subject.threads
     if options.adaptive_rounding:
-        logger.info("Round weights by the error of their results: adaptive_rounding.")
+        logger.info("Rounding weights by the error of the results: adaptive_rounding.")
         calibrated = round_weights(calibrated, data, threads=threads)
     if options.bias_correction:
         logger.info("Run calibration model with bias correction method with bias samples: 1.")
@@ -104,16 +104,16 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
         calibrated = correct_in_turn(subject.optimized, calibrated, data, threads=threads)
     if options.takes_mean_errors:
         samples = min(BIAS_SAMPLES, len(data))
-        logger.info("Take mean errors on %d samples out of biases: mean_bias_correction.", samples)
+        logger.info("Correcting biases by the mean errors on %d samples: mean_bias_correction.", samples)
         calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
     return calibrated
 
 
 def _about_bias_correction(options: CalibrationOptions) -> str:
     if options.mean_bias_correction:
-        return "has no effect beside mean_bias_correction, which takes its place"
+        return "has no effect together with mean_bias_correction, which replaces it"
     if options.takes_mean_errors:
-        return "is done as mean_bias_correction is: compatibility clean"
+        return "is computed like mean_bias_correction, because compatibility is clean"
     if options.idle_bias_correction is not None:
         return (
             f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "
@@ -167,7 +167,7 @@ def _log_method(options: CalibrationOptions) -> None:
     if options.asymmetric:
         logger.info("Asymmetric quantization is enabled.")
     if options.order_independent_kl and any(method_of(each).needs_histogram for each in candidates_of(options)):
-        logger.info("Histograms have the range of all samples: order_independent_kl.")
+        logger.info("Histograms cover the range of all samples: order_independent_kl.")
     elif options.order_independent_kl:
         kind = options.calibration_type.value
-        logger.warning("order_independent_kl has no effect with calibration_type %s: it takes no histograms.", kind)
+        logger.warning("order_independent_kl has no effect with calibration_type %s, which uses no histograms.", kind)

@@ -92,7 +92,7 @@ _OF_DIALECT: Mapping[str, tuple[Parameter, ...]] = {
     "input_parameters": (
         Parameter(
             "std_value",
-            "Standard deviation that is divided by, instead of `scale_value`, one value or one per channel.",
+            "Standard deviation to divide by, instead of `scale_value`, one value or one per channel.",
             f"positive numbers separated by spaces, or `None`, {_SEPARATED}",
             "",
         ),
@@ -100,7 +100,7 @@ _OF_DIALECT: Mapping[str, tuple[Parameter, ...]] = {
     "calibration_parameters": (
         Parameter(
             "quant_config",
-            "What concerns precision, as a mapping or the path of a JSON file: `model_config` (`activation`: "
+            "Settings of precision, as a mapping or the path of a JSON file: `model_config` (`activation`: "
             "`calibration_type`, `max_percentile`, `per_channel`, `asymmetric`; `weight`: `bias_correction`; "
             "`model_output_type`), `op_config` and `node_config` (`qtype` by type or name of a node, which also asks "
             "for the BPU).",
@@ -137,7 +137,7 @@ def template(march: March) -> str:
     """A commented YAML file for ``march`` that loads as it stands; optional parameters are comments in it."""
     lines = [
         f"# Conversion for march {named(march)}, by {_command(march)}.",
-        "# All parameters; those behind a # have the value shown.",
+        "# All parameters. Those after a # have the value shown unless set.",
     ]
     for name, group in GROUPS.items():
         given = name != "custom_op"

@@ -76,7 +76,7 @@ def read_input(session: Session, info: TensorInfo, path: Path) -> NDArray[Any]:
         kind = np.dtype(info.dtype if spec is None else np.uint8)
         array = np.fromfile(path, kind)
         if array.nbytes != path.stat().st_size:
-            raise InferenceError(f"input {info.name}: {path}: its size is no multiple of that of a {kind}")
+            raise InferenceError(f"input {info.name}: {path}: its size is not a multiple of the size of {kind}")
     if spec is not None and array.dtype == np.uint8:
         return _pixels(info, spec, array, path)
     if array.size != _size(info.shape) or array.dtype != info.dtype:
@@ -123,7 +123,7 @@ def _channels(spec: InputSpec) -> int:
 def _picture(info: TensorInfo, spec: InputSpec | None, path: Path) -> NDArray[Any]:
     """An image file resized to the input (one for the whole batch), in its run-time format, 128 subtracted."""
     if spec is None or spec.type_train is InputType.YUV444:
-        raise InferenceError(f"input {info.name} takes no pictures; give a .bin or .npy file, not {path.name}")
+        raise InferenceError(f"input {info.name} is not an image input; give a .bin or .npy file, not {path.name}")
     nhwc = _is_nhwc(info, spec)
     height, width = info.shape[1:3] if nhwc else info.shape[2:4]
     try:
@@ -156,7 +156,7 @@ def read_trained(session: Session, info: TensorInfo, spec: InputSpec, path: Path
         raise InferenceError(f"input {info.name}: {path}: no such file")
     if spec.is_image and info.name not in image_inputs(session.model):
         raise InferenceError(
-            f"input {info.name} is no image of {spec.type_train} (input_type_train); give a model of the conversion"
+            f"input {info.name} is not an image of {spec.type_train} (input_type_train); give a model of the conversion"
         )
     if path.suffix.lower() in IMAGE_SUFFIXES:
         return _picture(info, spec if spec.is_image else None, path)

@@ -55,7 +55,7 @@ def _handlers(file: Path) -> list[logging.Handler]:
     try:
         handlers.append(logging.FileHandler(file, mode="w", encoding="utf-8", errors="backslashreplace"))
     except OSError as error:
-        typer.echo(f"{file}: cannot be written ({error.strerror}); the log goes to the terminal alone", err=True)
+        typer.echo(f"{file}: cannot be written ({error.strerror}); the log goes only to the terminal", err=True)
     for handler in handlers:
         handler.setFormatter(logging.Formatter(_FORMAT))
     return handlers

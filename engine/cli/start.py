@@ -57,7 +57,7 @@ def command(module: str, function: str = "main") -> Callable[[], None]:
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] not in PAGES:
                 raise
-            sys.stderr.write(f"Error: this writes pages and needs the package {error.name}: {INSTALL_PAGES}\n")
+            sys.stderr.write(f"Error: writing pages needs the package {error.name}: {INSTALL_PAGES}\n")
             raise SystemExit(MissingError.exit_code) from error
 
     return run

@@ -1,4 +1,4 @@
-"""``ptqlab compat``: the look-alikes of the original toolchain's Python packages, for scripts that import them."""
+"""Install look-alikes of the original toolchain's Python packages, for scripts that import them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None)
 
 Folder = Annotated[
-    Path | None, typer.Option("--target", file_okay=False, help="Folder; default: this interpreter's packages.")
+    Path | None,
+    typer.Option("--target", file_okay=False, help="Folder; default: the site-packages of this interpreter."),
 ]
 
 
@@ -25,8 +26,8 @@ def install(target: Folder = None) -> None:
 
 @app.command()
 def uninstall(target: Folder = None) -> None:
-    """Remove what install wrote; packages of others stay."""
+    """Remove the packages that install wrote; other packages stay."""
     from engine.compat.installed import remove_packages
 
     found = remove_packages(target)
-    typer.echo(f"removed: {', '.join(map(str, found))}" if found else "nothing of ptqlab's is installed there")
+    typer.echo(f"removed: {', '.join(map(str, found))}" if found else "ptqlab has installed nothing there")

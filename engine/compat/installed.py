@@ -44,7 +44,9 @@ def write_packages(folder: Path | None = None) -> list[Path]:
     for package in packages():
         for place in (_importable(package), target / package):
             if place is not None and place.exists() and not _is_ours(place):
-                raise ConfigError(f"{place}: {package} is installed already, and is not ptqlab's; nothing is written")
+                raise ConfigError(
+                    f"{place}: {package} is already installed and does not belong to ptqlab; nothing was written"
+                )
     return [write_atomically(_file(target, name), _TEXT.encode()) for name in names()]
 
 

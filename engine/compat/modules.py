@@ -25,7 +25,7 @@ def install() -> None:
     for name in content:
         found = sys.modules.get(name)
         if found is not None and not hasattr(found, _MARK):
-            raise ConfigError(f"{name} is imported already from {getattr(found, '__file__', 'elsewhere')}")
+            raise ConfigError(f"{name} is already imported from {getattr(found, '__file__', 'elsewhere')}")
     modules = {name: _module(name, names) for name, names in content.items()}
     for name, module in modules.items():
         parent, _, child = name.rpartition(".")

@@ -117,6 +117,6 @@ def cast(name: str, array: Array, offset: int, dtype: np.dtype[Any]) -> Array:
         if wide.size and not (limits.min <= wide.min() and wide.max() <= limits.max):
             raise InferenceError(
                 f"input {name}: values minus input_offset {offset} span {wide.min():g}..{wide.max():g}, expected "
-                f"{limits.min}..{limits.max} ({dtype}); pass input_offset=0 for data that are already shifted"
+                f"{limits.min}..{limits.max} ({dtype}); pass input_offset=0 if the data are already shifted"
             )
     return wide.astype(dtype)

@@ -196,7 +196,7 @@ def _encode_attribute(node: ir.Node, attribute: ir.Attr, writer: DataWriter) -> 
             return AttributeRecord(kind=AttributeKind.TENSOR, blob=writer.add(value.numpy()))
         case other:
             raise ModelError(
-                f"node {node.name}: attribute {attribute.name} of type {other.name} has no place in a .bin"
+                f"node {node.name}: attribute {attribute.name} of type {other.name} cannot be stored in a .bin"
             )
 
 
@@ -322,7 +322,9 @@ def _segments(model: ir.Model, record: GraphRecord, counts: Sequence[int]) -> tu
 
 def _tensor(value: ir.Value) -> TensorRecord:
     if value.dtype is None or value.shape is None or not value.shape.is_static():
-        raise ModelError(f"tensor {value.name}: its type and shape must be known, they are {value.dtype} {value.shape}")
+        raise ModelError(
+            f"tensor {value.name}: its type and shape must be known, but they are {value.dtype} {value.shape}"
+        )
     shape = tuple(dim for dim in value.shape if isinstance(dim, int))
     return TensorRecord(name=_name(value), dtype=_dtype(value), shape=shape)
 

@@ -2,7 +2,7 @@
 
 Three engines work on a subgraph: load, compute, store. A small subgraph is one tile and passes through them one after
 the other; the more data it moves the more tiles it has, and the more of the work hides behind the busiest engine
-(reference/latency.md, "Overlap"; ``docs/performance_model.md`` has the evidence and the errors).
+(reference/latency.md, "Overlap"; ``docs/evidence/latency.md`` has the evidence and the errors).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def pack(files: Sequence[Path], target: Path) -> Path:
         data = file.read_bytes()
         name = from_bytes(data, str(file)).name
         if name in names:
-            raise ConfigError(f"{file}: its model is called {name!r}, as that of {names[name]}; names must differ")
+            raise ConfigError(f"{file}: its model has the name {name!r}, like that of {names[name]}; names must differ")
         names[name] = file
         sections.append(Section(SectionKind.MODEL, index, data))
     return write_atomically(target, encode(sections))

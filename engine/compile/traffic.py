@@ -1,6 +1,6 @@
 """The DDR traffic of a subgraph's layers: weights, parameters, maps that come, go or do not fit on the chip.
 
-``docs/performance_model.md`` has the evidence.
+``docs/evidence/latency.md`` has the evidence.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def dialect_remarks(config: Config) -> tuple[str, ...]:
     """
     _check_npy(config)
     if config.calibration_parameters.cal_data_type:
-        return ("cal_data_type has no effect: .npy files name their own type",)
+        return ("cal_data_type has no effect: .npy files contain their type",)
     return ()
 
 
@@ -74,7 +74,9 @@ def _translate_debug(group: dict[str, Any]) -> None:
 def _translate_inputs(group: dict[str, Any]) -> None:
     """``std_value`` to ``scale_value``; ``norm_type`` and the layout where they are not given."""
     if "input_layout_rt" in group:
-        raise ConfigError("input_parameters.input_layout_rt: the layout of the model is kept; change it in the model")
+        raise ConfigError(
+            "input_parameters.input_layout_rt: inputs keep the layout of the model; change it in the model"
+        )
     count = max(len(split(group.get("input_type_train"))), 1)
     group.setdefault("input_layout_train", ";".join(["NCHW"] * count))
     means, scales, deviations = (_entries(group, key, count) for key in ("mean_value", "scale_value", "std_value"))
@@ -192,7 +194,7 @@ def _bias_correction(where: str, value: Any) -> bool:
         return value
     for key, given in _section(where, value).items():
         _known(where, key, dict.fromkeys(("num_sample", "metric")))
-        logger.warning("%s.%s %r has no effect: biases are corrected on the last sample", where, key, given)
+        logger.warning("%s.%s %r has no effect: biases are always corrected on the last sample", where, key, given)
     return True
 
 

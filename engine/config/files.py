@@ -62,7 +62,7 @@ def remarks(config: Config) -> tuple[str, ...]:
     if "max_percentile" in calibration.model_fields_set and calibration.calibration_type is not CalibrationType.MAX:
         found.append(f"max_percentile has no effect, calibration_type is {calibration.calibration_type.value}")
     elif "max_percentile" in calibration.model_fields_set and "mse_thresholds" in calibration.optimization:
-        found.append("max_percentile has no effect, mse_thresholds takes the place of the method")
+        found.append("max_percentile has no effect, mse_thresholds replaces the method")
     if not calibration.calibration_type.needs_data:
         idle = [option for option in calibration.optimization if option in _OF_CALIBRATION]
         idle += ["integer_bias_correction"] if _corrects_without_data(config) else []
@@ -84,9 +84,9 @@ def remarks(config: Config) -> tuple[str, ...]:
 def _of_compiler(compiler: CompilerParameters) -> Iterator[str]:
     """Compiler parameters that only matter to the original."""
     if compiler.jobs is not None:
-        yield "jobs has no effect: the compiler is one process"
+        yield "jobs has no effect: the compiler uses one process"
     if compiler.input_source:
-        yield "input_source has no effect on results and estimates: inputs are read from memory"
+        yield "input_source has no effect on results or estimates: inputs are always read from memory"
 
 
 def _corrects_without_data(config: Config) -> bool:
@@ -177,9 +177,9 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is no valid YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # PyYAML's of tags that do not fit a value
-        raise ConfigError(f"{path}: is no valid YAML: {error!r}") from error
+        raise ConfigError(f"{path}: is not valid YAML: {error!r}") from error
     _check_size(content, path)
     return content
 

@@ -98,7 +98,7 @@ class InputParameters(Group):
             if isinstance(values, tuple) and values and len(values) != count:
                 raise ValueError(f"Wrong {key} num given, {key} num {len(values)} is not equal to input num {count}")
         if len(set(self.input_name)) < len(self.input_name):
-            raise ValueError(f"input_name {list(self.input_name)} names an input twice")
+            raise ValueError(f"input_name {list(self.input_name)} contains an input twice")
         if self.input_batch > 1:
             self._takes_batches(count, several=(info.context or {}).get("batch_of_several_inputs", False))
         return self
@@ -126,7 +126,7 @@ class InputParameters(Group):
             norm = _at(self.norm_type, index, None) or NormType.NONE
             if train is InputType.FEATUREMAP and norm is not NormType.NONE:
                 raise ValueError(
-                    f"a featuremap is fed as it is: its norm_type must be no_preprocess, not {norm.value!r}"
+                    f"a featuremap is not preprocessed: its norm_type must be no_preprocess, not {norm.value!r}"
                 )
             for needed, key in ((norm.has_mean, "mean_value"), (norm.has_scale, "scale_value")):
                 values = getattr(self, key)
@@ -144,7 +144,7 @@ class InputParameters(Group):
         for name in self.input_name:
             if name not in names:
                 raise ConfigError(
-                    f"input_parameters.input_name: {name!r} is no input of the model; allowed are {list(names)}"
+                    f"input_parameters.input_name: {name!r} is not an input of the model; allowed are {list(names)}"
                     f"{hint(name, names)}"
                 )
         return tuple(self._spec(index, name) for index, name in enumerate(self.input_name or names))

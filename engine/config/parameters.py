@@ -296,7 +296,7 @@ class Config(Group):
             self._fits_bernoulli2()
         elif self.compiler_parameters.core_num > 1:
             raise ValueError(
-                f"core_num {self.compiler_parameters.core_num}: march {march.value} computes on one core only"
+                f"core_num {self.compiler_parameters.core_num}: march {march.value} has only one core per frame"
             )
         return self
 

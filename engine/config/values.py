@@ -33,7 +33,7 @@ def _parse_shape(text: str) -> tuple[int, ...]:
     except ValueError:
         dims = ()
     if not dims or min(dims) < 1:
-        raise ValueError(f"{text!r} is no shape; write positive dimensions joined by x, for example 1x3x224x224")
+        raise ValueError(f"{text!r} is not a shape; write positive dimensions joined by x, for example 1x3x224x224")
     return dims
 
 

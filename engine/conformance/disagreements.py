@@ -16,7 +16,7 @@ from engine.convert.unmeasured import activation_rank
 MOST_NAMES = 5
 """How many nodes a warning names."""
 FILE = "disagreements.yaml"
-"""Beside this module; ``docs/conformance.md`` shows it as a table."""
+"""Beside this module; ``docs/evidence/conformance.md`` shows it as a table."""
 
 
 class Construct(BaseModel):

@@ -68,7 +68,7 @@ class CaseRecorder:
         content = _absolute(config)
         folder = self.to / _case_name(config)
         if folder.exists():
-            raise ConfigError(f"{folder}: exists already; take it away or record into another folder")
+            raise ConfigError(f"{folder}: already exists; remove it or record into another folder")
         self.to.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".recording-", dir=self.to) as work:
             made = Path(work) / "case"
@@ -88,7 +88,7 @@ class CaseRecorder:
         log = read_log(read_text(work / LOG_FILE) or done.text)
         written = {name: next(iter(sorted(out.glob(f"*_{name}_model.onnx"))), None) for name in _KEPT}
         if done.code == 0 and written["quantized"] is None:
-            raise ConfigError(f"{self.tool.words[0]}: ended well but wrote no *_quantized_model.onnx to {out.name}")
+            raise ConfigError(f"{self.tool.words[0]}: succeeded but wrote no *_quantized_model.onnx to {out.name}")
         digests = _digests(content, out)
         self._keep_models(case, written)
         self._keep_given(case, content)
@@ -117,7 +117,7 @@ class CaseRecorder:
                 model[key] = f"./{_keep_model(path, case, key)}"
         else:
             if "onnx_model" not in kept:
-                raise ConfigError("--no-weights: weights can be left out of ONNX models only")
+                raise ConfigError("--no-weights: weights can be left out only of ONNX models")
             network = load_model(kept["onnx_model"])
             save_model(without_weights(network, random=True), case / "model.onnx")
             model["onnx_model"] = "./model.onnx"
@@ -182,7 +182,7 @@ def _absolute(config: Path) -> dict[str, Any]:
             raise ConfigError(f"{config}: {group}: expected a group of parameters")
     model, calibration = content["model_parameters"], content["calibration_parameters"]
     if not any(key in model for key in MODEL_KEYS):
-        raise ConfigError(f"{config}: model_parameters names no network, expected {' or '.join(MODEL_KEYS)}")
+        raise ConfigError(f"{config}: model_parameters has no network; expected {' or '.join(MODEL_KEYS)}")
     for key in MODEL_KEYS:
         if key in model:
             model[key] = str(_existing(config, key, str(model[key])))

@@ -58,7 +58,7 @@ def refused_by(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
         ("ir version", source.ir_version, tool.ir_versions),
     )
     return tuple(
-        f"{what} of the model is {version}, supported are {lowest} to {highest}"
+        f"{what} of the model is {version}; {lowest} to {highest} are supported"
         for what, version, (lowest, highest) in versions
         if not lowest <= version <= highest
     )
@@ -68,11 +68,11 @@ def beyond_documents(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
     """What the documents of ``tool`` do not allow and no measurement refuses, a sentence each."""
     reasons = []
     if tool.outputs is not None and len(source.graph.outputs) > tool.outputs:
-        reasons.append(f"the model has {len(source.graph.outputs)} outputs, they allow {tool.outputs}")
+        reasons.append(f"the model has {len(source.graph.outputs)} outputs; at most {tool.outputs} are allowed")
     for value in graph_inputs(source) if tool.one_sample else ():
         samples = next(iter(shape_of(value)), 1)
         if samples != 1:
-            reasons.append(f"input {value.name} takes {samples} samples at once, they allow 1")
+            reasons.append(f"input {value.name} takes {samples} samples at once; 1 is allowed")
     return tuple(reasons)
 
 
@@ -93,7 +93,7 @@ def tell_refusals(tool: OriginalTool, source: ir.Model, strict: bool, *, caffe: 
         raise UnsupportedError(f"the original's {tool.name} refuses this model: {'; '.join(reasons)}")
     for reason in reasons:
         logger.warning(
-            "The original's %s refuses this model: %s. --as-original refuses it here too.", tool.name, reason
+            "The original's %s refuses this model: %s. With --as-original, ptqlab refuses it too.", tool.name, reason
         )
     for reason in beyond_documents(tool, source):
-        logger.warning("Against the documents of the original's %s: %s.", tool.name, reason)
+        logger.warning("The documents of the original's %s do not allow this: %s.", tool.name, reason)

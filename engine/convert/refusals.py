@@ -53,7 +53,8 @@ def refuse_unknown_shapes(optimized: ir.Model) -> None:
                 refuse_cpu_operators(optimized)
                 raise UnsupportedError(
                     f"tensor {value.name} of node {node.name} ({node.op_type}) has the shape {value.shape}, which "
-                    "depends on the data; end the model before that node (output_nodes) and compute the rest outside"
+                    "depends on the data; end the model before that node (output_nodes) and compute the "
+                    "rest in the application"
                 )
 
 

@@ -88,7 +88,7 @@ def _check_input_sources(config: Config, source: ir.Model, specs: Sequence[Input
     for name, origin in config.compiler_parameters.input_source.items():
         if name not in shapes:
             raise ConfigError(
-                f"compiler_parameters.input_source: {name!r} is no input of the model; allowed are {list(shapes)}"
+                f"compiler_parameters.input_source: {name!r} is not an input of the model; allowed are {list(shapes)}"
             )
         sides = shapes[name][2:4] if layouts[name] is Layout.NCHW else shapes[name][1:3]
         if origin == "resizer" and prod(sides) >= RESIZER_PIXELS:

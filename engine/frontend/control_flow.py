@@ -46,7 +46,7 @@ def _refuse(nodes: Sequence[ir.Node], path: Path) -> None:
     for node in nodes:
         raise UnsupportedError(
             f"{path}: node {node.name!r} ({node.op_type}) holds a subgraph; control flow is supported only as If whose "
-            "condition is constant: export the model without it, or with loops unrolled"
+            "condition is constant: export the model without control flow, or with loops unrolled"
         )
 
 

@@ -69,7 +69,7 @@ def load_onnx(
     check_domains(model, path)
     take_initializers_out(model)
     if compute_in_float32(model):
-        logging.getLogger(__name__).info("%s: its float16 or float64 tensors are taken as float32", path)
+        logging.getLogger(__name__).info("%s: its float16 or float64 tensors are converted to float32", path)
     fix_input_shapes(model, input_shapes or {}, path, resize=resize)
     if has_branches(model, path):
         model = infer_shapes(model, path)

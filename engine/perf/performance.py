@@ -133,7 +133,7 @@ class Performance:
 def estimate(compiled: CompiledModel) -> Performance:
     """Estimate the performance of a compiled model on its march.
 
-    Errors against measured compilations are tabled in ``docs/performance_model.md``.
+    Errors against measured compilations are tabled in ``docs/evidence/latency.md``.
     """
     latency = load_latency(compiled.march)
     return Performance(

@@ -13,7 +13,7 @@ DEFAULT_HINT = "change its shapes or attributes as the reason says, or accept a 
 _BY_OPERATOR = {
     "Min": "multiply both operands by -1, use Max, multiply by -1",
     "Neg": "multiply by -1",
-    "LogSoftmax": "leave it out of the model and apply it to the outputs in the application",
+    "LogSoftmax": "remove it from the model and apply it to the outputs in the application",
     "Cast": "remove it; quantised tensors have no other types",
     "Sub": "multiply the second operand by -1 and add",
     "Gemm": "make the second operand a constant and transA 0",
@@ -31,7 +31,7 @@ _BY_OPERATOR = {
 }
 """Hints for operators that the BPU does not have, by type."""
 
-_EXACT_TAIL = "nothing: so the convolution before it keeps its exact int32 result"
+_EXACT_TAIL = "nothing; the convolution before it keeps its exact int32 result"
 _RANK_4 = "use rank-4 tensors (N, C, H, W)"
 _TWO_DIMENSIONS = "write it in two dimensions, with a height of 1"
 _INDICES = "compute indices and masks in the application, or make them constants"
@@ -44,11 +44,11 @@ _BROADCAST = "give both operands the same shape, or broadcast one of them only"
 
 HINTS: Mapping[Code, str] = MappingProxyType(
     {
-        Code.CUSTOM: "nothing; or write it with operators of the BPU, and put it at an end of the network",
-        Code.ASKED_FOR: "take the node out of run_on_cpu and node_info",
-        Code.PART_OF_ASKED_FOR: "take the node out of run_on_cpu and node_info",
+        Code.CUSTOM: "nothing; or rewrite it with BPU operators and move it to the start or end of the network",
+        Code.ASKED_FOR: "remove the node from run_on_cpu and node_info",
+        Code.PART_OF_ASKED_FOR: "remove the node from run_on_cpu and node_info",
         Code.ON_REQUEST: "ask for it with run_on_bpu, or node_info ON: BPU",
-        Code.PART_OF_CPU_NODE: "change the node that the reason names",
+        Code.PART_OF_CPU_NODE: "change the node named in the reason",
         Code.PASSIVE_TAIL: _EXACT_TAIL,
         Code.ACTIVATION_TAIL: _EXACT_TAIL,
         Code.ADDED_NODE: "let the application read the output in the layout of the BPU (remove_node_type)",
@@ -70,8 +70,8 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.POOLING_2D: _TWO_DIMENSIONS,
         Code.NOT_FLOAT: _INDICES,
         Code.INDICES_NOT_CONSTANT: _INDICES,
-        Code.UNDEFINED_CONSTANT: "put large finite numbers in the place of infinite and undefined ones",
-        Code.CONSTANT_OPERAND: "leave the constant out of the model and join it in the application",
+        Code.UNDEFINED_CONSTANT: "replace infinite and undefined numbers by large finite ones",
+        Code.CONSTANT_OPERAND: "remove the constant from the model and concatenate it in the application",
         Code.NOT_CONSTANT: _CONSTANT,
         Code.EXPONENT_NOT_SCALAR: _CONSTANT,
         Code.BOUNDS_NOT_CONSTANT: _CONSTANT,

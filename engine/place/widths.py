@@ -96,7 +96,7 @@ def _stay_in_int32(
             continue
         if any(value.is_graph_output() for reader in readers for value in reader.outputs):
             continue
-        reason = "only CPU nodes read its result, which stays in int32"
+        reason = "only CPU nodes read its result, which stays int32"
         found += [Refusal(name, request, reason) for name, request in requests.pop(result, ())]
     return found
 

@@ -106,7 +106,7 @@ def _report(interpreted: Sequence[Interpreted]) -> None:
     if interpreted:
         listed = ", ".join(f"{found.node} ({found.op_type}: {found.reason})" for found in interpreted)
         logger.info(
-            "the fast simulator computes %d nodes by their definition, which is slow: %s", len(interpreted), listed
+            "the fast simulator has no instruction for %d nodes and computes them slowly: %s", len(interpreted), listed
         )
 
 

@@ -1,14 +1,16 @@
-"""Speed of the simulators against float32 ONNX Runtime on the same network, measured in turns in one process."""
+"""Speed of the simulators against float32 ONNX Runtime and other peers on the same network, in turns in one process."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
 
+import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
@@ -21,11 +23,26 @@ from engine.simulate.fast import FastSimulator, available_cpus
 from engine.simulate.floats import standard_model
 from engine.simulate.reference import ReferenceSimulator
 from engine.simulate.session import is_quantized
-from engine.simulate.tensors import TensorInfo, describe, graph_inputs, random_feed
+from engine.simulate.tensors import TensorInfo, check_feed, describe, graph_inputs, random_feed, split_samples
 
 Array = NDArray[Any]
 Contender = Callable[[], object]
+_FAST, _FLOAT, _REFERENCE = "simulator", "float", "reference"
 ModelLike = str | os.PathLike[str] | ir.Model
+
+
+class Peer(Protocol):
+    """Another way to run the network, which takes its turns beside float32 ONNX Runtime.
+
+    Attributes:
+        name: in the tables.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self, feed: Mapping[str, Array]) -> object:
+        """Compute the batch of ``feed``, float arrays by name in the float network's shapes."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +51,9 @@ class BenchOptions:
 
     Attributes:
         batches: samples per call, one row for each.
-        threads: CPU threads of the fast simulator and of ONNX Runtime; None for all.
+        threads: CPU threads of every contender; None for all.
         rounds: how often every contender has its turn; the median counts.
-        seconds: least duration of a turn of the fast simulator and of ONNX Runtime.
+        seconds: least duration of a turn of every contender but the reference.
         reference: whether to run the numpy reference as well, one sample per round.
     """
 
@@ -51,12 +68,16 @@ class BenchOptions:
 class BenchRow:
     """Speed at one batch size, in images per second, medians over the rounds.
 
+    A second is one of CPU time where every contender has one thread, which a busy machine does not change, else one of
+    wall time.
+
     Attributes:
         batch: samples per call.
-        threads: of the fast simulator and of ONNX Runtime.
+        threads: of every contender.
         images_per_s: of the fast simulator.
         float_images_per_s: of float32 ONNX Runtime; None where no float model was given.
         reference_images_per_s: of the numpy reference; None where it did not run.
+        peer_images_per_s: of the peers, by name.
     """
 
     batch: int
@@ -64,6 +85,7 @@ class BenchRow:
     images_per_s: float
     float_images_per_s: float | None
     reference_images_per_s: float | None
+    peer_images_per_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ratio_to_float(self) -> float | None:
@@ -75,7 +97,12 @@ class BenchRow:
         """Fast simulator over numpy reference."""
         return None if self.reference_images_per_s is None else self.images_per_s / self.reference_images_per_s
 
-    def as_dict(self) -> dict[str, float | int | None]:
+    @property
+    def ratio_to_peers(self) -> dict[str, float]:
+        """Fast simulator over each peer."""
+        return {name: self.images_per_s / rate for name, rate in self.peer_images_per_s.items()}
+
+    def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
             "batch": self.batch,
@@ -85,20 +112,27 @@ class BenchRow:
             "ratio_to_float": self.ratio_to_float,
             "reference_images_per_s": self.reference_images_per_s,
             "ratio_to_reference": self.ratio_to_reference,
+            "peer_images_per_s": dict(self.peer_images_per_s),
+            "ratio_to_peers": self.ratio_to_peers,
         }
 
 
 def bench(
-    quantized: ModelLike, float_model: ModelLike | None = None, options: BenchOptions | None = None
+    quantized: ModelLike,
+    float_model: ModelLike | None = None,
+    options: BenchOptions | None = None,
+    peers: Sequence[Peer] = (),
 ) -> tuple[BenchRow, ...]:
-    """Images per second of the fast simulator, of float32 ONNX Runtime and of the numpy reference.
+    """Images per second of the fast simulator, of float32 ONNX Runtime, of peers and of the numpy reference.
 
-    The contenders take turns, so that a busy machine slows all of them alike.
+    The contenders take turns, so that a busy machine slows all of them alike. They see the same noise: where the
+    simulator takes pixels, the others take the same pixels as floats in the layout of the float network.
 
     Args:
         quantized: a quantised model.
         float_model: the network that it was made from, any float stage; None to leave ONNX Runtime out.
         options: how to measure.
+        peers: others that run ``float_model``.
 
     Raises:
         ConfigError: an option is out of range.
@@ -112,13 +146,23 @@ def bench(
         raise ModelError("bench: the first model holds no quantised operators")
     threads = options.threads or available_cpus()
     fast = FastSimulator(model, threads)
-    floats = None if float_model is None else _FloatContender(_load(float_model), threads)
+    floats = None if float_model is None else FloatContender(_load(float_model), threads)
     reference = ReferenceSimulator(model) if options.reference else None
-    return tuple(_row(batch, threads, fast, floats, reference, options) for batch in options.batches)
+    return tuple(_row(batch, threads, fast, floats, reference, peers, options) for batch in options.batches)
 
 
-class _FloatContender:
-    """Plain float32 ONNX Runtime, with a symbolic batch where the graph allows one."""
+class FloatContender:
+    """ONNX Runtime on a network of standard operators, with a symbolic batch where the graph allows one.
+
+    Args:
+        model: any float stage, or a network with ``QuantizeLinear`` and ``DequantizeLinear`` pairs.
+        threads: CPU threads.
+
+    Attributes:
+        inputs: of one sample.
+        data: the network as it runs, ONNX.
+        whole_batch: whether it takes more than one sample at once.
+    """
 
     def __init__(self, model: ir.Model, threads: int) -> None:
         standard = standard_model(model)
@@ -127,23 +171,44 @@ class _FloatContender:
         options = ort.SessionOptions()
         options.log_severity_level = 4  # a graph that takes no batches is no reason to print
         options.intra_op_num_threads = threads
-        self._session = _session(standard if symbolic is None else symbolic, options)
-        self._whole_batch = symbolic is not None and _takes_batches(self._session, self.inputs)
-        if symbolic is not None and not self._whole_batch:
-            self._session = _session(standard, options)
+        self.data = to_bytes(standard if symbolic is None else symbolic)
+        self._session = _session(self.data, options)
+        self.whole_batch = symbolic is not None and _takes_batches(self._session, self.inputs)
+        if symbolic is not None and not self.whole_batch:
+            self.data = to_bytes(standard)
+            self._session = _session(self.data, options)
 
-    def run(self, feed: Mapping[str, Array], batch: int) -> None:
+    def run(self, feed: Mapping[str, Array]) -> None:
         """One call for the whole batch, or one per sample where the graph fixes the batch."""
-        if self._whole_batch:
-            self._session.run(None, dict(feed))
-            return
-        for sample in range(batch):
-            rows = {info.name: info.shape[0] if info.shape else 1 for info in self.inputs}
-            self._session.run(None, {k: x[sample * rows[k] : (sample + 1) * rows[k]] for k, x in feed.items()})
+        for part in (feed,) if self.whole_batch else samples(feed, self.inputs):
+            self._session.run(None, dict(part))
 
 
-def _session(model: ir.Model, options: ort.SessionOptions) -> ort.InferenceSession:
-    return ort.InferenceSession(to_bytes(model), options, providers=["CPUExecutionProvider"])
+def samples(feed: Mapping[str, Array], inputs: Sequence[TensorInfo]) -> Iterator[dict[str, Array]]:
+    """The samples of ``feed``, each in the shapes of ``inputs``."""
+    for index in range(check_feed(feed, inputs)):
+        yield split_samples(feed, inputs, index)
+
+
+def peer_feed(feed: Mapping[str, Array], inputs: Sequence[TensorInfo], batch: int) -> dict[str, Array]:
+    """What a float network with ``inputs`` takes where the simulator takes ``feed``.
+
+    The same values as floats, channels moved in front where the simulator takes NHWC; noise for an input of a name or
+    shape that the simulator does not have.
+    """
+    found = random_feed(inputs, batch)
+    for info in inputs:
+        values = feed.get(info.name)
+        if values is not None and values.ndim == len(info.shape):
+            channels_last = values.ndim == 4 and values.shape[1:] != info.shape[1:]
+            values = np.moveaxis(values, -1, 1) if channels_last else values
+            if values.shape == found[info.name].shape:
+                found[info.name] = np.ascontiguousarray(values, info.dtype)
+    return found
+
+
+def _session(data: bytes, options: ort.SessionOptions) -> ort.InferenceSession:
+    return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
 def _takes_batches(session: ort.InferenceSession, inputs: Sequence[TensorInfo]) -> bool:
@@ -159,39 +224,46 @@ def _row(
     batch: int,
     threads: int,
     fast: FastSimulator,
-    floats: _FloatContender | None,
+    floats: FloatContender | None,
     reference: ReferenceSimulator | None,
+    peers: Sequence[Peer],
     options: BenchOptions,
 ) -> BenchRow:
     feed, one = random_feed(fast.inputs, batch), random_feed(fast.inputs, 1)
-    float_feed = {} if floats is None else random_feed(floats.inputs, batch)
-    rates: dict[str, list[float]] = {"fast": [], "float": [], "reference": []}
+    clock = time.process_time if threads == 1 else time.perf_counter
+    turns: dict[str, Contender] = {_FAST: lambda: fast.run(feed)}
+    if floats is not None:
+        float_feed = peer_feed(feed, floats.inputs, batch)
+        turns[_FLOAT] = partial(floats.run, float_feed)
+        turns |= {peer.name: partial(peer.run, float_feed) for peer in peers}
+    rates: dict[str, list[float]] = {name: [] for name in (*turns, _REFERENCE)}
     for _ in range(options.rounds):
-        rates["fast"].append(batch * _calls_per_second(lambda: fast.run(feed), options.seconds))
-        if floats is not None:
-            rates["float"].append(batch * _calls_per_second(lambda: floats.run(float_feed, batch), options.seconds))
+        for name, call in turns.items():
+            rates[name].append(batch * _calls_per_second(call, options.seconds, clock))
         if reference is not None:
-            rates["reference"].append(_calls_per_second(lambda: reference.run(one), 0.0, warm=False))
+            rates[_REFERENCE].append(_calls_per_second(lambda: reference.run(one), 0.0, clock, warm=False))
+    medians = {name: statistics.median(values) for name, values in rates.items() if values}
     return BenchRow(
-        batch, threads, statistics.median(rates["fast"]), _median(rates["float"]), _median(rates["reference"])
+        batch,
+        threads,
+        medians[_FAST],
+        medians.get(_FLOAT),
+        medians.get(_REFERENCE),
+        {peer.name: medians[peer.name] for peer in peers if peer.name in medians},
     )
 
 
-def _calls_per_second(call: Contender, seconds: float, warm: bool = True) -> float:
+def _calls_per_second(call: Contender, seconds: float, clock: Callable[[], float], warm: bool = True) -> float:
     """Calls per second over at least ``seconds`` and one call, after a first one that does not count."""
     if warm:
         call()
-    calls, start = 0, time.perf_counter()
+    calls, start = 0, clock()
     while True:
         call()
         calls += 1
-        elapsed = time.perf_counter() - start
-        if elapsed >= seconds:
+        elapsed = clock() - start
+        if elapsed >= seconds and elapsed > 0:
             return calls / elapsed
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None
 
 
 def _load(model: ModelLike) -> ir.Model:

@@ -40,10 +40,12 @@ class Profile:
     Attributes:
         costs: per operator and instruction, the most expensive first.
         seconds: of a whole run of one sample on one thread, the least of all repetitions.
+        constant_bytes: size of weights, tables and parameters.
     """
 
     costs: tuple[OperatorCost, ...]
     seconds: float
+    constant_bytes: int = 0
 
     @property
     def outside_kernels(self) -> float:
@@ -67,7 +69,8 @@ def profile(model: ir.Model, repetitions: int = 20) -> Profile:
         simulator.run(feed)
         whole.append(time.thread_time() - start)
         single.append(simulator.time_steps(feed))
-    return Profile(_summed(simulator.program, np.min(single, axis=0).tolist()), min(whole))
+    constants = sum(array.nbytes for array in simulator.program.constants)
+    return Profile(_summed(simulator.program, np.min(single, axis=0).tolist()), min(whole), constants)
 
 
 def _summed(program: Program, seconds: Sequence[float]) -> tuple[OperatorCost, ...]:

@@ -96,7 +96,7 @@ def _samples(array: Array, info: TensorInfo) -> int:
     if not fits or shape[0] == 0 or shape[0] % info.shape[0]:
         raise InferenceError(
             f"input {info.name}: got shape {list(shape)}, expected {list(info.shape)}"
-            " (the first dimension may be a multiple of that)"
+            " (the first dimension may be a multiple of this)"
         )
     return int(shape[0] // info.shape[0])
 

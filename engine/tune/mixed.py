@@ -167,7 +167,7 @@ class MixedPrecisionSearch:
         """
         start = time.monotonic()
         if not load_march(self.march).int16 and not budget.cpu:
-            raise ConfigError(f"march {self.march} has no int16; only the CPU is left to tune, which --cpu allows")
+            raise ConfigError(f"march {self.march} has no int16; only CPU nodes can be tuned, with --cpu")
         possible = self._possible(self.conversion[PLACED].model)
         self._statistics = self._collect(possible)
         ranking = self._ranking()
@@ -185,7 +185,7 @@ class MixedPrecisionSearch:
                 if name not in chosen.int16:
                     chosen = self._step(chosen, name, possible.get(name), most, report)
         except KeyboardInterrupt:
-            report("interrupted: this is what was found so far")
+            report("interrupted; the result so far follows")
         int8, ceiling, chosen = (self._tested(mix) for mix in (int8, ceiling, chosen))
         return TuningResult(int8, ceiling, chosen, limit, ranking, len(self._built), time.monotonic() - start)
 
@@ -196,7 +196,7 @@ class MixedPrecisionSearch:
         """``chosen`` with node ``name`` in int16, on the CPU where it has no ``types``, if that is better."""
         cpu = (*chosen.cpu, name)
         if types is None and not _runs_on_bpu(self._converted(chosen.int16, cpu)[PLACED].model):
-            report(f"{name}: nothing would be left on the BPU, dropped")
+            report(f"{name}: dropped, because no node would remain on the BPU")
             return chosen
         if types is None:
             mix = self._build(chosen.int16, cpu)
@@ -240,9 +240,7 @@ class MixedPrecisionSearch:
     def _data(self) -> CalibrationData:
         data = self.conversion[DATA]
         if data is None:
-            raise ConfigError(
-                "calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some"
-            )
+            raise ConfigError("calibration_parameters.cal_data_dir: tuning needs calibration data to compare models on")
         return data
 
     def _placed(self, requests: PlacementOptions) -> Placement:

@@ -102,7 +102,7 @@ class Network:
         """
         card = load_card(self.spec.model)
         if card_key(card) != self.spec.card:
-            raise MissingError(f"model {card.name}: its card was changed while the sweep ran; start the sweep again")
+            raise MissingError(f"model {card.name}: its card has changed during the sweep; start the sweep again")
         return card
 
     def run(self, settings: Settings, nodes: Sequence[str] = (), statistics: str = "") -> Run:
@@ -223,7 +223,9 @@ class Network:
         """What :meth:`collect_statistics` left, perhaps on another machine."""
         path = self._statistics_path(key)
         if not self.bench.cache.has(path):
-            raise MissingError(f"model {self.spec.model}: the statistics {key} are gone; start the sweep again")
+            raise MissingError(
+                f"model {self.spec.model}: the statistics {key} have been removed; start the sweep again"
+            )
         return Statistics.load(path)
 
     def _statistics_path(self, key: str) -> Path:

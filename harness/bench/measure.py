@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from engine.calibrate.forward.batching import with_symbolic_batch
@@ -27,7 +26,9 @@ from engine.simulate.floats import standard_model
 from engine.simulate.profile import Profile, profile
 from engine.terms import InputType
 from harness.bench.peak_memory import Contender, peak_memory
-from harness.bench.structures import build
+from harness.bench.peers import int8_peers
+from harness.bench.roofline import Roofline, roofline
+from harness.bench.suite import SuiteNetwork
 from harness.datasets import Samples
 from harness.zoo.cards import ModelCard
 
@@ -104,13 +105,33 @@ class ConversionTimes:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Figures of one model; ``conversion`` is ``None`` for a given pair of files, ``profile`` where none was wanted."""
+    """Figures of one model; parts that were not wanted or do not apply are ``None``.
+
+    ``left_out`` says which peers do not run the model, and why.
+    """
 
     model: str
     simulator: tuple[BenchRow, ...]
     memory: tuple[MemoryRow, ...]
     conversion: ConversionTimes | None = None
     profile: Profile | None = None
+    roofline: Roofline | None = None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What is measured of a network of the suite besides its speed.
+
+    Attributes:
+        peers: int8 ONNX Runtime and OpenVINO as well.
+        memory: peak memory at batch 1.
+        roofline: operations and bytes beside the machine's peaks.
+    """
+
+    peers: bool = True
+    memory: bool = True
+    roofline: bool = False
 
 
 def bench_pair(pair: Pair, options: BenchOptions) -> BenchReport:
@@ -121,27 +142,43 @@ def bench_pair(pair: Pair, options: BenchOptions) -> BenchReport:
         ModelError: a file is no model, or ``quantized`` holds no quantised operators.
     """
     rows = bench(pair.quantized, pair.float_model, options)
-    return BenchReport(pair.name, rows, _memory(pair, options), profile=profile(load_model(pair.quantized)))
+    memory = _memory(pair, options, options.batches)
+    return BenchReport(pair.name, rows, memory, profile=profile(load_model(pair.quantized)))
 
 
-def bench_structure(name: str, march: str, options: BenchOptions) -> BenchReport:
-    """Speed of a network of :mod:`harness.bench.structures`, converted with fixed thresholds, and its profile.
+def bench_network(network: SuiteNetwork, march: str, options: BenchOptions, extent: Extent) -> BenchReport:
+    """A network of the suite, converted with fixed thresholds.
 
     Raises:
-        ConfigError: there is no structure of that name, or an option is out of range.
+        PtqlabError: the march cannot run the network, or an option is out of range.
     """
+    options = replace(options, reference=False)
     with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
-        path = Path(folder) / f"{name}.onnx"
-        onnx.save(build(name), path)
-        quantized = check(path, Draft(march, input_type=InputType.RGB)).models["quantized"]
-        rows = bench(quantized, path, replace(options, reference=False))
-    return BenchReport(name, rows, (), profile=profile(quantized))
+        path = network.file(Path(folder))
+        result = check(path, Draft(march, input_type=InputType.RGB))
+        quantized = result.models["quantized"]
+        threads = options.threads or available_cpus()
+        peers, reasons = int8_peers(path, Path(folder), threads) if extent.peers else ([], [])
+        rows = bench(quantized, path, options, peers)
+        memory: tuple[MemoryRow, ...] = ()
+        if extent.memory:
+            pair = Pair(network.name, Path(folder) / "quantized.onnx", path)
+            save_model(quantized, pair.quantized)
+            memory = _memory(pair, options, (1,))
+    costs = profile(quantized)
+    line = roofline(costs, result.performance.bpu_ops) if extent.roofline else None
+    return BenchReport(network.name, rows, memory, profile=costs, roofline=line, left_out=tuple(reasons))
 
 
-def geometric_mean(reports: Sequence[BenchReport], batch: int) -> float | None:
-    """Of the ratios to float ONNX Runtime at that batch size; ``None`` where there are none."""
+def ratios(reports: Sequence[BenchReport], batch: int, peer: str | None = None) -> list[float]:
+    """Of the simulator to float ONNX Runtime, or to a peer, at that batch size, where they were measured."""
     rows = [row for report in reports for row in report.simulator if row.batch == batch]
-    ratios = [row.ratio_to_float for row in rows if row.ratio_to_float is not None]
+    found = [row.ratio_to_float if peer is None else row.ratio_to_peers.get(peer) for row in rows]
+    return [ratio for ratio in found if ratio is not None]
+
+
+def geometric_mean(ratios: Sequence[float]) -> float | None:
+    """``None`` of nothing."""
     return float(np.exp(np.mean(np.log(ratios)))) if ratios else None
 
 
@@ -164,12 +201,13 @@ def bench_card(card: ModelCard, march: str, options: BenchOptions) -> BenchRepor
 
 
 def as_json(reports: Sequence[BenchReport]) -> dict[str, Any]:
-    """``{simulator: [...], memory: [...], conversion: [...], profile: [...]}``, every row with its model."""
+    """Lists ``simulator``, ``memory``, ``conversion``, ``profile`` and ``roofline``, every row with its model."""
     return {
         "simulator": [{"model": r.model, **row.as_dict()} for r in reports for row in r.simulator],
         "memory": [{"model": r.model, **row.as_dict()} for r in reports for row in r.memory],
         "conversion": [{"model": r.model, **r.conversion.as_dict()} for r in reports if r.conversion],
         "profile": [{"model": r.model, **asdict(cost)} for r in reports if r.profile for cost in r.profile.costs],
+        "roofline": [{"model": r.model, **r.roofline.as_dict()} for r in reports if r.roofline],
     }
 
 
@@ -227,12 +265,12 @@ def _float_pass(card: ModelCard) -> float:
     return time.perf_counter() - start
 
 
-def _memory(pair: Pair, options: BenchOptions) -> tuple[MemoryRow, ...]:
+def _memory(pair: Pair, options: BenchOptions, batches: Sequence[int]) -> tuple[MemoryRow, ...]:
     threads = options.threads or available_cpus()
     with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
         one, many = (None, None) if pair.float_model is None else _float_files(pair.float_model, Path(folder))
         rows = []
-        for batch in options.batches:
+        for batch in batches:
             floats = one if batch == 1 else many
             rows.append(
                 MemoryRow(

@@ -15,13 +15,16 @@ def digest(
     name: Annotated[str, typer.Argument(help="Name of a model card or a data set card.")],
     write: Annotated[bool, typer.Option("--write", help="Write what was found into the card.")] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="Of a model: measure the float score too; takes a pass over the images.")
+        bool,
+        typer.Option(
+            "--score", help="For a model: also measure the float score, which takes one pass over the images."
+        ),
     ] = False,
 ) -> None:
     """Compute the digest of a card's files as they are now; --write puts it into the card.
 
-    Of a data set also image format, splits, and what the digest is made of, so that a later
-    difference can be named.
+    For a data set, also print the image format, the splits and the parts of the digest, so that a
+    later difference can be named.
     """
     import yaml
 
@@ -42,7 +45,7 @@ def _found(name: str, *, score: bool) -> tuple[Path, Mapping[str, Any]]:
 
     models, data_sets = model_cards(), data_set_cards()
     if name in models and name in data_sets:
-        raise ConfigError(f"{name!r} is a model and a data set; give one of them another name")
+        raise ConfigError(f"{name!r} is both a model and a data set; rename one of them")
     if name in data_sets:
         if score:
             raise ConfigError("--score measures models; a data set has no float score")

@@ -113,18 +113,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @app.command()
 def hb_eval_preprocess(
-    model_name: Annotated[EvalModel, typer.Option("-m", "--model_name", help="The model to prepare images for.")],
+    model_name: Annotated[EvalModel, typer.Option("-m", "--model_name", help="Model for which images are prepared.")],
     image_dir: Annotated[Path, typer.Option("-i", "--image_dir", exists=True, file_okay=False, help="The images.")],
-    output_dir: Annotated[Path, typer.Option("-o", "--output_dir", help="Where NAME.bin is written.")],
+    output_dir: Annotated[Path, typer.Option("-o", "--output_dir", help="Folder for the files NAME.bin.")],
     val_txt: Annotated[
-        Path | None, typer.Option("-v", "--val_txt", exists=True, help="Names of the images, first word of each line.")
+        Path | None,
+        typer.Option("-v", "--val_txt", exists=True, help="List of images; the first word of each line is a name."),
     ] = None,
-    file_format: Annotated[
-        FileFormat, typer.Option("-t", "--type", help="What files hold; the documents' command writes nv12.")
-    ] = FileFormat.NV12,
+    file_format: Annotated[FileFormat, typer.Option("-t", "--type", help="Format of the files.")] = FileFormat.NV12,
     _: Annotated[bool, version_option("hb_eval_preprocess")] = False,
 ) -> None:
-    """Write every image as the file that the model is fed with."""
+    """Write each image as the input file of a public model."""
     output_dir.mkdir(parents=True, exist_ok=True)
     files = listed_images(image_dir, val_txt)
     for file in files:

@@ -21,7 +21,7 @@ ModelFile = Annotated[
 Conversion = Annotated[
     Path, typer.Option("--config", "-c", exists=True, dir_okay=False, help="YAML file of the conversion.")
 ]
-Input = Annotated[str | None, typer.Option("--input", help="Name of the image input, where there are several.")]
+Input = Annotated[str | None, typer.Option("--input", help="Name of the image input, if there are several.")]
 Fitting = Annotated[
     Fit, typer.Option("--fit", help="Resize and crop the centre, stretch, or resize in proportion and pad.")
 ]
@@ -29,15 +29,17 @@ Chain = Annotated[
     Path | None,
     typer.Option("--transformers", exists=True, dir_okay=False, help="YAML list of all steps, instead of --fit."),
 ]
-Reader = Annotated[ReadMode, typer.Option("--read-mode", help="What reads and resizes images.")]
+Reader = Annotated[ReadMode, typer.Option("--read-mode", help="Library that reads and resizes images.")]
 
 
 def prepare(
     images: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of images.")],
     config: Conversion,
-    count: Annotated[int | None, typer.Option("-n", min=1, help="How many images to draw; default: all.")] = None,
-    recursive: Annotated[bool, typer.Option("--recursive", help="Look into folders in the folder too.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+    count: Annotated[
+        int | None, typer.Option("-n", min=1, help="Number of images to draw at random; default: all.")
+    ] = None,
+    recursive: Annotated[bool, typer.Option("--recursive", help="Also search subfolders.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     fit: Fitting = Fit.CROP,
     transformers: Chain = None,
     read_mode: Reader = ReadMode.OPENCV,
@@ -59,14 +61,17 @@ def prepare(
 
 def evaluate(
     model: ModelFile,
-    data: Annotated[Path, typer.Option("--data", exists=True, file_okay=False, help="Images, in a folder per class.")],
+    data: Annotated[Path, typer.Option("--data", exists=True, file_okay=False, help="Images, one folder per class.")],
     config: Conversion,
     labels: Annotated[
-        Path | None, typer.Option("--labels", exists=True, dir_okay=False, help="Lines of image and class.")
+        Path | None,
+        typer.Option("--labels", exists=True, dir_okay=False, help="File with one image and its class per line."),
     ] = None,
     metric: Annotated[str, typer.Option("--metric", help="A metric of class scores.")] = "top1",
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="Draw so many images.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help="Number of images to draw at random.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     fit: Fitting = Fit.CROP,
     transformers: Chain = None,
     read_mode: Reader = ReadMode.OPENCV,
@@ -75,7 +80,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the report.")] = False,
 ) -> None:
-    """Score a model of any stage on labelled images; prints the report of the toolchain's samples."""
+    """Score a model of any stage on labelled images and print the report that the toolchain's samples print."""
     import json
 
     from rich.console import Console
@@ -118,7 +123,10 @@ def classify(
     _, preparation = _preparation(config, None, fit, transformers, read_mode)
     outputs = scoring.outputs_of(scoring.open_file(model), preparation, [image], 1, lambda _: None)
     if len(outputs) != 1:
-        raise ConfigError(f"{model}: has {len(outputs)} outputs; classify takes models of one, a score per class")
+        raise ConfigError(
+            f"{model}: has {len(outputs)} outputs; classify needs a model with one output that holds one "
+            "score per class"
+        )
     known = [] if names is None else names.read_text(encoding="utf-8").splitlines()
     typer.echo("The input picture is classified to be:")
     for index, probability in scoring.likeliest(outputs[0], count):
@@ -127,24 +135,25 @@ def classify(
 
 
 def sample(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model, ONNX, of one image input.")],
-    folder: Annotated[Path, typer.Argument(file_okay=False, help="New folder of the scripts.")],
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float ONNX model with one image input.")],
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="New folder for the scripts.")],
     images: Annotated[
-        Path, typer.Option("--images", exists=True, file_okay=False, help="Images, in a folder per class.")
+        Path, typer.Option("--images", exists=True, file_okay=False, help="Images, one folder per class.")
     ],
     labels: Annotated[
-        Path | None, typer.Option("--labels", exists=True, dir_okay=False, help="Lines of image and class.")
+        Path | None,
+        typer.Option("--labels", exists=True, dir_okay=False, help="File with one image and its class per line."),
     ] = None,
     march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
     input_type: Annotated[
-        InputType, typer.Option("--input-type-train", help="Colours that the network was trained on.")
+        InputType, typer.Option("--input-type-train", help="Colour format on which the network was trained.")
     ] = InputType.RGB,
-    mean: Annotated[str, typer.Option("--mean", help="Mean of 0..255 per channel, separated by spaces.")] = "",
+    mean: Annotated[str, typer.Option("--mean", help="Mean per channel in 0..255, separated by spaces.")] = "",
     scale: Annotated[str, typer.Option("--scale", help="Factor per channel, separated by spaces.")] = "",
     fit: Fitting = Fit.CROP,
     count: Annotated[int, typer.Option("-n", min=1, help="Calibration images.")] = 100,
 ) -> None:
-    """Write a folder like the toolchain's samples for a network: a configuration, and scripts 00 to 05."""
+    """Write a folder like the toolchain's samples for a network: a configuration and scripts 00 to 05."""
     from harness.flow.sample_folder import Sample, write_sample
 
     numbers = [_numbers(name, text) for name, text in (("--mean", mean), ("--scale", scale))]

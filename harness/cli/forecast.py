@@ -30,11 +30,15 @@ def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
     estimates = Estimates.of_store(store)
     typer.echo(f"{len(specs)} trials: {len(specs) - len(missing)} have a result, {len(wanted)} would be computed")
     if len(wanted) < len(missing):
-        typer.echo(f"{len(missing) - len(wanted)} would be left for the next run")
+        typer.echo(f"{len(missing) - len(wanted)} would remain for the next run")
     for (model, march), group in groupby(wanted, key=lambda spec: (spec.model, spec.march.value)):
         own = list(group)
         seconds = estimates.total(own, 1)
-        known = "time unknown: no earlier trials" if seconds is None else f"about {in_words(seconds)} of work"
+        known = (
+            "time unknown, because there are no earlier trials"
+            if seconds is None
+            else f"about {in_words(seconds)} of work"
+        )
         typer.echo(f"  {model} on {march}: {len(own)} trials, {known}")
     total = estimates.total(wanted, plan.workers)
     if total is not None:
@@ -50,7 +54,7 @@ def show_unfinished(workdir: Path) -> None:
     found = unfinished(workdir)
     for each in found:
         failed = f", {each.failed} failed" if each.failed else ""
-        state = f"{each.done} of {each.total} trials{failed}, begun {each.started_at}, {each.why}"
-        typer.echo(f"{each.suite}: {state}; goes on with: {join(['ptqlab', 'run', each.asked])}")
+        state = f"{each.done} of {each.total} trials{failed}, started {each.started_at}, {each.why}"
+        typer.echo(f"{each.suite}: {state}; continue with: {join(['ptqlab', 'run', each.asked])}")
     if not found:
-        typer.echo(f"every sweep in {workdir} has come to its end")
+        typer.echo(f"every sweep in {workdir} is complete")

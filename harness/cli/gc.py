@@ -14,11 +14,11 @@ def gc(
     workdir: Workdir = workdirs.DEFAULT,
     older_than: Annotated[float, typer.Option(min=0, help="Days since the last use.")] = 30.0,
     trials: Annotated[
-        bool, typer.Option("--trials", help="Also trials that the last sweep of no suite refers to.")
+        bool, typer.Option("--trials", help="Also remove trials that no suite's last sweep refers to.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
 ) -> None:
-    """Remove results of stages that were not used for a month, and what killed runs left; say how much that is."""
+    """Remove stage results unused for a month and leftovers of killed runs; print how much space that frees."""
     from harness.cleaning import removable, remove
     from harness.cli.output import open_console
     from harness.report.tables import sizes_table

@@ -33,22 +33,23 @@ class AskedTask(StrEnum):
 OwnImagesFolder = Annotated[Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images.")]
 SweptImages = Annotated[
     Path | None,
-    typer.Option("--images", exists=True, file_okay=False, help="Of an ONNX file: folder of images to sweep it on."),
+    typer.Option("--images", exists=True, file_okay=False, help="With an ONNX file: folder of images to sweep it on."),
 ]
 OwnLabels = Annotated[
     Path | None,
-    typer.Option("--labels", exists=True, help="Labels of the images; default: what lies among them."),
+    typer.Option("--labels", exists=True, help="Labels of the images; default: the labels found among the images."),
 ]
 TaskOption = Annotated[
-    AskedTask | None, typer.Option("--task", help="What the network is for; none compares outputs. Default: guessed.")
+    AskedTask | None, typer.Option("--task", help="Task of the network; none: compare outputs only. Default: guessed.")
 ]
 OwnSize = Annotated[
-    str | None, typer.Option("--size", help="Height x width of the input, such as 640x640, if the file leaves it open.")
+    str | None,
+    typer.Option("--size", help="Height x width of the input, such as 640x640, if the model does not fix it."),
 ]
 
 
 def init(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model, ONNX, of one image input.")],
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float ONNX model with one image input.")],
     images: OwnImagesFolder,
     labels: OwnLabels = None,
     task: TaskOption = None,
@@ -57,12 +58,12 @@ def init(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Do not run one image through all stages.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Skip the trial run of one image through all stages.")] = False,
 ) -> None:
-    """Write model card, data set card and suite for a network of your own.
+    """Write a model card, a data set card and a suite for your own network.
 
-    Input, head, normalisation and labels are guessed from the file and the images; the cards
-    say why, and a page shows what the network sees under each guess.
+    Input, head, normalisation and labels are guessed from the file and the images. The cards
+    give the reasons, and a page shows what the network sees under each guess.
     """
     from harness.cli.listing import check_suite
     from harness.onboarding.own_cards import PICTURE, check_free, write_cards
@@ -92,14 +93,14 @@ def suite_of_network(
     from harness.onboarding.proposal import card_name, propose
 
     if images is None:
-        raise ConfigError(f"{model}: a network is swept on images: ptqlab run {model} --images DIR")
+        raise ConfigError(f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR")
     if not model.is_file():
         raise ConfigError(f"{model}: no such file")
     asked = parse_size(size)
     folder = made_before(workdir / OWN_FOLDER, model, images, labels, f"{task or ''} {asked or ''}")
     suite = folder / f"{card_name(model)}.yaml"
     if suite.is_file():
-        typer.echo(f"cards       {folder}, as they were made before")
+        typer.echo(f"cards       {folder}, written earlier")
         return suite
     proposal = propose(model, images, labels, task.kind if task else None, asked)
     show_proposal(proposal)
@@ -143,7 +144,7 @@ def show_proposal(proposal: Proposal) -> None:
     typer.echo(f"size        {proposal.data.fit.value} to {network.size[0]}x{network.size[1]}: usual for this head")
     typer.echo(f"input is    {decision.best}: {decision.words}; the file alone: {proposal.reason}")
     if decision.basis is not Basis.CONVENTION:
-        agreement = "agreement of answers to images and mirror images, in nats"
+        agreement = "agreement of the outputs for images and their mirror images, in nats"
         typer.echo(f"            by {head.metric if decision.basis is Basis.LABELS else agreement}:")
         for found in decision.ranking:
             mark = "  <- chosen" if found.guess == decision.best else ""

@@ -47,11 +47,11 @@ def validate(
     suite: Annotated[str, typer.Argument(help="A YAML file, or the name of a bundled suite.")],
     verbose: Annotated[bool, typer.Option("--trials", help="List the trials.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Open cards, data, metrics and model files only; run no image.")
+        bool, typer.Option("--quick", help="Only open cards, data, metrics and model files; run no image.")
     ] = False,
-    executor: Annotated[str, typer.Option(help="As of ptqlab run.")] = "processes",
+    executor: Annotated[str, typer.Option(help="As for ptqlab run.")] = "processes",
 ) -> None:
-    """Check a suite: open all that it names, run one image through all stages, and say what it holds."""
+    """Check a suite: open everything it names, run one image through all stages, and summarise its contents."""
     found = check_suite(suite, quick=quick, executor=executor)
     show_skipped(found)
     if verbose:

@@ -16,10 +16,10 @@ def model(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")],
     workdir: Workdir = workdirs.DEFAULT,
 ) -> None:
-    """Convert again as a trial did, and write its calibrated and its quantised model.
+    """Repeat a trial's conversion and write its calibrated and its quantised model.
 
-    A trial keeps the digests of its models; where what is made now is another one, that is said,
-    with exit code 1.
+    A trial records the digests of its models. If a model made now differs, the command says so and
+    exits with 1.
     """
     from engine.convert.items import CALIBRATED, QUANTIZED
     from engine.errors import ConfigError
@@ -33,7 +33,7 @@ def model(
     result = find_trial(workdir, trial)
     kept = result.artefacts.get(Artefact.QUANTIZED)
     if kept is None:
-        raise ConfigError(f"trial {result.spec.id}: has no model of the bundled engine")
+        raise ConfigError(f"trial {result.spec.id}: no model of the bundled engine is recorded")
     bench = Bench(workdir.resolve())
     network = Network(result.spec, bench, StageClock(bench.journal(f"model-{result.spec.key}")))
     run, _ = network.trial(network.collect_statistics([result.spec.settings]))
@@ -44,5 +44,7 @@ def model(
         save_model(run[item], path)
         typer.echo(path)
     if run[MODEL_DIGESTS][Artefact.QUANTIZED.value] != kept:
-        typer.echo("ERROR: not the model of the trial: engine, tools or data have changed since", err=True)
+        typer.echo(
+            "ERROR: this is not the model of the trial; the engine, the tools or the data have changed since", err=True
+        )
         raise typer.Exit(1)

@@ -19,13 +19,13 @@ Store = Annotated[
     typer.Option(
         "--store",
         envvar="PTQLAB_STORE",
-        help="Folder or fsspec URL (s3://bucket/x) that workers share who do not see --workdir.",
+        help="Folder or fsspec URL (s3://bucket/x) shared with workers that cannot see --workdir.",
     ),
 ]
 """Where workers without a common file system leave what they compute."""
 
 ExplainBudget = Annotated[
-    float, typer.Option(min=0, help="Seconds for a bisection of the first trial that got worse; 0: none.")
+    float, typer.Option(min=0, help="Seconds to spend on bisecting the first trial that got worse; 0: do not bisect.")
 ]
 """How long a command may look for the first stage that is wrong."""
 

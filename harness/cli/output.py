@@ -61,8 +61,12 @@ def show_problems(found: Iterable[Problem]) -> None:
 
 
 def show_sweep(sweep: Sweep, workdir: Path) -> None:
-    """Verdict, tables, what does not pass, where everything is."""
+    """Verdict, tables, what does not pass and why, where everything is.
+
+    What changed since the baseline is left to ``ptqlab why`` and the page where everything passes.
+    """
     from harness.gates.explanation import in_words
+    from harness.gates.verdicts import Verdict
     from harness.report.compatibility import compatibility_line, compatibility_pairs
     from harness.report.results import REPORT_FILE, sweep_folder
     from harness.report.tables import sweep_tables
@@ -77,7 +81,8 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
         if not verdict.verdict.is_good:
             console.print(f"{verdict.trial}: {verdict.message}", style="red", markup=False, highlight=False)
     summary = sweep.summary
-    for line in in_words(summary.explanation) if summary.explanation else ():
+    explanation = None if sweep.verdict is Verdict.PASS else summary.explanation
+    for line in in_words(explanation) if explanation else ():
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     pairs = compatibility_pairs(sweep, TrialStore(workdir / "trials"))
     line = compatibility_line(pairs, summary.suite.gates.significance)
@@ -106,7 +111,7 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
 
 
 def _rechecked(summary: SweepSummary) -> str:
-    return f" ({summary.rechecked} computed anew)" if summary.rechecked else ""
+    return f" ({summary.rechecked} recomputed)" if summary.rechecked else ""
 
 
 def show_drift(sweep: Sweep, workdir: Path) -> None:

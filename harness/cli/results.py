@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    what: Annotated[str, typer.Argument(help="A suite that was run, a trial id of one, or a trial key.")],
+    what: Annotated[str, typer.Argument(help="A suite that was run, a trial id, or a trial key.")],
     workdir: Workdir = workdirs.DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +49,7 @@ def compare(
     workdir: Workdir = workdirs.DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Compare two trials figure by figure, sample by sample, and by what computed them."""
+    """Compare two trials figure by figure and sample by sample, with the software and data that computed them."""
     from harness.gates.differences import of_trials
     from harness.gates.made import made_of
     from harness.report.tables import comparison_table

@@ -12,14 +12,17 @@ from harness import workdir as workdirs
 from harness.cli.options import Workdir
 
 ADDRESS = "127.0.0.1"
-"""The loopback address, and no other: nobody is asked who he is."""
+"""The loopback address only, because the server has no authentication."""
 
 
 def serve(
     workdir: Workdir = workdirs.DEFAULT,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")] = 8765,
 ) -> None:
-    """Show all suites and nights of a working directory in a browser, live while a sweep runs; this machine only."""
+    """Show all suites and nights of a working directory in a browser, live while a sweep runs.
+
+    Only programs on this machine can connect.
+    """
     import uvicorn
 
     from harness.serving.application import application

@@ -27,7 +27,7 @@ EXIT_FAILED_TRIALS = 1
 EXIT_INTERRUPTED = 130
 
 
-FailFast = Annotated[bool, typer.Option("--fail-fast", help="Begin no more trials once one has failed.")]
+FailFast = Annotated[bool, typer.Option("--fail-fast", help="Start no further trials once one has failed.")]
 
 
 class Retry(StrEnum):
@@ -49,37 +49,42 @@ def run(
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
         str,
-        typer.Option(help="serial, processes, dask://host:port or package.module:factory (of a worker count)."),
+        typer.Option(
+            help="serial, processes, dask://host:port, or package.module:factory, called with the worker count."
+        ),
     ] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; default: one per CPU.")] = None,
     store: Store = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials again, from the start.")] = False,
     time_limit: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds that a trial may take; default: the suite's, else an hour.")
+        float | None,
+        typer.Option(min=0.1, help="Seconds that a trial may take; default: the suite's limit, or one hour."),
     ] = None,
-    retry: Annotated[Retry, typer.Option(help="Run trials again that failed.")] = Retry.NONE,
+    retry: Annotated[Retry, typer.Option(help="Run failed trials again.")] = Retry.NONE,
     tracking_uri: Annotated[
         str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
     ] = None,
     record: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Whether to record the sweep in MLflow.")] = True,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Baseline to compare with: a file, or @last-good; default: the bundled suite's own."),
+        typer.Option(
+            help="Baseline to compare with: a file or @last-good; default: the baseline of the bundled suite."
+        ),
     ] = None,
     explain_budget: ExplainBudget = 0.0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Compute so many trials; the next run goes on.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Compute at most this many trials; the next run continues.")
+    ] = None,
     fail_fast: FailFast = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be computed and how long that takes; run nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be computed and how long it would take; run nothing.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="List the sweeps that have not come to their end; run nothing.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="List unfinished sweeps; run nothing.")] = False,
 ) -> None:
     """Sweep a suite: convert, simulate and score every trial; finished trials are not run again.
 
-    An ONNX file with --images is a suite too: what ``ptqlab init`` writes is made in the working
-    directory, and swept at once.
+    Given an ONNX file and --images, ptqlab first writes the cards and the suite that "ptqlab init"
+    would write, into the working directory, and then sweeps that suite.
     """
     from engine.simulate.fast import available_cpus
     from harness.announcing import tell_ci
@@ -97,7 +102,7 @@ def run(
         show_unfinished(workdir)
         return
     if suite is None:
-        raise ConfigError("name a suite: ptqlab ls suites lists those that there are, --resume those to go on with")
+        raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
     if Path(suite).suffix == ".onnx":
         suite = str(suite_of_network(Path(suite), images, labels, task, size, workdir))
     elif any(given is not None for given in (images, labels, task, size)):
@@ -143,36 +148,39 @@ def run(
 def nightly(
     suite: Annotated[str, typer.Argument(help="Name of a bundled suite, or a YAML file.")] = "nightly",
     workdir: Workdir = workdirs.DEFAULT,
-    executor: Annotated[str, typer.Option(help="As of ptqlab run.")] = "processes",
+    executor: Annotated[str, typer.Option(help="As for ptqlab run.")] = "processes",
     tracking_uri: Annotated[
         str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="As of ptqlab run.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="As for ptqlab run.")] = None,
     store: Store = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="As of ptqlab run.")] = False,
-    retry: Annotated[Retry, typer.Option(help="As of ptqlab run.")] = Retry.NONE,
+    fresh: Annotated[bool, typer.Option("--fresh", help="As for ptqlab run.")] = False,
+    retry: Annotated[Retry, typer.Option(help="As for ptqlab run.")] = Retry.NONE,
     recheck_nights: Annotated[
         int,
-        typer.Option(min=0, help="Nights in which every reused trial is computed anew once, and compared; 0: never."),
+        typer.Option(
+            min=0, help="Number of nights within which every reused trial is recomputed once and compared; 0: never."
+        ),
     ] = 14,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Promote the sweep although it differs, unless a trial failed.")
+        bool,
+        typer.Option("--accept", help="Promote the sweep even if it differs from the baseline, unless a trial failed."),
     ] = False,
     anchor: Annotated[
         bool,
-        typer.Option("--anchor", help="Make a promoted sweep the @anchor too, behind which no later one may fall."),
+        typer.Option("--anchor", help="Also make a promoted sweep the @anchor, which no later sweep may fall below."),
     ] = False,
     explain_budget: ExplainBudget = 60.0,
     fail_fast: FailFast = False,
     webhook: Annotated[
         str | None,
-        typer.Option(envvar="PTQLAB_WEBHOOK", help="Address that the verdict is sent to, as JSON by POST."),
+        typer.Option(envvar="PTQLAB_WEBHOOK", help="URL to which the verdict is sent as JSON (POST)."),
     ] = None,
 ) -> None:
-    """Run, gate against @last-good and @anchor, report; promote to @last-good if all pass.
+    """Run a suite, gate it against @last-good and @anchor, report, and promote it to @last-good if all trials pass.
 
-    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 MLflow was away, 15 a baseline is
-    there and cannot be read.
+    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 MLflow could not be reached,
+    15 a baseline exists but cannot be read.
     """
     from engine.simulate.fast import available_cpus
     from harness.announcing import check_webhook, message, tell_ci, tell_webhook
@@ -215,11 +223,11 @@ def nightly(
         aliases = "@last-good and @anchor" if anchor else "@last-good"
         typer.echo(f"promoted: this sweep is {aliases} of {definition.name} now")
     elif anchor:
-        typer.echo(f"not promoted: @anchor of {definition.name} stays where it was", err=True)
+        typer.echo(f"not promoted: @anchor of {definition.name} is unchanged", err=True)
     code = exit_code(sweep, accept=accept)
     show_lines(tell_ci(sweep, workdir))
     if webhook is not None and (problem := tell_webhook(webhook, message(sweep, workdir, code))):
-        typer.echo(f"WARNING: the webhook was not told: {problem}", err=True)
+        typer.echo(f"WARNING: the webhook could not be called: {problem}", err=True)
     sys.exit(code)
 
 
@@ -254,19 +262,19 @@ def _run(
                 asked=asked,
             )
         except KeyboardInterrupt:
-            typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command goes on from there.")
+            typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command continues.")
             sys.exit(EXIT_INTERRUPTED)
 
 
 def sync(
     workdir: Workdir = workdirs.DEFAULT,
     tracking_uri: Annotated[
-        str | None, typer.Option(help="MLflow tracking URI; default: the one that each sweep was meant for.")
+        str | None, typer.Option(help="MLflow tracking URI; default: the one that each sweep was started with.")
     ] = None,
 ) -> None:
-    """Write the records of sweeps that MLflow was away for, and close those of sweeps that were killed.
+    """Write the MLflow records of sweeps that ran while MLflow could not be reached, and close those of killed sweeps.
 
-    What MLflow has already is not written again.
+    Records that MLflow already has are not written again.
     """
     from mlflow.exceptions import MlflowException
 
@@ -281,10 +289,8 @@ def sync(
     try:
         closed = close_unfinished(workdir)
     except (MlflowException, OSError) as error:
-        raise ConfigError(
-            f"sweeps that were killed stay open in MLflow: {' '.join(str(error).split())[:400]}"
-        ) from error
+        raise ConfigError(f"killed sweeps stay open in MLflow: {' '.join(str(error).split())[:400]}") from error
     for killed in closed:
-        typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed, and is closed in MLflow")
+        typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in MLflow")
     if not folders and not closed:
         typer.echo("nothing to sync")

@@ -15,12 +15,12 @@ def why(
     workdir: Workdir = workdirs.DEFAULT,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Compare with another baseline than the sweep was: a file, or @anchor; nothing is judged."),
+        typer.Option(help="Compare with another baseline, a file or @anchor; the verdict stays that of the sweep."),
     ] = None,
-    tracking_uri: Annotated[str | None, typer.Option(help="MLflow store that an @alias is looked up in.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="MLflow store in which an @alias is looked up.")] = None,
     explain_budget: ExplainBudget = 0.0,
 ) -> None:
-    """Say what changed since the baseline, which artefact and node differ first, and which images flipped."""
+    """Show what changed since the baseline, which artefact and node differ first, and which images flipped."""
     from dataclasses import replace
 
     from harness.bisecting import bisected
@@ -42,8 +42,8 @@ def why(
         write_sweep(sweep, workdir)
     typer.echo(f"{sweep.verdict.value}: {suite}, sweep {sweep.summary.id} of {sweep.summary.started_at}")
     if explanation is None:
-        typer.echo("it was compared with no baseline")
+        typer.echo("it was not compared with a baseline")
         return
     lines = in_words(explanation)
-    for line in lines or ["nothing that is recorded changed since the baseline, and every trial passes"]:
+    for line in lines or ["nothing recorded has changed since the baseline, and every trial passes"]:
         typer.echo(line)

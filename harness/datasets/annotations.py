@@ -94,7 +94,7 @@ def _class_folders(folder: Path, labels: Path | None) -> Annotations:
     found = [(path, path.relative_to(folder).parts) for path in pictures(folder)]
     loose = [path for path, parts in found if len(parts) == 1]
     if loose:
-        raise CalibrationDataError(f"{loose[0]}: lies in no folder of a class")
+        raise CalibrationDataError(f"{loose[0]}: is not in the folder of a class")
     number, names = numbered([parts[0] for _, parts in found])
     return Annotations(tuple(Annotated(path, number[parts[0]]) for path, parts in found), names)
 
@@ -109,7 +109,7 @@ def _table(folder: Path, labels: Path | None) -> Annotations:
 
 def _coco(folder: Path, labels: Path | None) -> Annotations:
     if labels is None:
-        raise CalibrationDataError(f"{folder}: labels in COCO's format are a JSON file; name it")
+        raise CalibrationDataError(f"{folder}: COCO labels are a JSON file; give its name")
     return _boxed(coco_boxes(folder, labels))
 
 
@@ -123,7 +123,7 @@ def _rows(file: Path) -> list[tuple[int, str, str]]:
     text = read_label_text(file)
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
-        raise CalibrationDataError(f"{file}: is empty; expected an image and its class in every line")
+        raise CalibrationDataError(f"{file}: is empty; expected an image and its class on every line")
     separator = next((mark for mark in (",", ";", "\t") if mark in lines[0][1]), " ")
     cells = [(number, _cells(line, separator)) for number, line in lines]
     head = [cell.strip().lower() for cell in cells[0][1]]
@@ -157,7 +157,7 @@ def _column(head: Sequence[str], names: Sequence[str]) -> int | None:
 def _inside_of(folder: Path, name: str, where: str) -> Path:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        raise CalibrationDataError(f"{where}: {name!r} is no file in {folder}")
+        raise CalibrationDataError(f"{where}: {name!r} is not a file in {folder}")
     return path
 
 

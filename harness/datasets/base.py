@@ -135,7 +135,7 @@ class Split(ABC):
         last = len(self) if stop is None else stop
         if not 0 <= start <= last <= len(self):
             raise CalibrationDataError(
-                f"split {self.name!r}: images {start}..{last} asked for, it holds 0..{len(self)} (end excluded)"
+                f"split {self.name!r}: images {start}..{last} requested, but it holds 0..{len(self)} (end excluded)"
             )
         return range(start, last)
 

@@ -63,7 +63,8 @@ def coco_boxes(folder: Path, labels: Path) -> BoxListing:
             continue
         if found.image_id not in objects or found.category_id not in number:
             raise CalibrationDataError(
-                f"{labels}: an annotation of image {found.image_id}, category {found.category_id}: one is not listed"
+                f"{labels}: an annotation of image {found.image_id}, category {found.category_id}: the "
+                "image or the category is not listed"
             )
         left, top, width, height = found.bbox
         box = LabelledBox(number[found.category_id], left, top, left + width, top + height)
@@ -75,7 +76,7 @@ def coco_boxes(folder: Path, labels: Path) -> BoxListing:
         if Path(entry.file_name).name in there
     ]
     if not listed:
-        raise CalibrationDataError(f"{labels}: names {len(content.images)} images, none of them is in {folder}")
+        raise CalibrationDataError(f"{labels}: names {len(content.images)} images, none of which is in {folder}")
     names = tuple(entry.name for entry in categories)
     return listed, names if all(names) else ()
 
@@ -94,7 +95,7 @@ def yolo_boxes(folder: Path, labels: Path | None) -> BoxListing:
         files += file is not None
         listed.append((path, () if file is None else tuple(_yolo_lines(file))))
     if not files:
-        raise CalibrationDataError(f"{labels or folder}: holds no text file named as an image of {folder}")
+        raise CalibrationDataError(f"{labels or folder}: holds no text file with the name of an image of {folder}")
     return listed, _yolo_names(labels or folder)
 
 
@@ -110,7 +111,8 @@ def _yolo_lines(file: Path) -> Iterator[LabelledBox]:
         is_polygon = len(values) >= 6 and len(values) % 2 == 0
         if label < 0 or not (len(values) == 4 or is_polygon) or not np.isfinite(values).all():
             raise CalibrationDataError(
-                f"{file}:{number}: {line[:80]!r}: expected a class and four numbers or a polygon, in shares"
+                f"{file}:{number}: {line[:80]!r}: expected a class and four numbers or a polygon, relative "
+                "to the image size"
             )
         if is_polygon:
             points = values.reshape(-1, 2)
@@ -153,7 +155,7 @@ def voc_boxes(folder: Path, labels: Path | None) -> BoxListing:
         if file is not None:
             read.append((path, _voc_objects(file)))
     if not read:
-        raise CalibrationDataError(f"{labels or folder}: holds no XML file named as an image of {folder}")
+        raise CalibrationDataError(f"{labels or folder}: holds no XML file with the name of an image of {folder}")
     number, names = numbered([name for _, objects in read for name, _ in objects])
     return [(path, tuple(LabelledBox(number[name], *ends) for name, ends in objects)) for path, objects in read], names
 
@@ -162,7 +164,7 @@ def _voc_objects(file: Path) -> list[tuple[str, tuple[float, float, float, float
     """Name and left, top, right, bottom of every object of a file."""
     text = read_label_text(file)
     if len(text) > _LARGEST_XML or "<!" in text.replace("<!--", ""):
-        raise CalibrationDataError(f"{file}: is no annotation of PASCAL VOC: too large, or with declarations")
+        raise CalibrationDataError(f"{file}: is not a PASCAL VOC annotation: it is too large or has declarations")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - without declarations, so without entities
         found: list[tuple[str, tuple[float, float, float, float]]] = []
@@ -173,7 +175,7 @@ def _voc_objects(file: Path) -> list[tuple[str, tuple[float, float, float, float
             )
             found.append((entry.findtext("name", "").strip(), (left - 1, top - 1, right, bottom)))
     except (ElementTree.ParseError, ValueError) as error:
-        raise CalibrationDataError(f"{file}: is no annotation of PASCAL VOC: {error}") from error
+        raise CalibrationDataError(f"{file}: is not a PASCAL VOC annotation: {error}") from error
     if any(not name or not np.isfinite(ends).all() for name, ends in found):
         raise CalibrationDataError(f"{file}: an object has no name, or no box")
     return found

@@ -41,7 +41,7 @@ class CocoOptions(ImageOptions):
 
 def _even(polygon: list[float]) -> list[float]:
     if len(polygon) % 2:
-        raise ValueError(f"{len(polygon)} numbers are no pairs of coordinates")
+        raise ValueError(f"{len(polygon)} numbers do not form pairs of coordinates")
     return polygon
 
 
@@ -122,7 +122,7 @@ class _CocoSplit(FileSplit):
             self._objects = _by_picture(content, self._number)
             samples = [LabelledFile(_inside(folder, entry.file_name), 0) for entry in self._pictures]
         except ValueError as error:
-            raise CalibrationDataError(f"{where}: is not in COCO's format: {error}") from error
+            raise CalibrationDataError(f"{where}: is not in COCO format: {error}") from error
         super().__init__(name, samples, rgb(options))
         self._options = options
 
@@ -178,7 +178,8 @@ def _by_picture(content: CocoFile, number: Mapping[int, int]) -> dict[int, list[
             continue
         if found.image_id not in objects or found.category_id not in number:
             raise ValueError(
-                f"an annotation of image {found.image_id}, category {found.category_id}: one is not listed"
+                f"an annotation of image {found.image_id}, category {found.category_id}: the image or the "
+                "category is not listed"
             )
         if number[found.category_id] >= _MASK_CLASSES and _drawable(found):
             raise ValueError(f"category {found.category_id} is class {number[found.category_id]}: a mask holds 0..254")
@@ -196,7 +197,7 @@ def _check_unique(what: str, ids: Sequence[int]) -> None:
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"{name!r} leaves the folder of images")
+        raise ValueError(f"{name!r} lies outside the folder of images")
     return path
 
 
@@ -217,5 +218,5 @@ def read_coco(path: Path) -> tuple[CocoFile, str]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise CalibrationDataError(
-            f"{path}: is not in COCO's format: {where}: {first['msg']}" if where else f"{path}: {first['msg']}"
+            f"{path}: is not in COCO format: {where}: {first['msg']}" if where else f"{path}: {first['msg']}"
         ) from error

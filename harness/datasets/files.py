@@ -96,7 +96,7 @@ class FileSplit(Split):
     def _checked(self, path: Path) -> NDArray[np.uint8]:
         image = self.read(path)
         if image.shape != self._format.shape:
-            raise CalibrationDataError(f"{path}: becomes {image.shape}, expected {self._format.shape}")
+            raise CalibrationDataError(f"{path}: has shape {image.shape}, expected {self._format.shape}")
         return image
 
     def _targets(self, indices: range) -> Targets:

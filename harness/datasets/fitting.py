@@ -31,7 +31,7 @@ def fit_steps(fit: Fit, size: tuple[int, int], gray: float = GRAY) -> tuple[Tran
     if fit is Fit.PAD:
         return (PadResize(target_size=size, pad_value=gray),)
     if size[0] != size[1]:
-        raise ConfigError(f"fit crop needs a square input, it is {size[0]} x {size[1]}; use stretch or pad")
+        raise ConfigError(f"fit crop needs a square input, not {size[0]} x {size[1]}; use stretch or pad")
     return (ShortSideResize(short_size=round(size[0] * SHORT_SIDE)), CenterCrop(crop_size=size[0]))
 
 

@@ -106,7 +106,7 @@ class _InputSplit(Split):
         found = picture_of(self._parts(indices), self._formats)
         if found is None:
             raise CalibrationDataError(
-                f"split {self.name!r}: its samples hold no image, but {', '.join(self._formats)}"
+                f"split {self.name!r}: its samples hold no image; their parts are {', '.join(self._formats)}"
             )
         return found
 

@@ -39,4 +39,4 @@ def read_label_text(file: Path) -> str:
             raise CalibrationDataError(f"{file}: is larger than {_MOST_BYTES >> 20} MiB")
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationDataError(f"{file}: cannot be read as a text of labels: {error}") from error
+        raise CalibrationDataError(f"{file}: cannot be read as a text file of labels: {error}") from error

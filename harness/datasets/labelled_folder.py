@@ -121,7 +121,7 @@ def _sample(folder: Path, where: str, row: Mapping[str, str | None], classes: in
     name, label = row["file"] or "", row["label"] or ""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        raise CalibrationDataError(f"{where}: {name!r} is no file in {folder}")
+        raise CalibrationDataError(f"{where}: {name!r} is not a file in {folder}")
     if not label.isdecimal() or int(label) >= classes:
         raise CalibrationDataError(f"{where}: label {label!r}, expected an integer 0..{classes - 1}")
     return LabelledFile(path, int(label))

@@ -80,7 +80,7 @@ class OwnImages(Dataset):
         wanted = {"calibration": options.calibration, "evaluation": options.evaluation}
         if sum(wanted.values()) > len(order):
             raise CalibrationDataError(
-                f"{root}: {options.calibration} + {options.evaluation} images asked for, it holds {len(order)}"
+                f"{root}: {options.calibration} + {options.evaluation} images requested, but it holds {len(order)}"
             )
         self._splits: dict[str, Split] = {}
         found, start = {}, 0

@@ -173,12 +173,12 @@ def _check(dataset: Dataset, card: DatasetCard) -> None:
     counts = {name: len(split) for name, split in dataset.splits.items()}
     if counts != card.splits or dict(dataset.parts) != dict(card.formats):
         raise ConfigError(
-            f"dataset {card.name}: its card says splits {dict(card.splits)} of {_shapes(card.formats)}, the options "
+            f"dataset {card.name}: its card has splits {dict(card.splits)} of {_shapes(card.formats)}, the options "
             f"give {counts} of {_shapes(dataset.parts)}; {_remedy(dataset, card)}"
         )
     if dataset.digest != card.digest:
         raise CalibrationDataError(
-            f"dataset {card.name}: the data found have digest {dataset.digest}, its card was written for "
+            f"dataset {card.name}: the data have digest {dataset.digest}, its card was written for "
             f"{card.digest}; {_remedy(dataset, card)}"
         )
 
@@ -195,8 +195,8 @@ def _remedy(dataset: Dataset, card: DatasetCard) -> str:
     before, now = card.determinants, dataset.determinants
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)] if before else []
     changes = ", ".join(f"{name} ({before.get(name, 'none')} -> {now.get(name, 'none')})" for name in names)
-    what = f"changed since: {changes}" if changes else "the source data, an option or the adapter have changed"
-    return f"{what}; where that is meant: ptqlab digest {card.name} --write"
+    what = f"changed since: {changes}" if changes else "the source data, an option or the adapter has changed"
+    return f"{what}; if this is intended: ptqlab digest {card.name} --write"
 
 
 def data_set_cards() -> dict[str, Path]:

@@ -64,7 +64,9 @@ def _draw(name: str, options: TorchvisionOptions, *, train: bool, count: int) ->
     images = np.asarray(source.data, np.uint8)
     classes = np.asarray(source.targets, np.int64)
     if count > len(images):
-        raise ConfigError(f"dataset torchvision {options.dataset}: {name}: {count} asked for, there are {len(images)}")
+        raise ConfigError(
+            f"dataset torchvision {options.dataset}: {name}: {count} requested, but there are {len(images)}"
+        )
     chosen = np.sort(np.random.RandomState(options.seed).choice(len(images), count, replace=False))
     pixels = images[chosen]
     return ArraySplit(name, pixels[..., np.newaxis] if pixels.ndim == 3 else pixels, classes[chosen])

@@ -115,7 +115,7 @@ class Pad(Transformer):
         """Padded, HWC."""
         missing = [want - have for want, have in zip(self.target_size, image.shape[:2], strict=True)]
         if min(missing) < 0:
-            raise CalibrationDataError(f"Pad: image of {image.shape[:2]} is greater than {self.target_size}")
+            raise CalibrationDataError(f"Pad: image of {image.shape[:2]} is larger than {self.target_size}")
         widths = [(size // 2, size - size // 2) for size in missing]
         return np.pad(image, [*widths, (0, 0)], constant_values=self.pad_value)
 
@@ -210,7 +210,7 @@ class RGB2NV12(Transformer):
         """Shape (height * 3 / 2, width): luma, then chroma of every second pixel of every second row."""
         pixels = to_uint8(image if self.data_format == "HWC" else np.moveaxis(image, 0, 2))
         if any(side % 2 for side in pixels.shape[:2]):
-            raise CalibrationDataError(f"{type(self).__name__}: sides of {pixels.shape[:2]} are not even")
+            raise CalibrationDataError(f"{type(self).__name__}: sides of {pixels.shape[:2]} must be even")
         return np.asarray(convert_colour(pixels[np.newaxis], self.source, InputType.NV12)[0], np.float32)
 
 

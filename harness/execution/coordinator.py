@@ -335,7 +335,7 @@ class _Coordinator:
         """``result``, once all that the trial left is here."""
         bench = self.plan.bench
         try:
-            missing = "" if not bench.store_url or bench.store.bring(result.spec.key) else "what it left is not there"
+            missing = "" if not bench.store_url or bench.store.bring(result.spec.key) else "its result is missing"
         except MissingError as error:
             missing = str(error)
         if missing:

@@ -35,7 +35,9 @@ class DaskExecutor(Executor):
             self._client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
-            raise ConfigError(f"--executor dask://{address}: no cluster with workers there: {error}") from error
+            raise ConfigError(
+                f"--executor dask://{address}: no cluster with workers at this address: {error}"
+            ) from error
         self._threads, self._counted_at = 0, -math.inf
         self._executor = self._client.get_executor(pure=False)
 

@@ -30,7 +30,7 @@ def refuse_other_sources(task: Task) -> None:
     for module, digest in task.fingerprints.items() if task.store_url else ():
         if fingerprint_of(module).digest != digest:
             raise MissingError(
-                f"this worker has another version of ptqlab, or of a tool that {module} uses, than the sweep; "
+                f"this worker and the sweep have different versions of ptqlab or of a tool that {module} uses; "
                 "install the same ones"
             )
 

@@ -117,7 +117,7 @@ class ChildPool:
             if reply is not None:
                 return _explained(reply, task)
         failure = Failure(
-            stage="start", symptom=Symptom.WORKER_DIED, message=f"{_STARTS} children ended at their start"
+            stage="start", symptom=Symptom.WORKER_DIED, message=f"{_STARTS} child processes ended while starting"
         )
         return Reply(failure=failure)
 
@@ -252,5 +252,5 @@ def _cause_of_death(code: int) -> str:
         return f"the process that computed it ended with exit code {code}"
     name = signal.Signals(-code).name
     if name == "SIGKILL":
-        return "the process that computed it was killed (SIGKILL): out of memory, or by hand"
+        return "the process that computed it was killed (SIGKILL): out of memory, or killed by a user"
     return f"the process that computed it crashed ({name})"

@@ -60,13 +60,13 @@ def difference_of(stored: TrialResult, anew: TrialResult) -> str:
     """How a result that was computed anew differs from the one that was stored, in words; empty where it does not."""
     if anew.failure is not None:
         same = stored.failure is not None and stored.failure.message == anew.failure.message
-        return "" if same else f"computed anew it fails in stage {anew.failure.stage}: {anew.failure.message}"
+        return "" if same else f"recomputed, it fails in stage {anew.failure.stage}: {anew.failure.message}"
     if stored.failure is not None:
-        return f"computed anew it has figures; stored is a failure in stage {stored.failure.stage}"
+        return f"recomputed, it has figures; the stored result is a failure in stage {stored.failure.stage}"
     before, after = stored.metrics(), anew.metrics()
     names = [name for name in before.keys() | after.keys() if name not in _MEASURED]
     found = [
-        f"{name} is {_text(before.get(name))} as stored and {_text(after.get(name))} computed anew"
+        f"{name} is {_text(before.get(name))} as stored and {_text(after.get(name))} recomputed"
         for name in sorted(names)
         if before.get(name) != after.get(name)
     ]

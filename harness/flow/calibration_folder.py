@@ -42,10 +42,10 @@ def write_folder(config: Config, prepare: Preparation, images: list[Path], to: P
     """
     index, calibration = prepare.target.index, config.calibration_parameters
     if to is None and len(calibration.cal_data_dir) <= index:
-        raise ConfigError(f"cal_data_dir names no folder for input {prepare.target.spec.name}; give one with --output")
+        raise ConfigError(f"cal_data_dir has no folder for input {prepare.target.spec.name}; give one with --output")
     folder = calibration.cal_data_dir[index] if to is None else to
     if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise ConfigError(f"{folder}: holds files already; a calibration folder holds nothing else than its samples")
+        raise ConfigError(f"{folder}: is not empty; a calibration folder must hold only its samples")
     given = calibration.cal_data_type[index] if calibration.cal_data_type else None
     raw_type = given or default_raw_type(prepare.target.spec, folder)
     batch = prepare.target.shape[0]

@@ -117,7 +117,7 @@ def read_chain(path: Path | None) -> tuple[Transformer, ...]:
     content = load_yaml(path)
     if not isinstance(content, Sequence) or isinstance(content, str):
         raise ConfigError(
-            f"{path}: must hold a list of transformers, as [{{ShortSideResize: {{short_size: 256}}}}, ...]"
+            f"{path}: must hold a list of transformers, such as [{{ShortSideResize: {{short_size: 256}}}}, ...]"
         )
     return parse_chain(content)
 
@@ -137,7 +137,7 @@ def open_input(config_file: Path, name: str | None) -> tuple[Config, ImageInput]
     found = [each for each in images if name in (None, each.spec.name)]
     if not found:
         wanted = "an image input" if name is None else f"image input {name!r}"
-        raise ConfigError(f"{config_file}: {wanted} is needed; there is {known or 'none, feature maps are no images'}")
+        raise ConfigError(f"{config_file}: {wanted} is needed; there is {known or 'none; feature maps are not images'}")
     return config, found[0]
 
 
@@ -185,6 +185,6 @@ def chosen(items: Sequence[T], count: int | None, seed: int) -> list[T]:
     if count is None:
         return list(items)
     if count > len(items):
-        raise CalibrationDataError(f"{count} images are asked for, there are {len(items)}")
+        raise CalibrationDataError(f"{count} images requested, but there are {len(items)}")
     drawn = np.random.default_rng(seed).choice(len(items), count, replace=False)
     return [items[index] for index in sorted(drawn.tolist())]

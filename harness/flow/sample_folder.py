@@ -55,7 +55,7 @@ def write_sample(sample: Sample, folder: Path) -> list[Path]:
         ModelError: the model cannot be read.
     """
     if folder.is_dir() and any(folder.iterdir()):
-        raise ConfigError(f"{folder}: holds files already; give a new folder")
+        raise ConfigError(f"{folder}: is not empty; give a new folder")
     name = sample.model.stem
     files = {f"{name}_config.yaml": _config(sample, folder), **_scripts(sample, folder)}
     written = []
@@ -75,7 +75,9 @@ def _config(sample: Sample, folder: Path) -> str:
     source = load_network(sample.model)
     shapes = {str(value.name): shape_of(value) for value in source.graph.inputs}
     if len(shapes) != 1:
-        raise ConfigError(f"{sample.model}: has inputs {', '.join(shapes)}; a sample folder is for one image input")
+        raise ConfigError(
+            f"{sample.model}: has inputs {', '.join(shapes)}; a sample folder needs a network with one image input"
+        )
     ((name, shape),) = shapes.items()
     layout = _layout(sample, name, shape)
     normalised = {(True, True): "data_mean_and_scale", (True, False): "data_mean", (False, True): "data_scale"}
@@ -111,7 +113,7 @@ def _layout(sample: Sample, name: str, shape: tuple[int, ...]) -> Layout:
     for layout, axis in ((Layout.NCHW, 1), (Layout.NHWC, 3)):
         if len(shape) == 4 and shape[axis] == channels:
             return layout
-    raise ConfigError(f"{sample.model}: input {name} of shape {list(shape)} is no image of {sample.trained.value}")
+    raise ConfigError(f"{sample.model}: input {name} of shape {list(shape)} is not an image of {sample.trained.value}")
 
 
 def _numbers(key: str, values: tuple[float, ...]) -> dict[str, str]:

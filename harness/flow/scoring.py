@@ -97,7 +97,7 @@ def _listed(folder: Path, line: str, where: str) -> tuple[Path, int]:
     if not name or not label.isdecimal():
         raise CalibrationDataError(f"{where}: {line!r}: expected the name of an image and its class, an integer from 0")
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        raise CalibrationDataError(f"{where}: {name.strip()!r} is no file in {folder}")
+        raise CalibrationDataError(f"{where}: {name.strip()!r} is not a file in {folder}")
     return path, int(label)
 
 
@@ -130,7 +130,7 @@ def outputs_of(
     spec = prepare.target.spec
     names = [info.name for info in model.session.inputs]
     if names != [spec.name]:
-        raise ConfigError(f"the model has inputs {', '.join(names)}; images are given for {spec.name} alone")
+        raise ConfigError(f"the model has inputs {', '.join(names)}; images can be given only for {spec.name} alone")
     (info,) = model.session.inputs
     each = max(1, info.shape[0])
     parts: list[list[NDArray[Any]]] = []

@@ -154,9 +154,9 @@ def of_data(
         if known and digests[0] == digests[1]:
             continue
         if known:
-            found.append(Cause(kind=kind, text="; ".join(reasons) or "other images or labels in the same data set"))
+            found.append(Cause(kind=kind, text="; ".join(reasons) or "different images or labels in the same data set"))
         elif reasons or (failed and content):
-            found.append(Cause(kind=kind, text="; ".join(reasons) or "the data set has another content"))
+            found.append(Cause(kind=kind, text="; ".join(reasons) or "the content of the data set has changed"))
     return found
 
 
@@ -192,7 +192,7 @@ def of_nodes(before: Mapping[str, KeptNode], now: Mapping[str, KeptNode]) -> Ite
     new = [name for name in now if name not in before]
     if before and now and (gone or new):
         parts = [f"{word} {_listed(names)}" for word, names in (("gone:", gone), ("new:", new)) if names]
-        yield Cause(kind=Kind.PLACEMENT, text=f"other nodes in the graph; {'; '.join(parts)}")
+        yield Cause(kind=Kind.PLACEMENT, text=f"different nodes in the graph; {'; '.join(parts)}")
     types = [name for name in shared if before[name].data_type != now[name].data_type]
     if types:
         text = _listed([f"{name} {before[name].data_type} → {now[name].data_type}" for name in types])

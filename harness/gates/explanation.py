@@ -27,7 +27,9 @@ from harness.trials.origins import ModelOrigin, SweepOrigin
 from harness.trials.trial import TrialResult, TrialStore
 from harness.zoo.cards import load_card, model_cards
 
-UNKNOWN = "the baseline does not say what it was made of: it was written before causes were kept; accept it anew"
+UNKNOWN = (
+    "the baseline does not record what it was made from, because it was written by an older version; accept it again"
+)
 
 
 class TrialCauses(StrictModel):
@@ -161,7 +163,7 @@ def _headline(inputs: Sequence[Cause], effects: Sequence[Cause], *, failed: bool
     """What was changed, what was not, and whether the float model moved with it."""
     kinds = list(dict.fromkeys(cause.kind for cause in inputs))
     same = [kind.value for kind in (Kind.MODEL, Kind.ENGINE) if kind not in kinds]
-    parts = [f"{' and '.join(kind.value for kind in kinds)} changed" if kinds else "nothing that is recorded changed"]
+    parts = [f"{' and '.join(kind.value for kind in kinds)} changed" if kinds else "nothing recorded has changed"]
     if kinds and same:
         parts.append(f"{' and '.join(same)} the same")
     moved = next((cause.text for cause in effects if cause.kind is Kind.FLOAT), None)

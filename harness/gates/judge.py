@@ -110,7 +110,9 @@ def judge(
         return TrialVerdict(spec.id, (Check("trial", Verdict.IMPROVEMENT, text),))
     checks = _floor(result, gates)
     if baseline is None:
-        return TrialVerdict(spec.id, (*checks, Check("baseline", Verdict.NO_GATE, "there is none to compare with")))
+        return TrialVerdict(
+            spec.id, (*checks, Check("baseline", Verdict.NO_GATE, "there is no baseline to compare with"))
+        )
     if accepted is None:
         text = "not in the baseline; review its figures and use --ptqlab-update-baseline"
         return TrialVerdict(spec.id, (*checks, Check("trial", Verdict.MISSING, text)))
@@ -180,7 +182,9 @@ def _judge_accuracy(
     else:
         allowed = reference.allowed(gates) + gates.stderrs * accuracy.stderr
         beyond = abs(difference) > allowed
-        text += f"; other evaluation data: {gates.stderrs:g} standard errors are {gates.stderrs * accuracy.stderr:.4f}"
+        text += (
+            f"; different evaluation data: {gates.stderrs:g} standard errors are {gates.stderrs * accuracy.stderr:.4f}"
+        )
     return Check(ACCURACY, _by_sign(difference) if beyond else Verdict.PASS, text)
 
 

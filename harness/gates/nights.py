@@ -99,7 +99,9 @@ def read_nights(folder: Path) -> list[Night]:
         try:
             nights.append(Night.model_validate_json(line))
         except ValidationError as error:
-            raise ConfigError(f"{path}, line {number}: is no night ({error.errors()[0]['msg']})") from error
+            raise ConfigError(
+                f"{path}, line {number}: is not a record of a night ({error.errors()[0]['msg']})"
+            ) from error
     return nights
 
 

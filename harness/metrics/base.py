@@ -86,7 +86,8 @@ class Metric(ABC):
         """The metric of each class alone, shape (classes,), NaN where there is none; None where classes mean nothing.
 
         Args:
-            outputs, targets: as of :meth:`score`.
+            outputs: as of :meth:`score`.
+            targets: as of :meth:`score`.
         """
         del outputs, targets
         return None

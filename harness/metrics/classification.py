@@ -28,7 +28,7 @@ class _TopK(Metric):
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
         """One output: class scores, shape (images, classes) or with further dimensions of size 1."""
         if not isinstance(targets, np.ndarray) or len(outputs) != 1 or len(outputs[0]) != len(targets):
-            raise InferenceError(f"{self.name} needs one output with a row per target")
+            raise InferenceError(f"{self.name} needs one output with one row per target")
         if not len(targets):
             raise InferenceError(f"{self.name} needs at least one image")
         scores = outputs[0].reshape(len(targets), -1)

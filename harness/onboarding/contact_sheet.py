@@ -49,7 +49,7 @@ def contact_sheet(proposal: Proposal) -> str:
         )
     measure = {
         Basis.LABELS: f"{proposal.head.metric} with the labels",
-        Basis.MIRROR: "agreement of answers to images and mirror images, in nats",
+        Basis.MIRROR: "agreement of the outputs for images and their mirror images, in nats",
         Basis.CONVENTION: "",
     }
     return rendered(

@@ -126,10 +126,10 @@ def conventional(network: NetworkFile, usual: str = "") -> tuple[str, str, bool]
     if usual in {guess.name for guess in normalisations(network.channels)}:
         return usual, "usual for networks with such outputs", False
     if network.layout is Layout.NHWC:
-        return "-1..1", "TensorFlow's order of dimensions, where -1..1 is usual", False
+        return "-1..1", "TensorFlow layout, for which -1..1 is usual", False
     if network.channels == 1:
         return "0..1", "usual for gray images", False
-    return "ImageNet mean and deviation", "usual where nothing else is said", False
+    return "ImageNet mean and deviation", "the usual choice without other evidence", False
 
 
 _LARGE, _TINY = 2.0, 0.02

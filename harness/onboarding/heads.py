@@ -54,12 +54,12 @@ def guess_head(network: NetworkFile, task: TaskKind | None = None, classes: int 
     for found in (*exact, *enough, *fitting):
         return found
     shapes = ", ".join(f"{output.name} {'x'.join(map(str, output.shape))}" for output in network.outputs)
-    why = "asked for" if task is TaskKind.OTHER else f"no head of the table has outputs {shapes}"
+    why = "asked for" if task is TaskKind.OTHER else f"no known head has outputs {shapes}"
     return HeadGuess(
         kind="unknown",
         task=TaskKind.OTHER,
         metric="cosine",
-        reason=f"{why}; outputs are compared with the float model's",
+        reason=f"{why}; outputs are compared with those of the float model",
         fit=Fit.STRETCH,
         is_sure=task is TaskKind.OTHER,
     )

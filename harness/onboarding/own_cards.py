@@ -72,7 +72,7 @@ def check_free(folder: Path) -> None:
         ConfigError: it does.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder}: holds files already; give another folder with --output")
+        raise ConfigError(f"{folder}: is not empty; give another folder with --output")
 
 
 def made_before(parent: Path, model: Path, images: Path, labels: Path | None, asked: str) -> Path:
@@ -118,10 +118,14 @@ def _model_card(proposal: Proposal, digest: str) -> str:
         metric["options"] = dict(head.options)
     if proposal.labels is Labels.FLOAT:
         metric["labels"] = Labels.FLOAT.value
-    scored = "the labels" if proposal.labels is Labels.DATA else "what the float model says; answers that flip are lost"
+    scored = (
+        "the labels"
+        if proposal.labels is Labels.DATA
+        else "outputs of the float model as labels; predictions that flip count as errors"
+    )
     parts = [
         _block(
-            f"Written by ptqlab init from {proposal.network.path.name}; yours to change.",
+            f"Written by ptqlab init from {proposal.network.path.name}; edit it freely.",
             {
                 "name": proposal.name,
                 "version": 1,

@@ -130,7 +130,7 @@ def labels_fit(source: DataSource, head: HeadGuess) -> tuple[bool, tuple[str, ..
     if count is None:
         return False, ()
     if not wanted:
-        return False, (f"{source.kind.value} labels are none for {head.task.value}: labels are not used",)
+        return False, (f"{source.kind.value} labels do not fit {head.task.value}: labels are not used",)
     highest = count - 1
     if highest >= head.classes:
         return False, (f"labels go up to {highest}, the network has {head.classes} classes: labels are not used",)
@@ -217,7 +217,7 @@ def _float_score(
     outputs: Sequence[NDArray[Any]] = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
     targets = split.targets() if labels is Labels.DATA else metric.labels(outputs)
     if targets is None:
-        raise CalibrationDataError(f"metric {head.metric} says nothing of outputs without labels")
+        raise CalibrationDataError(f"metric {head.metric} cannot score outputs without labels")
     return metric.score(outputs, targets)
 
 
@@ -240,5 +240,5 @@ def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, .
         return ()
     return (
         f"float {head.metric} {score.value:.3f} is at chance level ({chance:.3f}) under every normalisation: are the "
-        "classes numbered as the network numbers them, and are these images of its kind?",
+        "classes numbered as the network numbers them, and are these images of the kind that it was trained on?",
     )

@@ -105,7 +105,7 @@ def _of_grid(suite: Suite, models: Mapping[str, ModelFacts], where: str) -> tupl
         if not any(getattr(point.settings, axis) == value for point in points):
             reasons = [each.reason for each in skipped if each.values[axis] == value]
             reason = reasons[0] if reasons else "max_percentile belongs to calibration_type 'max'"
-            raise ConfigError(f"{where}: sweep.{axis}: {_as_text(value)} can never be used: {reason}")
+            raise ConfigError(f"{where}: sweep.{axis}: {_as_text(value)} cannot be used in any trial: {reason}")
     return points, skipped
 
 
@@ -127,15 +127,16 @@ def _misfit(settings: Settings, suite: Suite, march: March, model: ModelFacts) -
         return f"int16: {settings.int16.label}: march {march.value} has no int16; allowed on {allowed}"
     if settings.input_type_rt is not None and settings.input_type_rt not in model.input_types:
         allowed = ", ".join(kind.value for kind in model.input_types)
-        return (
-            f"input_type_rt: {settings.input_type_rt.value!r}: not what the model can be fed with; allowed: {allowed}"
-        )
+        return f"input_type_rt: {settings.input_type_rt.value!r}: the model cannot take this format; allowed: {allowed}"
     offered = model.calibration_samples
     if (settings.calibration_samples or 0) > offered:
         return f"calibration_samples: {settings.calibration_samples}: the model's card has {offered}"
     wanted = settings.calibration_samples or suite.calibration_samples or offered
     if settings.calibration_seed is not None and wanted >= offered:
-        return f"calibration_seed: {settings.calibration_seed}: nothing to choose, all {offered} samples are taken"
+        return (
+            f"calibration_seed: {settings.calibration_seed}: there is no choice, because all {offered} samples "
+            "are taken"
+        )
     return None
 
 

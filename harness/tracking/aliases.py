@@ -59,9 +59,15 @@ def fetch_baseline(tracking_uri: str, suite: str, alias: str, folder: Path) -> P
         return Path(client.download_artifacts(run, BASELINE_FILE, str(folder)))
     except (MlflowException, OSError) as error:
         if (folder / BASELINE_FILE).is_file():
-            logger.warning("baseline @%s: %s is away; the copy of last time serves", alias, tracking_uri)
+            logger.warning(
+                "baseline @%s: %s cannot be reached; the copy from the last run is used", alias, tracking_uri
+            )
             return folder / BASELINE_FILE
         if (folder / _NO_ALIAS).is_file():
-            logger.warning("baseline @%s: %s is away; last time no sweep had this alias", alias, tracking_uri)
-            raise NoAliasError(f"baseline @{alias}: {tracking_uri} is away, and had no such alias last time") from error
+            logger.warning(
+                "baseline @%s: %s cannot be reached; in the last run no sweep had this alias", alias, tracking_uri
+            )
+            raise NoAliasError(
+                f"baseline @{alias}: {tracking_uri} cannot be reached, and had no such alias in the last run"
+            ) from error
         raise ConfigError(f"baseline @{alias}: {tracking_uri}: {' '.join(str(error).split())[:300]}") from error

@@ -122,5 +122,5 @@ class Recorder:
     @property
     def _record(self) -> SweepRecord:
         if self._opened is None:
-            raise RuntimeError("the recorder writes before it was opened")
+            raise RuntimeError("the recorder must be opened before it writes")
         return self._opened

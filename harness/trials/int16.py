@@ -41,7 +41,7 @@ def int16_nodes(graph: ir.Model, policy: Int16Policy) -> tuple[str, ...]:
             _check_known("int16 operator type", policy.names, set(types.values()))
             return tuple(name for name, kind in types.items() if kind in policy.names)
         case Int16Kind.TOP_K:
-            raise ConfigError(f"int16 policy {policy.label}: its nodes have not been chosen")
+            raise ConfigError(f"int16 policy {policy.label}: its nodes have not been selected yet")
 
 
 def _check_known(kind: str, names: Sequence[str], allowed: Sequence[str] | set[str]) -> None:

@@ -298,7 +298,7 @@ class TrialStore:
                 TrialResult.model_validate_json((fresh / RESULT_FILE).read_bytes())
             except (shutil.ReadError, OSError, ValidationError) as error:
                 where = f"{self.exchange.url}/{_object_of(key)}"
-                raise MissingError(f"{where}: is no trial that this version can read; remove it") from error
+                raise MissingError(f"{where}: is not a trial that this version can read; remove it") from error
             self._replace(self.folder(key), fresh)
         return True
 

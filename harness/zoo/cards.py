@@ -115,7 +115,7 @@ class DatasetUse(StrictModel):
     @model_validator(mode="after")
     def _evaluation_serves_nothing_else(self) -> Self:
         if self.evaluation.split in {self.calibration.split, self.train.split if self.train else None}:
-            raise ValueError(f"evaluation split {self.evaluation.split!r} must serve nothing else")
+            raise ValueError(f"evaluation split {self.evaluation.split!r} must not be used for anything else")
         return self
 
 
@@ -232,7 +232,8 @@ class ModelCard(StrictModel):
         path, found = self._located()[0], self.digest_of_file()
         if found != self.digest:
             raise ModelError(
-                f"model {self.name}: {path} has SHA-256 {found}, the card was written for {self.digest}; where that is "
+                f"model {self.name}: {path} has SHA-256 {found}, but the card was written for "
+                f"{self.digest}; where that is "
                 f"meant: ptqlab digest {self.name} --write"
             )
         return path
@@ -347,7 +348,7 @@ class ModelCard(StrictModel):
             return next(iter(parts))
         raise ConfigError(
             f"model {self.name}: input {name!r}: data set {self.dataset.name} has no part {wanted!r}; it has "
-            f"{', '.join(parts)}; say dataset.inputs: {{{name}: PART}}"
+            f"{', '.join(parts)}; set dataset.inputs: {{{name}: PART}}"
         )
 
     def _check_part(self, spec: InputSpec, dataset: Dataset) -> None:

@@ -33,7 +33,7 @@ OUTPUT = "scores"
 
 def _below(value: str) -> str:
     if PurePosixPath(value).is_absolute() or ".." in PurePosixPath(value).parts:
-        raise ValueError("expected a path below the folder that it is looked up in")
+        raise ValueError("expected a path relative to the folder in which it is looked up")
     return value
 
 
@@ -172,7 +172,7 @@ def _with_weights(network: nn.Module, file: Path) -> nn.Module:
     try:
         network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
     except (OSError, EOFError, RuntimeError, TypeError, AttributeError, pickle.UnpicklingError) as error:
-        raise ModelError(f"{file}: holds no weights of this network: {' '.join(str(error).split())[:300]}") from error
+        raise ModelError(f"{file}: holds no weights for this network: {' '.join(str(error).split())[:300]}") from error
     return network
 
 

@@ -226,7 +226,10 @@ WRONG_CONFIGURATIONS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {
     "missing model": ({"model_parameters": {"onnx_model": "none.onnx"}}, "none.onnx"),
     "two cores": ({"compiler_parameters": {"core_num": 2}}, "core"),
     "function calls": ({"compiler_parameters": {"max_time_per_fc": 500}}, "max_time_per_fc"),
-    "input source": ({"compiler_parameters": {"input_source": {"other": "ddr"}}}, "'other' is no input of the model"),
+    "input source": (
+        {"compiler_parameters": {"input_source": {"other": "ddr"}}},
+        "'other' is not an input of the model",
+    ),
 }
 
 

@@ -48,7 +48,7 @@ class TestRule:
         source = tmp_path / "model.onnx"
         source.touch()
         output = way(tmp_path, source)
-        with pytest.raises(ConfigError, match=f"^{output} would be written over {source}, which is read"):
+        with pytest.raises(ConfigError, match=f"^{output} would overwrite {source}, which is read"):
             refuse_overwriting([tmp_path / "fine", output], [None, source])
 
     def test_a_file_of_a_folder_that_is_read(self, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_commands_refuse_before_they_read(
     found = CliRunner().invoke(app, arguments)
     assert found.exit_code != 0
     told = found.output + str(found.exception) + "".join(file.read_text() for file in tmp_path.glob("*.log"))
-    assert "would be written over" in told
+    assert "would overwrite" in told
     assert source.read_bytes() == b"content"
 
 
@@ -138,7 +138,7 @@ def test_a_conversion_keeps_its_model(file: str, changes: dict[str, str], tmp_pa
     source.parent.mkdir()
     source.write_bytes(b"no model")
     config = parse_config(content(tmp_path, "net", onnx_model=str(source), **changes))
-    with pytest.raises(ConfigError, match=f"{source} would be written over {source}, which is read"):
+    with pytest.raises(ConfigError, match=f"{source} would overwrite {source}, which is read"):
         convert(config)
     assert source.read_bytes() == b"no model"
 
@@ -151,9 +151,9 @@ def test_a_conversion_keeps_its_calibration_data(tmp_path: Path) -> None:
     data = tmp_path / "out" / "calibration_data" / "input"
     data.mkdir(parents=True)
     given["calibration_parameters"]["cal_data_dir"] = str(data)
-    with pytest.raises(ConfigError, match=f"calibration_data would be written over {data}"):
+    with pytest.raises(ConfigError, match=f"calibration_data would overwrite {data}"):
         convert(parse_config(given))
     given = content(tmp_path, "net", onnx_model=str(source))
     given["calibration_parameters"]["cal_data_dir"] = str(tmp_path / "out")
-    with pytest.raises(ConfigError, match="would be written over"):
+    with pytest.raises(ConfigError, match="would overwrite"):
         convert(parse_config(yaml.safe_load(yaml.safe_dump(given))))

@@ -1,4 +1,4 @@
-"""ONNX's own node tests: ``python -m tests.fuzz.backend_tests --page docs/onnx_node_tests.md``.
+"""ONNX's own node tests: ``python -m tests.fuzz.backend_tests --page docs/evidence/onnx_node_tests.md``.
 
 Every test of the installed ``onnx`` whose operator exists at opset 19 or below is loaded, optimised for each march, run
 and checked. What is not refused must give the expected outputs. Exit code 1: an error that is not ours, or a wrong
@@ -160,7 +160,7 @@ def page(tally: Tally, tests: int, marches: Sequence[str]) -> str:
     lines = [
         "# ONNX's own node tests",
         "",
-        f"`python -m tests.fuzz.backend_tests --page docs/onnx_node_tests.md` with onnx {onnx.__version__}:",
+        f"`python -m tests.fuzz.backend_tests --page docs/evidence/onnx_node_tests.md` with onnx {onnx.__version__}:",
         f"{tests} tests whose operators exist at opset {MAX_OPSET} or below, each loaded, optimised, run and checked",
         f"on {', '.join(marches)}. {tally.right} of these runs gave the expected outputs, {tally.unmeasured} those",
         "of ONNX Runtime for the unchanged model (the test has none for this opset, or ONNX Runtime reads the operator",

@@ -28,7 +28,7 @@ def result(model: str = "mnist_lenet") -> TrialResult:
 
 def test_a_right_conversion_keeps_all_bounds_and_leaves_a_report(tmp_path: Path) -> None:
     found = bisect_trial(result(), [7, 2], tmp_path / "bisection", 600.0)
-    assert found.finding == "every stage keeps its bound"
+    assert found.finding == "every stage is within its bound"
     text = (tmp_path / found.report).read_text()
     assert "source -> original" in text
     assert "metric before" in text
@@ -44,4 +44,4 @@ def test_what_takes_too_long_says_how_to_repeat_it(tmp_path: Path) -> None:
 
 def test_a_model_without_card_is_no_crash(tmp_path: Path) -> None:
     found = bisect_trial(result("net"), [], tmp_path / "bisection", 1.0)
-    assert found.finding.startswith("could not begin: unknown model 'net'")
+    assert found.finding.startswith("could not start: unknown model 'net'")

@@ -104,7 +104,7 @@ def test_one_flipped_bit_anywhere_is_found_reported_and_computed_anew(
         found = cache.get("stage", "key", codec, compute)
         np.testing.assert_array_equal(found["a"], arrays["a"])
         assert len(calls) == count
-        assert "is damaged: its SHA-256 differs; computed anew" in caplog.text
+        assert "is damaged (its SHA-256 differs) and is recomputed" in caplog.text
         assert cache.get("stage", "key", codec, compute)
         assert len(calls) == count
         assert path.read_bytes() == (whole if kind == "result" else path.read_bytes())

@@ -93,7 +93,7 @@ def test_a_judgement_of_another_baseline_does_not_count(gate: Any, tmp_path: Pat
 
 def test_aliases_and_installations_are_not_written_to(gate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gating, "resolve_baseline", lambda *_: Path("/x/baseline.json"))
-    with pytest.raises(ConfigError, match="writes files; ptqlab nightly --accept moves an alias"):
+    with pytest.raises(ConfigError, match="writes files; to move an alias, use ptqlab nightly --accept"):
         gate(baseline="@last-good", update=True)
     monkeypatch.setattr(paths, "is_installed", lambda path: path == Path("/x/baseline.json"))
     with pytest.raises(ConfigError, match=r"would write into the installation \(/x/baseline\.json\)"):

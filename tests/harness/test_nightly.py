@@ -101,7 +101,7 @@ def test_a_damaged_baseline_does_not_ungate_the_night(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450))
     (stored,) = [path for path in (tmp_path / "mlartifacts").rglob("baseline.json") if path.is_file()]
     stored.write_text("{")
-    with pytest.raises(BaselineError, match="@last-good of suite mine cannot be read, nothing was gated") as caught:
+    with pytest.raises(BaselineError, match="@last-good of suite mine cannot be read, so nothing was gated") as caught:
         night(tmp_path, 10)
     assert caught.value.exit_code == EXIT_BASELINE
     stored.unlink()
@@ -157,7 +157,7 @@ def test_the_anchor_stays_where_a_person_put_it(tmp_path: Path) -> None:
 def test_a_damaged_record_of_nights_is_refused_before_anything_runs(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450))
     (sweep_folder(tmp_path, "mine") / NIGHTS_FILE).write_text("{")
-    with pytest.raises(ConfigError, match=r"nights\.jsonl, line 1: is no night"):
+    with pytest.raises(ConfigError, match=r"nights\.jsonl, line 1: is not a record of a night"):
         night(tmp_path, 450)
 
 

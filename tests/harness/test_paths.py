@@ -81,3 +81,10 @@ def test_a_suite_file_brings_the_cards_beside_it(tmp_path: Path, monkeypatch: py
         paths.find_beside(tmp_path / "suite.yaml")
         assert paths.suites()[:-1] == (tmp_path, Path("/elsewhere"))
         assert paths.datasets()[:-1] == (tmp_path / "datasets",)
+
+
+def test_the_reference_is_where_its_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTQLAB_REFERENCE", str(tmp_path))
+    assert paths.external_reference() == tmp_path
+    monkeypatch.delenv("PTQLAB_REFERENCE")
+    assert paths.external_reference() is None

@@ -127,7 +127,7 @@ def test_a_planted_loss_is_a_regression_in_words(gate: Gate, pytester: pytest.Py
     result = gate("--junitxml", "junit.xml")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["REGRESSION: net/bayes-e/kl", "cosine.output: REGRESSION: 0.99, baseline 0.995 *"])
-    result.stdout.fnmatch_lines(["why: nothing that is recorded changed; the float model's score is the same"])
+    result.stdout.fnmatch_lines(["why: nothing recorded has changed; the float model's score is the same"])
     result.stdout.no_fnmatch_line("*Traceback*")
     junit = (pytester.path / "junit.xml").read_text()
     assert '<property name="verdict" value="REGRESSION"' in junit

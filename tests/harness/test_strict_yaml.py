@@ -44,7 +44,11 @@ def test_mistakes_are_named(content: object, parts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("name: [", "no valid YAML"), ("!!python/object/apply:os.getcwd []", "no valid YAML"), ("\x80", "cannot be read")],
+    [
+        ("name: [", "not valid YAML"),
+        ("!!python/object/apply:os.getcwd []", "not valid YAML"),
+        ("\x80", "cannot be read"),
+    ],
 )
 def test_files_that_are_no_yaml(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "x.yaml"

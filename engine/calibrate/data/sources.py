@@ -144,8 +144,8 @@ class InputFolder:
             fed: Array = sample.astype(self.dtype)
         if self.dtype.kind != "f" and not np.array_equal(fed, sample):
             raise CalibrationDataError(
-                f"{self.files[index]}: holds values that are none of type {self.dtype}, which input "
-                f"{self.spec.name!r} is of"
+                f"{self.files[index]}: holds values that are not of type {self.dtype}, the type of "
+                f"input {self.spec.name!r}"
             )
         return fed
 
@@ -311,11 +311,11 @@ def _list_files(folder: Path) -> tuple[Path, ...]:
         raise CalibrationDataError(f"Cal_data_dir cannot be read: {folder} ({error.strerror})") from error
     files = tuple(sorted(path for path in seen if not os.path.isdir(path)))
     if not files:
-        inner = f": it holds {len(seen)} directories and no file, and those in it are not looked into" if seen else ""
+        inner = f": it holds {len(seen)} directories and no file, and subdirectories are not searched" if seen else ""
         raise CalibrationDataError(f"Directory {folder} is empty, please check calibration pics{inner}")
     for path in files:
         if not os.path.isfile(path):
-            raise CalibrationDataError(f"{path}: not a file that can be read, or a link that leads nowhere")
+            raise CalibrationDataError(f"{path}: not a readable file, or a broken link")
     return files
 
 
@@ -331,7 +331,7 @@ def _read_raw(file: Path, raw_type: str, shape: Shape) -> Array:
     if len(content) != wanted:
         if file.suffix.lower() in (".jpg", ".jpeg", ".png", ".bmp"):
             raise CalibrationDataError(
-                f"{file}: is an image; the samples of a folder are raw binary or .npy files of shape {shape} unless "
+                f"{file}: is an image; calibration samples are raw binary or .npy files of shape {shape} unless "
                 "preprocess_on is True"
             )
         values, rest = divmod(size, dtype.itemsize)
@@ -421,10 +421,10 @@ def _doubt(array: Array) -> str | None:
     """What is doubtful about one sample."""
     if array.dtype.kind == "f":
         if np.isnan(array).any():
-            return "holds NaN, which is left out of the statistics (is cal_data_type right?)"
+            return "holds NaN, which the statistics ignore (is cal_data_type right?)"
         if (np.abs(array) > FLOAT32_MAX).any():
             return "holds infinity, which becomes a threshold of 3.4028235e38 (is cal_data_type right?)"
-    return None if array.any() else "holds nothing but zeros"
+    return None if array.any() else "holds only zeros"
 
 
 def _md5(file: Path) -> str:

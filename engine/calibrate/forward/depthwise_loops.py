@@ -25,7 +25,7 @@ def depthwise(
     low: np.float32,
     high: np.float32,
     result: Floats,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """One sample: every channel convolved with its own kernel, the bias added, clipped.
 
     A channel is laid out with its padding, each phase of the strides as a plane of its own: a tap of the kernel is then
@@ -68,7 +68,7 @@ def depthwise(
 @entry
 def _lay_out(
     channel: Floats, strides: tuple[int, int], pads: tuple[int, int], rows: int, columns: int, planes: Floats
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Copy ``channel`` into ``planes``, whose padding is zero already."""
     stride, plane, width = strides[1], rows * columns, channel.shape[1]
     # With a stride of 2: where the columns 0, 2, ... and 1, 3, ... go, and how many of them fit.
@@ -102,9 +102,7 @@ def _lay_out(
 
 
 @entry
-def _add_eight(
-    values: Floats, offsets: NDArray[Any], taps: Floats, is_first: bool, sums: Floats
-) -> None:  # pragma: no cover - compiled
+def _add_eight(values: Floats, offsets: NDArray[Any], taps: Floats, is_first: bool, sums: Floats) -> None:
     """Add the products with eight taps: two groups of four, each summed by itself."""
     count = sums.size
     v0, v1 = values[offsets[0] : offsets[0] + count], values[offsets[1] : offsets[1] + count]
@@ -123,9 +121,7 @@ def _add_eight(
 
 
 @entry
-def _finish(
-    values: Floats, tap: np.float32, bias: np.float32, low: np.float32, high: np.float32, sums: Floats
-) -> None:  # pragma: no cover - compiled
+def _finish(values: Floats, tap: np.float32, bias: np.float32, low: np.float32, high: np.float32, sums: Floats) -> None:
     """Add the product with the last tap and the bias; clip."""
     for i in range(sums.size):
         total = (sums[i] + values[i] * tap) + bias

@@ -242,7 +242,7 @@ def _fetch(model: ir.Model, names: Sequence[str]) -> None:
     values = {str(value.name): value for node in model.graph for value in node.outputs}
     unknown = [name for name in names if name not in values]
     if unknown:
-        raise InferenceError(f"not tensors that a node of the model computes: {unknown}")
+        raise InferenceError(f"not computed by any node of the model: {unknown}")
     model.graph.outputs[:] = [values[name] for name in dict.fromkeys(names)]
     RemoveUnusedNodesPass()(model)
 

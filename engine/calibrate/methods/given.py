@@ -59,8 +59,8 @@ def with_given(placed: ir.Model) -> ir.Model:
             set_thresholds(node, np.asarray(values, np.float32))
         else:
             set_thresholds(node, np.asarray([max(values)], np.float32))
-    _warn("nothing on the BPU takes the model's thresholds of %s", sorted(given.keys() - set(names.values())))
-    _warn("the model has no thresholds of %s: they are 1.0", without)
+    _warn("no BPU node uses the model's thresholds of %s", sorted(given.keys() - set(names.values())))
+    _warn("the model has no thresholds for %s, so 1.0 is used", without)
     return model
 
 

@@ -125,7 +125,7 @@ class Kl(Method):
 
 def _kl_threshold(distribution: Distribution, *, stepped: bool) -> float:
     if distribution.histogram is None:
-        raise ConfigError("calibration_type 'kl' needs histograms, which the statistics were collected without")
+        raise ConfigError("calibration_type 'kl' needs histograms, but the statistics were collected without them")
     from engine.calibrate.methods.kl import kl_threshold  # brings numba
 
     return kl_threshold(distribution.histogram, stepped=stepped)
@@ -143,7 +143,7 @@ class LeastSquares(Method):
             ConfigError: the statistics hold no histogram.
         """
         if distribution.histogram is None:
-            raise ConfigError("mse_thresholds needs histograms, which the statistics were collected without")
+            raise ConfigError("mse_thresholds needs histograms, but the statistics were collected without them")
         return mse_threshold(distribution.histogram, distribution.maximum)
 
     def log_name(self, options: CalibrationOptions) -> str:

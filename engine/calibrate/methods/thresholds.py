@@ -191,7 +191,7 @@ def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs
         return [FIXED_THRESHOLD]
     name = _source(node, outputs)
     if name is None or name not in thresholds:
-        raise ModelError(f"node {node.name!r}: the statistics hold nothing on tensor {name!r}")
+        raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {name!r}")
     return thresholds[name]
 
 

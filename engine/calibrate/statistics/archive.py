@@ -65,5 +65,5 @@ def read_archive(path: str | os.PathLike[str]) -> Arrays:
             arrays = {name: archive[name] for name in archive.files}
     written = str(arrays.pop(_DIGEST))
     if arrays_digest(arrays) != written:
-        raise ValueError("its content is not what was written")
+        raise ValueError("its content has changed since it was written")
     return arrays

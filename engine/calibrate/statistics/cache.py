@@ -55,14 +55,14 @@ def collect_once(
         except CalibrationDataError as error:
             logger.warning("%s; collected anew", error)
         else:
-            logger.info("Calibration statistics: taken from %s.", path)
+            logger.info("Calibration statistics: read from %s.", path)
             return found
     progress = _progress_of(path)
     statistics = collect(optimized, tensors, data, options, progress)
     try:
         statistics.save(path)
     except OutputError as error:
-        logger.warning("%s; the statistics are not kept", error)
+        logger.warning("%s; the statistics are not saved", error)
     progress.discard()
     return statistics
 

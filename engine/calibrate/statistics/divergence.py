@@ -36,7 +36,7 @@ class _Bins(NamedTuple):
 
 
 @entry
-def divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:  # pragma: no cover - compiled
+def divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """KL(P || Q) for every cut from 128 bins to one less than all, float64; see ``Histogram.divergences``.
 
     With every 128 bins more, groups become a bin larger; in between all but the last stay what they are, and what they
@@ -63,7 +63,7 @@ def divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:  # pragma: 
 
 
 @entry
-def _add_up(histogram: _Bins, size: int, head: NDArray[np.float64]) -> None:  # pragma: no cover - compiled
+def _add_up(histogram: _Bins, size: int, head: NDArray[np.float64]) -> None:
     """Sums over the first 127 groups of ``size`` bins into ``head``: those that :func:`_quick_divergence` needs.
 
     ``c`` being counts that are not 0, ``r`` their means in groups: of ``c log(c / r)``, ``log(c / r)``, ``1 / c``
@@ -88,9 +88,7 @@ def _add_up(histogram: _Bins, size: int, head: NDArray[np.float64]) -> None:  # 
 
 
 @entry
-def _quick_divergence(
-    histogram: _Bins, bins: int, tail: float, head: NDArray[np.float64]
-) -> float:  # pragma: no cover - compiled
+def _quick_divergence(histogram: _Bins, bins: int, tail: float, head: NDArray[np.float64]) -> float:
     """:func:`_divergence` from the sums ``head`` over all groups but the last; NaN where that is not exact enough.
 
     With ``a`` taken from every count and ``b`` from every mean, ``(c - a) (log(c - a) - log(r - b))`` is
@@ -129,7 +127,7 @@ def _quick_divergence(
 
 
 @entry
-def _divergence(histogram: _Bins, bins: int, tail: float) -> float:  # pragma: no cover - compiled
+def _divergence(histogram: _Bins, bins: int, tail: float) -> float:
     """KL(P || Q) of the cut after ``bins`` bins, ``tail`` being the sum of the counts behind it.
 
     Within one of the 128 groups all bins where P is not empty have the same Q, so one logarithm serves them all.
@@ -184,7 +182,7 @@ def _divergence(histogram: _Bins, bins: int, tail: float) -> float:  # pragma: n
 @entry
 def _members(
     counts: NDArray[np.float64], filled: NDArray[np.int64], start: int, stop: int, bins: int, last: float
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Bins of a group where P is not empty; the last bin of a cut holds ``last`` there."""
     members: int = filled[stop] - filled[start]
     return members + (last > 0) - (counts[bins - 1] > 0) if stop == bins else members

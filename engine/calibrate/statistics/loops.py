@@ -15,7 +15,7 @@ _COUNTED = 1024
 
 
 @entry
-def channel_peaks(bits: Bits, peaks: Bits) -> np.int32:  # pragma: no cover - compiled
+def channel_peaks(bits: Bits, peaks: Bits) -> np.int32:
     """Take the largest magnitudes that are not NaN of ``bits``, shape (samples, channels, n), into those of ``peaks``.
 
     Returns:
@@ -36,9 +36,7 @@ def channel_peaks(bits: Bits, peaks: Bits) -> np.int32:  # pragma: no cover - co
 
 
 @entry
-def keep_larger(
-    bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used: int
-) -> tuple[int, int]:  # pragma: no cover - compiled
+def keep_larger(bits: Bits, position: int, cutoff: np.int32, buffer: Bits, used: int) -> tuple[int, int]:
     """Append magnitudes above ``cutoff`` to ``buffer`` while it has room for a block; the next position, its fill."""
     while position < bits.size and used <= buffer.size - BLOCK:
         block = bits[position : position + BLOCK]
@@ -58,7 +56,7 @@ def keep_larger(
 
 
 @entry
-def count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def count(values: Values, inverse: float, counts: NDArray[np.int64]) -> None:
     """Add ``|values|`` that are not NaN to the lanes of ``counts``, what is above the last bin to the last bin.
 
     There are several lanes because equal neighbours would wait for each other. Bins are found for a block of values,

@@ -50,13 +50,15 @@ class Progress:
             return 0
         states = {name: _part(self._found, self._prefix(name)) for name in observers}
         if any(states[name].keys() != observer.state().keys() for name, observer in observers.items()):
-            logger.warning("%s: not of this pass; begun anew", self._path)
+            logger.warning("%s: belongs to another pass; starting again", self._path)
             self._last = -1
             return 0
         for name, observer in observers.items():
             observer.restore(states[name])
         if self._looks == self._last:
-            logger.info("Calibration statistics: going on from %s, %d of %d groups.", self._path, self._groups, groups)
+            logger.info(
+                "Calibration statistics: continuing from %s, %d of %d groups.", self._path, self._groups, groups
+            )
             return self._groups
         return groups
 
@@ -68,7 +70,7 @@ class Progress:
         try:
             write_archive(self._path, header | self._past | self._states(observers), compress=False)
         except OutputError as error:
-            logger.warning("%s; how far the pass has come is not noted", error)
+            logger.warning("%s; the progress of the pass is not saved", error)
             self._noted = False
         self._written = time.monotonic()
 
@@ -107,6 +109,6 @@ def _read(path: Path) -> tuple[Arrays, int, int]:
         if version != FORMAT:
             raise ValueError(f"version {version}; this release reads {FORMAT}")
     except DAMAGED as error:
-        logger.warning("%s: not readable (%s); begun anew", path, error)
+        logger.warning("%s: not readable (%s); starting again", path, error)
         return {}, -1, 0
     return arrays, look, groups

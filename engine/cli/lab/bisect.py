@@ -26,45 +26,53 @@ def bisect(
     config: Annotated[Path, typer.Option("--config", "-c", exists=True, dir_okay=False, help="Its configuration.")],
     data: Annotated[
         Path | None,
-        typer.Option("--data", exists=True, help="Folder INPUT/0.npy, ...: what original_float takes; else cal_data."),
+        typer.Option(
+            "--data", exists=True, help="Folder INPUT/0.npy, …: inputs of original_float; default: cal_data_dir."
+        ),
     ] = None,
     source_data: Annotated[
         Path | None,
         typer.Option("--source-data", exists=True, help="The same samples after your own preprocessing."),
     ] = None,
     compiled: Annotated[
-        Path | None, typer.Option("--bin", exists=True, dir_okay=False, help="Your own .bin in place of a new one.")
+        Path | None,
+        typer.Option("--bin", exists=True, dir_okay=False, help="An existing .bin to use instead of a new one."),
     ] = None,
     foreign: Annotated[
-        Path | None, typer.Option("--foreign", exists=True, dir_okay=False, help="A quantised model to compare too.")
+        Path | None, typer.Option("--foreign", exists=True, dir_okay=False, help="Another quantised model to compare.")
     ] = None,
     dumps: Annotated[
         Path | None,
         typer.Option(
-            "--dumps", exists=True, file_okay=False, help="What hrt_model_exec dumped on a board; 0/, 1/, ..."
+            "--dumps", exists=True, file_okay=False, help="Dumps of hrt_model_exec on a board: folder with 0/, 1/, …"
         ),
     ] = None,
     labels: Annotated[
         Path | None,
         typer.Option(
-            "--labels", exists=True, dir_okay=False, help="CSV or .npy; default: DATA/labels.csv if it is there."
+            "--labels", exists=True, dir_okay=False, help="CSV or .npy; default: DATA/labels.csv if it exists."
         ),
     ] = None,
-    metric: Annotated[str, typer.Option("--metric", help="With labels: top1, or module:function of yours.")] = "top1",
+    metric: Annotated[str, typer.Option("--metric", help="With labels: top1, or your own module:function.")] = "top1",
     bound: Annotated[
         list[str] | None,
-        typer.Option("--bound", metavar="STAGE:BOUND=NUMBER", help="E.g. quantized:sqnr=30, bin:lsb=1; repeatable."),
+        typer.Option(
+            "--bound", metavar="STAGE:BOUND=NUMBER", help="Bound such as quantized:sqnr=30 or bin:lsb=1; repeatable."
+        ),
     ] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Most samples to run.")] = 4,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Maximum number of samples to run.")] = 4,
     minimal: Annotated[
-        Path | None, typer.Option("--minimise", help="Folder for a one-node model that still shows the fault.")
+        Path | None, typer.Option("--minimise", help="Folder for a one-node model that reproduces the fault.")
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Also split every node's integer error into its four parts.")
+        bool, typer.Option("--errors", help="Also split the integer error of every node into its four parts.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run source, original, optimized, calibrated, quantized and .bin on your inputs; exit 1 if a bound is broken."""
+    """Run every stage, from the source model to the .bin, on the same inputs, and name the first bad one.
+
+    Exit code 1 if a bound is broken.
+    """
     from engine.debug.bisection.bisect import bisect as run
     from engine.debug.bisection.stages import parse_bounds
 
@@ -197,7 +205,7 @@ def _show(found: Bisection, as_json: bool) -> None:
         task = f"{pair.metric_before:15.4f}{pair.metric:9.4f}" if with_task else ""
         typer.echo(f"{row}{task}  {text}")
     if bad is None:
-        typer.echo("every stage keeps its bound")
+        typer.echo("every stage is within its bound")
     else:
         typer.echo(f"first bad stage: {bad.after}, node {bad.node}: {bad.finding} (bound: {bad.bound})")
 

@@ -20,7 +20,7 @@ def check(
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nodes and operators of the quantised graph.")] = False,
 ) -> None:
-    """Say where each operator of a float model will run and why; needs no data, writes nothing."""
+    """Show where each operator of a float model will run and why; needs no data, writes nothing."""
     import json
 
     from engine.convert import Draft

@@ -20,10 +20,10 @@ def config(
         str | None, typer.Option("--template", metavar="MARCH", help="Print a commented YAML file for this march.")
     ] = None,
     reference: Annotated[
-        bool, typer.Option("--reference", help="Print the reference of all parameters, Markdown.")
+        bool, typer.Option("--reference", help="Print the reference of all parameters as Markdown.")
     ] = False,
     command: Annotated[
-        Dialect, typer.Option("--command", help="Whose dialect --reference describes.")
+        Dialect, typer.Option("--command", help="Command whose dialect --reference describes.")
     ] = Dialect.HB_MAPPER,
 ) -> None:
     """Print a commented template of a conversion's YAML file, or the reference of its parameters."""

@@ -39,31 +39,35 @@ def conformance() -> None:
 
 @app.command()
 def check(
-    folder: Annotated[Path, typer.Argument(help="Recorded cases, in folders of any depth.")],
-    json_file: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write all rows and tables.")] = None,
-    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page, complete in itself.")] = None,
+    folder: Annotated[Path, typer.Argument(help="Recorded cases, at any depth below this folder.")],
+    json_file: Annotated[
+        Path | None, typer.Option("--json", dir_okay=False, help="Write all rows and tables as JSON.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a self-contained HTML page.")] = None,
     markdown_file: Annotated[
-        Path | None, typer.Option("--markdown", dir_okay=False, help="Write the tables for a document.")
+        Path | None, typer.Option("--markdown", dir_okay=False, help="Write the tables as Markdown.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Names of cases or networks, as swin_* or vit_sep; repeatable.")
+        list[str] | None, typer.Option(help="Names of cases or networks, such as swin_* or vit_sep; repeatable.")
     ] = None,
     holdout: Annotated[
-        str | None, typer.Option(help="every:N holds each N-th network by name out: scored, never shown.")
+        str | None, typer.Option(help="every:N holds out each N-th network by name: scored, but never shown.")
     ] = None,
     part: Annotated[NetworkShare, typer.Option(help="Which networks are measured, with --holdout.")] = NetworkShare.ALL,
-    workers: Annotated[int | None, typer.Option(min=1, help="Cases at a time; default: one per processor.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of cases at a time; default: one per processor.")
+    ] = None,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that a case may take.")] = 600.0,
     bar: Annotated[
         list[str] | None,
-        typer.Option(help="MEASURE=VALUE or MEASURE=SEEN,HELD: exit 1 where a figure is worse; repeatable."),
+        typer.Option(help="MEASURE=VALUE or MEASURE=SEEN,HELD: exit 1 if a figure is worse; repeatable."),
     ] = None,
     reference: Annotated[
-        bool, typer.Option("--reference", help="Run the original's files in the slow reference simulator too.")
+        bool, typer.Option("--reference", help="Also run the original's files in the slow reference simulator.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables, not the cases.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the tables, not the cases.")] = False,
 ) -> None:
-    """Convert recorded cases and print what agrees, with the first departing stage and node of each."""
+    """Convert recorded cases and print what agrees, with the first stage and node of each that differ."""
     from engine.conformance.cases import find_cases
     from engine.conformance.run import MeasurePlan, held_out, measure_all
     from engine.simulate.fast import available_cpus
@@ -96,17 +100,20 @@ def check(
 @app.command()
 def record(
     configs: Annotated[list[Path], typer.Argument(help="YAML files of conversions.", metavar="CONFIG.yaml...")],
-    toolchain: Annotated[str, typer.Option(help="The command that has makertbin, as hb_mapper or 'docker exec …'.")],
+    toolchain: Annotated[
+        str, typer.Option(help="Command that provides makertbin, such as hb_mapper or 'docker exec …'.")
+    ],
     to: Annotated[Path, typer.Option("-o", "--output", file_okay=False, help="Folder of the recorded cases.")],
     runtime: Annotated[
-        str | None, typer.Option(help="A Python that has horizon_tc_ui, as python3: records the model's outputs too.")
+        str | None,
+        typer.Option(help="Python interpreter with horizon_tc_ui, such as python3; records the model's outputs too."),
     ] = None,
     no_weights: Annotated[
-        bool, typer.Option("--no-weights", help="Keep structure, thresholds and tables, no weights and no data.")
+        bool, typer.Option("--no-weights", help="Keep structure, thresholds and tables, but no weights and no data.")
     ] = False,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that a conversion may take.")] = 3600.0,
 ) -> None:
-    """Convert with your own installation of the original toolchain and keep what it made, for check."""
+    """Convert with your own installation of the original toolchain and record the results for "check"."""
     from engine.conformance.recording import CaseRecorder
     from engine.conformance.toolchain import Command
     from engine.errors import PtqlabError
@@ -134,7 +141,7 @@ def coverage(
     folder: Annotated[Path, typer.Argument(help="Recorded conversions, in folders of any depth.")],
     to: Annotated[Path | None, typer.Option("-o", "--output", dir_okay=False, help="Write the YAML file.")] = None,
 ) -> None:
-    """List the operators and ranks that recorded conversions cover, by march; all others are marked unmeasured."""
+    """List the operators and ranks that recorded conversions cover, by march; others are marked as unmeasured."""
     from engine.conformance.coverage import as_yaml, measured
     from engine.ir import write_atomically
 
@@ -275,7 +282,7 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
         table.add_row(name, measure.title, *(percent(column.values[name]) for column in columns))
     console.print(table)
     stages = ", ".join(f"{stage} {count}" for stage, count in departures(rows).items())
-    console.print(f"First departures of what is not held out: {stages or 'none'}", highlight=False)
+    console.print(f"First departures of the networks that are not held out: {stages or 'none'}", highlight=False)
     headings = [name.replace("latency", "us").replace("_", " ") for name in SHORT]
     for title, key in (("march", of_march), ("network", of_family)):
         table = Table(title, "cases", box=None, header_style="bold", pad_edge=False)

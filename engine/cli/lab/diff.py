@@ -17,11 +17,16 @@ _MOST_NAMED = 3
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A quantised model, ours or foreign.")],
+    first: Annotated[
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="A quantised model, made by ptqlab or by the original toolchain."
+        ),
+    ],
     second: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The model to compare it with.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the differences as a JSON list.")] = False,
 ) -> None:
-    """Print how two quantised models differ, in numbers and one by one; exit 1 if they do."""
+    """Print the differences of two quantised models, counted and listed; exit 1 if there are any."""
     import json
     from dataclasses import asdict
 

@@ -56,12 +56,12 @@ class Explained:
 def explain(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
     march: Annotated[str, typer.Option(help="BPU architecture.")] = "bayes-e",
-    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page, complete in itself.")] = None,
+    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a self-contained HTML page.")] = None,
     input_shape: InputShapes = None,
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show where each operator runs, why, what to change and what it costs; needs no calibration data."""
+    """Show where each operator runs and why, what to change and what it costs; needs no calibration data."""
     from engine.conformance.disagreements import warnings_for
     from engine.convert import Draft, check
     from engine.ir import refuse_overwriting, write_atomically
@@ -195,7 +195,9 @@ def _show(
         markup=False,
     )
     if interpreted:
-        console.print("The fast simulator computes these nodes by their definition, which is slow:", highlight=False)
+        console.print(
+            "The fast simulator has no instruction for these nodes and computes them slowly:", highlight=False
+        )
     for entry in interpreted:
         console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)
     for text in doubts:

@@ -9,15 +9,21 @@ import typer
 
 
 def export(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A quantised model, ours or foreign.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="A quantised model, made by ptqlab or by the original toolchain."
+        ),
+    ],
     target: Annotated[Path, typer.Argument(dir_okay=False, help="The .onnx file to write.")],
     standard: Annotated[
-        bool, typer.Option("--standard", help="Standard ONNX operators only, the same bits in stock ONNX Runtime.")
+        bool,
+        typer.Option("--standard", help="Use standard ONNX operators only; stock ONNX Runtime computes the same bits."),
     ] = False,
 ) -> None:
-    """Rewrite a quantised model for other tools; choose the form, now only --standard."""
+    """Rewrite a quantised model for other tools; --standard is the only form so far."""
     if not standard:
-        raise typer.BadParameter("say which form to write; there is one: --standard", param_hint="--standard")
+        raise typer.BadParameter("choose a form; the only one so far is --standard", param_hint="--standard")
 
     import onnx
     import onnx_ir as ir

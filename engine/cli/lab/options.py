@@ -22,7 +22,9 @@ InputShapes = Annotated[
 """``--input-shape``."""
 NodeInfoText = Annotated[
     str | None,
-    typer.Option("--node-info", metavar="JSON", help='As in YAML: {"Conv_0": {"ON": "BPU", "InputType": "int16"}}.'),
+    typer.Option(
+        "--node-info", metavar="JSON", help='node_info as in YAML: {"Conv_0": {"ON": "BPU", "InputType": "int16"}}.'
+    ),
 ]
 """``--node-info``."""
 
@@ -36,7 +38,7 @@ def read_marches(text: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in text.split(","))
     for name in names:
         if name not in list(March):
-            raise ConfigError(f"--march {name!r}: expected one of {', '.join(March)}, several joined by commas")
+            raise ConfigError(f"--march {name!r}: expected one of {', '.join(March)}, or several joined by commas")
     return names
 
 
@@ -63,7 +65,7 @@ def read_shapes(entries: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
         name, _, text = entry.rpartition("=")
         parts = text.lower().split("x")
         if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            raise ConfigError(f"--input-shape {entry}: give NAME=SHAPE, as data=1x3x224x224")
+            raise ConfigError(f"--input-shape {entry}: give NAME=SHAPE, such as data=1x3x224x224")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
 
@@ -85,7 +87,7 @@ def read_node_info(text: str | None) -> Mapping[str, NodeInfo]:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"--node-info: is no JSON: {error}") from error
+        raise ConfigError(f"--node-info: not valid JSON: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"--node-info: expected an object of nodes, found {type(content).__name__}")
     try:

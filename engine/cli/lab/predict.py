@@ -31,10 +31,12 @@ def predict(
     input_type: Annotated[InputType, typer.Option(help="Run-time format of image inputs.")] = InputType.FEATUREMAP,
     input_shape: InputShapes = None,
     node_info: NodeInfoText = None,
-    nodes: Annotated[int, typer.Option(min=0, help="Show so many of the dearest nodes per march.")] = DEAREST_NODES,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march, of all nodes.")] = False,
+    nodes: Annotated[
+        int, typer.Option(min=0, help="Number of most expensive nodes to show per march.")
+    ] = DEAREST_NODES,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march, with all nodes.")] = False,
 ) -> None:
-    """Predict latency and DDR traffic of a run; needs no calibration data; only O3 writes, its plans, to a cache."""
+    """Predict latency and DDR traffic; needs no calibration data. With O3, plans are kept in a cache."""
     import json
 
     from engine.compile import CompileOptions

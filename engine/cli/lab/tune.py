@@ -31,31 +31,40 @@ def tune(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The float ONNX model.")],
     config: Annotated[Path, typer.Option("--config", "-c", exists=True, dir_okay=False, help="Its configuration.")],
     latency: Annotated[
-        float | None, typer.Option("--latency", min=0, help="Most microseconds per frame; else 1.25 times int8's.")
+        float | None,
+        typer.Option(
+            "--latency", min=0, help="Latency budget in microseconds per frame; default: 1.25 times that of int8."
+        ),
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", min=2, help="Most models to build.")] = 40,
-    minutes: Annotated[float, typer.Option("--minutes", min=0, help="After these no further model is built.")] = 10.0,
+    trials: Annotated[int, typer.Option("--trials", min=2, help="Maximum number of models to build.")] = 40,
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=0, help="Minutes after which no further model is built.")
+    ] = 10.0,
     samples: Annotated[
-        int, typer.Option("--samples", min=1, help="Samples to choose by, and as many others to report on.")
+        int, typer.Option("--samples", min=1, help="Number of samples to choose by; as many others are reported on.")
     ] = 16,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Nodes that cannot be int16 may go to the CPU.")] = False,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Allow nodes that cannot be int16 to run on the CPU.")] = False,
     labels: Annotated[
-        Path | None, typer.Option("--labels", exists=True, dir_okay=False, help="Labels of --data: adds accuracies.")
+        Path | None,
+        typer.Option(
+            "--labels", exists=True, dir_okay=False, help="Labels of --data, which add the metric to the table."
+        ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", help="Folders as in cal_data_dir, with labels; else cal_data_dir's.")
+        str | None,
+        typer.Option("--data", help="Folders as in cal_data_dir, for --labels; default: cal_data_dir itself."),
     ] = None,
     metric: Annotated[str, typer.Option("--metric", help="With --labels: top1 or module:function.")] = TOP1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the YAML fragment.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print table and fragment as JSON.")] = False,
 ) -> None:
-    """Find the nodes to compute in int16, print int8 -> all-int16 -> chosen mix and the YAML fragment to paste.
+    """Find the nodes to compute in int16; print int8, all int16, the chosen mix and the YAML fragment to paste.
 
-    The search goes by similarities of the integer model to the float one on some of the calibration
-    data; the table has the cosine there under "chosen by" and, beside it, what was measured on other
-    samples, which nothing was chosen by. Labels only add their metric to the table; without --data it
-    is that of the samples that the search did not see. Latencies are estimates; what CPU nodes take
-    more than those of int8 counts as well.
+    The search compares the integer model with the float model on some of the calibration samples. The
+    table shows that cosine under "chosen by" and, beside it, the cosine on other samples, which the
+    search did not use. Labels only add their metric to the table; without --data it is measured on the
+    samples that the search did not use. Latencies are estimates and include the extra time of CPU nodes
+    compared with int8.
     """
     import yaml
 
@@ -70,7 +79,7 @@ def tune(
     labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric, samples)
     if labelled is None and (data is not None or metric != TOP1):
         option = "--metric" if data is None else "--data"
-        raise ConfigError(f"{option}: give its labels too, with --labels")
+        raise ConfigError(f"{option}: also give labels, with --labels")
     search = _search(settings, source, specs, samples)
     exact = {} if labelled is None else _float_accuracy(search, *labelled)
     found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
@@ -122,13 +131,13 @@ def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samp
     run = conversion(config, {SOURCE: Given(source), SPECS: Given(specs)})
     data = run[DATA]
     if data is None:
-        raise ConfigError("calibration_parameters.cal_data_dir: tuning compares models on calibration data; give some")
+        raise ConfigError("calibration_parameters.cal_data_dir: tuning needs calibration data to compare models on")
     selection, test = (
         Evaluator(run[OPTIMIZED], SelectedData(data, part), len(part)) if part else None
         for part in halves(len(data), samples)
     )
     if selection is None:
-        raise ConfigError("calibration_parameters.cal_data_dir: holds no sample to tune with")
+        raise ConfigError("calibration_parameters.cal_data_dir: holds no samples")
     return MixedPrecisionSearch(run, selection, test)
 
 
@@ -162,7 +171,7 @@ def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) ->
     lines += [f"{name:12}{_scored(accuracies, name)}{_row(mix)}" for name, mix in _mixes(found).items()]
     lines.append(_worth(found.int8, found.chosen))
     if found.int8.latency_us > found.latency_budget_us:
-        lines.append(f"int8 takes {found.int8.latency_us:.0f} us by itself: no mix meets the budget")
+        lines.append(f"int8 takes {found.int8.latency_us:.0f} us on its own, so no mix meets the budget")
     lines.append(
         f"budget {found.latency_budget_us:.0f} us; {found.trials} models built in {found.seconds:.0f} s\n"
         "most sensitive: " + ", ".join(f"{name} {value:.6f}" for name, value in found.ranking[:5])

@@ -94,8 +94,8 @@ def _check_options(
             if value is None:
                 raise typer.BadParameter("is needed without --config", param_hint=name)
         if fast_perf and input_shape:
-            raise typer.BadParameter("does not go with --fast-perf", param_hint=INPUT_SHAPE)
+            raise typer.BadParameter("cannot be combined with --fast-perf", param_hint=INPUT_SHAPE)
         return
     for name, value in {**others, "--proto": proto, INPUT_SHAPE: input_shape, "--fast-perf": fast_perf or None}.items():
         if value is not None:
-            raise typer.BadParameter("does not go with --config", param_hint=name)
+            raise typer.BadParameter("cannot be combined with --config", param_hint=name)

@@ -1,4 +1,4 @@
-"""Command ``hb_mapper``: check and convert models, with the options and log of the original command."""
+"""Check and convert models, with the options and the log of the original hb_mapper."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INFER_LOG = Path("hb_mapper_infer.log")
 
 AsOriginal = Annotated[
     bool,
-    typer.Option("--as-original", help="Refuse what the original refuses, as opset 12, instead of warning."),
+    typer.Option("--as-original", help="Refuse what the original refuses, such as opset 12, instead of warning."),
 ]
 
 app = command_app("hb_mapper", __doc__, no_args_is_help=True)
@@ -123,12 +123,12 @@ def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) ->
         raise typer.BadParameter("is needed (or --fast-perf)", param_hint="--config")
     for name, value in others.items():
         if value is not None:
-            raise typer.BadParameter("goes with --fast-perf only", param_hint=name)
+            raise typer.BadParameter("needs --fast-perf", param_hint=name)
 
 
 def _refuse_with_fast_perf(config: Path | None, others: dict[str, object]) -> None:
     if config is not None:
-        raise typer.BadParameter("does not go with --fast-perf", param_hint="--config")
+        raise typer.BadParameter("cannot be combined with --fast-perf", param_hint="--config")
     for name, value in others.items():
         if value is None:
             raise typer.BadParameter("is needed with --fast-perf", param_hint=name)
@@ -185,7 +185,7 @@ def checker(
     output: Annotated[Path | None, typer.Option("--output", hidden=True)] = None,
     as_original: AsOriginal = False,
 ) -> None:
-    """Say where each operator of a float model will run, and how fast the model will be."""
+    """Show where each operator of a float model will run and how fast the model will be."""
     with logged("checker", CHECKER_LOG) as logger:
         _log_start(logger)
         if output is not None:
@@ -245,16 +245,16 @@ def infer(
         typer.Option(
             "--image-file",
             metavar="NAME FILE",
-            help="Input and its file: as calibration data, or an image; repeatable.",
+            help="Input name and its file, calibration data or an image; repeatable.",
         ),
     ],
     output_dir: Annotated[Path, typer.Option("--output-dir", file_okay=False, help="Folder of the outputs.")],
     input_layout: Annotated[
         Layout | None,
-        typer.Option("--input-layout", help="What the layout of the model's image inputs must be; any by default."),
+        typer.Option("--input-layout", help="Required layout of the model's image inputs; default: any."),
     ] = None,
 ) -> None:
-    """Run a model of a conversion on data like those for calibration; every output becomes a file."""
+    """Run a model of a conversion on data in the format of calibration data; write one file per output."""
     with logged("infer", INFER_LOG) as logger:
         from engine.cli.vendor.infer import InferRequest, run_infer
 
@@ -286,7 +286,9 @@ def parse_shape(words: str) -> tuple[str, tuple[int, ...]]:
     name, _, text = words.rpartition(" ")
     parts = text.lower().split("x")
     if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ConfigError(f"{INPUT_SHAPE} {words}: give a name and positive integers joined by x, as data 1x3x224x224")
+        raise ConfigError(
+            f"{INPUT_SHAPE} {words}: give a name and positive integers joined by x, such as data 1x3x224x224"
+        )
     return name, tuple(int(part) for part in parts)
 
 
@@ -349,4 +351,4 @@ def _log_performance(result: ConversionResult, logger: logging.Logger) -> None:
         logger.info("All BPU subgraphs: %.1f us, %d bytes, %.2f FPS", found.latency_us, found.ddr_bytes, found.fps)
     if found.cpu_nodes:
         names = ", ".join(f"{name} ({kind})" for name, kind in found.cpu_nodes)
-        logger.info("Not in these figures, for they run on the CPU: %s", names)
+        logger.info("Not included, because they run on the CPU: %s", names)

@@ -65,7 +65,7 @@ def hb_model_modifier(
     output: Annotated[Path | None, typer.Option("-o", help="The modified file; default: <name>_modified.bin.")] = None,
     _: Annotated[bool, version_option("hb_model_modifier")] = False,
 ) -> None:
-    """Remove nodes at inputs and outputs, in the order of the options; without options list those that can be."""
+    """Remove nodes at inputs and outputs, in the order of the options; without options, list the removable nodes."""
     source = file or model_file
     if source is None or None not in (file, model_file):
         raise typer.BadParameter("give one .bin file, as MODEL_FILE or --model_file")
@@ -90,7 +90,7 @@ def hb_model_modifier(
         for kind in removal.absent:
             logger.warning("No %s node is adjacent to input or output. Nothing of this type is removed!", kind)
         if not removal.removed:
-            logger.warning("No node was removed: the file that is saved computes what %s does", source)
+            logger.warning("No node was removed; the saved file computes the same as %s", source)
         target = output or source.with_name(f"{source.stem}_modified.bin")
         removal.model.save(target)
         logger.info("modified model saved as %s", target)

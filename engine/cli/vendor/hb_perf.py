@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def hb_perf(
     bin_file: Annotated[Path, typer.Argument(metavar="BIN_FILE", exists=True, dir_okay=False, help="A .bin file.")],
     model: Annotated[str | None, typer.Option("-m", help="Name of one model of a packed file.")] = None,
-    _packed: Annotated[bool, typer.Option("-p", help="The file is packed (found out without it).")] = False,
+    _packed: Annotated[bool, typer.Option("-p", help="The file is packed; detected without this option.")] = False,
     _: Annotated[bool, version_option("hb_perf")] = False,
 ) -> None:
     """Analyse the performance of a .bin file; results go to hb_perf_result."""

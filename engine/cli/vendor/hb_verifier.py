@@ -65,7 +65,8 @@ def hb_verifier(
         _refuse_board(board_ip)
         if len(paths) != 2 or not run_sim:
             raise ConfigError(
-                "--model: expected two files, as quantized.onnx,model.bin, both run on the simulator (--run-sim True)"
+                "--model: expected two files, such as quantized.onnx,model.bin; both run on the simulator "
+                "(--run-sim True)"
             )
         passed = _compare(paths[0], paths[1], input_img, compare_digits, bool(dump_all_nodes_results), logger)
     if not passed:
@@ -91,7 +92,7 @@ def hb_model_verifier(
 
 def _refuse_board(address: str | None) -> None:
     if address is not None:
-        raise UnsupportedError(f"board {address}: ptqlab runs no boards; leave the address away to use the simulator")
+        raise UnsupportedError(f"board {address}: ptqlab cannot run boards; leave out the address to use the simulator")
 
 
 def _compare(

@@ -15,9 +15,9 @@ app = command_app("hmct-debugger", "Find the nodes of a calibrated model that lo
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL_OR_FILE", help="Calibrated model.")]
 DataFolder = Annotated[
-    Path, typer.Argument(metavar="CALIBRATION_DATA", help="Folder that debug_mode: dump_calibration_data writes.")
+    Path, typer.Argument(metavar="CALIBRATION_DATA", help="Folder written by debug_mode: dump_calibration_data.")
 ]
-SaveDir = Annotated[Path, typer.Option("-s", "--save_dir", "--save-dir", help="Where pictures and pages go.")]
+SaveDir = Annotated[Path, typer.Option("-s", "--save_dir", "--save-dir", help="Folder for pictures and pages.")]
 METRICS = "cosine-similarity, mse, mre, sqnr, chebyshev"
 
 
@@ -33,13 +33,15 @@ def get_sensitivity_of_nodes(
     metrics: Annotated[
         str, typer.Option("-m", "--metrics", help=f"{METRICS}; or a list, the first sorts.")
     ] = "cosine-similarity",
-    output_node: Annotated[str | None, typer.Option("-o", "--output_node", help="Regular node that counts.")] = None,
+    output_node: Annotated[
+        str | None, typer.Option("-o", "--output_node", help="Ordinary node to measure at; default: the outputs.")
+    ] = None,
     node_type: Annotated[str, typer.Option("-n", "--node_type", help="node, weight or activation.")] = "node",
-    data_num: Annotated[int | None, typer.Option("-d", "--data_num", help="Number of samples; all if absent.")] = None,
+    data_num: Annotated[int | None, typer.Option("-d", "--data_num", help="Number of samples; default: all.")] = None,
     verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the table.")] = "False",
     interested_nodes: Annotated[str | None, typer.Option("-i", "--interested_nodes", help="Only these nodes.")] = None,
 ) -> None:
-    """Rank nodes by what quantising them alone does to the outputs."""
+    """Rank nodes by how much quantising each of them alone changes the outputs."""
     from engine.debug import get_sensitivity_of_nodes as run
 
     run(
@@ -60,13 +62,15 @@ def plot_acc_error(
     calibrated_data: DataFolder,
     save_dir: SaveDir = Path(),
     quantize_node: Annotated[
-        str | None, typer.Option("-q", "--quantize_node", help="Quantise only these: a list, or nested lists.")
+        str | None, typer.Option("-q", "--quantize_node", help="Nodes to quantise: a list, or nested lists.")
     ] = None,
     non_quantize_node: Annotated[
-        str | None, typer.Option("-nq", "--non_quantize_node", help="Quantise all but these: likewise.")
+        str | None, typer.Option("-nq", "--non_quantize_node", help="Nodes not to quantise: a list, or nested lists.")
     ] = None,
     metric: Annotated[str, typer.Option("-m", "--metric", help=METRICS)] = "cosine-similarity",
-    average_mode: Annotated[str, typer.Option("-a", "--average_mode", help="True: means over the first n.")] = "False",
+    average_mode: Annotated[
+        str, typer.Option("-a", "--average_mode", help="True: average over the first n.")
+    ] = "False",
 ) -> None:
     """Draw how the error accumulates over the nodes of partly quantised models."""
     from engine.debug import plot_acc_error as run
@@ -101,9 +105,9 @@ def get_channelwise_data_distribution(
     calibrated_data: DataFolder,
     nodes_list: Annotated[str, typer.Option("-n", "--nodes_list", help="Calibration nodes.")],
     save_dir: SaveDir = Path(),
-    axis: Annotated[int | None, typer.Option("-a", "--axis", help="Of the channels.")] = None,
+    axis: Annotated[int | None, typer.Option("-a", "--axis", help="Axis of the channels.")] = None,
 ) -> None:
-    """Draw a box per channel of what calibration nodes read."""
+    """Draw one box per channel of the inputs of calibration nodes."""
     from engine.debug import get_channelwise_data_distribution as run
 
     run(save_dir, model_or_file, calibrated_data, read_names(nodes_list), axis)
@@ -120,7 +124,7 @@ def sensitivity_analysis(
     verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the tables.")] = "False",
     save_dir: SaveDir = Path(),
 ) -> None:
-    """Find sensitive nodes, their cause, and what leaving them unquantised brings back."""
+    """Find sensitive nodes, their cause, and how much accuracy returns if they are not quantised."""
     from engine.debug import sensitivity_analysis as run
 
     run(model_or_file, calibrated_data, pick_threshold, data_num, read_flag("--verbose", verbose), save_dir)
@@ -134,7 +138,9 @@ def runall(
     ns_metrics: Annotated[
         str, typer.Option("-nm", "--ns_metrics", help=f"{METRICS}; or a list, the first sorts.")
     ] = "cosine-similarity",
-    output_node: Annotated[str | None, typer.Option("-o", "--output_node", help="Regular node that counts.")] = None,
+    output_node: Annotated[
+        str | None, typer.Option("-o", "--output_node", help="Ordinary node to measure at; default: the outputs.")
+    ] = None,
     node_type: Annotated[str | None, typer.Option("-nt", "--node_type", help="node, weight or activation.")] = None,
     data_num: Annotated[int | None, typer.Option("-dn", "--data_num", help="Number of samples.")] = None,
     verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the tables.")] = "False",
@@ -143,15 +149,15 @@ def runall(
     cw_nodes_list: Annotated[
         str | None, typer.Option("-cn", "--cw_nodes_list", help="Calibration nodes to draw boxes of.")
     ] = None,
-    axis: Annotated[int | None, typer.Option("-a", "--axis", help="Of the channels.")] = None,
-    quantize_node: Annotated[str | None, typer.Option("-qn", "--quantize_node", help="As of plot-acc-error.")] = None,
+    axis: Annotated[int | None, typer.Option("-a", "--axis", help="Axis of the channels.")] = None,
+    quantize_node: Annotated[str | None, typer.Option("-qn", "--quantize_node", help="As for plot-acc-error.")] = None,
     non_quantize_node: Annotated[
-        str | None, typer.Option("-nqn", "--non_quantize_node", help="As of plot-acc-error.")
+        str | None, typer.Option("-nqn", "--non_quantize_node", help="As for plot-acc-error.")
     ] = None,
     ae_metric: Annotated[str, typer.Option("-am", "--ae_metric", help=METRICS)] = "cosine-similarity",
     average_mode: Annotated[str, typer.Option("-avm", "--average_mode", help="True: means.")] = "False",
 ) -> None:
-    """Run everything and write one page, accuracy_debug.html."""
+    """Run all analyses and write one page, accuracy_debug.html."""
     from engine.debug import runall as run
 
     page = run(

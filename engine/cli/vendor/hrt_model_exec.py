@@ -1,4 +1,4 @@
-"""Command ``hrt_model_exec``: the board's program on the simulator - run, measure and describe a ``.bin`` file."""
+"""Run, measure and describe a .bin file: the board's program on the simulator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ PADDED_DUMP = 2
 app = command_app("hrt_model_exec", __doc__, no_args_is_help=True)
 
 ModelFile = Annotated[Path, typer.Option("--model_file", "--model-file", exists=True, dir_okay=False)]
-ModelName = Annotated[str | None, typer.Option("--model_name", "--model-name", help="Of a packed file.")]
+ModelName = Annotated[
+    str | None, typer.Option("--model_name", "--model-name", help="Name of one model of a packed file.")
+]
 InputFile = Annotated[
     str | None, typer.Option("--input_file", "--input-file", help="Files joined by commas; default: random data.")
 ]
@@ -89,7 +91,7 @@ def infer(
             "--dump_intermediate",
             min=0,
             max=3,
-            help="Inputs and outputs of every node. 1: bin; 2: bin and txt, maps of the BPU padded; 3: not padded.",
+            help="Dump inputs and outputs of every node. 1: bin; 2: bin and txt, BPU maps padded; 3: not padded.",
         ),
     ] = 0,
     enable_dump: Annotated[Truth, typer.Option("--enable_dump", case_sensitive=False)] = Truth.FALSE,
@@ -99,7 +101,7 @@ def infer(
     ] = Truth.FALSE,
     dump_format: Annotated[DumpFormat, typer.Option("--dump_format")] = DumpFormat.BIN,
     dump_txt_axis: Annotated[
-        int, typer.Option("--dump_txt_axis", min=0, help="Axis that lines run along.")
+        int, typer.Option("--dump_txt_axis", min=0, help="Axis along which lines run.")
     ] = DEFAULT_AXIS,
     enable_cls_post_process: Annotated[
         Truth, typer.Option("--enable_cls_post_process", case_sensitive=False, help="Print the best classes.")
@@ -128,7 +130,7 @@ def infer(
         differing += any(not np.array_equal(again[name], array, equal_nan=True) for name, array in results.items())
     typer.echo(f"Infer time: {sum(milliseconds) / len(milliseconds):.3f} ms per frame on the simulator")
     if frame_count > 1:
-        typer.echo(f"{frame_count} frames: {differing} give other outputs than the first")
+        typer.echo(f"{frame_count} frames: {differing} differ from the first in their outputs")
     if core_id:
         typer.echo("--core_id has no effect: the simulator has no cores")
     outputs = dequantized(compiled, results) if hybrid_dequantize_process else results
@@ -152,7 +154,9 @@ def perf(
     input_file: InputFile = None,
     core_id: CoreId = 0,
     frame_count: Annotated[int, typer.Option("--frame_count", min=1)] = 200,
-    perf_time: Annotated[float, typer.Option("--perf_time", min=0, help="Minutes; 0: frame_count counts.")] = 0,
+    perf_time: Annotated[
+        float, typer.Option("--perf_time", min=0, help="Minutes to run; 0: run frame_count frames.")
+    ] = 0,
     thread_num: Annotated[int, typer.Option("--thread_num", min=1, max=8)] = 1,
     profile_path: Annotated[Path | None, typer.Option("--profile_path", help="Folder of the profile.")] = None,
 ) -> None:
@@ -215,7 +219,9 @@ def _single(model_file: Path, model_name: str | None) -> CompiledModel:
 
 def _refuse_roi(wanted: Truth, roi: str | None) -> None:
     if wanted or roi is not None:
-        raise UnsupportedError("--roi_infer, --roi: the simulator has no resizer; give an image of the input's size")
+        raise UnsupportedError(
+            "--roi_infer, --roi: the simulator has no resizer; give an image of the size of the input"
+        )
 
 
 def _timed(session: Session, feed: dict[str, NDArray[Any]]) -> tuple[float, dict[str, NDArray[Any]]]:

@@ -34,7 +34,7 @@ def vec_diff(
     dtype: Annotated[str, typer.Option(help="Element type of raw .bin dumps.")] = "float32",
     _: Annotated[bool, version_option("vec_diff")] = False,
 ) -> None:
-    """Compare two dumps, or the files of the same name in two folders: cosine, Euclidean distance, MAE, MSE."""
+    """Compare two dumps, or files of the same name in two folders: cosine, Euclidean distance, MAE, MSE."""
     try:
         from engine.ir import refuse_overwriting, write_atomically
 

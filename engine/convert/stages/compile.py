@@ -50,7 +50,7 @@ def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:
 
 def _rebatch(work: Work) -> None:
     batch = work.config.input_parameters.input_batch
-    logger.info("The .bin takes %d samples at once: input_batch.", batch)
+    logger.info("The .bin takes %d samples at once (input_batch).", batch)
     rebatched = rebatch(work[CALIBRATED], batch)
     work.give(DEPLOYED, quantize(rebatched, work.config.march.value))
 

@@ -16,7 +16,7 @@ OPTION = "integer_bias_correction"
 def _correct(work: Work) -> None:
     data, calibrated = work[DATA], work[THRESHOLDS]
     if data is not None:
-        logger.info("Correct biases on the integer simulator: %s.", OPTION)
+        logger.info("Correcting biases on the integer simulator: %s.", OPTION)
         from engine.evaluate.integer_bias import correct_integer_biases  # brings the simulator
 
         march = work.config.march.value

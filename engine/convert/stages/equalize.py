@@ -16,7 +16,7 @@ OPTION = "cross_layer_equalization"
 
 def _equalize(work: Work) -> None:
     equalized, pairs = equalize(work[FOLDED])
-    logger.info("Equalize channels of %d pairs of convolutions: %s.", pairs, OPTION)
+    logger.info("Equalizing channels of %d pairs of convolutions: %s.", pairs, OPTION)
     work.give(EQUALIZED, equalized)
 
 

@@ -59,7 +59,7 @@ def requested_variants(
         ConfigError: neither or both are given, or a name is not in the model.
     """
     if (quantize_node is None) == (non_quantize_node is None):
-        raise ConfigError("give one of quantize_node and non_quantize_node")
+        raise ConfigError("give either quantize_node or non_quantize_node")
     lists, nested = _as_lists(quantize_node if non_quantize_node is None else non_quantize_node)
     found = {}
     if (

@@ -97,7 +97,7 @@ class VariantRunner:
         made = {name for segment in self._segments for name in segment.outputs}
         missing = sorted(self._fetch - made)
         if missing:
-            raise InferenceError(f"not tensors that a node of the model computes: {missing}")
+            raise InferenceError(f"not computed by any node of the model: {missing}")
 
     def run(self, feed: Mapping[str, Array], variants: Sequence[Variant], visit: Visitor) -> None:
         """Give ``visit`` every wanted tensor of every variant, one sample at a time, also where nothing changed.

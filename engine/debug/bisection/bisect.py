@@ -215,7 +215,9 @@ def _compare_calibrated(optimized: ir.Model, calibrated: ir.Model, feed: Feed, b
                 finding = _Finding(loss.node, loss.tensor, text)
                 break
     actual = float_tensors(calibrated, feed)
-    bound = f"no threshold {bounds.threshold:g} dB noisier than the best; without calibration nothing changes"
+    bound = (
+        f"no threshold {bounds.threshold:g} dB noisier than the best; the calibrated model equals the float model there"
+    )
     ends = _ends(optimized, expected), _ends(calibrated, actual)
     return _Comparison(calibrated, *ends, expected, actual, bound, finding)
 
@@ -431,6 +433,6 @@ def _channel_text(actual: Array, expected: Array, spec: InputSpec) -> str:
     if actual.shape != expected.shape or actual.ndim != 4:
         return "shapes differ"
     if are_reversed(actual, expected, spec):
-        return "the channels are in reverse order (RGB and BGR)"
+        return "the channels are in reverse order (RGB or BGR)"
     offsets = (actual - expected).mean(axis=(0, 2, 3) if spec.layout_train is Layout.NCHW else (0, 1, 2))
     return f"mean difference per channel {np.round(offsets, 4).tolist()}"

@@ -56,7 +56,7 @@ def minimise(report: PairReport, material: Material) -> MinimalCase:
         ModelError: the report has no finding.
     """
     if report.node is None or report.tensor is None:
-        raise ModelError(f"{report.after} keeps its bound: there is nothing to minimise")
+        raise ModelError(f"{report.after} is within its bound, so there is nothing to minimise")
     case = shrink(_cut(report, report.tensor, material), _shows(report, material))
     return MinimalCase(case.model, case.inputs, case.expected, case.actual)
 

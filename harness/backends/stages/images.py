@@ -39,7 +39,7 @@ def _opened(model: str, digest: str) -> Dataset:
     """
     dataset = load_card(model).open_dataset()
     if dataset.digest != digest:
-        raise MissingError(f"model {model}: its data set was changed while the sweep ran; start the sweep again")
+        raise MissingError(f"model {model}: its data set has changed during the sweep; start the sweep again")
     return dataset
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 
 from engine.errors import PtqlabError
 from harness import paths
@@ -19,13 +20,17 @@ def main() -> int:
     for name in parser.parse_args().names:
         started = time.monotonic()
         try:
-            card = make(name, paths.bundled("suites") / "zoo", lambda line, name=name: _say(f"{name}: {line}"))  # type: ignore[misc]
+            card = make(name, paths.bundled("suites") / "zoo", partial(_say_of, name))
         except PtqlabError as error:
             _say(f"ERROR {error}")
             return error.exit_code
         score = card.float_score
         _say(f"{name}: {card.metric.name} {score.value:.4f} ± {score.stderr:.4f}, {time.monotonic() - started:.0f} s")
     return 0
+
+
+def _say_of(name: str, line: str) -> None:
+    _say(f"{name}: {line}")
 
 
 def _say(line: str) -> None:

@@ -74,7 +74,7 @@ def test_all_forms_of_data_mean_the_same(
 
 @pytest.mark.parametrize(
     ("value", "warning"),
-    [(np.nan, "holds NaN"), (np.inf, "holds infinity"), (0.0, "holds nothing but zeros")],
+    [(np.nan, "holds NaN"), (np.inf, "holds infinity"), (0.0, "holds only zeros")],
 )
 def test_doubtful_data_are_warned_of_by_file(workspace: Path, pixels: list[Pixels], value: float, warning: str) -> None:
     (workspace / "data_f32").mkdir()

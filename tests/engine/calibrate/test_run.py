@@ -26,7 +26,7 @@ from tests.engine.calibrate.models import DATA, calibrated_residual, residual, t
             [
                 "Run calibration model with max:asymmetric method.",
                 "Asymmetric quantization is enabled.",
-                "Take mean errors on 8 samples out of biases: mean_bias_correction.",
+                "Correcting biases by the mean errors on 8 samples: mean_bias_correction.",
             ],
         ),
         (
@@ -43,7 +43,10 @@ from tests.engine.calibrate.models import DATA, calibrated_residual, residual, t
         ),
         (
             {"bias_correction": True, "mean_bias_correction": True},
-            ["bias_correction has no effect beside mean_bias_correction", "Take mean errors on 8 samples"],
+            [
+                "bias_correction has no effect together with mean_bias_correction",
+                "Correcting biases by the mean errors on 8 samples",
+            ],
         ),
         (
             {"calibration_type": "default", "bias_correction": True},
@@ -63,7 +66,7 @@ from tests.engine.calibrate.models import DATA, calibrated_residual, residual, t
         ({"order_independent_kl": True}, ["order_independent_kl has no effect with calibration_type max"]),
         (
             {"order_independent_kl": True, "calibration_type": "mix"},
-            ["Histograms have the range of all samples: order_independent_kl."],
+            ["Histograms cover the range of all samples: order_independent_kl."],
         ),
         ({"calibration_type": "default"}, ["Run calibration model with modelwise search method.", "Select "]),
         (
@@ -168,11 +171,11 @@ def test_what_is_collected(monkeypatch: pytest.MonkeyPatch, given: dict[str, obj
     [
         (
             {"bias_correction": True, "compatibility": "clean"},
-            "is done as mean_bias_correction is: compatibility clean",
+            "is computed like mean_bias_correction, because compatibility is clean",
         ),
-        ({"calibration_type": "kl", "order_independent_kl": True}, "Histograms have the range of all samples"),
-        ({"adaptive_rounding": True}, "Round weights by the error of their results"),
-        ({"nodewise_methods": True}, "Choose a calibration method per tensor"),
+        ({"calibration_type": "kl", "order_independent_kl": True}, "Histograms cover the range of all samples"),
+        ({"adaptive_rounding": True}, "Rounding weights by the error of the results"),
+        ({"nodewise_methods": True}, "Choosing a calibration method per tensor"),
     ],
 )
 def test_the_log_says_what_own_options_do(

@@ -45,7 +45,7 @@ def test_characters_that_cannot_be_written_are_escaped(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_costs_a_line(tmp_path: Path) -> None:
     finished = run(tmp_path)
     assert ".bin" in finished.stdout
-    assert finished.stderr == f"{tmp_path}: cannot be written (Is a directory); the log goes to the terminal alone\n"
+    assert finished.stderr == f"{tmp_path}: cannot be written (Is a directory); the log goes only to the terminal\n"
 
 
 class FailedError(PtqlabError):

@@ -204,7 +204,7 @@ def test_data_must_hold_values_of_the_input(folder: Folder) -> None:
         np.save(folder.path / "index" / f"{sample}.npy", np.array([0.5, 1]))
     result = folder.convert(**_two("x;i", "data;index"))
     assert result.exit_code == 255
-    assert "index/0.npy: holds values that are none of type int32, which input 'i' is of" in result.output
+    assert "index/0.npy: holds values that are not of type int32, the type of input 'i'" in result.output
 
 
 def test_constant_outputs(folder: Folder) -> None:

@@ -77,6 +77,6 @@ def test_a_package_of_pages_that_is_missing_is_told_by_name(
     said = capsys.readouterr().err
     if is_told:
         assert raised.value.code == 255
-        assert said == f"Error: this writes pages and needs the package {missing}: pip install 'ptqlab-engine[pages]'\n"
+        assert said == f"Error: writing pages needs the package {missing}: pip install 'ptqlab-engine[pages]'\n"
     else:
         assert not said

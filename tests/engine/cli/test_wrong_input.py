@@ -139,10 +139,10 @@ def test_without_mistakes_it_converts(folder: Path) -> None:
             {f"{CALIBRATION}.optimization": "set_model_output_int16", f"{MODEL}.march": "bernoulli2"},
             "Unsupported datatype settings for march bernoulli/bernoulli2: int16",
         ),
-        ({f"{COMPILER}.core_num": 2}, "march bayes-e computes on one core only"),
+        ({f"{COMPILER}.core_num": 2}, "march bayes-e has only one core per frame"),
         ({f"{COMPILER}.optimize_level": "O4"}, "'O4' should in list ["),
-        ({f"{COMPILER}.input_source": {"y": "ddr"}}, "input_source: 'y' is no input of the model"),
-        ({f"{INPUT}.input_name": "y"}, "input_parameters.input_name: 'y' is no input of the model"),
+        ({f"{COMPILER}.input_source": {"y": "ddr"}}, "input_source: 'y' is not an input of the model"),
+        ({f"{INPUT}.input_name": "y"}, "input_parameters.input_name: 'y' is not an input of the model"),
         ({f"{INPUT}.input_shape": "1x8x15x16"}, "contradicts the model, whose shape is 1x8x16x16"),
     ],
 )

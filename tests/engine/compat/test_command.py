@@ -21,4 +21,4 @@ def test_what_install_wrote_uninstall_removes(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.startswith("removed: ")
     assert [path.name for path in tmp_path.iterdir()] == ["other.py"]
     uninstall(tmp_path)
-    assert capsys.readouterr().out == "nothing of ptqlab's is installed there\n"
+    assert capsys.readouterr().out == "ptqlab has installed nothing there\n"

@@ -40,10 +40,10 @@ def test_a_real_installation_is_not_shadowed(tmp_path: Path, monkeypatch: pytest
     real = tmp_path / "site" / "horizon_nn"
     real.mkdir(parents=True)
     (real / "__init__.py").write_text("real = True\n")
-    with pytest.raises(ConfigError, match="horizon_nn is installed already, and is not ptqlab's"):
+    with pytest.raises(ConfigError, match="horizon_nn is already installed and does not belong to ptqlab"):
         write_packages(tmp_path / "site")
     monkeypatch.syspath_prepend(tmp_path / "site")
-    with pytest.raises(ConfigError, match="horizon_nn is installed already"):
+    with pytest.raises(ConfigError, match="horizon_nn is already installed"):
         write_packages(tmp_path / "other")
     assert not (tmp_path / "other").exists()
     assert remove_packages(tmp_path / "site") == []

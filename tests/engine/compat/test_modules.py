@@ -57,7 +57,7 @@ def test_uninstall_takes_everything_away() -> None:
 
 def test_originals_are_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "horizon_nn", ModuleType("horizon_nn"))
-    with pytest.raises(ConfigError, match="horizon_nn is imported already"):
+    with pytest.raises(ConfigError, match="horizon_nn is already imported"):
         install()
 
 

@@ -34,7 +34,7 @@ def test_casts_to_integers_truncate_behind_the_offset(array: np.ndarray, offset:
     ("array", "offset", "message"),
     [
         (np.asarray([0, 255], np.uint8), 0, r"input x: values minus input_offset 0 span 0..255, expected -128..127"),
-        (np.asarray([-1], np.int8), 128, r"span -129..-129, .*pass input_offset=0 for data that are already shifted"),
+        (np.asarray([-1], np.int8), 128, r"span -129..-129, .*pass input_offset=0 if the data are already shifted"),
         (np.asarray(["a"]), 0, "input x: got type <U1, expected numbers"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_graph_comes_back_as_it_was(device: Device) -> None:
 def test_what_a_container_cannot_hold_is_named() -> None:
     model, segments = model_of()
     segments[0].nodes[0].attributes["g"] = ir.AttrGraph("g", ir.Graph([], [], nodes=[], name="inner"))
-    with pytest.raises(ModelError, match=r"node n: attribute g of type GRAPH has no place in a \.bin"):
+    with pytest.raises(ModelError, match=r"node n: attribute g of type GRAPH cannot be stored in a \.bin"):
         encode_graph(model, segments, ["s"], BLOCK)
     model, segments = model_of()
     model.graph.inputs[0].shape = ir.Shape(["N", 2])

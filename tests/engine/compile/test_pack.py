@@ -33,7 +33,7 @@ def test_what_cannot_be_packed_or_opened_is_named(files: list[Path], tmp_path: P
     with pytest.raises(ContainerError, match=r"packed.bin: pack model is not supported"):
         open_single(packed)
     with pytest.raises(
-        ConfigError, match=r"one.bin: its model is called 'one', as that of .*one.bin; names must differ"
+        ConfigError, match=r"one.bin: its model has the name 'one', like that of .*one.bin; names must differ"
     ):
         pack([files[0], files[0]], tmp_path / "twice.bin")
     assert not (tmp_path / "twice.bin").exists()

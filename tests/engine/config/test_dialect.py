@@ -118,7 +118,7 @@ def test_all_layers_are_dumped_by_the_name_of_this_dialect(folder: Path) -> None
 
 def test_cal_data_type_is_said_to_have_no_effect(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     load_config(written(folder, calibration_parameters={"cal_data_type": "float32"}))
-    assert "cal_data_type has no effect: .npy files name their own type" in caplog.text
+    assert "cal_data_type has no effect: .npy files contain their type" in caplog.text
 
 
 def test_an_operator_at_the_end_runs_on_the_bpu_where_quant_config_names_it(folder: Path) -> None:
@@ -144,7 +144,7 @@ def test_an_operator_at_the_end_runs_on_the_bpu_where_quant_config_names_it(fold
             "User input march invalid: 'nash-x' . It should in list ['bernoulli2', ",
         ),
         ("compiler_parameters", {"optimize_level": "O3"}, "'O3' should in list ['O0', 'O1', 'O2']"),
-        ("input_parameters", {"input_layout_rt": "NHWC"}, "the layout of the model is kept"),
+        ("input_parameters", {"input_layout_rt": "NHWC"}, "inputs keep the layout of the model"),
         ("input_parameters", {"std_value": "0"}, "standard deviations must be positive"),
         ("input_parameters", {"std_value": "a"}, "'a' is neither None nor numbers"),
         ("input_parameters", {"std_value": "1;2"}, "std_value num 2 is not equal to input num 1"),
@@ -263,7 +263,7 @@ def test_sections_of_bias_correction(tmp_path: Path, caplog: pytest.LogCaptureFi
     weight = {"bias_correction": {"num_sample": 5}}
     found = configured(tmp_path, {"model_config": {"weight": weight}}).calibration_parameters
     assert found.optimization == ("bias_correction",)
-    assert "num_sample 5 has no effect: biases are corrected on the last sample" in caplog.text
+    assert "num_sample 5 has no effect: biases are always corrected on the last sample" in caplog.text
     off = configured(tmp_path, {"model_config": {"weight": {"bias_correction": False}}}).calibration_parameters
     assert off.optimization == ()
 

@@ -26,7 +26,7 @@ def test_inputs_must_be_those_of_the_model() -> None:
     with pytest.raises(ConfigError, match=r"describe 1 inputs, the model has 2"):
         config.input_specs(["data", "more"])
     with pytest.raises(
-        ConfigError, match=r"'data' is no input of the model; allowed are \['date'\]; did you mean 'date'"
+        ConfigError, match=r"'data' is not an input of the model; allowed are \['date'\]; did you mean 'date'"
     ):
         config.input_specs(["date"])
     unnamed = parse_config(changed(input__input_name=""))
@@ -72,7 +72,7 @@ def test_a_spec_has_the_values_of_its_norm_type() -> None:
         ({"input__input_type_train": "featuremap"}, "not supported transform to input_type_rt 'nv12'"),
         (
             {"input__input_type_train": "featuremap", "input__input_type_rt": "featuremap"},
-            "a featuremap is fed as it is: its norm_type must be no_preprocess, not 'data_mean_and_scale'",
+            "a featuremap is not preprocessed: its norm_type must be no_preprocess, not 'data_mean_and_scale'",
         ),
         ({"input__mean_value": "None"}, "norm_type 'data_mean_and_scale' needs mean_value"),
     ],
@@ -86,7 +86,7 @@ def test_entries_that_contradict_are_refused(changes: dict[str, Any], text: str)
 def test_an_input_is_named_once() -> None:
     content = changed(calibration__cal_data_dir="a;b", calibration__cal_data_type=...)
     content["input_parameters"] = TWO_INPUTS | {"input_name": "a; a"}
-    with pytest.raises(ConfigError, match=r"input_name \['a', 'a'\] names an input twice"):
+    with pytest.raises(ConfigError, match=r"input_name \['a', 'a'\] contains an input twice"):
         parse_config(content)
     content["input_parameters"] = TWO_INPUTS | {"input_name": ""}
     with pytest.raises(ConfigError, match=r"input_name is needed: the model has 2 inputs, \['x', 'y'\]"):

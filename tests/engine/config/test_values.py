@@ -85,7 +85,7 @@ def test_lists_are_joined_by_semicolons(value: object, expected: tuple[str, ...]
 )
 def test_shapes(value: object, expected: object) -> None:
     if expected is None:
-        with pytest.raises(ValidationError, match="is no shape"):
+        with pytest.raises(ValidationError, match="is not a shape"):
             parsed(ShapePerInput, value)
     else:
         assert parsed(ShapePerInput, value) == expected

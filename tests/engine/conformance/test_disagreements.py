@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from engine.conformance.disagreements import Construct, as_markdown, known
 from engine.march.rules import MARCHES
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "conformance.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "evidence" / "conformance.md"
 
 
 def nodes() -> dict[str, ir.Node]:

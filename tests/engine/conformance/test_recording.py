@@ -151,7 +151,7 @@ def test_a_runtime_that_fails_is_an_error(tmp_path: Path) -> None:
     [
         ("onnx_model: ./net.onnx", "onnx_model: ./other.onnx", "no such file"),
         ("cal_data_dir: ./data", "cal_data_dir: ./nothing", "no such file"),
-        ("onnx_model: ./net.onnx", "other: 1", "names no network"),
+        ("onnx_model: ./net.onnx", "other: 1", "has no network"),
     ],
 )
 def test_what_a_configuration_names_must_be_there(tmp_path: Path, key: str, value: str, message: str) -> None:
@@ -164,7 +164,7 @@ def test_what_a_configuration_names_must_be_there(tmp_path: Path, key: str, valu
 def test_a_case_is_never_overwritten(tmp_path: Path) -> None:
     config = write_network(tmp_path)
     (tmp_path / "cases" / "net").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="exists already"):
+    with pytest.raises(ConfigError, match="already exists"):
         recorder(tmp_path, OURS).record(config)
 
 

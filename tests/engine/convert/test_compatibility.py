@@ -102,7 +102,7 @@ def test_biases_are_corrected_once_with_clean(network: Path, caplog: pytest.LogC
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         clean = converted(network, "clean", optimization="bias_correction")
-    assert "bias_correction is done as mean_bias_correction is: compatibility clean" in caplog.text
+    assert "bias_correction is computed like mean_bias_correction, because compatibility is clean" in caplog.text
     mean = converted(network, "clean", optimization="mean_bias_correction")
     (ours,), (expected,) = (Session(r.files["quantized"]).run({"x": X}).values() for r in (clean, mean))
     np.testing.assert_array_equal(ours, expected)

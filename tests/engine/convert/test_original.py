@@ -31,9 +31,9 @@ def network(opset: int = 11, ir_version: int = 7, outputs: int = 1, samples: int
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"opset": 12}, "opset version of the model is 12, supported are 9 to 11"),
-        ({"opset": 8}, "opset version of the model is 8, supported are 9 to 11"),
-        ({"ir_version": 10}, "ir version of the model is 10, supported are 5 to 9"),
+        ({"opset": 12}, "opset version of the model is 12; 9 to 11 are supported"),
+        ({"opset": 8}, "opset version of the model is 8; 9 to 11 are supported"),
+        ({"ir_version": 10}, "ir version of the model is 10; 5 to 9 are supported"),
     ],
 )
 def test_each_limit_of_hb_mapper_has_its_reason(changes: dict[str, int], reason: str) -> None:
@@ -57,18 +57,18 @@ def test_the_command_follows_the_march() -> None:
 
 def test_documents_are_narrower_than_the_tool(caplog: pytest.LogCaptureFixture) -> None:
     many, two = network(outputs=33), network(samples=2)
-    assert beyond_documents(HB_MAPPER, many) == ("the model has 33 outputs, they allow 32",)
-    assert beyond_documents(HB_MAPPER, two) == ("input x takes 2 samples at once, they allow 1",)
+    assert beyond_documents(HB_MAPPER, many) == ("the model has 33 outputs; at most 32 are allowed",)
+    assert beyond_documents(HB_MAPPER, two) == ("input x takes 2 samples at once; 1 is allowed",)
     assert beyond_documents(HB_MAPPER, network(outputs=32)) == ()
     with caplog.at_level(logging.WARNING, "engine.convert"):
         tell_refusals(HB_MAPPER, many, strict=True)
-    assert "Against the documents of the original's hb_mapper: the model has 33 outputs" in caplog.text
+    assert "The documents of the original's hb_mapper do not allow this: the model has 33 outputs" in caplog.text
 
 
 def test_hb_compile_takes_other_versions_and_any_number_of_outputs() -> None:
     assert refused_by(HB_COMPILE, network(opset=19)) == ()
     assert beyond_documents(HB_COMPILE, network(outputs=33, samples=2)) == ()
-    assert refused_by(HB_COMPILE, network(opset=9)) == ("opset version of the model is 9, supported are 10 to 19",)
+    assert refused_by(HB_COMPILE, network(opset=9)) == ("opset version of the model is 9; 10 to 19 are supported",)
 
 
 def test_a_warning_by_default_and_all_reasons_in_one_error_where_strict(caplog: pytest.LogCaptureFixture) -> None:

@@ -50,7 +50,7 @@ def test_sources_are_of_inputs(tmp_path: Path) -> None:
     other = content.model_copy(
         update={"compiler_parameters": content.compiler_parameters.model_copy(update={"input_source": {"z": "ddr"}})}
     )
-    with pytest.raises(ConfigError, match=r"input_source: 'z' is no input of the model; allowed are \['x'\]"):
+    with pytest.raises(ConfigError, match=r"input_source: 'z' is not an input of the model; allowed are \['x'\]"):
         parse(other)
 
 

@@ -70,7 +70,7 @@ def test_frames_per_second_count_the_samples_of_a_batch() -> None:
 
 
 KNOWN_TRAFFIC = {"squeezenet1_1|bayes-e|O2": 0.07}
-"""Networks beyond the bar of 5 %: it cuts inside a fire module, by no known rule (docs/performance_model.md)."""
+"""Networks beyond the bar of 5 %: it cuts inside a fire module, by no known rule (docs/evidence/latency.md)."""
 
 
 @pytest.mark.reference

@@ -49,7 +49,7 @@ def test_what_only_the_cpu_reads_stays_in_int32_though_int16_is_asked() -> None:
     )
     assert "c0" not in calibrated(placement)
     assert [(found.node, found.reason) for found in placement.refusals] == [
-        ("Conv_0", "only CPU nodes read its result, which stays in int32")
+        ("Conv_0", "only CPU nodes read its result, which stays int32")
     ]
     output = network([helper.make_node("Relu", ["c0"], ["m"], name="Middle")], tail=False)
     assert qtype(calibrated(place(output, "bayes-e", options))["m_before"]) == "int16"

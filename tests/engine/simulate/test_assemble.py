@@ -60,7 +60,7 @@ def test_what_a_node_has_written_before_it_is_not_lowered_is_taken_back(
     assert (graph.program.initial, graph.program.constants) == ((), ())
     assert graph.interpreted == (Interpreted("node", "HzLut", "it is too strange"),)
     assert [record.message for record in caplog.records] == [
-        "the fast simulator computes 1 nodes by their definition, which is slow: node (HzLut: it is too strange)"
+        "the fast simulator has no instruction for 1 nodes and computes them slowly: node (HzLut: it is too strange)"
     ]
     found = FastSimulator(MODEL, threads=1).run({"x0": X})
     np.testing.assert_array_equal(found["y"], ReferenceSimulator(MODEL).run({"x0": X})["y"])

@@ -159,4 +159,4 @@ def test_an_interrupt_ends_the_search_with_what_was_found() -> None:
 
     found = search(report=report, latency_us=0.0)
     assert found.trials == 3
-    assert told[-1] == "interrupted: this is what was found so far"
+    assert told[-1] == "interrupted; the result so far follows"

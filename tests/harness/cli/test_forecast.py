@@ -25,17 +25,19 @@ def test_a_dry_run_says_what_there_is_and_how_long_the_rest_takes(
     show_forecast(SPECS, plan)
     assert capsys.readouterr().out.splitlines() == [
         "4 trials: 1 have a result, 2 would be computed",
-        "1 would be left for the next run",
+        "1 would remain for the next run",
         "  a on bayes-e: 1 trials, about 5 min of work",
-        "  b on bayes-e: 1 trials, time unknown: no earlier trials",
+        "  b on bayes-e: 1 trials, time unknown, because there are no earlier trials",
         "about 5 min on 2 workers, from earlier trials",
     ]
 
 
 def test_unfinished_sweeps_are_listed_with_their_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show_unfinished(tmp_path)
-    assert "has come to its end" in capsys.readouterr().out
+    assert "is complete" in capsys.readouterr().out
     begin(Running(suite="mine", asked="my suite.yaml", started_at="now", trials=tuple(SPECS)), tmp_path)
     show_unfinished(tmp_path)
-    text = "mine: 0 of 4 trials, begun now, interrupted, or still running; goes on with: ptqlab run 'my suite.yaml'\n"
+    text = (
+        "mine: 0 of 4 trials, started now, interrupted, or still running; continue with: ptqlab run 'my suite.yaml'\n"
+    )
     assert capsys.readouterr().out == text

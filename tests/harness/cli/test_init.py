@@ -33,7 +33,7 @@ def test_it_says_what_it_read_and_what_is_next(tmp_path: Path, capsys: pytest.Ca
         f"suite my_net version 1 is valid: 4 trials, 1 models\nnext        ptqlab run {tmp_path}/own/my_net.yaml" in out
     )
     assert err == ""
-    with pytest.raises(ConfigError, match="holds files already; give another folder with --output"):
+    with pytest.raises(ConfigError, match="is not empty; give another folder with --output"):
         init(model, images, output=tmp_path / "own")
 
 
@@ -62,11 +62,13 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
     assert first.is_relative_to(tmp_path / "work" / "own")
     capsys.readouterr()
     assert suite() == first
-    assert capsys.readouterr().out == f"cards       {first.parent}, as they were made before\n"
+    assert capsys.readouterr().out == f"cards       {first.parent}, written earlier\n"
     assert suite(AskedTask.NONE) != first
     (images / "0" / "0.png").unlink()
     assert suite() != first
-    with pytest.raises(ConfigError, match=r"a network is swept on images: ptqlab run .*net.onnx --images DIR"):
+    with pytest.raises(
+        ConfigError, match=r"give the images to sweep the network on: ptqlab run .*net.onnx --images DIR"
+    ):
         suite_of_network(model, None, None, None, None, tmp_path)
     with pytest.raises(ConfigError, match="no such file"):
         suite_of_network(tmp_path / "gone.onnx", images, None, None, None, tmp_path)

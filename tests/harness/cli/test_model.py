@@ -31,5 +31,5 @@ def test_the_model_of_a_trial_is_made_again(own: Path) -> None:
     assert done.exit_code == 1
     assert "not the model of the trial" in done.output
     result.write_text(json.dumps(content | {"artefacts": {}}))
-    with pytest.raises(Exception, match="has no model of the bundled engine"):
+    with pytest.raises(Exception, match="no model of the bundled engine is recorded"):
         model(row["trial"], own / "out", own / "work")

@@ -11,7 +11,10 @@ import pytest
 
 from harness.cli.output import open_console, print_json, show_drift, show_skipped, show_sweep, show_trial
 from harness.gates import drift, nights
+from harness.gates.differences import Cause, Kind
+from harness.gates.explanation import Explanation
 from harness.gates.judgement import References
+from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 from harness.trials.trial import Outcome, TrialStore
 from tests.harness import fakes, finished
@@ -53,10 +56,22 @@ def test_a_sweep_ends_with_its_verdict_and_where_its_page_is(
     assert "net/bayes-e/max: " not in out
 
 
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.REGRESSION])
+def test_what_changed_since_the_baseline_is_said_unless_all_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> None:
+    monkeypatch.setattr(Sweep, "verdict", verdict)
+    cause = Cause(kind=Kind.TOOLS, text="torch absent → 2.13")
+    show_sweep(swept(tmp_path, explanation=Explanation(shared=(cause,))), tmp_path)
+    out = capsys.readouterr().out
+    assert f"{verdict.value}: 2 trials" in out
+    assert ("changed since the baseline: tools: torch absent → 2.13" in out) is (verdict is not Verdict.PASS)
+
+
 def test_what_was_computed_anew_and_where_mlflow_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show_sweep(swept(tmp_path, rechecked=1, tracking_uri="sqlite:///x.db"), tmp_path)
     out = capsys.readouterr().out
-    assert "1 reused (1 computed anew), " in out
+    assert "1 reused (1 recomputed), " in out
     assert "MLflow  mlflow ui --backend-store-uri sqlite:///x.db" in out
 
 

@@ -89,7 +89,7 @@ def test_an_interrupt_says_how_to_go_on(asked: dict[str, Any], tmp_path: Path) -
     asked["interrupt"] = True
     found = call(tmp_path, "run", "smoke")
     assert found.exit_code == 130
-    assert "interrupted; 3 finished trials are kept. The same command goes on from there." in found.output
+    assert "interrupted; 3 finished trials are kept. The same command continues." in found.output
 
 
 @pytest.mark.parametrize("code", [0, 12, 14])
@@ -107,7 +107,7 @@ def test_the_anchor_moves_with_a_promotion_only(asked: dict[str, Any], tmp_path:
     assert "is @last-good and @anchor of smoke now" in call(tmp_path, "nightly", "smoke", "--anchor", "--accept").output
     assert (asked["accept"], asked["anchor"]) == (True, True)
     asked["promoted"] = False
-    assert "not promoted: @anchor of smoke stays where it was" in call(tmp_path, "nightly", "smoke", "--anchor").output
+    assert "not promoted: @anchor of smoke is unchanged" in call(tmp_path, "nightly", "smoke", "--anchor").output
     assert "promoted" not in call(tmp_path, "nightly", "smoke").output
 
 
@@ -138,7 +138,7 @@ def test_sync_says_what_it_wrote_and_closed(store: Any, tmp_path: Path) -> None:
     found = call(tmp_path, "sync")
     assert found.output.splitlines() == [
         "mine, sweep id: 2 trials written",
-        "other, sweep killed: was killed, and is closed in MLflow",
+        "other, sweep killed: was killed; its run is now closed in MLflow",
     ]
     assert forgotten == ["id"]
     store([], [])
@@ -149,7 +149,7 @@ def test_sync_names_a_store_that_is_away(store: Any, tmp_path: Path) -> None:
     store([], OSError("no  route"))
     error = call(tmp_path, "sync").exception
     assert isinstance(error, ConfigError)
-    assert str(error) == "sweeps that were killed stay open in MLflow: no route"
+    assert str(error) == "killed sweeps stay open in MLflow: no route"
 
 
 def test_limits_fail_fast_and_the_name_to_go_on_with(asked: dict[str, Any], tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_limits_fail_fast_and_the_name_to_go_on_with(asked: dict[str, Any], tmp_
 def test_a_dry_run_and_a_listing_run_nothing(asked: dict[str, Any], tmp_path: Path) -> None:
     found = call(tmp_path, "run", "smoke", "--dry-run", "--limit", "2")
     assert "32 trials: 0 have a result, 2 would be computed" in found.output
-    assert "has come to its end" in call(tmp_path, "run", "--resume").output
+    assert "is complete" in call(tmp_path, "run", "--resume").output
     assert isinstance(call(tmp_path, "run").exception, ConfigError)
     assert "plan" not in asked
 
@@ -177,5 +177,5 @@ def test_a_webhook_that_is_away_changes_no_exit_code(
     found = call(tmp_path, "nightly", "smoke", "--webhook", "https://example.org/x")
     assert found.exit_code == 12
     assert told == [("https://example.org/x", {"exit_code": 12})]
-    assert "WARNING: the webhook was not told: is away" in found.output
+    assert "WARNING: the webhook could not be called: is away" in found.output
     assert isinstance(call(tmp_path, "nightly", "smoke", "--webhook", "ftp://x").exception, ConfigError)

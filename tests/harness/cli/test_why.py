@@ -51,14 +51,16 @@ def test_why_says_what_the_page_says(nights: Path) -> None:
     headline = "net/bayes-e/max: calibration data changed; model file and engine the same; the float model's score is"
     assert headline in finished.stdout
     assert "images: 10 worse, 0 better" in finished.stdout
-    assert "other images or labels in the same data set" in (sweep_folder(nights, "mine") / "report.html").read_text()
+    assert (
+        "different images or labels in the same data set" in (sweep_folder(nights, "mine") / "report.html").read_text()
+    )
 
 
 def test_why_against_another_baseline_judges_nothing(nights: Path) -> None:
     own = sweep_folder(nights, "mine") / BASELINE_FILE
     finished = CliRunner().invoke(app, ["why", "mine", "--workdir", str(nights), "--baseline", str(own)])
     assert finished.exit_code == 0, finished.output
-    assert "nothing that is recorded changed; the float model's score is the same" in finished.stdout
+    assert "nothing recorded has changed; the float model's score is the same" in finished.stdout
 
 
 def test_why_without_a_baseline_and_without_a_sweep(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_folders_are_classes_in_the_order_of_their_names(tmp_path: Path) -> None
     assert found.classes == ("cat", "dog")
     assert [(image.path.name, image.label) for image in found.images] == [("a.png", 0), ("b.png", 1), ("c.jpg", 1)]
     picture(tmp_path / "loose.png")
-    with pytest.raises(CalibrationDataError, match=r"loose.png: lies in no folder of a class"):
+    with pytest.raises(CalibrationDataError, match=r"loose.png: is not in the folder of a class"):
         read_annotations(LabelFormat.CLASS_FOLDERS, tmp_path, None)
 
 
@@ -58,8 +58,8 @@ def test_tables_of_any_form(text: str, tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("picture,kind\na.png,1\n", "columns picture, kind; expected one of file"),
-        ("file,label\nmissing.png,1\n", r"labels.csv:2: 'missing.png' is no file in"),
-        ("file,label\n../a.png,1\n", "is no file in"),
+        ("file,label\nmissing.png,1\n", r"labels.csv:2: 'missing.png' is not a file in"),
+        ("file,label\n../a.png,1\n", "is not a file in"),
         ("file,label\na.png\n", r"labels.csv:2: 'a.png': expected an image and its class"),
     ],
 )
@@ -73,7 +73,7 @@ def test_wrong_tables_are_named(text: str, message: str, tmp_path: Path) -> None
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     picture(tmp_path / "a.png")
-    with pytest.raises(CalibrationDataError, match="cannot be read as a text of labels"):
+    with pytest.raises(CalibrationDataError, match="cannot be read as a text file of labels"):
         read_annotations(LabelFormat.CSV, tmp_path, tmp_path / "a.png")
 
 

@@ -33,7 +33,7 @@ class TestSplit:
 
     @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 6), (6, 6)])
     def test_ranges_that_leave_it(self, start: int, stop: int) -> None:
-        message = rf"^split 'some': images {start}\.\.{stop} asked for, it holds 0\.\.5 \(end excluded\)$"
+        message = rf"^split 'some': images {start}\.\.{stop} requested, but it holds 0\.\.5 \(end excluded\)$"
         with pytest.raises(CalibrationDataError, match=message):
             self.SPLIT.images(start, stop)
         with pytest.raises(CalibrationDataError, match=message):

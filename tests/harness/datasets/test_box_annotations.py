@@ -83,15 +83,15 @@ def test_yolo_polygons_images_without_files_and_names(tmp_path: Path) -> None:
         ("a.txt", "0 0.5 0.5\n", LabelFormat.YOLO, "a.txt:1: '0 0.5 0.5': expected a class and four numbers"),
         ("a.txt", "x 0 0 1 1\n", LabelFormat.YOLO, "a.txt:1"),
         ("a.txt", "0 nan 0 1 1\n", LabelFormat.YOLO, "a.txt:1"),
-        ("b.txt", "", LabelFormat.YOLO, "holds no text file named as an image"),
-        ("a.xml", "<annotation>", LabelFormat.VOC, "a.xml: is no annotation of PASCAL VOC"),
-        ("a.xml", "<!DOCTYPE x [<!ENTITY a 'b'>]><x/>", LabelFormat.VOC, "with declarations"),
-        ("a.xml", VOC.replace("<xmin>31</xmin>", ""), LabelFormat.VOC, "is no annotation of PASCAL VOC"),
+        ("b.txt", "", LabelFormat.YOLO, "holds no text file with the name of an image"),
+        ("a.xml", "<annotation>", LabelFormat.VOC, "a.xml: is not a PASCAL VOC annotation"),
+        ("a.xml", "<!DOCTYPE x [<!ENTITY a 'b'>]><x/>", LabelFormat.VOC, "has declarations"),
+        ("a.xml", VOC.replace("<xmin>31</xmin>", ""), LabelFormat.VOC, "is not a PASCAL VOC annotation"),
         ("a.xml", VOC.replace("dog", " "), LabelFormat.VOC, "an object has no name, or no box"),
-        ("b.xml", VOC, LabelFormat.VOC, "holds no XML file named as an image"),
+        ("b.xml", VOC, LabelFormat.VOC, "holds no XML file with the name of an image"),
         ("c.json", "[]", LabelFormat.COCO, "c.json"),
         ("c.json", COCO.replace('"image_id": 5', '"image_id": 6'), LabelFormat.COCO, "an annotation of image 6"),
-        ("c.json", COCO.replace("a.png", "b.png"), LabelFormat.COCO, "names 2 images, none of them is in"),
+        ("c.json", COCO.replace("a.png", "b.png"), LabelFormat.COCO, "names 2 images, none of which is in"),
     ],
 )
 def test_wrong_files_are_named(name: str, text: str, kind: LabelFormat, message: str, tmp_path: Path) -> None:
@@ -102,5 +102,5 @@ def test_wrong_files_are_named(name: str, text: str, kind: LabelFormat, message:
 
 
 def test_coco_needs_its_file(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationDataError, match="are a JSON file; name it"):
+    with pytest.raises(CalibrationDataError, match="are a JSON file; give its name"):
         read_annotations(LabelFormat.COCO, tmp_path, None)

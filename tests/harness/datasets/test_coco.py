@@ -56,7 +56,7 @@ def test_coco_boxes_and_masks_follow_the_image(coco: Path, fit: str, box: list[i
 
 def test_coco_that_is_none_is_refused(coco: Path) -> None:
     (coco / "val.json").write_text('{"images": []}')
-    with pytest.raises(CalibrationDataError, match="not in COCO's format: categories: Field required"):
+    with pytest.raises(CalibrationDataError, match="not in COCO format: categories: Field required"):
         open_with("coco", folder=coco, folders={"val": "val"}, annotations={"val": "val.json"}, height=4, width=4)
 
 
@@ -64,7 +64,7 @@ def test_files_may_not_leave_their_folder(coco: Path) -> None:
     content = json.loads((coco / "val.json").read_text())
     content["images"][0]["file_name"] = "../../secret.png"
     (coco / "val.json").write_text(json.dumps(content))
-    with pytest.raises(CalibrationDataError, match="leaves the folder"):
+    with pytest.raises(CalibrationDataError, match="lies outside the folder"):
         open_with("coco", folder=coco, folders={"val": "val"}, annotations={"val": "val.json"}, height=4, width=4)
 
 
@@ -93,7 +93,7 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
         (lambda c: c.update(annotations=["a"]), r"annotations\.0"),
         (lambda c: c["annotations"][0].update(bbox=[1, 2, 3]), r"annotations\.0\.bbox"),
         (lambda c: c["annotations"][0].update(bbox=[1, 2, 3, float("nan")]), r"bbox\.3: Input should be a finite"),
-        (lambda c: c["annotations"][0].update(segmentation=[[1, 2, 3, 4, 5, 6, 7]]), "7 numbers are no pairs"),
+        (lambda c: c["annotations"][0].update(segmentation=[[1, 2, 3, 4, 5, 6, 7]]), "7 numbers do not form pairs"),
         (lambda c: c["annotations"][0].update(segmentation=[[float("inf")] * 6]), "finite"),
         (lambda c: c["annotations"][0].update(image_id=2), "annotation of image 2, category 7"),
         (lambda c: c["annotations"][0].update(category_id=8), "annotation of image 1, category 8"),
@@ -102,7 +102,7 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
 )
 def test_files_that_are_wrong(coco: Path, edit: Callable[[dict[str, Any]], object], message: str) -> None:
     change(coco, edit)
-    with pytest.raises(CalibrationDataError, match=rf"val\.json: is not in COCO's format: .*{message}"):
+    with pytest.raises(CalibrationDataError, match=rf"val\.json: is not in COCO format: .*{message}"):
         opened(coco, height=4, width=4)
 
 

@@ -26,5 +26,5 @@ def test_a_square_lies_where_the_placement_says(fit: Fit, original: tuple[int, i
 
 
 def test_only_squares_are_cropped() -> None:
-    with pytest.raises(ConfigError, match="fit crop needs a square input, it is 32 x 64"):
+    with pytest.raises(ConfigError, match="fit crop needs a square input, not 32 x 64"):
         fit_steps(Fit.CROP, (32, 64))

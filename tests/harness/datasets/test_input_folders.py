@@ -108,7 +108,7 @@ class TestAdapter:
         with pytest.raises(CalibrationDataError, match="labels: float"):
             opened(options).split("calibration").targets(0, 1)
         del options["parts"]["camera"]
-        with pytest.raises(CalibrationDataError, match="samples hold no image, but state, steps"):
+        with pytest.raises(CalibrationDataError, match="samples hold no image; their parts are state, steps"):
             opened(options).split("calibration").images(0, 1)
 
 

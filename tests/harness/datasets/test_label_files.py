@@ -28,5 +28,5 @@ def test_texts(tmp_path: Path) -> None:
     assert read_label_text(tmp_path / "a.txt") == "ä"
     for name in ("gone.txt", "bad.txt"):
         (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(CalibrationDataError, match=f"{name}: cannot be read as a text of labels"):
+        with pytest.raises(CalibrationDataError, match=f"{name}: cannot be read as a text file of labels"):
             read_label_text(tmp_path / name)

@@ -57,8 +57,8 @@ class TestLabelledFolder:
     @pytest.mark.parametrize(
         ("table", "message"),
         [
-            ("file,label\n../calib/0.png,1\n", "'../calib/0.png' is no file in"),
-            ("file,label\nabsent.png,1\n", "'absent.png' is no file in"),
+            ("file,label\n../calib/0.png,1\n", "'../calib/0.png' is not a file in"),
+            ("file,label\nabsent.png,1\n", "'absent.png' is not a file in"),
             ("file,label\n0.png,4\n", r"label '4', expected an integer 0\.\.3"),
             ("file,label\n0.png,-1\n", "label '-1'"),
             ("file,label\n0.png\n", "label ''"),

@@ -54,7 +54,7 @@ def test_the_first_class_may_be_another(tmp_path: Path) -> None:
 
 def test_too_few_images_and_no_folder(tmp_path: Path) -> None:
     folder = colour_images(tmp_path / "images", each=2)
-    with pytest.raises(CalibrationDataError, match=r"6 \+ 9 images asked for, it holds 6"):
+    with pytest.raises(CalibrationDataError, match=r"6 \+ 9 images requested, but it holds 6"):
         OwnImages(options(folder))
     with pytest.raises(CalibrationDataError, match="no folder"):
         OwnImages(options(tmp_path / "gone"))

@@ -61,7 +61,7 @@ def test_the_digest_follows_the_samples_and_not_the_place(tmp_path: Path) -> Non
 
 def test_no_more_samples_than_there_are(tmp_path: Path) -> None:
     assert len(open_with("torchvision", dataset="MNIST", root=tmp_path, calibration=30, evaluation=20).splits) == 2
-    with pytest.raises(ConfigError, match="torchvision MNIST: evaluation: 21 asked for, there are 20"):
+    with pytest.raises(ConfigError, match="torchvision MNIST: evaluation: 21 requested, but there are 20"):
         open_with("torchvision", dataset="MNIST", root=tmp_path, calibration=30, evaluation=21)
 
 

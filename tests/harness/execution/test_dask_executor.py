@@ -63,7 +63,9 @@ def test_a_client_of_its_own_whose_calls_are_never_merged() -> None:
 
 @pytest.mark.parametrize(("address", "words"), [("refuses", "Connection refused"), ("idle", "Only 0/1 workers")])
 def test_no_cluster_or_no_workers(address: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=f"--executor dask://{address}: no cluster with workers there: {words}"):
+    with pytest.raises(
+        ConfigError, match=f"--executor dask://{address}: no cluster with workers at this address: {words}"
+    ):
         DaskExecutor(address)
 
 

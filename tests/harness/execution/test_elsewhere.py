@@ -39,7 +39,7 @@ def test_other_sources_are_refused_where_files_are_not_shared() -> None:
     right, wrong = {MODULE: fingerprint_of(MODULE).digest}, {MODULE: "another"}
     refuse_other_sources(task(store_url=URL, fingerprints=right))
     refuse_other_sources(task(fingerprints=wrong))
-    with pytest.raises(MissingError, match=f"another version of ptqlab, or of a tool that {MODULE} uses"):
+    with pytest.raises(MissingError, match=f"different versions of ptqlab or of a tool that {MODULE} uses"):
         refuse_other_sources(task(store_url=URL, fingerprints=wrong))
 
 
@@ -115,4 +115,4 @@ def test_a_store_that_lost_a_trial_fails_it(apart: Plan, monkeypatch: pytest.Mon
     assert isinstance(result, TrialResult)
     assert result.failure is not None
     assert (result.failure.stage, result.failure.symptom) == ("store", Symptom.ENVIRONMENT)
-    assert "what it left is not there" in result.failure.message
+    assert "its result is missing" in result.failure.message

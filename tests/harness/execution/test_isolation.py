@@ -33,7 +33,7 @@ def task(folder: Path, model: str = "net", **options: Any) -> Task:
     [
         (3, "the process that computed it ended with exit code 3"),
         (0, "the process that computed it ended with exit code 0"),
-        (-signal.SIGKILL, "the process that computed it was killed (SIGKILL): out of memory, or by hand"),
+        (-signal.SIGKILL, "the process that computed it was killed (SIGKILL): out of memory, or killed by a user"),
         (-signal.SIGSEGV, "the process that computed it crashed (SIGSEGV)"),
     ],
 )
@@ -110,7 +110,7 @@ class TestPool:
 
     def test_a_third_is_a_failure(self, tmp_path: Path, stubs: list[list[Reply | None]]) -> None:
         found = ChildPool().run(task(tmp_path))
-        expected = Failure(stage="start", symptom=Symptom.WORKER_DIED, message="3 children ended at their start")
+        expected = Failure(stage="start", symptom=Symptom.WORKER_DIED, message="3 child processes ended while starting")
         assert found == Reply(failure=expected)
         assert Stub.made == 3
 

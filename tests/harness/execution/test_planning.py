@@ -51,7 +51,7 @@ def test_an_overwritten_model_is_never_answered_with_old_results(zoo: Path, tmp_
     changed = spec()
     assert changed.file != before.file
     assert store.get(changed) is None
-    with pytest.raises(ModelError, match=f"has SHA-256 {changed.file}, the card was written for {before.file}"):
+    with pytest.raises(ModelError, match=f"has SHA-256 {changed.file}, but the card was written for {before.file}"):
         load_card("mnist_lenet").model_path()
     zoo.unlink()
     assert spec().file == "absent"

@@ -42,9 +42,9 @@ def test_a_difference_is_named_figure_by_figure() -> None:
     spec = fakes.spec()
     stored = fakes.result(spec, value=0.9)
     assert difference_of(stored, fakes.result(spec, value=0.9)) == ""
-    assert "accuracy.quantized is 0.9 as stored and 0.8 computed anew" in difference_of(stored, fakes.result(spec, 0.8))
-    assert "computed anew it fails in stage quantize" in difference_of(stored, fakes.failed(spec))
-    assert "stored is a failure" in difference_of(fakes.failed(spec), stored)
+    assert "accuracy.quantized is 0.9 as stored and 0.8 recomputed" in difference_of(stored, fakes.result(spec, 0.8))
+    assert "recomputed, it fails in stage quantize" in difference_of(stored, fakes.failed(spec))
+    assert "the stored result is a failure" in difference_of(fakes.failed(spec), stored)
     assert difference_of(fakes.failed(spec), fakes.failed(spec)) == ""
 
 
@@ -63,7 +63,7 @@ def test_what_is_not_reproducible_is_an_error_of_the_night(tmp_path: Path) -> No
     assert found.verdict is Verdict.ERROR
     (verdict,) = found.verdicts
     assert "not reproducible: " in verdict.message
-    assert "accuracy.quantized is 0.91 as stored and 0.9 computed anew" in verdict.message
+    assert "accuracy.quantized is 0.91 as stored and 0.9 recomputed" in verdict.message
 
 
 def test_a_fresh_sweep_leaves_no_cache_of_its_own(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     config, target = open_input(path, None)
     files = image_files(tmp_path / "images" / "red")
     write_folder(config, Preparation(target), files)
-    with pytest.raises(ConfigError, match="calibration_f32: holds files already"):
+    with pytest.raises(ConfigError, match="calibration_f32: is not empty"):
         write_folder(config, Preparation(target), files)
 
 

@@ -103,7 +103,7 @@ def test_fits(picture: Path) -> None:
     padded = Preparation(target("rgb", "NHWC", 30, 30), fit=Fit.PAD)(picture)
     assert (padded[:5] == 127).all()
     assert not (padded[5:25] == 127).all()
-    with pytest.raises(ConfigError, match="fit crop needs a square input, it is 28 x 30"):
+    with pytest.raises(ConfigError, match="fit crop needs a square input, not 28 x 30"):
         Preparation(target("rgb", "NHWC", 28, 30))(picture)
 
 
@@ -134,7 +134,7 @@ def test_draws_are_without_replacement_in_order_and_repeat(tmp_path: Path) -> No
     first = chosen(range(100), 10, 3)
     assert first == sorted(set(first)) == chosen(range(100), 10, 3)
     assert chosen("abc", None, 0) == ["a", "b", "c"]
-    with pytest.raises(CalibrationDataError, match="4 images are asked for, there are 3"):
+    with pytest.raises(CalibrationDataError, match="4 images requested, but there are 3"):
         chosen("abc", 4, 0)
     with pytest.raises(CalibrationDataError, match="holds no images"):
         image_files(tmp_path)

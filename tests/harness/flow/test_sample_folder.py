@@ -57,7 +57,7 @@ def test_the_scripts_run_one_after_the_other(tmp_path: Path, march: March) -> No
 def test_a_folder_in_use_and_a_network_without_an_image_are_refused(tmp_path: Path) -> None:
     make_sample(tmp_path)
     sample = Sample(tmp_path / "net.onnx", tmp_path / "images", None, March.BAYES, InputType.GRAY)
-    with pytest.raises(ConfigError, match=r"input data of shape \[1, 3, 16, 16\] is no image of gray"):
+    with pytest.raises(ConfigError, match=r"input data of shape \[1, 3, 16, 16\] is not an image of gray"):
         write_sample(sample, tmp_path / "new")
-    with pytest.raises(ConfigError, match="holds files already"):
+    with pytest.raises(ConfigError, match="is not empty"):
         write_sample(sample, tmp_path)

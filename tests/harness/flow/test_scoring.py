@@ -82,7 +82,7 @@ def test_wrong_lists_are_refused(tmp_path: Path) -> None:
     labels = tmp_path / "val.txt"
     for text, message in (
         ("a.png", "expected the name of an image"),
-        ("../x 1", "is no file in"),
+        ("../x 1", "is not a file in"),
         ("", "lists no image"),
     ):
         labels.write_text(text)

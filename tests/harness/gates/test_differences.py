@@ -133,4 +133,4 @@ def test_nodes_that_moved_and_figures_that_fell() -> None:
 
 def test_another_graph_is_named_by_its_nodes() -> None:
     found = [str(cause) for cause in of_nodes({"a": node()}, {"b": node()})]
-    assert found == ["placement: other nodes in the graph; gone: a; new: b"]
+    assert found == ["placement: different nodes in the graph; gone: a; new: b"]

@@ -68,7 +68,7 @@ def test_a_lower_float_score_points_at_preprocessing(tmp_path: Path) -> None:
     lower = accuracy.model_copy(update={"float_value": 0.6})
     (trial,) = explained(tmp_path, kept(tmp_path, accuracy=lower)).trials
     text = (
-        "nothing that is recorded changed; float fell too: 0.9500 → 0.6000, so look at preprocessing or evaluation "
+        "nothing recorded has changed; float fell too: 0.9500 → 0.6000, so look at preprocessing or evaluation "
         "data before the quantisation"
     )
     assert trial.headline == text

@@ -33,7 +33,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     append_night(night("a"), tmp_path)
     with (tmp_path / NIGHTS_FILE).open("a") as file:
         file.write("{\n")
-    with pytest.raises(ConfigError, match=r"nights\.jsonl, line 2: is no night"):
+    with pytest.raises(ConfigError, match=r"nights\.jsonl, line 2: is not a record of a night"):
         read_nights(tmp_path)
 
 

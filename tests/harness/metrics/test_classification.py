@@ -60,5 +60,5 @@ class TestTopK:
             Top1(NoOptions()).score([self.LOGITS], np.array([1, 0, 1, 3]))
         with pytest.raises(InferenceError, match=r"^top1 needs at least one image$"):
             Top1(NoOptions()).score([self.LOGITS[:0]], self.CLASSES[:0])
-        with pytest.raises(InferenceError, match=r"^top5 needs one output with a row per target$"):
+        with pytest.raises(InferenceError, match=r"^top5 needs one output with one row per target$"):
             Top5(NoOptions()).score([self.LOGITS], ["a"] * 4)

@@ -48,7 +48,7 @@ def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
     check_free(tmp_path / "new")
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "file"):
-        with pytest.raises(ConfigError, match="holds files already"):
+        with pytest.raises(ConfigError, match="is not empty"):
             check_free(path)
 
 

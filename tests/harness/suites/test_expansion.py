@@ -51,22 +51,28 @@ def test_what_a_model_does_not_have_is_left_out_of_the_grid_and_refused_in_trial
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sweep": {"input_type_rt": [None, "gray"]}}, r"sweep\.input_type_rt: 'gray' can never be used: .*rgb, nv12"),
+        (
+            {"sweep": {"input_type_rt": [None, "gray"]}},
+            r"sweep\.input_type_rt: 'gray' cannot be used in any trial: .*rgb, nv12",
+        ),
         (
             {"sweep": {"calibration_seed": [None, 1]}},
-            "sweep.calibration_seed: 1 can never be used: .* nothing to choose, all 300 samples are taken",
+            "sweep.calibration_seed: 1 cannot be used in any trial: .* there is no choice, because all 300 "
+            "samples are taken",
         ),
         (
             {"sweep": {"calibration_type": "mix", "mse_thresholds": [False, True]}},
-            r"sweep\.mse_thresholds: True can never be used: mse_thresholds has no meaning with calibration_type 'mix'",
+            r"sweep\.mse_thresholds: True cannot be used in any trial: mse_thresholds has no meaning with "
+            r"calibration_type 'mix'",
         ),
         (
             {"sweep": {"calibration_type": "kl", "max_percentile": [1.0, 0.99]}},
-            r"sweep\.max_percentile: 0\.99 can never be used: max_percentile belongs to calibration_type 'max'",
+            r"sweep\.max_percentile: 0\.99 cannot be used in any trial: max_percentile belongs to "
+            r"calibration_type 'max'",
         ),
         (
             {"march": "bernoulli2", "sweep": {"int16": ["none", "all"]}},
-            r"sweep\.int16: int16\.all can never be used: .*bernoulli2 has no int16",
+            r"sweep\.int16: int16\.all cannot be used in any trial: .*bernoulli2 has no int16",
         ),
     ],
 )
@@ -121,7 +127,7 @@ def test_an_explicit_int16_trial_needs_a_march_that_has_it() -> None:
 
 
 def test_a_grid_that_leaves_nothing_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"sweep\.int16: int16\.all can never be used"):
+    with pytest.raises(ConfigError, match=r"sweep\.int16: int16\.all cannot be used in any trial"):
         ids(suite(march="bernoulli2", sweep={"int16": ["all"]}))
 
 
@@ -157,7 +163,7 @@ def test_a_seed_needs_images_to_choose_among(samples: int | None, offered: int, 
     if fits:
         assert ids(definition) == ["mnist_a/bayes-e/max-seed1"]
     else:
-        with pytest.raises(ConfigError, match=f"nothing to choose, all {offered} samples are taken"):
+        with pytest.raises(ConfigError, match=f"there is no choice, because all {offered} samples are taken"):
             ids(definition)
 
 

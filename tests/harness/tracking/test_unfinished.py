@@ -66,7 +66,7 @@ def test_the_next_sweep_closes_one_that_was_killed(tmp_path: Path) -> None:
 def test_sync_closes_a_sweep_that_was_killed(tmp_path: Path) -> None:
     killed_sweep(tmp_path)
     run = CliRunner().invoke(app, ["sync", "--workdir", str(tmp_path)])
-    assert "mine, sweep killed: was killed, and is closed in MLflow" in run.output
+    assert "mine, sweep killed: was killed; its run is now closed in MLflow" in run.output
     assert set(statuses(tmp_path).values()) == {"KILLED", "FINISHED"}
     assert "nothing to sync" in CliRunner().invoke(app, ["sync", "--workdir", str(tmp_path)]).output
 

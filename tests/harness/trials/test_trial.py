@@ -102,6 +102,6 @@ def test_what_is_no_trial_is_not_brought(tmp_path: Path, content: bytes) -> None
     (tmp_path / "damaged").write_bytes(content)
     exchange.push(tmp_path / "damaged", f"trials/{trial.key}.zip")
     store = TrialStore(tmp_path / "here", exchange)
-    with pytest.raises(MissingError, match=rf"trials/{trial.key}\.zip: is no trial that this version can read"):
+    with pytest.raises(MissingError, match=rf"trials/{trial.key}\.zip: is not a trial that this version can read"):
         store.bring(trial.key)
     assert list((tmp_path / "here").iterdir()) == []

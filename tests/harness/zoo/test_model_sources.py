@@ -36,7 +36,7 @@ def test_a_file_of_an_installed_package_is_found() -> None:
 @pytest.mark.parametrize("path", ["/etc/model.onnx", "../model.onnx", "a/../../model.onnx"])
 def test_files_stay_below_their_folder(path: str) -> None:
     for kind, options in ((PackageSource, {"distribution": "d", "file": path}), (TorchvisionSource, {"weights": path})):
-        with pytest.raises(ValidationError, match="expected a path below the folder that it is looked up in"):
+        with pytest.raises(ValidationError, match="expected a path relative to the folder in which it is looked up"):
             kind.model_validate({"architecture": "resnet18", **options})
 
 
@@ -117,7 +117,7 @@ def test_weights_that_do_not_fit_are_one_error(tmp_path: Path, kind: str, conten
         path.write_bytes(content)
     elif kind == "saved":
         torch.save(content, path)
-    with pytest.raises(ModelError, match=r"weights\.pt: holds no weights of this network: ") as raised:
+    with pytest.raises(ModelError, match=r"weights\.pt: holds no weights for this network: ") as raised:
         model_sources._with_weights(torch.nn.Linear(2, 2), path)
     assert "\n" not in str(raised.value)
 

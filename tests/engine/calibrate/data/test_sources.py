@@ -175,7 +175,7 @@ def test_links_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     (folder / "002.bin").symlink_to("000.bin")
     assert len(open_folders(model(), [MAP], [folder])) == 3
     (folder / "003.bin").symlink_to("absent")
-    with pytest.raises(CalibrationDataError, match=r"003\.bin: not a file that can be read, or a link"):
+    with pytest.raises(CalibrationDataError, match=r"003\.bin: not a readable file, or a broken link"):
         open_folders(model(), [MAP], [folder])
 
 
@@ -204,7 +204,12 @@ def test_arrays_of_another_layout_are_refused(tmp_path: Path) -> None:
     [
         ("a.bin", b"\0" * 40, MAP, r"a\.bin: cannot reshape array of size 10 into shape \(1, 3, 4, 6\).*float32"),
         ("a.bin", b"\0" * 290, MAP, r"a\.bin: .*expected are 72 values.* holds 72 and 2 bytes of type float32"),
-        ("a.jpg", b"\0" * 288, RGB, r"a\.jpg: is an image; the samples .* shape .* unless preprocess_on is True"),
+        (
+            "a.jpg",
+            b"\0" * 288,
+            RGB,
+            r"a\.jpg: is an image; calibration samples .* shape .* unless preprocess_on is True",
+        ),
         ("a.bin", b"\0" * 288, RGB, r"a\.bin: cannot reshape array of size 288.*uint8; is cal_data_type right"),
         ("a.npy", b"\0" * 40, MAP, r"a\.npy: not a readable \.npy file"),
     ],
@@ -269,7 +274,7 @@ def test_doubtful_data_are_named(tmp_path: Path) -> None:
     assert list(open_folders(model(), [MAP], [write(tmp_path / "good", samples)]).doubts()) == []
     samples[1], samples[2, 0, 0, 0], samples[3, 0, 0, 0] = 0, np.nan, np.inf
     found = list(open_folders(model(), [MAP], [write(tmp_path / "doubtful", samples[:10])]).doubts())
-    assert [text.split("holds ")[-1].split(",")[0] for text in found[1:]] == ["nothing but zeros", "NaN", "infinity"]
+    assert [text.split("holds ")[-1].split(",")[0] for text in found[1:]] == ["only zeros", "NaN", "infinity"]
     assert found[0].startswith("10 calibration samples are few")
     assert str(tmp_path / "doubtful" / "001.bin") in found[1]
 
@@ -286,5 +291,5 @@ def test_values_that_an_integer_input_lacks_are_found_beforehand(tmp_path: Path)
     network = model((1, 6))
     network.graph.inputs[0].dtype = ir.DataType.INT64
     folder = write(tmp_path / "ids", np.asarray([[0, 1, 2, 3, 4, 5], [0, 1, 0.5, 3, 4, 5]]), ".npy")
-    with pytest.raises(CalibrationDataError, match=r"001\.npy: holds values that are none of type int64"):
+    with pytest.raises(CalibrationDataError, match=r"001\.npy: holds values that are not of type int64"):
         list(open_folders(network, [MAP], [folder]).doubts())

@@ -166,7 +166,7 @@ def test_thresholds_that_nothing_takes_are_warned_of(tmp_path: Path, caplog: pyt
     model = residual()
     add_calibration(model, "c1", thresholds=[2.0], scales=[2 / 127])
     reloaded(residual(), model, tmp_path)
-    assert "nothing on the BPU takes the model's thresholds of c1." in caplog.text
+    assert "no BPU node uses the model's thresholds of c1." in caplog.text
 
 
 def test_tensors_without_a_threshold_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,7 +175,7 @@ def test_tensors_without_a_threshold_are_warned_of(tmp_path: Path, caplog: pytes
         add_calibration(model, name, thresholds=[2.0], scales=[2 / 127])
     _, found = reloaded(residual(), model, tmp_path)
     without = [name.removesuffix("_HzCalibration") for name, values in thresholds(found).items() if values == [1.0]]
-    assert f"the model has no thresholds of {', '.join(without)}: they are 1.0." in caplog.text
+    assert f"the model has no thresholds for {', '.join(without)}, so 1.0 is used." in caplog.text
     assert without
 
 
@@ -215,5 +215,5 @@ def test_an_unsigned_type_is_taken_where_a_tensor_can_be_unsigned() -> None:
 
 def test_a_warning_names_five_and_counts_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     with_given(with_marks({f"t{index}": [1.0] for index in range(7)}))
-    assert "nothing on the BPU takes the model's thresholds of t0, t1, t2, t3, t4 and 2 more." in caplog.text
-    assert "the model has no thresholds of x, r0, r1" in caplog.text
+    assert "no BPU node uses the model's thresholds of t0, t1, t2, t3, t4 and 2 more." in caplog.text
+    assert "the model has no thresholds for x, r0, r1" in caplog.text

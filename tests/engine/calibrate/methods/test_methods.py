@@ -72,7 +72,7 @@ def test_the_name_in_the_log(given: dict[str, object], name: str) -> None:
 @pytest.mark.parametrize("given", [{"calibration_type": "kl"}, {"mse_thresholds": True}])
 def test_histograms_that_were_not_collected_are_missed(given: dict[str, object]) -> None:
     chosen = options(**given)
-    with pytest.raises(ConfigError, match=r"needs histograms, which the statistics were collected without"):
+    with pytest.raises(ConfigError, match=r"needs histograms, but the statistics were collected without them"):
         method_of(chosen).threshold(Distribution(1.0, {}), chosen)
 
 

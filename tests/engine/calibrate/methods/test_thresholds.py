@@ -183,7 +183,7 @@ def test_graph_outputs_go_by_the_name_of_their_calibrated_form() -> None:
     assert threshold_sources(model) == {"y_HzCalibration": "y_calibrated"}
     (found,) = calibration_nodes(apply_thresholds(model, {"y_calibrated": [2.0]}))
     assert read_calibration(found).thresholds.tolist() == [2.0]
-    with pytest.raises(ModelError, match="the statistics hold nothing on tensor 'y_calibrated'"):
+    with pytest.raises(ModelError, match="the statistics have no entry for tensor 'y_calibrated'"):
         apply_thresholds(model, {"y": [2.0]})
 
 

@@ -105,8 +105,8 @@ def test_a_folder_that_cannot_be_written_costs_the_cache_alone(
     wanted = collected()
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / name))
     assert collected() == wanted
-    assert "how far the pass has come is not noted" in caplog.text
-    assert "the statistics are not kept" in caplog.text
+    assert "the progress of the pass is not saved" in caplog.text
+    assert "the statistics are not saved" in caplog.text
 
 
 def test_names_of_files_do_not_count(folder: Path, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_file_of_another_pass_counts_as_none(tmp_path: Path, caplog: pytest.Lo
     whole = collect(residual(), ("x", "g"), {"x": X}, StatisticsOptions(percentiles=(0.9,)))
     found = collect(residual(), ("x", "g"), {"x": X}, StatisticsOptions(percentiles=(0.9,)), Progress(path))
     assert found.digest() == whole.digest()
-    assert "not of this pass; begun anew" in caplog.text
+    assert "belongs to another pass; starting again" in caplog.text
 
 
 def test_a_damaged_file_counts_as_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -84,7 +84,7 @@ def test_the_first_bad_pair_is_named(capsys: pytest.CaptureFixture[str]) -> None
     assert lines[2].endswith("  n: too far")
     assert lines[-1] == "first bad stage: quantized, node n: too far (bound: sqnr >= 40)"
     _show(Bisection((pair("calibrated", None),)), as_json=False)
-    assert capsys.readouterr().out.endswith("every stage keeps its bound\n")
+    assert capsys.readouterr().out.endswith("every stage is within its bound\n")
 
 
 def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,7 @@ def test_check_with_int16_and_as_a_table() -> None:
     ("arguments", "error", "message"),
     [
         (["--march", "nano"], ConfigError, "expected one of bernoulli2, bayes, bayes-e"),
-        (["--node-info", "{"], ConfigError, "is no JSON"),
+        (["--node-info", "{"], ConfigError, "not valid JSON"),
         (["--node-info", "[]"], ConfigError, "expected an object"),
         (["--node-info", '{"a": {"In": "int16"}}'], ConfigError, "keys are"),
         (["--input-shape", "image"], ConfigError, "give NAME=SHAPE"),

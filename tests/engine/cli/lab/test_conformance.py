@@ -58,7 +58,7 @@ def test_tables_files_and_bars(networks: Path, tmp_path: Path) -> None:
         "devices (all): 0.9839, the bar is 1",
         "outputs (all): not measured, the bar is 0.5",
     ]
-    assert "First departures of what is not held out: devices 1" in done.output
+    assert "First departures of the networks that are not held out: devices 1" in done.output
     assert "    devices: Conv_0: CPU | BPU" in done.output
     content = json.loads(report.read_text())
     assert [group["cases"] for group in content["table"]] == [2]

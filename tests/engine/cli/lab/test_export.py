@@ -92,6 +92,6 @@ def test_the_line_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFi
     model = onnx.load(tmp_path / "m.onnx")
     expected = f"{tmp_path / 'm.onnx'}: {len(model.graph.node)} nodes, operator set {model.opset_import[0].version}\n"
     assert capsys.readouterr().out == expected
-    with pytest.raises(typer.BadParameter, match="say which form to write"):
+    with pytest.raises(typer.BadParameter, match="choose a form"):
         command(CASE.model, tmp_path / "n.onnx")
     assert not (tmp_path / "n.onnx").exists()

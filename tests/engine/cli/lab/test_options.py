@@ -47,7 +47,7 @@ def test_node_info_is_that_of_a_yaml_file() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "--node-info: is no JSON"),
+        ("{", "--node-info: not valid JSON"),
         ("[]", "--node-info: expected an object of nodes, found list"),
         ('{"a": {"In": "int16"}}', "In: .*; keys are ON, InputType, input_types, OutputType"),
         ('{"a": {"ON": "GPU"}}', "ON: .*BPU"),

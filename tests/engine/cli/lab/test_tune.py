@@ -145,8 +145,8 @@ def test_labels_that_do_not_fit_are_found_before_the_search(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--data", "scored"), "give its labels too"),
-        (("--metric", "top5"), "--metric: give its labels too"),
+        (("--data", "scored"), "also give labels"),
+        (("--metric", "top5"), "--metric: also give labels"),
         (("--data", "none", "--labels", "labels.csv"), "does not exist"),
         (("--labels", "labels.csv", "--metric", "top7"), "metric 'top7' is unknown"),
     ],

@@ -41,7 +41,7 @@ def test_a_changed_weight_is_counted(folder: Path) -> None:
     ("arguments", "message"),
     [
         (["-q", str(IMAGE), "-b", "none.bin"], "no such file"),
-        (["-q", str(IMAGE), "-b", "image.bin", "-a", "10.0.0.1"], "runs no boards"),
+        (["-q", str(IMAGE), "-b", "image.bin", "-a", "10.0.0.1"], "cannot run boards"),
         (["-q", str(IMAGE), "-b", "image.bin", "-i", "missing.bin"], "no such file"),
         (["-q", str(QUANTIZED), "-b", "image.bin"], "different inputs"),
     ],

@@ -183,7 +183,7 @@ def test_wrong_data_are_refused(folder: Path) -> None:
         (infer(model, image="short.bin"), "cannot reshape array of size 7 into shape (1, 3, 8, 6)"),
         (infer(model, image="absent.bin"), "absent.bin: no such file"),
         (infer(model, names=("image", "mop")), "--image-file names ['image', 'mop'], the inputs of"),
-        (infer("m.onnx"), "input image is no image of rgb (input_type_train)"),
+        (infer("m.onnx"), "input image is not an image of rgb (input_type_train)"),
         (infer(model, image=""), "--image-file image : give the name of an input and its file"),
     ):
         assert result.exit_code == 255

@@ -23,4 +23,4 @@ def test_the_log_says_how_many_pairs_were_scaled(
     monkeypatch.setattr(stage, "equalize", lambda model: (f"scaled {model}", 7))
     with caplog.at_level("INFO", "engine.convert"):
         assert ran(EQUALIZE, configured(), folded="m") == {"equalized": "scaled m"}
-    assert "Equalize channels of 7 pairs of convolutions: cross_layer_equalization." in caplog.text
+    assert "Equalizing channels of 7 pairs of convolutions: cross_layer_equalization." in caplog.text

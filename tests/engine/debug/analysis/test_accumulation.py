@@ -45,8 +45,8 @@ def test_what_quantises() -> None:
 @pytest.mark.parametrize(
     ("quantize", "others", "message"),
     [
-        (None, None, "give one of quantize_node and non_quantize_node"),
-        ("conv0", "conv1", "give one of"),
+        (None, None, "give either quantize_node or non_quantize_node"),
+        ("conv0", "conv1", "give either"),
         ([], None, "the list of nodes is empty"),
         ([3], None, "give names, or lists of names"),
         ("conv9", None, "did you mean 'conv"),

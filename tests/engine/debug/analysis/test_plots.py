@@ -67,7 +67,7 @@ def test_not_quantising_a_node_and_quantising_the_others_agree(tmp_path: Path) -
 def test_node_lists_are_checked(tmp_path: Path) -> None:
     model, feed = zoo("mnist_lenet")
     for lists in ({}, {"quantize_node": ["/0/Conv"], "non_quantize_node": ["/0/Conv"]}):
-        with pytest.raises(ConfigError, match="give one of"):
+        with pytest.raises(ConfigError, match="give either"):
             plot_acc_error(tmp_path, feed, model, **lists)
     with pytest.raises(ConfigError, match="is a regular node"):
         get_channelwise_data_distribution(tmp_path, model, feed, ["/0/Conv"])

@@ -74,7 +74,7 @@ def test_an_unfolded_detector_is_bisected_from_the_command_line(tmp_path: Path, 
     arguments = ["--config", str(tmp_path / "config.yaml"), "--source-data", str(tmp_path / "source")]
     finished = CliRunner().invoke(app, ["bisect", str(tmp_path / "model.onnx"), *arguments])
     assert finished.exit_code == 0, finished.output
-    assert "every stage keeps its bound" in finished.stdout
+    assert "every stage is within its bound" in finished.stdout
 
 
 def rearranging(kind: str, target: tuple[int, ...], **attributes: object) -> ir.Model:

@@ -37,7 +37,7 @@ def test_a_seed_draws_among_the_card_s_images_without_replacement_in_their_order
 def test_data_that_have_changed_are_refused() -> None:
     found = work.given_by(OPEN_DATASET, {CARD: work.CARD, DATA_DIGEST: DATASET_OF_CARD.digest})
     assert found[DATASET].digest == DATASET_OF_CARD.digest
-    with pytest.raises(ConfigError, match="model mnist_lenet: its data set was changed while the sweep ran"):
+    with pytest.raises(ConfigError, match="model mnist_lenet: its data set has changed during the sweep"):
         work.given_by(OPEN_DATASET, {CARD: work.CARD, DATA_DIGEST: "0" * 64})
 
 

@@ -1,0 +1,28 @@
+"""The convolution's tile of dot products alone, over and over: what multiplications and additions this CPU reaches."""
+
+from __future__ import annotations
+
+from engine.jit import entry
+from engine.simulate.kernels.convolution import ACCUMULATOR_BYTES, MAX_VECTORS, ROWS, dots_of_pairs, dots_of_quads
+from engine.simulate.kernels.vector import LANES, PAIR, QUAD, REGISTERS
+
+TILE_ROWS = ROWS[MAX_VECTORS - 1]
+QUADS = REGISTERS.quads
+OPERATIONS_PER_STEP = 2 * TILE_ROWS * MAX_VECTORS * LANES * (QUAD if QUADS else PAIR)
+"""Two per multiply-accumulate."""
+
+
+def operand_bytes(steps: int) -> int:
+    """Memory that :func:`dot_tiles` works in."""
+    return ACCUMULATOR_BYTES + steps * 4 * (TILE_ROWS + MAX_VECTORS * LANES)
+
+
+@entry
+def dot_tiles(memory: int, steps: int, calls: int) -> None:
+    """The widest tile, ``calls`` times, on what lies in :func:`operand_bytes` bytes at ``memory``."""
+    rows, weights = memory + ACCUMULATOR_BYTES, memory + ACCUMULATOR_BYTES + steps * 4 * TILE_ROWS
+    for _ in range(calls):
+        if QUADS:
+            dots_of_quads(TILE_ROWS, MAX_VECTORS, rows, steps * 4, weights, steps, memory)
+        else:
+            dots_of_pairs(TILE_ROWS, MAX_VECTORS, rows, steps * 4, weights, steps, memory)
