@@ -52,11 +52,19 @@ def toml(table: dict[str, object]) -> str:
 def main(outdir: str) -> None:
     """Build the wheel into ``outdir``."""
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    build = '[build-system]\nrequires = ["hatchling>=1.25"]\nbuild-backend = "hatchling.build"\n'
-    wheel = '\n[tool.hatch.build.targets.wheel]\npackages = ["engine"]\n'
+    requires = json.dumps(whole["build-system"]["requires"])
+    build = f'[build-system]\nrequires = {requires}\nbuild-backend = "hatchling.build"\n'
+    wheel = """
+[tool.hatch.build.targets.wheel]
+packages = ["engine"]
+artifacts = ["engine/simulate/kernels/objects/*.o"]
+
+[tool.hatch.build.targets.wheel.hooks.custom]
+path = "hatch_build.py"
+"""
     with TemporaryDirectory() as folder:
         tree = Path(folder)
-        for name in ("README.md", "LICENSE"):
+        for name in ("README.md", "LICENSE", "hatch_build.py"):
             shutil.copy(ROOT / name, tree)
         shutil.copytree(ROOT / "engine", tree / "engine", ignore=shutil.ignore_patterns("__pycache__"))
         (tree / "pyproject.toml").write_text(build + toml(project(whole)) + wheel, encoding="utf-8")

@@ -21,8 +21,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.simulate.assemble import assemble
-from engine.simulate.kernels.machine import OVER, STATE_WORDS
 from engine.simulate.kernels.machine import run as run_machine
+from engine.simulate.kernels.state import OVER, STATE_WORDS
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 

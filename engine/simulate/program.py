@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.simulate.kernels.convolution import ACCUMULATOR_BYTES, STAGING_BYTES
 from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
+from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, STAGING_BYTES
 
 Array = NDArray[Any]
 SampleFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]

@@ -6,14 +6,12 @@ from typing import Any
 
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int64_at
+from engine.simulate.kernels.registers import LANES, REGISTERS
+from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, MAX_VECTORS, PIXELS, ROWS, STAGING_BYTES
 from engine.simulate.kernels.vector import (
     I8,
     I16,
     I32,
-    LANES,
-    PIXELS,
-    REGISTERS,
-    RUN,
     flip_run,
     make_add_residual,
     make_dot_tile,
@@ -23,15 +21,6 @@ from engine.simulate.kernels.vector import (
     widen_run,
 )
 
-MAX_VECTORS = len(REGISTERS.rows)
-"""Vectors of output channels in the widest panel."""
-TILE_ROWS = 48
-"""Output pixels per tile: whole register tiles, whose operands stay in the cache while all panels of weights pass."""
-LARGEST_TILE_ROWS = 64
-"""An image of no more pixels is one tile."""
-ACCUMULATOR_BYTES = max(rows * (k + 1) for k, rows in enumerate(REGISTERS.rows)) * LANES * 4
-
-ROWS = REGISTERS.rows
 ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 tile_1, tile_2, tile_3, tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
@@ -48,13 +37,6 @@ rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2
 rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
 add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
 requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
-
-GATHER_OVERRUN = RUN * 2
-"""Bytes that :func:`gather` may touch behind its operands."""
-STAGING_BYTES = max(ROWS) * LANES * 4
-"""Working memory for vectors of results that are stored in part."""
-ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
-"""Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""
 
 
 @compiled

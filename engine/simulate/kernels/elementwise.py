@@ -6,13 +6,21 @@ from typing import Any
 
 from numba import int32
 
+from engine.simulate.kernels.elementwise_rows import (
+    ACCU_SHIFT,
+    E_SCALE,
+    E_SHIFT,
+    HALF,
+    HIGH_16,
+    LOW_16,
+    OFFSET,
+    OUT_SHIFT,
+    SCALE,
+    X_SHIFT,
+)
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
 from engine.simulate.kernels.scalar import shifted_left, shifted_right
-
-X_SHIFT, E_SCALE, E_SHIFT, OFFSET, ACCU_SHIFT, SCALE, HALF, OUT_SHIFT = range(8)
-"""Rows of the parameters of an element-wise operator."""
-LOW_16, HIGH_16 = -32768, 32767
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The kernels as functions that the machine calls by address: each is compiled when a program first needs it.
+"""The kernels, and the loop that calls them, as functions by address: each is compiled when a program first needs it.
 
 So a network compiles, and keeps on disk, no kernel that it does not use; and none is compiled into the machine once
 more.
@@ -17,13 +17,17 @@ from numba.np.numpy_support import from_dtype
 from engine.simulate.kernels import conversion, matmul, movement, reduction
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
-from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
-from engine.simulate.kernels.jit import sources_digest
+from engine.simulate.kernels import interpreter as machine
+from engine.simulate.kernels.instructions import INSTRUCTION
+from engine.simulate.kernels.sources import sources_digest
 
-Kernel = Callable[[Any, int, int, int, int], None]
+Kernel = Callable[..., None]
 """Computes units of an instruction: pointer to its record, addresses of the arena and of scratch, first unit, end."""
 
-SIGNATURE = types.void(types.CPointer(from_dtype(INSTRUCTION)), types.intp, types.intp, types.intp, types.intp)
+RECORDS = types.CPointer(from_dtype(INSTRUCTION))
+KERNEL_SIGNATURE = types.void(RECORDS, *[types.intp] * 4)
+INTERPRETER_SIGNATURE = types.void(RECORDS, *[types.intp] * 6)
+INTERPRETER = "interpreter"
 
 
 def _convolution(sources: str) -> Kernel:
@@ -138,30 +142,45 @@ def _reduce(sources: str) -> Kernel:
     return reduce
 
 
+def _interpreter(sources: str) -> Kernel:
+    def interpreter(records: Any, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
+        _ = sources
+        machine.interpret(records, count, arena, scratch, state, thread, threads)
+
+    return interpreter
+
+
 # The closure of each holds nothing but the digest of the sources: it is part of the key of code that is kept on disk.
-_MAKERS: Mapping[InstructionKind, Callable[[str], Kernel]] = {
-    InstructionKind.CONVOLUTION: _convolution,
-    InstructionKind.DEPTHWISE: _depthwise,
-    InstructionKind.PAD: _pad,
-    InstructionKind.COPY: _copy,
-    InstructionKind.TABLE: _table,
-    InstructionKind.ELEMENTWISE: _elementwise,
-    InstructionKind.MAX_POOL: _max_pool,
-    InstructionKind.AVERAGE_POOL: _average_pool,
-    InstructionKind.GLOBAL_AVERAGE: _global_average,
-    InstructionKind.BILINEAR: _bilinear,
-    InstructionKind.QUANTIZE: _quantize,
-    InstructionKind.DEQUANTIZE: _dequantize,
-    InstructionKind.MATRIX_PRODUCT: _matrix_product,
-    InstructionKind.REDUCE: _reduce,
+MAKERS: Mapping[str, Callable[[str], Kernel]] = {
+    "convolution": _convolution,
+    "depthwise": _depthwise,
+    "pad": _pad,
+    "copy": _copy,
+    "table": _table,
+    "elementwise": _elementwise,
+    "max_pool": _max_pool,
+    "average_pool": _average_pool,
+    "global_average": _global_average,
+    "bilinear": _bilinear,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    "matrix_product": _matrix_product,
+    "reduce": _reduce,
+    INTERPRETER: _interpreter,
 }
+"""By the name of a kind of instruction in lower case; and the interpreter."""
+
+
+def signature(name: str) -> Any:
+    """Types of the arguments of an entry."""
+    return INTERPRETER_SIGNATURE if name == INTERPRETER else KERNEL_SIGNATURE
 
 
 @cache
-def kernel(kind: InstructionKind) -> Any:
-    """The compiled kernel of ``kind``: its ``address`` is valid as long as the process lives."""
-    function = _MAKERS[kind](sources_digest())
+def compiled_entry(name: str) -> Any:
+    """The entry ``name``, compiled by numba: its ``address`` is valid as long as the process lives."""
+    function = MAKERS[name](sources_digest())
     try:
-        return numba.cfunc(SIGNATURE, cache=True, error_model="numpy")(function)
+        return numba.cfunc(signature(name), cache=True, error_model="numpy")(function)
     except RuntimeError:  # numba found no writable folder: compile anew in every process
-        return numba.cfunc(SIGNATURE, error_model="numpy")(function)
+        return numba.cfunc(signature(name), error_model="numpy")(function)

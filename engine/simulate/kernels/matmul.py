@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.simulate.kernels.convolution import (
-    ACCUMULATOR_BYTES,
-    MAX_VECTORS,
-    STAGING_BYTES,
-    copy_run,
-    dots_of_pairs,
-    dots_of_quads,
-    requantize_int32,
-)
+from engine.simulate.kernels.convolution import copy_run, dots_of_pairs, dots_of_quads, requantize_int32
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
-from engine.simulate.kernels.vector import (
+from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import (
+    ACCUMULATOR_BYTES,
     BIAS,
-    I8,
-    I16,
-    LANES,
+    MAX_VECTORS,
     PAIR,
     PARAMETER_ROWS,
     QUAD,
-    make_pack,
-    make_requantize,
+    STAGING_BYTES,
 )
+from engine.simulate.kernels.vector import I8, I16, make_pack, make_requantize
 
 rounded_int8, rounded_int16 = make_requantize(I8, rounded=True), make_requantize(I16, rounded=True)
 pack_quad, pack_pair_int8, pack_pair_int16 = make_pack(I8, QUAD), make_pack(I8, PAIR), make_pack(I16, PAIR)

@@ -10,65 +10,30 @@ All of them work on addresses (``intp``); the caller guarantees that what lies t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import binding, ir  # type: ignore[import-untyped]  # it ships no types
+from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
 from engine.simulate.kernels.jit import intrinsic
+from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import (
+    BIAS,
+    E_LEFT,
+    E_RIGHT,
+    E_SCALE,
+    HALF,
+    OUT_SHIFT,
+    PAIR,
+    PIXELS,
+    RIGHT_SHIFT,
+    RUN,
+    SCALE,
+)
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-PAIR = 2
-"""Products that one 32-bit lane sums at a time where activations and weights are int16."""
-QUAD = 4
-"""Products that one 32-bit lane sums at a time where activations are uint8 and weights int8."""
-
-
-@dataclass(frozen=True)
-class Registers:
-    """Shape of the register tiles that suit this CPU.
-
-    Attributes:
-        lanes: int32 lanes of a vector register.
-        quads: whether an instruction sums four products of uint8 and int8 per lane, exactly (AVX512-VNNI).
-        permutes: whether an instruction picks bytes from 128 (AVX512-VBMI).
-        rows: for 1, 2, … vectors of output channels, the rows (pixels) of a tile, so that accumulators, one weight
-            vector per column and one broadcast activation fit the register file.
-    """
-
-    lanes: int
-    rows: tuple[int, ...]
-    quads: bool = False
-    permutes: bool = False
-
-
-def _host_registers() -> Registers:
-    features = binding.get_host_cpu_features()
-    if features.get("avx512bw"):
-        found = {"quads": bool(features.get("avx512vnni")), "permutes": bool(features.get("avx512vbmi"))}
-        return Registers(lanes=16, rows=(12, 12, 8, 6), **found)
-    if features.get("avx2"):
-        return Registers(lanes=8, rows=(8, 6))
-    return Registers(lanes=4, rows=(8, 6))
-
-
-REGISTERS = _host_registers()
-LANES = REGISTERS.lanes
 VECTOR = ir.VectorType(I32, LANES)
-RUN = 2 * LANES
-"""int16 that a register holds."""
-PIXELS = 4
-"""Neighbouring output pixels that a depthwise tile computes with one load of each weight."""
-
-
-BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
-"""Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
-HALF = E_SCALE
-"""Row of the parameters of a matrix product: what rounds its last shift."""
-PARAMETER_ROWS = 5
-"""Rows of the parameters of a matrix product."""
 
 
 def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[..., None]:

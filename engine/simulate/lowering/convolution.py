@@ -14,10 +14,10 @@ from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.core.windows import geometry
 from engine.ops.preprocess import as_convolution
-from engine.simulate.kernels import convolution as conv
-from engine.simulate.kernels import vector
+from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.vector import LANES, PAIR, PIXELS, QUAD, REGISTERS
+from engine.simulate.kernels.registers import LANES, REGISTERS
+from engine.simulate.kernels.tiles import PAIR, PIXELS, QUAD
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -108,7 +108,7 @@ def _beside_each_other(
     count = next((n for n in counts if n * channels % LANES == 0 or n * channels >= WIDE_ENOUGH), 1)
     rows = max(n for n in range(1, MOST_ROWS + 1) if pixels // count % n == 0)
     shape = (1, rows, pixels // count // rows, count * channels)
-    tiled = np.zeros((len(params), _whole_vectors(shape[3]) + conv.MAX_VECTORS * LANES), np.int32)
+    tiled = np.zeros((len(params), _whole_vectors(shape[3]) + tiles.MAX_VECTORS * LANES), np.int32)
     tiled[:, : shape[3]] = np.tile(params[:, :channels], count)
     return {name: x.shaped(*shape) for name, x in operands.items()}, tiled, np.tile(weights, (count, 1, 1, 1))
 
@@ -157,17 +157,17 @@ def convolution_parameters(bias: NDArray[np.int64], attributes: Attributes, chan
     if np.any(np.abs(shifts["scale"]) > SCALE_MAX) or np.any(np.abs(e_scale) > MAX_SCALE):
         raise NotLowered("a multiplier lies outside what the machine takes")
     rows = {
-        vector.BIAS: per_channel(wrap_int32(bias), channels),
-        vector.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
-        vector.SCALE: shifts["scale"] & 0xFFFF,
-        vector.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),
-        vector.E_SCALE: e_scale,
-        vector.E_LEFT: np.maximum(e_shift, 0),
-        vector.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
+        tiles.BIAS: per_channel(wrap_int32(bias), channels),
+        tiles.RIGHT_SHIFT: np.minimum(shifts["right_shift"], MAX_SHIFT),
+        tiles.SCALE: shifts["scale"] & 0xFFFF,
+        tiles.OUT_SHIFT: np.minimum(shifts["out_shift"], MAX_SHIFT),
+        tiles.E_SCALE: e_scale,
+        tiles.E_LEFT: np.maximum(e_shift, 0),
+        tiles.E_RIGHT: np.minimum(np.maximum(-e_shift, 0), MAX_SHIFT),
     }
     if any(values.shape != (channels,) for values in rows.values()):
         raise NotLowered(f"biases of another number than the {channels} channels")
-    params = np.zeros((len(rows), _whole_vectors(channels) + conv.MAX_VECTORS * LANES), np.int32)
+    params = np.zeros((len(rows), _whole_vectors(channels) + tiles.MAX_VECTORS * LANES), np.int32)
     for row, values in rows.items():
         params[row, :channels] = values
     return params
@@ -204,7 +204,7 @@ def _depthwise(
     packed[:, :channels] = weights.reshape(channels, -1).T.astype(np.int32) & 0xFFFF
     _, height, width, _ = weights.shape
     own = x.dtype == np.int8 and attributes["dilations"][1] == 1
-    own = own and (width, common["stride_w"]) in conv.ROW_WINDOWS
+    own = own and (width, common["stride_w"]) in tiles.ROW_WINDOWS
     return {
         "units": common["out_h"],
         "overrun": (PIXELS * common["stride_w"] * channels + LANES) * x.dtype.itemsize,
@@ -225,13 +225,13 @@ def _matrix_product(
     steps = -(-kernel // (QUAD if common["quads"] else PAIR))
     pieces = _piece_fields(x, weights, attributes, program)
     pixels = common["out_h"] * common["out_w"]
-    tile_rows = pixels if pixels <= conv.LARGEST_TILE_ROWS else conv.TILE_ROWS
-    tiles = math.ceil(pixels / tile_rows)
-    splits = min(len(panels), math.ceil(MIN_UNITS / tiles))
+    tile_rows = pixels if pixels <= tiles.LARGEST_TILE_ROWS else tiles.TILE_ROWS
+    count = math.ceil(pixels / tile_rows)
+    splits = min(len(panels), math.ceil(MIN_UNITS / count))
     return {
-        "units": tiles * splits,
-        "scratch": (tile_rows + max(conv.ROWS)) * steps * 4 + conv.GATHER_OVERRUN,
-        "overrun": conv.GATHER_OVERRUN,
+        "units": count * splits,
+        "scratch": (tile_rows + max(tiles.ROWS)) * steps * 4 + tiles.GATHER_OVERRUN,
+        "overrun": tiles.GATHER_OVERRUN,
         "steps": steps,
         "groups": groups,
         "group_weights": packed.strides[0],
@@ -265,7 +265,7 @@ def pack_weights(weights: Array, quads: bool) -> tuple[NDArray[np.int64], Array]
     """
     groups, channels, kernel = weights.shape
     vectors = -(-channels // LANES)
-    panel_count = -(-vectors // conv.MAX_VECTORS)
+    panel_count = -(-vectors // tiles.MAX_VECTORS)
     widths = [vectors // panel_count + (k < vectors % panel_count) for k in range(panel_count)]
     values = QUAD if quads else PAIR
     steps = -(-kernel // values)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.simulate.kernels import elementwise as ew
+from engine.simulate.kernels import elementwise_rows as ew
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.ops.core.fixed_point import SCALE_MAX
-from engine.simulate.kernels import vector
-from engine.simulate.kernels.convolution import GATHER_OVERRUN, MAX_VECTORS, ROWS
+from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.vector import LANES, PAIR, QUAD, REGISTERS
+from engine.simulate.kernels.registers import LANES, REGISTERS
+from engine.simulate.kernels.tiles import GATHER_OVERRUN, MAX_VECTORS, PAIR, QUAD, ROWS
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SHIFT,
@@ -92,15 +92,15 @@ def _parameters(call: Call, columns: int) -> NDArray[np.int32]:
         NotLowered: one does not fit its 32-bit lanes.
     """
     width = MAX_VECTORS * LANES
-    params = np.zeros((vector.PARAMETER_ROWS, -(-columns // width) * width), np.int32)
+    params = np.zeros((tiles.PARAMETER_ROWS, -(-columns // width) * width), np.int32)
     if _is_wide(call):
         return params
     right, scale, out = (per_channel(call.attributes[name], columns) for name in ("right_shift", "scale", "out_shift"))
     if min(right.min(), out.min()) < 0 or out.max() >= MAX_SHIFT or np.abs(scale).max() > SCALE_MAX:
         raise NotLowered("a shift or multiplier lies outside what the machine takes")
     floors = call.attributes["rounding_method"] == "FLOOR"
-    params[vector.RIGHT_SHIFT, :columns] = np.minimum(right, MAX_SHIFT)
-    params[vector.SCALE, :columns] = scale & 0xFFFF
-    params[vector.OUT_SHIFT, :columns] = out
-    params[vector.HALF, :columns] = 0 if floors else half_of(out)
+    params[tiles.RIGHT_SHIFT, :columns] = np.minimum(right, MAX_SHIFT)
+    params[tiles.SCALE, :columns] = scale & 0xFFFF
+    params[tiles.OUT_SHIFT, :columns] = out
+    params[tiles.HALF, :columns] = 0 if floors else half_of(out)
     return params

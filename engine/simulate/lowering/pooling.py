@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.ops.average_pool import reciprocal
 from engine.ops.core.windows import Geometry, geometry
-from engine.simulate.kernels import elementwise as ew
+from engine.simulate.kernels import elementwise_rows as ew
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
     MAX_SCALE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.simulate.kernels.elementwise import ACCU_SHIFT, HALF, OUT_SHIFT, SCALE
+from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, OUT_SHIFT, SCALE
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,

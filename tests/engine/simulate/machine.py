@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import operator, read_attributes
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.machine import STATE_WORDS
 from engine.simulate.kernels.machine import run as run_machine
+from engine.simulate.kernels.state import STATE_WORDS
 from engine.simulate.lowering.common import Call, Lowering
 from engine.simulate.program import Assembler, Instruction, Operand, PythonStep, Tensor, aligned_zeros
 

@@ -18,7 +18,7 @@ from engine.ir import load_model
 from engine.simulate import Session
 from engine.simulate.fast import FastSimulator
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.vector import REGISTERS
+from engine.simulate.kernels.registers import REGISTERS
 from engine.simulate.lowering import convolution
 from tests.engine.simulate import strategies as cases
 from tests.engine.simulate.equality import check

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.simulate.kernels.convolution import LARGEST_TILE_ROWS, MAX_VECTORS, ROW_WINDOWS, ROWS, TILE_ROWS
-from engine.simulate.kernels.vector import LANES
+from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import LARGEST_TILE_ROWS, MAX_VECTORS, ROW_WINDOWS, ROWS, TILE_ROWS
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import call, compute, instructions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.simulate.kernels.elementwise import (
+from engine.simulate.kernels.elementwise_rows import (
     ACCU_SHIFT,
     E_SCALE,
     E_SHIFT,

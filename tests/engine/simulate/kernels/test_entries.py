@@ -1,4 +1,4 @@
-"""Kernels by address: one per kind of instruction, compiled when a program needs it, kept on disk under its sources."""
+"""Kernels by name: one per kind of instruction, compiled when a program needs it, kept on disk under its sources."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from engine.simulate.kernels.entries import _MAKERS, kernel
-from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
-from engine.simulate.kernels.machine import link
+from engine.simulate.kernels.entries import MAKERS, compiled_entry
+from engine.simulate.kernels.prebuilt import NAMES
 
 ROOT = Path(__file__).resolve().parents[4]
 USE = """
 import numpy as np
+from engine.simulate.kernels import prebuilt
+prebuilt.FOLDER = prebuilt.FOLDER / "none"
 from engine.simulate.lowering.tables import look_up
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import fed, ramp, run
@@ -27,23 +27,18 @@ print(run(program, feeds, look_up(feeds[0][0], ramp(1, 256), program)).sum())
 
 
 def test_every_kind_has_a_kernel() -> None:
-    assert set(_MAKERS) == set(InstructionKind)
+    assert set(MAKERS) == set(NAMES)
 
 
-@pytest.mark.parametrize("kind", InstructionKind)
-def test_what_a_kernel_holds_is_the_digest_of_the_sources_alone(kind: InstructionKind) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_kernel_holds_is_the_digest_of_the_sources_alone(name: str) -> None:
     """That makes it part of the key of code that is kept on disk; compiled functions there would change it anew."""
-    cells = _MAKERS[kind]("some digest").__closure__ or ()
+    cells = MAKERS[name]("some digest").__closure__ or ()
     assert [cell.cell_contents for cell in cells] == ["some digest"]
 
 
-def test_programs_are_linked_with_what_they_need() -> None:
-    program = np.zeros(3, INSTRUCTION)
-    program["kind"] = [InstructionKind.TABLE, InstructionKind.PAD, InstructionKind.TABLE]
-    link(program)
-    table, pad = (kernel(kind).address for kind in (InstructionKind.TABLE, InstructionKind.PAD))
-    assert program["kernel"].tolist() == [table, pad, table]
-    assert 0 not in (table, pad)
+def test_an_entry_is_compiled_once() -> None:
+    assert compiled_entry("pad").address == compiled_entry("pad").address != 0
 
 
 def test_only_the_kernels_of_a_program_are_compiled(tmp_path: Path) -> None:
@@ -51,4 +46,4 @@ def test_only_the_kernels_of_a_program_are_compiled(tmp_path: Path) -> None:
     for _ in range(2):  # the second process finds the code of the first
         subprocess.run([sys.executable, "-c", USE], cwd=ROOT, env=environment, check=True, capture_output=True)
     kept = sorted(path.name.split("-")[0] for path in tmp_path.rglob("*.nbc"))
-    assert kept == ["entries._table.locals.table", "machine.make_run.locals.run"]
+    assert kept == ["entries._interpreter.locals.interpreter", "entries._table.locals.table"]

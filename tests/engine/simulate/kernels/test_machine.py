@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.machine import DONE, OVER, STATE_WORDS, make_run, run
+from engine.simulate.kernels import machine
+from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
+from engine.simulate.kernels.machine import address, link, run
+from engine.simulate.kernels.state import DONE, OVER, STATE_WORDS
 from engine.simulate.lowering.tables import look_up
 from engine.simulate.program import Assembler, Tensor, aligned_zeros
 
@@ -55,13 +57,15 @@ def test_a_state_beyond_the_program_stops_every_thread() -> None:
     assert x.size == y.size
 
 
-def test_counters_have_cache_lines_of_their_own() -> None:
-    assert DONE >= 64
-    assert STATE_WORDS * 8 >= DONE + 8
+def test_programs_are_linked_with_what_they_need() -> None:
+    program = np.zeros(3, INSTRUCTION)
+    program["kind"] = [InstructionKind.TABLE, InstructionKind.PAD, InstructionKind.TABLE]
+    link(program)
+    table, pad = address("table"), address("pad")
+    assert program["kernel"].tolist() == [table, pad, table]
+    assert 0 not in (table, pad)
 
 
-def test_kept_code_belongs_to_its_sources() -> None:
-    one, other = make_run("a"), make_run("b")
-    cells = [machine.py_func.__closure__[0].cell_contents for machine in (one, other)]  # type: ignore[attr-defined]
-    assert cells == ["a", "b"]
-    assert int(InstructionKind.CONVOLUTION) == 0
+def test_kernels_of_the_wheel_are_taken_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.prebuilt, "addresses", lambda: {"pad": 4096})
+    assert address.__wrapped__("pad") == 4096

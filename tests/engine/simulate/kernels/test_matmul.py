@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.simulate.kernels.matmul import PAIR, QUAD
-from engine.simulate.kernels.vector import LANES
+from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import PAIR, QUAD
 from engine.simulate.lowering.matmul import lower_matmul
 from tests.engine.simulate.machine import compute
 

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from engine.simulate.kernels.elementwise import ACCU_SHIFT, HALF, OUT_SHIFT, SCALE
+from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, OUT_SHIFT, SCALE
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.reduction import reduced as reduced_run
 from engine.simulate.program import Assembler

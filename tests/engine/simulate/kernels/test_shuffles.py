@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import pytest
 
+from engine.simulate.kernels.registers import REGISTERS
 from engine.simulate.kernels.shuffles import I8, I16, I32, look_up_bytes, make_transpose, side
-from engine.simulate.kernels.vector import REGISTERS
 
 blocks = {np.int8: I8, np.int16: I16, np.int32: I32}
 transpose_16 = make_transpose(I16)

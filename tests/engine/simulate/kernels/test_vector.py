@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-import pytest
-from llvmlite import binding
 
-from engine.simulate.kernels import vector
-from engine.simulate.kernels.vector import (
-    BIAS,
-    HALF,
-    I8,
-    I16,
-    LANES,
-    OUT_SHIFT,
-    PARAMETER_ROWS,
-    RIGHT_SHIFT,
-    SCALE,
-    Registers,
-    make_dot_tile,
-    make_pack,
-    make_requantize,
-)
+from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import BIAS, HALF, OUT_SHIFT, PAIR, PARAMETER_ROWS, QUAD, RIGHT_SHIFT, SCALE
+from engine.simulate.kernels.vector import I8, I16, make_dot_tile, make_pack, make_requantize
 
 dots, rounded, pairs = make_dot_tile(2, 1), make_requantize(I8, rounded=True), make_pack(I16, 2)
 
@@ -40,22 +25,6 @@ def requantized(acc: int, y: int, params: int, pitch: int, low: int, high: int) 
 @numba.njit
 def packed(source: int, pitch: int, target: int) -> None:
     pairs(source, pitch, target)
-
-
-@pytest.mark.parametrize(
-    ("features", "expected"),
-    [
-        ({"avx512bw": True, "avx512vnni": True, "avx512vbmi": True}, Registers(16, (12, 12, 8, 6), True, True)),
-        ({"avx512bw": True}, Registers(16, (12, 12, 8, 6))),
-        ({"avx2": True, "avx512vnni": True}, Registers(8, (8, 6))),
-        ({}, Registers(4, (8, 6))),
-    ],
-)
-def test_tiles_fit_the_registers_of_the_cpu(
-    features: dict[str, bool], expected: Registers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: features)
-    assert vector._host_registers() == expected
 
 
 def test_dot_products_of_pairs_wrap() -> None:
@@ -90,4 +59,4 @@ def test_rows_are_interleaved_in_the_lanes() -> None:
 
 
 def test_a_step_is_one_lane() -> None:
-    assert vector.PAIR * I16.width == vector.QUAD * I8.width == 32
+    assert PAIR * I16.width == QUAD * I8.width == 32

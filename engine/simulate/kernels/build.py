@@ -1,0 +1,144 @@
+"""Compiles the kernels ahead, as a wheel is built: ``python -m engine.simulate.kernels.build [all | host | none]``.
+
+Writes an object file for each of the :data:`~engine.simulate.kernels.registers.LEVELS` that are asked for (``host``:
+that of this machine) beside the sources, and removes those of other sources. Every level is compiled in a process of
+its own, as numba fixes its CPU on import. ``hatch_build.py`` calls it through
+:mod:`engine.simulate.kernels.alone`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numba
+from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
+
+from engine.simulate.kernels import alone
+from engine.simulate.kernels.entries import MAKERS, signature
+from engine.simulate.kernels.prebuilt import FOLDER, NAMES, PREFIX, file_name, supported
+from engine.simulate.kernels.registers import LEVEL, LEVELS, Level
+from engine.simulate.kernels.sources import sources_digest
+
+ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield"})
+"""Functions of the C library that an object may call; any other, such as Python's, would bind it to a version."""
+
+NOTHING_TO_FREE = "define void @NRT_MemInfo_call_dtor(ptr %memory) { ret void }"
+"""What numba's counting of references would call; all arrays of the kernels are views of what they do not own."""
+
+
+def build(levels: Sequence[Level], folder: Path = FOLDER) -> list[Path]:
+    """Write the objects of ``levels`` to ``folder``; what was there and belongs to other sources goes.
+
+    Raises:
+        RuntimeError: a kernel calls what is not in every process.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [folder / file_name(level) for level in levels]
+    present = {file_name(level) for level in LEVELS}
+    for path in folder.glob("*.o"):
+        if path.name not in present:
+            path.unlink()
+    for level, path in zip(levels, wanted, strict=True):
+        if not path.is_file():
+            _in_child(level, path)
+    return wanted
+
+
+def _in_child(level: Level, path: Path) -> None:
+    """Compile for ``level`` in a process for which numba takes its CPU for the present one."""
+    with TemporaryDirectory() as unused:
+        environment = {
+            **os.environ,
+            "NUMBA_CPU_NAME": level.cpu,
+            "NUMBA_CPU_FEATURES": level.feature_text,
+            "NUMBA_CACHE_DIR": unused,
+        }
+        command = [sys.executable, "-P", str(Path(alone.__file__)), "object", str(path)]
+        finished = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if finished.returncode:
+        raise RuntimeError(f"kernels for {level.name}: {finished.stderr.strip().splitlines()[-1]}")
+
+
+def write_object(path: str) -> None:
+    """Compile all kernels for the CPU that numba compiles for, and write them as one object with plain names."""
+    whole = binding.parse_assembly(NOTHING_TO_FREE)
+    machine: Any = None
+    for name in NAMES:
+        entry = numba.cfunc(signature(name), error_model="numpy")(MAKERS[name](sources_digest()))
+        library = entry._library
+        machine, module = library._codegen._tm, library._final_module
+        whole.triple, whole.data_layout = module.triple, module.data_layout
+        whole.link_in(binding.parse_bitcode(module.as_bitcode()))
+        native = entry._wrapper_name.removeprefix("cfunc.")
+        whole.link_in(binding.parse_assembly(caller(PREFIX + name, native, len(signature(name).args))))
+    _keep_only(whole, machine)
+    outside = {function.name for function in whole.functions if function.is_declaration} - ALLOWED
+    outside = {name for name in outside if not name.startswith("llvm.")}
+    if outside:
+        raise RuntimeError(f"the kernels call {', '.join(sorted(outside))}")
+    Path(path).with_suffix(".part").write_bytes(machine.emit_object(whole))
+    Path(path).with_suffix(".part").replace(path)
+
+
+def caller(name: str, native: str, count: int) -> str:
+    """A function ``name`` of ``count`` 64-bit values that calls numba's ``native``, as LLVM IR.
+
+    numba's functions have two more arguments, for a result and an exception, and return a status: kernels have neither.
+    """
+    words = [f"i64 %{index}" for index in range(count)]
+    return f"""
+declare i32 @{native}(ptr, ptr, ptr, {", ".join(["i64"] * (count - 1))})
+
+define void @{name}({", ".join(words)}) {{
+  %result = alloca ptr
+  %exception = alloca ptr
+  %record = inttoptr i64 %0 to ptr
+  %status = call i32 @{native}(ptr %result, ptr %exception, ptr %record, {", ".join(words[1:])})
+  ret void
+}}
+"""
+
+
+def _keep_only(module: Any, machine: Any) -> None:
+    """Remove all that no entry calls, such as what numba adds for calls from Python."""
+    entries = {PREFIX + name for name in NAMES}
+    for value in [*module.functions, *module.global_variables]:
+        if not value.is_declaration and value.name not in entries:
+            value.linkage = "internal"
+    passes = binding.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_strip_dead_prototype_pass()
+    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0)))
+
+
+def chosen(word: str) -> tuple[Level, ...]:
+    """The levels that ``all``, ``host`` or ``none`` asks for; no level of a CPU or system that has none.
+
+    Raises:
+        ValueError: any other word.
+    """
+    match word:
+        case "all":
+            return LEVELS
+        case "host":
+            return () if LEVEL is None else (LEVEL,)
+        case "none":
+            return ()
+    raise ValueError(f"levels are {word!r}; allowed: all, host, none")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Build for the levels that are asked for, where objects are of use."""
+    levels = chosen(arguments[0] if arguments else "all")
+    for path in build(levels if supported() else ()):
+        sys.stdout.write(f"{path}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,95 @@
+"""What the kernels are compiled for: levels of CPUs, and the register tiles that suit each.
+
+A level is a set of features that a compiler may use. Kernels that are compiled when a wheel is built
+(:mod:`engine.simulate.kernels.build`) exist once per level; those that are compiled on the machine itself follow the
+same tiles.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Shape of the register tiles that suit a CPU.
+
+    Attributes:
+        lanes: int32 lanes of a vector register.
+        quads: whether an instruction sums four products of uint8 and int8 per lane, exactly (AVX512-VNNI).
+        permutes: whether an instruction picks bytes from 128 (AVX512-VBMI).
+        rows: for 1, 2, … vectors of output channels, the rows (pixels) of a tile, so that accumulators, one weight
+            vector per column and one broadcast activation fit the register file.
+    """
+
+    lanes: int
+    rows: tuple[int, ...]
+    quads: bool = False
+    permutes: bool = False
+
+
+@dataclass(frozen=True)
+class Level:
+    """CPUs with certain features.
+
+    Attributes:
+        name: of the level, in file names.
+        cpu: LLVM's name of the CPU that code is arranged for.
+        features: LLVM's names of what a CPU must have.
+        registers: tiles that suit it.
+    """
+
+    name: str
+    cpu: str
+    features: frozenset[str]
+    registers: Registers
+
+    @property
+    def feature_text(self) -> str:
+        """The features as LLVM takes them."""
+        return ",".join(f"+{name}" for name in sorted(self.features))
+
+
+_V2 = frozenset({"cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"})
+_V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
+_V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+_AVX512 = (12, 12, 8, 6)
+_OTHER = (8, 6)
+
+LEVELS = (
+    Level(
+        "v4-vnni-vbmi",
+        "x86-64-v4",
+        _V4 | {"avx512vnni", "avx512vbmi"},
+        Registers(16, _AVX512, quads=True, permutes=True),
+    ),
+    Level("v4-vnni", "x86-64-v4", _V4 | {"avx512vnni"}, Registers(16, _AVX512, quads=True)),
+    Level("v4", "x86-64-v4", _V4, Registers(16, _AVX512)),
+    Level("v3", "x86-64-v3", _V3, Registers(8, _OTHER)),
+    Level("v2", "x86-64-v2", _V2, Registers(4, _OTHER)),
+)
+"""Levels of x86-64, the highest first; v2 to v4 are those of its psABI."""
+ANY_CPU = Registers(4, _OTHER)
+"""Tiles of a CPU of no level, such as ARM's."""
+
+
+def available_features() -> frozenset[str]:
+    """Features of the CPU that kernels are compiled for: this one, or that of numba's ``NUMBA_CPU_FEATURES``."""
+    asked = os.environ.get("NUMBA_CPU_FEATURES")
+    if asked is not None:
+        return frozenset(name[1:] for name in asked.split(",") if name.startswith("+"))
+    return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+
+
+def highest_level(features: frozenset[str]) -> Level | None:
+    """The highest level that a CPU with ``features`` has."""
+    return next((level for level in LEVELS if level.features <= features), None)
+
+
+LEVEL = highest_level(available_features())
+"""The level that kernels are compiled for."""
+REGISTERS = LEVEL.registers if LEVEL is not None else ANY_CPU
+LANES = REGISTERS.lanes

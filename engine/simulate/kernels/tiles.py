@@ -1,0 +1,37 @@
+"""Tiles of dot products: how large they are, and the rows of what their results are requantised with."""
+
+from __future__ import annotations
+
+from engine.simulate.kernels.registers import LANES, REGISTERS
+
+PAIR = 2
+"""Products that one 32-bit lane sums at a time where activations and weights are int16."""
+QUAD = 4
+"""Products that one 32-bit lane sums at a time where activations are uint8 and weights int8."""
+RUN = 2 * LANES
+"""int16 that a register holds."""
+PIXELS = 4
+"""Neighbouring output pixels that a depthwise tile computes with one load of each weight."""
+
+
+BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
+"""Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
+HALF = E_SCALE
+"""Row of the parameters of a matrix product: what rounds its last shift."""
+PARAMETER_ROWS = 5
+"""Rows of the parameters of a matrix product."""
+
+ROWS = REGISTERS.rows
+MAX_VECTORS = len(REGISTERS.rows)
+"""Vectors of output channels in the widest panel."""
+TILE_ROWS = 48
+"""Output pixels per tile: whole register tiles, whose operands stay in the cache while all panels of weights pass."""
+LARGEST_TILE_ROWS = 64
+"""An image of no more pixels is one tile."""
+ACCUMULATOR_BYTES = max(rows * (k + 1) for k, rows in enumerate(REGISTERS.rows)) * LANES * 4
+GATHER_OVERRUN = RUN * 2
+"""Bytes that :func:`gather` may touch behind its operands."""
+STAGING_BYTES = max(ROWS) * LANES * 4
+"""Working memory for vectors of results that are stored in part."""
+ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
+"""Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""

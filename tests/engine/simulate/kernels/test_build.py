@@ -1,0 +1,74 @@
+"""Kernels compiled ahead: they need numba alone, call the C library alone, and compute what the others compute."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.simulate.kernels import build as module
+from engine.simulate.kernels.build import PREFIX, build, caller, chosen
+from engine.simulate.kernels.prebuilt import NAMES, file_name, supported
+from engine.simulate.kernels.registers import LEVEL, LEVELS
+
+ROOT = Path(__file__).resolve().parents[4]
+KERNELS = ROOT / "engine" / "simulate" / "kernels"
+TESTED = [f"tests/engine/simulate/kernels/test_{name}.py" for name in ("machine", "convolution", "conversion")]
+USE = """
+import sys
+from pathlib import Path
+import pytest
+from engine.simulate.kernels import prebuilt
+prebuilt.FOLDER = Path(sys.argv[1])
+assert prebuilt.addresses()
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[2:]]))
+"""
+
+
+def test_kernels_import_no_other_room() -> None:
+    """So that a wheel is built without the packages that the rest needs."""
+    for path in KERNELS.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("engine"):
+                assert node.module.startswith("engine.simulate.kernels"), path.name
+
+
+def test_levels_are_chosen_by_word() -> None:
+    assert chosen("all") == LEVELS
+    assert chosen("none") == ()
+    assert chosen("host") == (() if LEVEL is None else (LEVEL,))
+    with pytest.raises(ValueError, match="all, host, none"):
+        chosen("fast")
+
+
+def test_objects_of_other_sources_go_and_present_ones_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(module, "_in_child", lambda level, path: made.append(level))
+    (tmp_path / "v3-0123456789abcdef.o").write_bytes(b"")
+    (tmp_path / file_name(LEVELS[0])).write_bytes(b"")
+    assert build(LEVELS, tmp_path) == [tmp_path / file_name(level) for level in LEVELS]
+    assert made == list(LEVELS[1:])
+    assert [path.name for path in tmp_path.iterdir()] == [file_name(LEVELS[0])]
+
+
+def test_a_caller_drops_what_only_numba_needs() -> None:
+    text = caller("ptqlab_pad", "native", 3)
+    assert "define void @ptqlab_pad(i64 %0, i64 %1, i64 %2)" in text
+    assert "call i32 @native(ptr %result, ptr %exception, ptr %record, i64 %1, i64 %2)" in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(LEVEL is None or not supported(), reason="kernels are compiled on first use on this platform")
+def test_built_kernels_pass_the_tests_of_compiled_ones(tmp_path: Path) -> None:
+    assert LEVEL is not None
+    (path,) = build((LEVEL,), tmp_path)
+    assert all((PREFIX + name).encode() in path.read_bytes() for name in NAMES)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    finished = subprocess.run(
+        [sys.executable, "-c", USE, str(tmp_path), *TESTED], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]

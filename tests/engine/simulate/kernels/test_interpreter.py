@@ -1,0 +1,31 @@
+"""The loop of the machine, compiled on this machine and not ahead."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from engine.simulate.kernels.entries import compiled_entry
+from engine.simulate.kernels.state import DONE, STATE_WORDS
+from engine.simulate.lowering.tables import look_up
+from engine.simulate.program import Assembler, aligned_zeros
+
+
+def test_it_goes_through_a_program() -> None:
+    program = Assembler()
+    x = program.input((1000,), np.int8)
+    y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
+    program.keep(y)
+    finished = program.finish()
+    (part,) = finished.parts
+    assert isinstance(part, np.ndarray)
+    part["kernel"] = compiled_entry("table").address
+    arena, state = finished.new_arena(), np.zeros(STATE_WORDS, np.int64)
+    x.view(arena)[...] = np.arange(1000) % 100
+    scratch = aligned_zeros(finished.scratch_bytes)
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(compiled_entry("interpreter").address)
+    run(part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, state.ctypes.data, 0, 1)
+    np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
+    assert state[0] == len(part) << 32
+    assert state[DONE // 8] == 0

@@ -1,0 +1,35 @@
+"""Kernels that came with the wheel: loaded where they suit, and never those of other sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.simulate.kernels import prebuilt
+from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.registers import LEVELS
+from engine.simulate.kernels.sources import sources_digest
+
+
+def test_an_object_has_all_kernels() -> None:
+    assert set(prebuilt.NAMES) == {kind.name.lower() for kind in InstructionKind} | {"interpreter"}
+
+
+def test_the_name_of_a_file_tells_its_level_and_its_sources() -> None:
+    names = [prebuilt.file_name(level) for level in LEVELS]
+    assert len(set(names)) == len(LEVELS)
+    assert all(name.endswith(f"-{sources_digest()[:16]}.o") for name in names)
+
+
+def test_without_an_object_of_these_sources_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
+    for level in LEVELS:
+        (tmp_path / f"{level.name}-0123456789abcdef.o").write_bytes(b"of other sources")
+    assert prebuilt.addresses.__wrapped__() is None
+
+
+def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prebuilt.sys, "platform", "win32")
+    assert not prebuilt.supported()
+    assert prebuilt.addresses.__wrapped__() is None

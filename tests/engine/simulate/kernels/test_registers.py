@@ -1,0 +1,46 @@
+"""Levels of CPUs: what each must have, and tiles that fit its registers."""
+
+from __future__ import annotations
+
+import pytest
+from llvmlite import binding
+
+from engine.simulate.kernels.registers import ANY_CPU, LEVELS, Registers, available_features, highest_level
+
+BY_NAME = {level.name: level for level in LEVELS}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_cpu_with_exactly_the_features_of_a_level_has_it(level: object) -> None:
+    assert level in LEVELS
+    for one in LEVELS:
+        assert highest_level(one.features) == one
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({"avx512vnni", "avx512vbmi"}, Registers(16, (12, 12, 8, 6), quads=True, permutes=True)),
+        ({"avx512vnni"}, Registers(16, (12, 12, 8, 6), quads=True)),
+        ({"avx512vbmi"}, Registers(16, (12, 12, 8, 6))),
+    ],
+)
+def test_dot_products_of_four_need_their_instruction(extra: set[str], expected: Registers) -> None:
+    level = highest_level(BY_NAME["v4"].features | extra)
+    assert level is not None
+    assert level.registers == expected
+
+
+def test_other_cpus_have_no_level() -> None:
+    assert highest_level(frozenset({"neon", "fp-armv8"})) is None
+    assert ANY_CPU.lanes == 4
+
+
+def test_the_cpu_that_numba_compiles_for_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {"avx2": True, "fma": False})
+    monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
+    assert available_features() == {"avx2"}
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", "+sse3,-avx,+popcnt")
+    assert available_features() == {"sse3", "popcnt"}
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", BY_NAME["v3"].feature_text)
+    assert highest_level(available_features()) == BY_NAME["v3"]
