@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -303,21 +305,64 @@ def _encode(instructions: Sequence[Instruction]) -> NDArray[Any]:
 
 def _place(buffers: Sequence[Buffer]) -> int:
     """Give every buffer the lowest offset where no buffer that lives at the same time lies; the end of the arena."""
-    placed: list[Buffer] = []
+    placed = Lifetimes(max((b.first for b in buffers), default=0) + 2)
     for buffer in sorted(buffers, key=lambda b: -b.size):
-        neighbours = sorted((b for b in placed if _overlap(b, buffer)), key=lambda b: b.offset)
         offset = 0
-        for other in neighbours:
+        for other in sorted(placed.during(buffer), key=lambda b: b.offset):
             if offset + buffer.size <= other.offset:
                 break
             offset = max(offset, _aligned(other.offset + other.size))
         buffer.offset = offset
-        placed.append(buffer)
+        placed.add(buffer)
     return max((b.offset + b.size for b in buffers), default=0)
 
 
-def _overlap(a: Buffer, b: Buffer) -> bool:
-    return a.first <= max(b.first, b.last) and b.first <= max(a.first, a.last)
+class Lifetimes:
+    """Buffers by the time that they live: which of them live at the same time as another, without a look at the rest.
+
+    Those that live when it begins are found in a tree over the steps, whose nodes hold the buffers that live during all
+    of their steps but not during all of their parent's; the others begin while it lives.
+
+    Args:
+        steps: more than any buffer's first step, and one.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._leaves = 1 << steps.bit_length()
+        self._nodes: dict[int, list[Buffer]] = defaultdict(list)
+        self._begins: list[tuple[int, int]] = []
+        self._buffers: list[Buffer] = []
+
+    def add(self, buffer: Buffer) -> None:
+        """One buffer more."""
+        insort(self._begins, (buffer.first, len(self._buffers)))
+        self._buffers.append(buffer)
+        low = self._leaves + buffer.first + 1
+        high = min(self._leaves + _end(buffer) + 2, 2 * self._leaves)
+        while low < high:
+            if low & 1:
+                self._nodes[low].append(buffer)
+                low += 1
+            if high & 1:
+                high -= 1
+                self._nodes[high].append(buffer)
+            low, high = low >> 1, high >> 1
+
+    def during(self, buffer: Buffer) -> list[Buffer]:
+        """Those that live at the same time as ``buffer``."""
+        found = []
+        node = self._leaves + buffer.first + 1
+        while node:
+            found += self._nodes.get(node, ())
+            node >>= 1
+        begin = bisect_left(self._begins, (buffer.first + 1, 0))
+        end = bisect_left(self._begins, (_end(buffer) + 1, 0))
+        return found + [self._buffers[index] for _, index in self._begins[begin:end]]
+
+
+def _end(buffer: Buffer) -> int:
+    """The last step of its life."""
+    return max(buffer.first, buffer.last)
 
 
 def _aligned(offset: int) -> int:

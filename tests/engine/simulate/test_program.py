@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.program import ALIGNMENT, MIN_SCRATCH, Assembler, PythonStep, aligned_zeros
+from engine.simulate.program import ALIGNMENT, MIN_SCRATCH, Assembler, Buffer, Lifetimes, PythonStep, aligned_zeros
 
 
 def copy(program: Assembler, x: object, size: int, **more: int) -> object:
@@ -122,3 +122,17 @@ def test_what_was_used_in_between_lives_as_long_as_before() -> None:
     assert x.buffer.last == 2
     program.restore(before)
     assert x.buffer.last == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_only_buffers_that_live_at_the_same_time_are_told(seed: int) -> None:
+    """Against the definition: two lives meet where neither ends before the other begins."""
+    rng = np.random.default_rng(seed)
+    firsts, lengths = rng.integers(-1, 30, 40), rng.choice([-3, 0, 1, 5, 1 << 60], 40)
+    buffers = [Buffer(8, int(first), int(first + length)) for first, length in zip(firsts, lengths, strict=True)]
+    known = Lifetimes(31)
+    for index, buffer in enumerate(buffers):
+        end = max(buffer.first, buffer.last)
+        expected = [b for b in buffers[:index] if b.first <= end and buffer.first <= max(b.first, b.last)]
+        assert sorted(map(id, known.during(buffer))) == sorted(map(id, expected))
+        known.add(buffer)
