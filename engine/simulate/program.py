@@ -350,7 +350,7 @@ class Lifetimes:
 
     def during(self, buffer: Buffer) -> list[Buffer]:
         """Those that live at the same time as ``buffer``."""
-        found = []
+        found: list[Buffer] = []
         node = self._leaves + buffer.first + 1
         while node:
             found += self._nodes.get(node, ())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.simulate.kernels.convolution import MAX_VECTORS
 from engine.simulate.kernels.peak import OPERATIONS_PER_STEP, QUADS, TILE_ROWS, dot_tiles, operand_bytes
-from engine.simulate.kernels.vector import LANES
+from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import MAX_VECTORS
 
 
 def test_every_step_multiplies_and_adds_what_is_counted() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import MAX_VECTORS
-from engine.simulate.kernels.vector import BIAS, E_LEFT, E_RIGHT, LANES, OUT_SHIFT, RIGHT_SHIFT, SCALE
+from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import BIAS, E_LEFT, E_RIGHT, MAX_VECTORS, OUT_SHIFT, RIGHT_SHIFT, SCALE
 from engine.simulate.lowering import convolution
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.convolution import (
