@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[4] / "engine" / "simulate" / "kernels" / "alone.py"
+from engine.simulate.kernels import alone
+
+SCRIPT = Path(alone.__file__).resolve()
 
 
 def test_the_rest_of_the_engine_is_not_imported(tmp_path: Path) -> None:
@@ -25,3 +27,7 @@ def test_other_words_are_refused(tmp_path: Path) -> None:
     failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert failed.returncode != 0
     assert failed.stderr.strip().splitlines()[-1] == "ValueError: levels are 'bad'; allowed: all, host, none"
+
+
+def test_packages_around_the_kernels_are_where_the_script_looks() -> None:
+    assert [alone.ROOT.joinpath(*name.split("."), "__init__.py").is_file() for name in alone.AROUND] == [True, True]
