@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.simulate.kernels import convolution
 from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.tiles import LARGEST_TILE_ROWS, MAX_VECTORS, ROW_WINDOWS, ROWS, TILE_ROWS
 from engine.simulate.lowering.convolution import lower_convolution
@@ -49,3 +50,8 @@ def test_a_small_image_is_one_tile(pixels: int, units: int) -> None:
     lower_convolution(call(OP, program.input((1, 1, pixels, 5), np.int8), *constants, kernel_shape=[1, 1]), program)
     (step,) = instructions(program)
     assert step.fields["units"] == units
+
+
+def test_a_tile_of_each_width_has_the_rows_that_fit() -> None:
+    widths = (convolution.ROWS_1, convolution.ROWS_2, convolution.ROWS_3, convolution.ROWS_4)
+    assert widths == tuple(ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))

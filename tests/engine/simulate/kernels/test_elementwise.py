@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
+from engine.simulate.kernels.elementwise import accumulate
 from engine.simulate.kernels.elementwise_rows import (
     ACCU_SHIFT,
     E_SCALE,
@@ -56,6 +58,17 @@ def combined(
         **fields,
     )
     return [int(value) for value in run(program, feeds, y)]
+
+
+@numba.njit
+def added(x: np.ndarray, total: np.ndarray) -> None:
+    accumulate(x, total)
+
+
+def test_bytes_are_added_in_32_bits() -> None:
+    total = np.array([1000, -1000], np.int32)
+    added(np.array([127, -128], np.int8), total)
+    assert total.tolist() == [1127, -1128]
 
 
 def test_rows_of_parameters_are_in_order() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 
+import numba
 import numpy as np
 
 from engine.simulate.kernels.entries import compiled_entry
+from engine.simulate.kernels.interpreter import wait
 from engine.simulate.kernels.state import DONE, STATE_WORDS
 from engine.simulate.lowering.tables import look_up
 from engine.simulate.program import Assembler, aligned_zeros
@@ -29,3 +31,15 @@ def test_it_goes_through_a_program() -> None:
     np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
     assert state[0] == len(part) << 32
     assert state[DONE // 8] == 0
+
+
+@numba.njit
+def waited(counter: int, count: int) -> bool:
+    wait(counter, count)
+    return True
+
+
+def test_nobody_waits_for_what_is_done() -> None:
+    counter = np.array([5], np.int64)
+    assert waited(counter.ctypes.data, 5)
+    assert waited(counter.ctypes.data, 3)

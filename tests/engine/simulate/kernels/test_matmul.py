@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
+from engine.simulate.kernels.matmul import negate
 from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.tiles import PAIR, QUAD
 from engine.simulate.lowering.matmul import lower_matmul
 from tests.engine.simulate.machine import compute
+
+
+@numba.njit
+def negated(values: np.ndarray) -> None:
+    negate(values)
+
+
+def test_every_sign_changes() -> None:
+    values = np.array([0, 1, -7, 2**31 - 1], np.int32)
+    negated(values)
+    assert values.tolist() == [0, -1, 7, 1 - 2**31]
 
 
 @pytest.mark.parametrize("inside", [1, QUAD - 1, QUAD, QUAD + 1])
