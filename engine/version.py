@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 DISTRIBUTIONS = ("ptqlab", "ptqlab-engine")
 """What this package can be installed as."""
@@ -16,6 +15,8 @@ def installed_version() -> str:
     Raises:
         PackageNotFoundError: neither distribution is installed.
     """
+    from importlib.metadata import PackageNotFoundError, version  # a start need not wait for it
+
     for name in DISTRIBUTIONS[:-1]:
         try:
             return version(name)

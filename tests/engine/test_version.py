@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 
@@ -20,7 +21,7 @@ def test_an_engine_without_the_lab_has_one_too(monkeypatch: pytest.MonkeyPatch) 
             raise PackageNotFoundError(name)
         return f"{name} 9"
 
-    monkeypatch.setattr(version, "version", only_engine)
+    monkeypatch.setattr(metadata, "version", only_engine)
     version.installed_version.cache_clear()
     try:
         assert version.installed_version() == "ptqlab-engine 9"

@@ -1,14 +1,55 @@
-"""The checker starts without what it does not need."""
+"""A start imports what it needs and nothing else; the checker too."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "suites" / "zoo" / "mnist_resnet8.onnx"
 UNUSED = ("onnxruntime", "PIL", "sympy.core", "numba", "pandas", "torch", "mlflow", "plotly", "sklearn")
+
+HELP = "import sys; sys.argv = [{command!r}, '--help']; from {module} import {function} as main"
+TERMINAL = frozenset(
+    {"typer", "click", "shellingham", "rich", "markdown_it", "mdurl", "pygments", "attr", "annotated_doc"}
+) | {"typing_extensions", "colorama"}
+"""What the help texts are written with."""
+GRAPHS = frozenset(
+    {"numpy", "ml_dtypes", "onnx", "onnx_ir", "google", "sympy", "mpmath", "gmpy2", "llvmlite", "typing_extensions"}
+) | {"pydantic", "pydantic_core", "annotated_types", "typing_inspection", "cython_runtime"}
+"""What reads a quantised model and links its kernels."""
+STARTS = {
+    "import engine": ("import engine; main = lambda: None", frozenset()),
+    "session": ("from engine import HB_ONNXRuntime; main = lambda: None", GRAPHS),
+    "ptqlab --help": (
+        HELP.format(command="ptqlab", module="harness.cli.start", function="ptqlab"),
+        TERMINAL,
+    ),
+    "hb_mapper --help": (
+        HELP.format(command="hb_mapper", module="engine.cli.start", function="hb_mapper"),
+        TERMINAL,
+    ),
+}
+"""Code that starts, and the packages besides Python's own and ours that it may import."""
+LIST = """
+try:
+    main()
+except SystemExit:
+    pass
+tops = {name.partition(".")[0] for name in sys.modules} - {"engine", "harness", "__main__", "__mp_main__"}
+print(sorted(tops - sys.stdlib_module_names - {name.partition(".")[0] for name in started}))
+"""
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_start_imports_no_package_that_it_may_not(start: str, tmp_path: Path) -> None:
+    code, allowed = STARTS[start]
+    found = set(ast.literal_eval(run(f"import sys; started = set(sys.modules)\n{code}\n{LIST}", tmp_path)))
+    assert not {name for name in found if not name.startswith("_")} - allowed
 
 
 def run(code: str, folder: Path) -> str:
