@@ -20,7 +20,7 @@ TERMINAL = frozenset(
 """What the help texts are written with."""
 GRAPHS = frozenset(
     {"numpy", "ml_dtypes", "onnx", "onnx_ir", "google", "sympy", "mpmath", "gmpy2", "llvmlite", "typing_extensions"}
-) | {"pydantic", "pydantic_core", "annotated_types", "typing_inspection", "cython_runtime"}
+) | {"pydantic", "pydantic_core", "annotated_types", "typing_inspection", "cython_runtime", "packaging", "yaml"}
 """What reads a quantised model and links its kernels."""
 STARTS = {
     "import engine": ("import engine; main = lambda: None", frozenset()),
