@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,13 +14,17 @@ from pydantic import ValidationError
 
 from engine.errors import OutputError
 from harness.report.results import SWEEP_FILE, SweepSummary
+from harness.tracking.mlflow_store import DATABASE
+from harness.tracking.unfinished import FOLDER as UNFINISHED
 
 CACHE = "cache"
 _DAY = 86_400.0
 _LEFTOVER_DAYS = 1.0
 """Temporary files of a run that lives are younger."""
-_SCRATCH = (".fresh-*", ".recheck-*")
-"""Folders that a run makes for itself and removes at its end."""
+_SCRATCH = (".fresh-*", ".recheck-*", f".{DATABASE}.*", ".*.lock")
+"""Folders that a run makes for itself and removes at its end, and its locks, in the working directory itself."""
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
+"""Name under which a file is written before it gets its own (:func:`engine.ir.write_atomically`)."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +88,13 @@ def _leftovers(workdir: Path, now: float) -> Iterator[Removable]:
     for pattern in _SCRATCH:
         for path in sorted(workdir.glob(pattern)):
             yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
-    for folder in (workdir / "running", workdir / "hb_mapper"):
-        for path in sorted(folder.glob("*")):
+    for pattern in ("running/*", "hb_mapper/*", f"{UNFINISHED}/*.new"):
+        for path in sorted(workdir.glob(pattern)):
             yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
-    for folder in (workdir / CACHE, workdir / "trials", workdir / "sweeps"):
-        for path in sorted(folder.rglob(".*")):
-            yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
+    hidden = {path for name in (CACHE, "trials", "sweeps") for path in (workdir / name).rglob(".*")}
+    hidden |= {path for path in workdir.rglob(".*") if _TEMPORARY.fullmatch(path.name)}
+    for path in sorted(hidden):
+        yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
 
 
 def _of_trials(workdir: Path, now: float, days: float) -> Iterator[Removable]:

@@ -295,8 +295,10 @@ class SweepRecord:
 
     def _log_files(self, run: str, folder: Path) -> None:
         """The files of a trial, but for the arrays that gates compare, in one call."""
-        with tempfile.TemporaryDirectory() as gathered:
-            for file in folder.iterdir() if folder.is_dir() else ():
+        if not folder.is_dir():
+            return
+        with tempfile.TemporaryDirectory(prefix=".record.", dir=folder.parent) as gathered:
+            for file in folder.iterdir():
                 if file.name != PREDICTIONS_FILE:
                     (Path(gathered) / file.name).symlink_to(file.resolve())
             self._client.log_artifacts(run, gathered)

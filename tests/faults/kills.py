@@ -1,100 +1,159 @@
-"""Conversions killed at random moments: ``python -m tests.faults.kills --kills 20 --seed 1``.
+"""Commands killed at random moments: ``python -m tests.faults.kills [COMMAND …] --kills 40 --seed 1``.
 
-``hb_mapper makertbin`` is started, killed with SIGKILL after a random time, and run again to its end. Exit code 1: a
-rerun's files differ from an undisturbed run's, or what a kill left is a file of its name that is not whole.
+A command is started, killed with SIGKILL after a random time, and started again, eight times in a row; then it runs to
+its end. Exit code 1: what a kill left is not whole, processes that it started live on, the rerun's files (and the record
+in MLflow) differ from an undisturbed run's, or temporary files are left after ``ptqlab gc``.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import random
+import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import onnx
-import yaml
+from tests.faults.setting import hidden, left_running, prepare, recorded, results, run, start
 
-from tests.configurations import FEATUREMAP
-from tests.engine.frontend.networks import network
-
-COMMAND = [sys.executable, "-c", "from engine.cli.start import hb_mapper; hb_mapper()", "makertbin", "--model-type"]
-RESULTS = (".bin", ".onnx", ".html", ".json")
-"""Suffixes of what a conversion gives; logs hold times."""
+IN_A_ROW = 8
+"""Kills before a command runs to its end."""
 
 
-def prepare(folder: Path) -> None:
-    """Model, data and configuration of a small conversion."""
-    folder.mkdir()
-    rng = np.random.default_rng(0)
-    weight = rng.normal(size=(8, 8, 1, 1)).astype(np.float32)
-    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], "conv")
-    onnx.save(network([node], {"x": (1, 8, 16, 16)}, ["y"], {"w": weight}, opset=11, ir_version=7), folder / "m.onnx")
-    (folder / "data").mkdir()
-    rng.normal(size=(8, 16, 16)).astype(np.float32).tofile(folder / "data" / "0.bin")
-    (folder / "c.yaml").write_text(yaml.safe_dump(FEATUREMAP))
+def unrecorded(folder: Path) -> None:
+    """A folder with a sweep that MLflow has not got: its store was no database at the time."""
+    work = folder / "work"
+    work.mkdir()
+    (work / "mlflow.db").write_bytes(b"no database")
+    run("run", folder)
+    (work / "mlflow.db").unlink()
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    """The conversion, in a group of processes of its own."""
-    return subprocess.Popen(
-        [*COMMAND, "onnx", "--config", "c.yaml"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+CASES: dict[str, Callable[[Path], object]] = {
+    "makertbin": lambda folder: None,
+    "tune": lambda folder: None,
+    "run": lambda folder: None,
+    "nightly": lambda folder: None,
+    "sync": unrecorded,
+}
+"""Commands that are killed, and what is to be there before."""
 
 
-def results(folder: Path) -> dict[str, str]:
-    """Digest of every file that a conversion gives, hidden ones left out, by its path."""
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix in RESULTS and not path.name.startswith(".")
-    }
+@dataclass
+class Campaign:
+    """Kills of one command.
+
+    Attributes:
+        command: that is killed.
+        folder: that it works in; the same throughout, as files tell paths.
+        faults: found so far.
+        in_time: kills that struck while the command ran.
+    """
+
+    command: str
+    folder: Path
+    faults: list[str] = field(default_factory=list)
+    in_time: int = 0
+    _whole: dict[str, object] = field(default_factory=dict)
+    _record: object = None
+    _seconds: float = 0.0
+    _ready: Path = Path()
+
+    def undisturbed(self) -> None:
+        """Keep what the command gives if nobody kills it, and how long it takes."""
+        prepare(self.folder)
+        CASES[self.command](self.folder)
+        self._ready = self.folder.with_name("ready")
+        shutil.copytree(self.folder, self._ready)
+        self._finish("undisturbed")  # once for the caches of compiled code
+        self._again()
+        begun = time.monotonic()
+        self._finish("undisturbed")
+        self._seconds = time.monotonic() - begun
+        self._whole, self._record = results(self.folder), recorded(self.folder)[-1:]
+
+    def round(self, kills: int, rng: random.Random) -> None:
+        """Kill so many times in a row, then let it finish and compare."""
+        self._again()
+        for kill in range(kills):
+            moment = rng.uniform(0.0, 1.0) * self._seconds
+            self._kill(moment, f"kill {kill + 1} after {moment:.2f} s")
+        self._finish("rerun")
+        self._compare(results(self.folder), "the rerun's", self._whole)
+        if recorded(self.folder)[-1:] != self._record:
+            self.faults.append(f"the rerun's record is {recorded(self.folder)[-1:]}, expected {self._record}")
+        if any(each["status"] == "RUNNING" for each in recorded(self.folder)):
+            self.faults.append("a run is open in MLflow for ever")
+        self._clean()
+
+    def _again(self) -> None:
+        shutil.rmtree(self.folder)
+        shutil.copytree(self._ready, self.folder)
+
+    def _finish(self, what: str) -> None:
+        code, output = run(self.command, self.folder)
+        if code or "Traceback" in output:
+            self.faults.append(f"{what}: exit code {code}: {output[-1500:]}")
+
+    def _kill(self, after: float, what: str) -> None:
+        process = start(self.command, self.folder)
+        time.sleep(after)
+        self.in_time += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if running := left_running(self.folder):
+            self.faults.append(f"{what}: these live on: {running}")
+        process.communicate()
+        left = results(self.folder)
+        self._compare(left, what, {name: self._whole.get(name) for name in left})
+
+    def _compare(self, found: dict[str, object], what: str, expected: dict[str, object]) -> None:
+        names = sorted(found.keys() | expected.keys())
+        self.faults += [f"{what}: {name} is not whole" for name in names if found.get(name) != expected.get(name)]
+
+    def _clean(self) -> None:
+        """All that is there becomes two days old, and is collected."""
+        old = time.time() - 2 * 86_400
+        for path in self.folder.rglob("*"):
+            os.utime(path, (old, old), follow_symlinks=False)
+        for command in ("gc", "gc of a conversion"):
+            code, output = run(command, self.folder)
+            if code:
+                self.faults.append(f"ptqlab gc: {output}")
+        if names := hidden(self.folder):
+            self.faults.append(f"left after ptqlab gc: {names}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Kill and run again; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.kills", description=__doc__)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("commands", nargs="*", choices=[*CASES, []], default=[])
+    parser.add_argument("--kills", type=int, default=40, help="of each command")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
-    rng, faults, landed = random.Random(chosen.seed), [], 0
-    with tempfile.TemporaryDirectory() as root:
-        folder = Path(root) / "conversion"  # the same for all: a .bin tells the paths of its configuration
-        prepare(folder)
-        begin = time.monotonic()
-        if start(folder).wait():
-            raise SystemExit("the undisturbed conversion fails")
-        length, whole = time.monotonic() - begin, results(folder)
-        shutil.rmtree(folder)
-        prepare(folder)
-        for kill in range(chosen.kills):
-            process = start(folder)
-            time.sleep(rng.uniform(0.5, 1.05) * length)
-            landed += process.poll() is None
-            os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
-            process.wait()
-            left = results(folder)
-            faults += [f"kill {kill}: {name} is not whole" for name in left if left[name] != whole.get(name)]
-        if start(folder).wait() or results(folder) != whole:
-            faults.append("the rerun's files differ from an undisturbed run's")
-    sys.stdout.write("".join(f"{fault}\n" for fault in faults))
-    sys.stdout.write(
-        f"{chosen.kills} kills, {landed} of them in time, {len(whole)} files compared, {len(faults)} faults\n"
-    )
-    return 1 if faults else 0
+    worst = 0
+    for command in chosen.commands or CASES:
+        rng = random.Random(f"{chosen.seed} {command}")
+        with tempfile.TemporaryDirectory() as root:
+            campaign = Campaign(command, Path(root) / "place")
+            campaign.undisturbed()
+            for done in range(0, chosen.kills, IN_A_ROW):
+                campaign.round(min(IN_A_ROW, chosen.kills - done), rng)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        sys.stdout.write("".join(f"{command}: {fault}\n" for fault in campaign.faults))
+        sys.stdout.write(
+            f"{command}: {chosen.kills} kills, {campaign.in_time} of them in time, {len(campaign.faults)} faults, "
+            f"{(used.ru_utime + used.ru_stime) / 60:.1f} CPU minutes so far\n"
+        )
+        sys.stdout.flush()
+        worst |= bool(campaign.faults)
+    return worst
 
 
 if __name__ == "__main__":

@@ -33,12 +33,21 @@ def test_old_results_and_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None
         old(tmp_path / ".recheck-1/x", 3),
         old(tmp_path / "running/key", 3),
         old(tmp_path / "trials/.key.xyz/result.json", 3),
+        old(tmp_path / ".mlflow.db.lock", 3),
+        old(tmp_path / ".mlflow.db.k2j3/mlflow.db", 3),
+        old(tmp_path / "unfinished/0123.new", 3),
+        old(tmp_path / f"environments/.abc.json.{'0f' * 16}", 3),
+        old(tmp_path / f".m_quantized_model.onnx.{'0f' * 16}", 3),  # of a conversion
     ]
     kept = [
         old(tmp_path / "cache/score/new.npz", 1),
         old(tmp_path / ".fresh-2/x", 0.1),
         old(tmp_path / "trials/key/result.json", 400),
         old(tmp_path / "mlflow.db", 400),
+        old(tmp_path / ".git/objects/0f", 400),
+        old(tmp_path / ".hidden", 400),
+        old(tmp_path / "unfinished/0123.json", 400),
+        old(tmp_path / f".m.onnx.{'0f' * 16}", 0.1),
         old(tmp_path / "sweeps/mine/report.html", 400),
     ]
     for folder in (".fresh-1", ".recheck-1", "trials/.key.xyz", ".fresh-1/score"):
