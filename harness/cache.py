@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from engine.ir import write_atomically
+from engine.sealed import sealed, unsealed
 
 if TYPE_CHECKING:
     from harness.exchange import Exchange
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
 Arrays = Mapping[str, NDArray[Any]]
 
 KEY_LENGTH = 24
@@ -161,12 +163,28 @@ def save_arrays(arrays: Arrays, path: Path) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path | IO[bytes]) -> dict[str, NDArray[Any]]:
     """What :func:`save_arrays` wrote."""
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
 def save_json(model: BaseModel, path: Path) -> None:
-    """Write a pydantic model as JSON, atomically."""
-    write_atomically(path, model.model_dump_json(indent=1).encode())
+    """Write a pydantic model as JSON that carries its digest, atomically."""
+    write_atomically(path, sealed(model.model_dump_json(indent=1)))
+
+
+def load_json(kind: type[Model], path: Path) -> Model:
+    """What :func:`save_json` wrote.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no ``kind``, or has changed since; the latter is reported.
+    """
+    try:
+        return kind.model_validate_json(unsealed(path.read_bytes()))
+    except ValidationError:
+        raise
+    except ValueError as error:
+        logger.warning("%s: %s", path, error)
+        raise

@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from engine.errors import OutputError
+from harness.cache import load_json
 from harness.report.results import SWEEP_FILE, SweepSummary
 from harness.tracking.mlflow_store import DATABASE
 from harness.tracking.unfinished import FOLDER as UNFINISHED
@@ -107,8 +106,8 @@ def _of_trials(workdir: Path, now: float, days: float) -> Iterator[Removable]:
 def _keys(path: Path) -> set[str]:
     """Keys of the trials of a sweep."""
     try:
-        return {spec.key for spec in SweepSummary.model_validate_json(path.read_bytes()).trials}
-    except (OSError, ValidationError):
+        return {spec.key for spec in load_json(SweepSummary, path).trials}
+    except (OSError, ValueError):
         return set()
 
 

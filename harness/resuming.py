@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from harness.cache import save_json
+from harness.cache import load_json, save_json
 from harness.report.results import SWEEP_FILE, SweepSummary, sweep_folder
 from harness.strict_yaml import StrictModel
 from harness.trials.trial import TrialSpec, TrialStore
@@ -73,8 +71,8 @@ def unfinished(workdir: Path) -> list[Unfinished]:
             found.append(_as_unfinished(running, workdir, "interrupted, or still running"))
             continue
         try:
-            summary = SweepSummary.model_validate_json((folder / SWEEP_FILE).read_bytes())
-        except (OSError, ValidationError):
+            summary = load_json(SweepSummary, folder / SWEEP_FILE)
+        except (OSError, ValueError):
             continue
         if summary.left:
             name = summary.suite.name
@@ -87,8 +85,8 @@ def unfinished(workdir: Path) -> list[Unfinished]:
 
 def _read(path: Path) -> Running | None:
     try:
-        return Running.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return load_json(Running, path)
+    except (OSError, ValueError):
         return None
 
 

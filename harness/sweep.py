@@ -16,7 +16,7 @@ from engine.ir import write_atomically
 from engine.terms import SUPPORTED_CONVERSIONS, InputType
 from harness.backends.pipeline import environment
 from harness.bisecting import bisected
-from harness.cache import save_json
+from harness.cache import load_json, save_json
 from harness.checking import refuse_mistakes
 from harness.execution.coordinator import Observer, Plan, run_sweep
 from harness.execution.planning import resolve
@@ -289,11 +289,13 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
     """
     path = sweep_folder(workdir, suite) / SWEEP_FILE
     try:
-        summary = SweepSummary.model_validate_json(path.read_bytes())
+        summary = load_json(SweepSummary, path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; run the suite first: ptqlab run {suite}") from error
     except ValidationError as error:
         raise ConfigError(f"{path}: written by another version of ptqlab; run the suite again") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}; run the suite again") from error
     store = TrialStore(workdir / "trials")
     results = [result for spec in summary.trials if (result := store.get(spec)) is not None]
     if len(results) < len(summary.trials) - summary.left:

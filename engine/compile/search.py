@@ -10,25 +10,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.memory import Memory, fits_together, spilled_tensors
 from engine.compile.schedule import Schedule
 from engine.ir import write_atomically
 from engine.march.latency import Latency
+from engine.sealed import sealed, unsealed
+
+logger = logging.getLogger(__name__)
 
 Cuts = tuple[int, ...]
 """Positions of the layers that begin a group, the first layer left out; ascending."""
 
 _LAYER_EVALUATIONS = 100_000
 """Layers that the search prices at most, all plans together: seconds, whatever the size of the subgraph."""
-_CUTS: TypeAdapter[Cuts] = TypeAdapter(Cuts)
+_PLAN: TypeAdapter[dict[Literal["cuts"], Cuts]] = TypeAdapter(dict[Literal["cuts"], Cuts])
+"""What a file of the cache holds, sealed."""
 
 
 def searched(schedule: Schedule, memory: Memory, latency: Latency) -> Schedule:
@@ -113,8 +119,11 @@ def _digest(schedule: Schedule, memory: Memory, latency: Latency) -> str:
 def _read(file: Path, layers: int) -> Cuts | None:
     """A plan from the cache; a file that does not hold one for so many layers is as good as none."""
     try:
-        cuts = _CUTS.validate_json(file.read_bytes())
-    except (OSError, ValidationError):
+        cuts = _PLAN.validate_json(unsealed(file.read_bytes()))["cuts"]
+    except OSError:
+        return None
+    except ValueError as error:
+        logger.warning("%s: is no plan (%s); searched anew", file, str(error).splitlines()[0])
         return None
     ascending = all(a < b for a, b in pairwise((0, *cuts, layers)))
     return cuts if ascending else None
@@ -124,6 +133,6 @@ def _write(file: Path, cuts: Sequence[int]) -> None:
     """Keep a plan; a folder that cannot be written to only costs the next search."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(list(cuts)).encode())
+        write_atomically(file, sealed(json.dumps({"cuts": list(cuts)})))
     except OSError:
         return

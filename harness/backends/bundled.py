@@ -63,7 +63,7 @@ from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
 from harness.backends.stages.rank import RANK
 from harness.backends.stages.score import SCORE, Scored
 from harness.backends.stages.statistics import COLLECT
-from harness.cache import Codec, content_key, load_arrays, locked, save_arrays, save_json
+from harness.cache import Codec, content_key, load_arrays, load_json, locked, save_arrays, save_json
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Engine, Int16Kind, Int16Policy, Settings
 from harness.trials.configuration import configuration
@@ -276,7 +276,7 @@ class _Digests(StrictModel):
 _DIGESTS = Codec(
     ".json",
     lambda digests, path: save_json(_Digests(digests=digests), path),
-    lambda path: _Digests.model_validate_json(path.read_bytes()).digests,
+    lambda path: load_json(_Digests, path).digests,
 )
 
 
@@ -317,11 +317,11 @@ _CODECS: Mapping[str, Codec] = {
     DIGEST_FLOAT.name: _DIGESTS,
     DIGEST_MODELS.name: _DIGESTS,
     SCORE.name: Codec(".npz", _save_scored, _load_scored),
-    MEASURE_FOOTPRINT.name: Codec(".json", save_json, lambda path: Footprint.model_validate_json(path.read_bytes())),
+    MEASURE_FOOTPRINT.name: Codec(".json", save_json, lambda path: load_json(Footprint, path)),
     TABULATE.name: Codec(
         ".json",
         lambda rows, path: save_json(_Rows(rows=rows), path),
-        lambda path: _Rows.model_validate_json(path.read_bytes()).rows,
+        lambda path: load_json(_Rows, path).rows,
     ),
 }
 """How what stages give becomes files and back; stages that are not named here are computed whenever they are needed."""

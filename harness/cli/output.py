@@ -130,12 +130,12 @@ def show_drift(sweep: Sweep, workdir: Path) -> None:
 def show_trial(result: TrialResult, workdir: Path) -> None:
     from engine.cli.console import open_console as wide_console
     from harness.report.tables import node_table, trial_table
-    from harness.trials.trial import NODES_FILE, TrialStore, read_nodes
+    from harness.trials.trial import TrialStore
 
-    folder = TrialStore(workdir / "trials").folder(result.spec.key)
+    store = TrialStore(workdir / "trials")
     console = wide_console()
     console.print(trial_table(result))
-    nodes = read_nodes(folder / NODES_FILE)
+    nodes = store.nodes(result.spec.key)
     if nodes:
         console.print(node_table(nodes))
-    console.print(f"files   {folder.resolve().as_uri()}", soft_wrap=True, highlight=False)
+    console.print(f"files   {store.folder(result.spec.key).resolve().as_uri()}", soft_wrap=True, highlight=False)

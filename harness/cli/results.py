@@ -90,9 +90,9 @@ def sweep_content(sweep: Sweep) -> dict[str, Any]:
 
 def trial_content(trial: TrialResult, workdir: Path) -> dict[str, Any]:
     """A trial with its figures and nodes as JSON holds them."""
-    from harness.trials.trial import NODES_FILE, TrialStore, read_nodes
+    from harness.trials.trial import TrialStore
 
-    nodes = read_nodes(TrialStore(workdir / "trials").folder(trial.spec.key) / NODES_FILE)
+    nodes = TrialStore(workdir / "trials").nodes(trial.spec.key)
     return {
         "trial": trial.spec.id,
         "key": trial.spec.key,

@@ -197,7 +197,8 @@ def _reusable(spec: TrialSpec, plan: Plan, elsewhere: Collection[str]) -> TrialR
     if (found is None or not is_reusable(found, retry_failed=plan.retry_failed)) and spec.key in elsewhere:
         store.bring(spec.key)
         found = store.get(spec)
-    return found if found is not None and is_reusable(found, retry_failed=plan.retry_failed) else None
+    good = found is not None and is_reusable(found, retry_failed=plan.retry_failed) and store.is_whole(spec.key)
+    return found if good else None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pydantic import Field, model_serializer, model_validator
 from harness.strict_yaml import StrictModel
 from harness.trials.artefacts import Artefact
 from harness.trials.figures import TrialNode
-from harness.trials.trial import NODES_FILE, TrialResult, TrialStore, read_nodes
+from harness.trials.trial import TrialResult, TrialStore
 
 _SEPARATOR = " | "
 
@@ -137,6 +137,6 @@ def made_of(result: TrialResult, store: TrialStore) -> Made:
         evaluation_samples=spec.evaluation_samples,
         float_score=result.accuracy.float_value if result.accuracy else None,
         artefacts=result.artefacts,
-        nodes={row.node: KeptNode.of(row) for row in read_nodes(store.folder(spec.key) / NODES_FILE)},
+        nodes={row.node: KeptNode.of(row) for row in store.nodes(spec.key)},
         answers=Answers.of(classes) if classes is not None else None,
     )

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from engine.errors import ConfigError
 from engine.ir import write_atomically
+from engine.sealed import sealed, unsealed
 from harness.gates.baseline import ACCURACY, Baseline
 from harness.gates.paired import paired_p_value
 from harness.gates.verdicts import Verdict
@@ -97,11 +98,13 @@ def read_nights(folder: Path) -> list[Night]:
     nights = []
     for number, line in enumerate(lines, 1):
         try:
-            nights.append(Night.model_validate_json(line))
+            nights.append(Night.model_validate_json(unsealed(line)))
         except ValidationError as error:
             raise ConfigError(
                 f"{path}, line {number}: is not a record of a night ({error.errors()[0]['msg']})"
             ) from error
+        except ValueError as error:
+            raise ConfigError(f"{path}, line {number}: {error}; restore the file, or remove the line") from error
     return nights
 
 
@@ -114,5 +117,5 @@ def append_night(night: Night, folder: Path) -> None:
 
 def write_nights(nights: Sequence[Night], folder: Path) -> None:
     """Keep ``nights`` in ``folder``, atomically."""
-    text = "".join(f"{night.model_dump_json(exclude_defaults=True)}\n" for night in nights)
-    write_atomically(folder / NIGHTS_FILE, text.encode())
+    lines = [sealed(night.model_dump_json(exclude_defaults=True)) for night in nights]
+    write_atomically(folder / NIGHTS_FILE, b"".join(line + b"\n" for line in lines))

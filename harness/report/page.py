@@ -30,7 +30,7 @@ from harness.report.trial_rows import table_of_trials
 from harness.tracking.views import compare_link, how_to_open, table_link
 from harness.trials.files import TRIAL_PAGE
 from harness.trials.fragments import as_yaml
-from harness.trials.trial import NODES_FILE, RESULT_FILE, TrialResult, TrialStore, read_nodes
+from harness.trials.trial import RESULT_FILE, TrialResult, TrialStore
 
 TEMPLATE = "sweep.html.j2"
 
@@ -136,7 +136,7 @@ def _profiles(results: Sequence[TrialResult], workdir: Path) -> list[dict[str, A
     for result in results:
         if len(found) == MOST_PROFILES:
             break
-        nodes = [row for row in read_nodes(store.folder(result.spec.key) / NODES_FILE) if row.cosine is not None]
+        nodes = [row for row in store.nodes(result.spec.key) if row.cosine is not None]
         if nodes:
             found.append(
                 {

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from engine.errors import ConfigError
+from harness.cache import load_json
 from harness.gates.baseline import ACCURACY
 from harness.gates.nights import Night, read_nights
 from harness.report.results import REPORT_FILE, SWEEP_FILE, SweepSummary
@@ -92,8 +91,8 @@ def overview(workdir: Path) -> list[SuiteRow]:
 
 def _summary(folder: Path) -> SweepSummary | None:
     try:
-        return SweepSummary.model_validate_json((folder / SWEEP_FILE).read_bytes())
-    except (OSError, ValidationError):
+        return load_json(SweepSummary, folder / SWEEP_FILE)
+    except (OSError, ValueError):
         return None
 
 

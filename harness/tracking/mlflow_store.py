@@ -28,6 +28,7 @@ from harness.tracking.inputs import Inputs, describe_inputs
 from harness.tracking.trial_run import metrics, params, run_name, swept, trials_digest
 from harness.tracking.views import TAG as VIEW_TAG
 from harness.tracking.views import view_key, view_tag
+from harness.trials.sums import SUMS_FILE
 from harness.trials.trial import PREDICTIONS_FILE, TrialResult, TrialSpec, TrialStore
 from harness.version import engine_version, git_commit
 
@@ -299,7 +300,7 @@ class SweepRecord:
             return
         with tempfile.TemporaryDirectory(prefix=".record.", dir=folder.parent) as gathered:
             for file in folder.iterdir():
-                if file.name != PREDICTIONS_FILE:
+                if file.name not in (PREDICTIONS_FILE, SUMS_FILE):
                     (Path(gathered) / file.name).symlink_to(file.resolve())
             self._client.log_artifacts(run, gathered)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from engine.errors import ConfigError
-from harness.cache import save_json
+from harness.cache import load_json, save_json
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.mlflow_store import Closing, SweepRecord
@@ -83,7 +83,7 @@ def replay(folder: Path, workdir: Path, tracking_uri: str | None = None) -> Pend
 
     path = folder / RECORD_FILE
     try:
-        record = PendingRecord.model_validate_json(path.read_bytes())
+        record = load_json(PendingRecord, path)
         started = datetime.fromisoformat(record.started_at).timestamp()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from error

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pydantic import ValidationError
-
+from engine.sealed import unsealed
 from harness.cache import save_json
 from harness.strict_yaml import StrictModel
 from harness.tracking.mlflow_store import close_killed
@@ -94,9 +93,9 @@ def _taken(path: Path) -> Iterator[OpenRecord | None]:
     """The record of a dead sweep, locked inside; None where the sweep is alive, or somebody else was here first."""
     with ExitStack() as stack:
         record = None
-        with suppress(FileNotFoundError, BlockingIOError, ValidationError):
+        with suppress(FileNotFoundError, BlockingIOError, ValueError):
             lock = stack.enter_context(path.open("rb"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.exists():
-                record = OpenRecord.model_validate_json(lock.read())
+                record = OpenRecord.model_validate_json(unsealed(lock.read()))
         yield record

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from harness.cache import save_json
+from harness.cache import load_json, save_json
 from harness.strict_yaml import StrictModel
 from harness.trials.artefacts import DIGITS
 from harness.trials.trial import TrialSpec
@@ -112,13 +110,13 @@ def _with_options(name: str, options: Mapping[str, Any], *, own: bool = False) -
 def keep_environment(environment: Environment, engine: str, workdir: Path) -> None:
     """Keep what computes the trials whose spec has ``engine``, unless it is kept."""
     path = workdir / ENVIRONMENTS / f"{engine}.json"
-    if not path.is_file():
+    if kept_environment(engine, workdir) is None:
         save_json(environment, path)
 
 
 def kept_environment(engine: str, workdir: Path) -> Environment | None:
     """What :func:`keep_environment` kept; None where nothing that this version can read."""
     try:
-        return Environment.model_validate_json((workdir / ENVIRONMENTS / f"{engine}.json").read_bytes())
-    except (OSError, ValidationError):
+        return load_json(Environment, workdir / ENVIRONMENTS / f"{engine}.json")
+    except (OSError, ValueError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import os
 import shutil
 import tempfile
@@ -19,17 +20,20 @@ from pydantic import Field, ValidationError
 
 from engine.errors import MissingError
 from engine.terms import March
-from harness.cache import content_key, load_arrays, save_arrays, save_json
+from harness.cache import content_key, load_arrays, save_arrays
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
 from harness.trials.artefacts import Artefact
 from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode
+from harness.trials.sums import DamagedError, check_all, read_checked, write_sums
 from harness.user_code import digest_of_own, is_own
 from harness.zoo.cards import ModelCard
 
 if TYPE_CHECKING:
     from harness.exchange import Exchange
+
+logger = logging.getLogger(__name__)
 
 RESULT_FILE = "result.json"
 NODES_FILE = "nodes.csv"
@@ -256,15 +260,41 @@ class TrialStore:
     def read(self, key: str) -> TrialResult | None:
         """The finished result under ``key``, likewise."""
         try:
-            text = (self.folder(key) / RESULT_FILE).read_text(encoding="utf-8")
-            return TrialResult.model_validate_json(text)
+            return TrialResult.model_validate_json(read_checked(self.folder(key) / RESULT_FILE))
         except (OSError, ValidationError):
             return None
+        except DamagedError as error:
+            logger.warning("%s", error)
+            return None
+
+    def is_whole(self, key: str) -> bool:
+        """Whether all files of trial ``key`` are as they were written; one that is not is reported."""
+        try:
+            check_all(self.folder(key))
+        except (OSError, DamagedError) as error:
+            logger.warning("%s", error)
+            return False
+        return True
 
     def predictions(self, key: str) -> dict[str, NDArray[Any]]:
-        """Arrays of a finished trial; empty where it has none."""
-        path = self.folder(key) / PREDICTIONS_FILE
-        return load_arrays(path) if path.is_file() else {}
+        """Arrays of a finished trial; empty where it has none.
+
+        Raises:
+            DamagedError: they are not what was written.
+        """
+        try:
+            return load_arrays(io.BytesIO(read_checked(self.folder(key) / PREDICTIONS_FILE)))
+        except FileNotFoundError:
+            return {}
+
+    def nodes(self, key: str) -> list[TrialNode]:
+        """The node table of a finished trial, likewise."""
+        try:
+            text = read_checked(self.folder(key) / NODES_FILE).decode()
+        except FileNotFoundError:
+            return []
+        rows = csv.DictReader(io.StringIO(text))
+        return [TrialNode.model_validate({name: value for name, value in row.items() if value != ""}) for row in rows]
 
     def put(self, outcome: Outcome) -> None:
         """Keep ``outcome``, in the place of an older one, and leave it for other machines.
@@ -295,8 +325,9 @@ class TrialStore:
                 return False
             try:
                 shutil.unpack_archive(packed, fresh)
+                check_all(fresh)
                 TrialResult.model_validate_json((fresh / RESULT_FILE).read_bytes())
-            except (shutil.ReadError, OSError, ValidationError) as error:
+            except (shutil.ReadError, OSError, ValidationError, DamagedError) as error:
                 where = f"{self.exchange.url}/{_object_of(key)}"
                 raise MissingError(f"{where}: is not a trial that this version can read; remove it") from error
             self._replace(self.folder(key), fresh)
@@ -317,13 +348,14 @@ class TrialStore:
         self.root.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=self.root))
         try:
-            save_json(outcome.result, fresh / RESULT_FILE)
+            (fresh / RESULT_FILE).write_text(outcome.result.model_dump_json(indent=1), encoding="utf-8")
             if outcome.nodes:
                 (fresh / NODES_FILE).write_text(_as_csv(outcome.nodes), encoding="utf-8")
             if outcome.predictions is not None:
                 save_arrays(outcome.predictions, fresh / PREDICTIONS_FILE)
             for name, content in outcome.files.items():
                 (fresh / name).write_bytes(content)
+            write_sums(fresh)
             self._replace(folder, fresh)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -356,15 +388,6 @@ def _as_csv(rows: Sequence[TrialNode]) -> str:
     writer.writeheader()
     writer.writerows(row.model_dump() for row in rows)
     return text.getvalue()
-
-
-def read_nodes(path: Path) -> list[TrialNode]:
-    """The node table that a trial's folder holds; empty where there is none."""
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [{key: value for key, value in row.items() if value != ""} for row in csv.DictReader(file)]
-    return [TrialNode.model_validate(row) for row in rows]
 
 
 def card_key(card: ModelCard) -> str:

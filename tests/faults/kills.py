@@ -1,8 +1,8 @@
 """Commands killed at random moments: ``python -m tests.faults.kills [COMMAND …] --kills 40 --seed 1``.
 
-A command is started, killed with SIGKILL after a random time, and started again, eight times in a row; then it runs to
-its end. Exit code 1: what a kill left is not whole, processes that it started live on, the rerun's files (and the record
-in MLflow) differ from an undisturbed run's, or temporary files are left after ``ptqlab gc``.
+A command is started, killed with SIGKILL after a random time, and started again, eight times in a row; then it runs
+to its end. Exit code 1: what a kill left is not whole, processes that it started live on, the rerun's files (and the
+record in MLflow) differ from an undisturbed run's, or temporary files are left after ``ptqlab gc``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the campaigns of faults run: a folder with a small network and a small suite, commands, and what these must leave.
+"""What the campaigns of faults run: a folder with a small network and a small suite, commands, and what they give.
 
 All of it lies in one folder, temporary files too, so that whatever a command leaves is found. Commands are programs of
 their own; each carries the folder's path in its environment, by which what it started is found in ``/proc``.
@@ -172,7 +172,7 @@ def content(path: Path) -> object:
             return f"{path.name} is cut off"
         if path.name in _FREE:
             return None
-        if path.name.endswith((".jsonl", ".json")) and not path.parent.parent.name == "cache":
+        if path.name.endswith((".jsonl", ".json")) and path.parent.parent.name != "cache":
             lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
             return json.dumps([_plain(json.loads(line)) for line in lines if line][-1:], sort_keys=True)
         if path.name == "trials.csv":

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from harness.trials import trial as trials
-from harness.trials.trial import Outcome, TrialResult, TrialStore, read_nodes
+from harness.trials.trial import Outcome, TrialResult, TrialStore
 from tests.harness import fakes
 
 MODELS = ("a", "b", "c")
@@ -69,7 +69,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert found in possible
             self.possible[model] = [found]  # reading changes nothing: from now on it is this one
             if found is not None and found.ok:
-                assert len(read_nodes(self.store.folder(spec.key) / trials.NODES_FILE)) == len(fakes.NODES)
+                assert len(self.store.nodes(spec.key)) == len(fakes.NODES)
                 assert len(self.store.predictions(spec.key)["per_sample"]) == fakes.SAMPLES
 
     @staticmethod
@@ -102,7 +102,7 @@ def crash_before(step: int) -> Iterator[None]:
 
 _OPERATIONS = (
     (trials.tempfile, "mkdtemp"),
-    (trials, "save_json"),
+    (trials, "write_sums"),
     (trials, "save_arrays"),
     (trials.os, "rename"),
     (trials.shutil, "rmtree"),

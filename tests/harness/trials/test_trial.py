@@ -10,7 +10,7 @@ import pytest
 from engine.errors import MissingError
 from harness.exchange import Exchange
 from harness.trials.figures import delta_stderr
-from harness.trials.trial import NODES_FILE, RESULT_FILE, Outcome, TrialStore, read_nodes
+from harness.trials.trial import RESULT_FILE, Outcome, TrialStore
 from tests.harness import fakes
 
 
@@ -32,7 +32,7 @@ def test_an_outcome_survives_in_its_folder(tmp_path: Path) -> None:
     outcome = Outcome(fakes.result(trial), fakes.NODES, {"per_sample": fakes.hits(3)})
     store.put(outcome)
     assert store.get(trial) == outcome.result
-    assert read_nodes(store.folder(trial.key) / NODES_FILE) == list(fakes.NODES)
+    assert store.nodes(trial.key) == list(fakes.NODES)
     np.testing.assert_array_equal(store.predictions(trial.key)["per_sample"], fakes.hits(3))
 
 
@@ -44,7 +44,7 @@ def test_a_newer_outcome_replaces_the_older_and_leaves_no_rest(tmp_path: Path) -
     assert found is not None
     assert found.ok
     store.put(Outcome(fakes.failed(trial)))
-    assert read_nodes(store.folder(trial.key) / NODES_FILE) == []
+    assert store.nodes(trial.key) == []
     assert [path.name for path in tmp_path.iterdir()] == [trial.key]
 
 
