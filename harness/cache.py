@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
+from engine.errors import OutputError
 from engine.ir import write_atomically
 from engine.sealed import sealed, unsealed
 
@@ -90,7 +91,10 @@ class Cache:
                     return result
         with suppress(OSError):  # a folder that cannot be written is read all the same
             os.utime(path)  # what was used lately is not removed
-            os.utime(_digest_file(path))
+            if _digest_file(path).exists():
+                os.utime(_digest_file(path))
+            else:
+                self.share(path)  # whoever computed it was cut off
         found: T = codec.load(path)
         return found
 
@@ -149,11 +153,32 @@ def _is_whole(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of ``path``; the system releases it should this process die."""
+    """Hold the lock of ``path``; the system releases it should this process die.
+
+    Raises:
+        OutputError: the file system has no locks.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        take_lock(lock, path)
         yield
+
+
+def take_lock(lock: IO[Any], path: Path, *, wait: bool = True) -> None:
+    """Lock the open file ``lock``, which guards ``path``.
+
+    Raises:
+        BlockingIOError: somebody else has it, and ``wait`` says not to wait.
+        OutputError: the file system has no locks.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be locked ({error.strerror}); put the working directory on a file system with locks"
+        ) from error
 
 
 def save_arrays(arrays: Arrays, path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from engine.errors import NO_MEMORY, PtqlabError
+from engine.errors import NO_MEMORY, PtqlabError, system_message
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -21,8 +21,8 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
     """Run a command's body: its log goes to the terminal and to ``file``; a user error ends it with its exit code.
 
     Raises:
-        typer.Exit: a :class:`~engine.errors.PtqlabError` was raised inside, or the memory did not suffice; it has
-            been logged.
+        typer.Exit: a :class:`~engine.errors.PtqlabError` was raised inside, the memory did not suffice, or the system
+            refused something; it has been logged.
     """
     logger = logging.getLogger("engine")
     handlers = _handlers(file)
@@ -40,6 +40,12 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
         logger.error("%s", error)
         logger.error("exception in command: %s", command)
         raise typer.Exit(error.exit_code) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        logger.error("%s", system_message(error))
+        logger.error("exception in command: %s", command)
+        raise typer.Exit(PtqlabError.exit_code) from error
     finally:
         logger.setLevel(level)
         for handler in handlers:

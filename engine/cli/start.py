@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
-from engine.errors import MissingError
+from engine.errors import NO_MEMORY, MissingError, PtqlabError, system_message
 
 DEFERRED = frozenset({"sympy", "onnx_ir._symbolic_shapes"})
 """Modules that run when something of theirs is first used: arithmetic on symbolic dimensions, 0.25 s of a start."""
@@ -59,6 +59,14 @@ def command(module: str, function: str = "main") -> Callable[[], None]:
                 raise
             sys.stderr.write(f"Error: writing pages needs the package {error.name}: {INSTALL_PAGES}\n")
             raise SystemExit(MissingError.exit_code) from error
+        except MemoryError as error:
+            sys.stderr.write(f"Error: {NO_MEMORY}\n")
+            raise SystemExit(PtqlabError.exit_code) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            sys.stderr.write(f"Error: {system_message(error)}\n")
+            raise SystemExit(PtqlabError.exit_code) from error
 
     return run
 

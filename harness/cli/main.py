@@ -15,7 +15,7 @@ import typer
 from engine.cli.common import version_option
 from engine.cli.lab import COMMANDS, GROUPS
 from engine.compat.command import app as compat
-from engine.errors import NO_MEMORY, OutputError, PtqlabError
+from engine.errors import NO_MEMORY, OutputError, PtqlabError, system_message
 from harness.cli.bench import bench
 from harness.cli.digest import digest
 from harness.cli.flow import classify, evaluate, prepare, sample
@@ -64,9 +64,12 @@ def main() -> None:
     except MemoryError:
         typer.echo(f"ERROR: {NO_MEMORY}", err=True)
         sys.exit(PtqlabError.exit_code)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
-            raise
+            typer.echo(f"ERROR: {system_message(error)}", err=True)
+            sys.exit(PtqlabError.exit_code)
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"ERROR: {where}cannot be written: {error.strerror}", err=True)
         sys.exit(EXIT_NOT_WRITTEN)

@@ -296,10 +296,9 @@ class SweepRecord:
 
     def _log_files(self, run: str, folder: Path) -> None:
         """The files of a trial, but for the arrays that gates compare, in one call."""
-        if not folder.is_dir():
-            return
-        with tempfile.TemporaryDirectory(prefix=".record.", dir=folder.parent) as gathered:
-            for file in folder.iterdir():
+        there = folder.is_dir()
+        with tempfile.TemporaryDirectory(prefix=".record.", dir=folder.parent if there else None) as gathered:
+            for file in folder.iterdir() if there else ():
                 if file.name not in (PREDICTIONS_FILE, SUMS_FILE):
                     (Path(gathered) / file.name).symlink_to(file.resolve())
             self._client.log_artifacts(run, gathered)

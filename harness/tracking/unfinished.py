@@ -6,7 +6,6 @@ that nobody has locked belongs to a sweep that was killed; whoever comes next cl
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.sealed import unsealed
-from harness.cache import save_json
+from harness.cache import save_json, take_lock
 from harness.strict_yaml import StrictModel
 from harness.tracking.mlflow_store import close_killed
 from harness.tracking.sync import record_folder
@@ -58,7 +57,7 @@ def mark_open(record: OpenRecord, workdir: Path) -> Mark:
     fresh = path.with_suffix(".new")  # locked before it has its name, so that nobody takes it for a dead one's
     save_json(record, fresh)
     lock = fresh.open("rb")
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    take_lock(lock, path)
     os.replace(fresh, path)
     return Mark(path, lock)
 
@@ -95,7 +94,7 @@ def _taken(path: Path) -> Iterator[OpenRecord | None]:
         record = None
         with suppress(FileNotFoundError, BlockingIOError, ValueError):
             lock = stack.enter_context(path.open("rb"))
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(lock, path, wait=False)
             if path.exists():
                 record = OpenRecord.model_validate_json(unsealed(lock.read()))
         yield record

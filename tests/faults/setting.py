@@ -25,6 +25,7 @@ import numpy as np
 import onnx
 import yaml
 
+from harness.trials.sums import SUMS_FILE
 from tests.configurations import FEATUREMAP
 from tests.engine.frontend.networks import network
 
@@ -64,7 +65,7 @@ TRIALS = 2
 
 _TIMES = frozenset({"seconds", "finished_at", "peak_memory_mb", "started_at", "sweep", "id", "run", "experiment"})
 """Keys of JSON files whose values differ from run to run."""
-_FREE = frozenset({"report.html", "trial.html", "summary.md", "trials.parquet", "mlflow.db", "running.json"})
+_FREE = frozenset({"report.html", "trial.html", "summary.md", "trials.parquet", "mlflow.db", "running.json", SUMS_FILE})
 """Files that tell times or ids throughout."""
 _ONNX_RUNTIMES = (".ses", ".onnxruntime")
 """What ONNX Runtime leaves for itself."""
@@ -178,8 +179,6 @@ def content(path: Path) -> object:
         if path.name == "trials.csv":
             rows = csv.DictReader(io.StringIO(path.read_text()))
             return json.dumps([{key: row[key] for key in row if key != "peak_memory.mb"} for row in rows])
-        if path.name.endswith(".sha256") and path.parent.parent.name == "trials":
-            return None  # of files that tell times
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
         return None  # it went while the folder was read
@@ -190,7 +189,11 @@ def content(path: Path) -> object:
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {key: _plain(each) for key, each in value.items() if key not in _TIMES and not key.startswith("peak_")}
-        return {key: each for key, each in kept.items() if key not in ("reused", "shared", "tracking_uri", "baseline")}
+        return {
+            key: each
+            for key, each in kept.items()
+            if key not in ("reused", "shared", "tracking_uri", "baseline", "sha256")
+        }
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
 

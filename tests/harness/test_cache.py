@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
-from harness.cache import Cache, Codec, content_key, load_arrays, save_arrays
+from engine.errors import OutputError
+from harness.cache import Cache, Codec, content_key, load_arrays, load_json, locked, save_arrays, save_json
 from harness.exchange import Exchange
 from tests.harness import fakes
 
@@ -115,3 +118,37 @@ def test_a_result_without_a_digest_is_taken(tmp_path: Path) -> None:
     assert cache.get("kind", "key", TEXT, lambda: "first") == "first"
     cache.path("kind", "key", ".txt.sha256").unlink()
     assert cache.get("kind", "key", TEXT, lambda: "second") == "first"
+
+
+def test_a_file_system_without_locks_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(OutputError, match=r"a\.npz: cannot be locked \(No locks available\); put the working"):
+        with locked(tmp_path / "a.npz"):
+            pass
+
+
+def test_json_that_has_changed_is_refused_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Figure(BaseModel):
+        value: float
+
+    path = tmp_path / "figure.json"
+    save_json(Figure(value=0.9), path)
+    assert load_json(Figure, path).value == 0.9
+    path.write_bytes(path.read_bytes().replace(b"0.9", b"0.8"))
+    with pytest.raises(ValueError, match="SHA-256"):
+        load_json(Figure, path)
+    assert f"{path}: is damaged: its SHA-256 differs" in caplog.text
+
+
+def test_a_result_whose_digest_nobody_kept_gets_one(tmp_path: Path) -> None:
+    codec = Codec(".txt", lambda text, path: path.write_text(text), lambda path: path.read_text())
+    cache = Cache(tmp_path)
+    cache.get("kind", "key", codec, lambda: "text")
+    digest = tmp_path / "kind" / "key.txt.sha256"
+    kept = digest.read_bytes()
+    digest.unlink()  # as a kill leaves it
+    assert cache.get("kind", "key", codec, lambda: "other") == "text"
+    assert digest.read_bytes() == kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import subprocess
@@ -83,3 +84,21 @@ def test_a_log_begins_anew_and_leaves_the_logger_as_it_was(tmp_path: Path) -> No
     lines = (tmp_path / "c.log").read_text().splitlines()
     assert [line.split(" ", 2)[2] for line in lines] == ["INFO second", "INFO of a room"]
     assert (engine.level, list(engine.handlers)) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "the memory of this machine, or what of it this process may use, does not suffice"),
+        (OSError(errno.EMFILE, "Too many open files", "m.onnx"), "m.onnx: Too many open files; raise the limit"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_what_the_system_refuses_is_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, words: str
+) -> None:
+    with pytest.raises(typer.Exit) as caught, logged("makertbin", tmp_path / "c.log"):
+        raise error
+    assert caught.value.exit_code == 255
+    assert f"ERROR {words}" in capsys.readouterr().out
+    assert "Traceback" not in (tmp_path / "c.log").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 
 from engine.cli import start
 from engine.cli.start import DEFERRED, command, prepare
+from engine.errors import NO_MEMORY
 from tests.conftest import ROOT
 
 
@@ -80,3 +82,24 @@ def test_a_package_of_pages_that_is_missing_is_told_by_name(
         assert said == f"Error: writing pages needs the package {missing}: pip install 'ptqlab-engine[pages]'\n"
     else:
         assert not said
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), NO_MEMORY),
+        (OSError(errno.ENOLCK, "No locks available", "x"), "x: No locks available"),
+        (OSError(errno.ENFILE, "Too many open files in system"), "Too many open files in system; raise the limit"),
+    ],
+)
+def test_what_the_system_refuses_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, words: str
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("engine.cli.vendor.hb_pack.main", fail)
+    with pytest.raises(SystemExit) as ended:
+        command("engine.cli.vendor.hb_pack")()
+    assert ended.value.code == 255
+    assert capsys.readouterr().err.startswith(f"Error: {words}")

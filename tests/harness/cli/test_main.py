@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.cli.lab import COMMANDS, GROUPS
-from engine.errors import ConfigError, ModelError, OutputError, PtqlabError
+from engine.errors import NO_MEMORY, ConfigError, ModelError, OutputError, PtqlabError
 from harness.cli import main as module
 from harness.cli.main import EXIT_NOT_WRITTEN, app, main
 
@@ -104,3 +105,24 @@ def test_a_folder_that_is_none_ends_a_sweep_before_it_begins(
         main()
     assert ended.value.code == EXIT_NOT_WRITTEN
     assert "cannot be written: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (MemoryError(), 255, NO_MEMORY),
+        (OSError(errno.EMFILE, "Too many open files", "f"), 255, "f: Too many open files; raise the limit (ulimit -n)"),
+        (OSError(errno.ENOSPC, "No space left on device", "f"), EXIT_NOT_WRITTEN, "f: cannot be written: No space"),
+    ],
+)
+def test_what_the_system_refuses_is_one_message(
+    error: Exception, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("harness.cli.main.app", fail)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err.startswith(f"ERROR: {words}")

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.errors import ConfigError
+from harness.cache import load_json
 from harness.cli.main import app
 from harness.cli.results import find_trial
 from harness.execution.coordinator import Plan, serial
@@ -31,7 +32,7 @@ def swept(workdir: Path, name: str, engine: str, hour: int) -> None:
     plan.bench.store.put(Outcome(fakes.result(spec, value=0.5), fakes.NODES, {"per_sample": fakes.hits(20)}))
     run_suite(suite, plan, references=References(baseline=None), specs=[spec], record=False)
     file = sweep_folder(workdir, name) / SWEEP_FILE
-    summary = SweepSummary.model_validate_json(file.read_bytes())
+    summary = load_json(SweepSummary, file)
     file.write_text(summary.model_copy(update={"started_at": f"2026-01-01T{hour:02}:00:00+00:00"}).model_dump_json())
 
 

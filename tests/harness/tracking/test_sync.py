@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import ConfigError
+from harness.cache import load_json
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.tracking import sync
@@ -66,7 +67,7 @@ def test_a_record_is_kept_with_copies_of_its_files(tmp_path: Path) -> None:
     file.unlink()
     assert folder == record_folder(tmp_path, "id") == tmp_path / "unsynced" / "id"
     assert (folder / "report.html").read_text() == "page"
-    assert PendingRecord.model_validate_json((folder / "record.json").read_bytes()) == record()
+    assert load_json(PendingRecord, folder / "record.json") == record()
 
 
 def test_whole_records_wait_the_oldest_first(tmp_path: Path) -> None:
