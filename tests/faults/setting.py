@@ -65,6 +65,8 @@ TRIALS = 2
 
 _TIMES = frozenset({"seconds", "finished_at", "peak_memory_mb", "started_at", "sweep", "id", "run", "experiment"})
 """Keys of JSON files whose values differ from run to run."""
+_OF_THE_FOLDER = frozenset({"reused", "shared", "tracking_uri", "baseline", "sha256"})
+"""Keys whose values tell what was there before."""
 _FREE = frozenset({"report.html", "trial.html", "summary.md", "trials.parquet", "mlflow.db", "running.json", SUMS_FILE})
 """Files that tell times or ids throughout."""
 _ONNX_RUNTIMES = (".ses", ".onnxruntime")

@@ -125,9 +125,9 @@ def test_a_file_system_without_locks_is_one_message(tmp_path: Path, monkeypatch:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with pytest.raises(OutputError, match=r"a\.npz: cannot be locked \(No locks available\); put the working"):
-        with locked(tmp_path / "a.npz"):
-            pass
+    words = r"a\.npz: cannot be locked \(No locks available\); put the working"
+    with pytest.raises(OutputError, match=words), locked(tmp_path / "a.npz"):
+        pass
 
 
 def test_json_that_has_changed_is_refused_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -75,15 +75,6 @@ def test_a_disk_that_takes_nothing_has_an_exit_code_of_its_own(
     assert capsys.readouterr().err == f"ERROR: {message}\n"
 
 
-def test_another_error_of_the_system_is_not_taken_for_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise OSError(110, "Connection timed out")
-
-    monkeypatch.setattr(module, "app", fail)
-    with pytest.raises(OSError, match="timed out"):
-        main()
-
-
 @pytest.mark.parametrize("words", [["--version"], ["run", "--version"], ["conformance", "check", "--version"]])
 def test_every_command_shows_the_version(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
