@@ -6,7 +6,7 @@ import io
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -53,15 +53,37 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
             handler.close()
 
 
+class _LogFile(logging.FileHandler):
+    """A file that may become full: the first line that it cannot take is told of, and no other is written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
+        """Stop writing where the system refuses."""
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            self.setLevel(logging.CRITICAL + 1)
+            _tell_unwritable(Path(self.baseFilename), error)
+        else:
+            super().handleError(record)
+
+    def close(self) -> None:
+        """As that of the base class; what cannot be flushed is given up."""
+        with suppress(OSError):
+            super().close()
+
+
+def _tell_unwritable(file: Path, error: OSError) -> None:
+    typer.echo(f"{file}: cannot be written ({error.strerror}); the log goes only to the terminal", err=True)
+
+
 def _handlers(file: Path) -> list[logging.Handler]:
     """To the terminal, and to ``file`` where it can be written; characters that they cannot show are escaped."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stdout)]
     try:
-        handlers.append(logging.FileHandler(file, mode="w", encoding="utf-8", errors="backslashreplace"))
+        handlers.append(_LogFile(file, mode="w", encoding="utf-8", errors="backslashreplace"))
     except OSError as error:
-        typer.echo(f"{file}: cannot be written ({error.strerror}); the log goes only to the terminal", err=True)
+        _tell_unwritable(file, error)
     for handler in handlers:
         handler.setFormatter(logging.Formatter(_FORMAT))
     return handlers

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from engine.cli.logs import logged
-from engine.errors import ConfigError, PtqlabError
+from engine.errors import NO_MEMORY, ConfigError, PtqlabError
 
 ROOT = Path(__file__).parents[3]
 COMMAND = r"""
@@ -89,7 +89,7 @@ def test_a_log_begins_anew_and_leaves_the_logger_as_it_was(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (MemoryError(), "the memory of this machine, or what of it this process may use, does not suffice"),
+        (MemoryError(), NO_MEMORY),
         (OSError(errno.EMFILE, "Too many open files", "m.onnx"), "m.onnx: Too many open files; raise the limit"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
     ],
@@ -102,3 +102,18 @@ def test_what_the_system_refuses_is_one_message(
     assert caught.value.exit_code == 255
     assert f"ERROR {words}" in capsys.readouterr().out
     assert "Traceback" not in (tmp_path / "c.log").read_text()
+
+
+def test_a_log_that_becomes_full_costs_a_line(tmp_path: Path) -> None:
+    script = (
+        "import resource, sys, logging; from pathlib import Path; from engine.cli.logs import logged\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "with logged('test', Path(sys.argv[1])) as logger:\n"
+        "    for index in range(9):\n"
+        "        logger.info('a line of some length, number %d', index)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", script, str(tmp_path / "x.log")]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.count("number") == 9
+    assert ended.stderr == f"{tmp_path}/x.log: cannot be written (File too large); the log goes only to the terminal\n"
