@@ -55,4 +55,4 @@ def test_the_command(tmp_path: Path) -> None:
     shown = runner.invoke(app, ["install", "--target", str(tmp_path)]).output
     assert shown.startswith("horizon_tc_ui, horizon_nn, hmct: ")
     assert str(tmp_path / "hmct") in runner.invoke(app, ["uninstall", "--target", str(tmp_path)]).output
-    assert "nothing of ptqlab's" in runner.invoke(app, ["uninstall", "--target", str(tmp_path)]).output
+    assert "ptqlab has installed nothing there" in runner.invoke(app, ["uninstall", "--target", str(tmp_path)]).output

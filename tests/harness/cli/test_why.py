@@ -66,7 +66,7 @@ def test_why_against_another_baseline_judges_nothing(nights: Path) -> None:
 def test_why_without_a_baseline_and_without_a_sweep(tmp_path: Path) -> None:
     night(tmp_path, fakes.spec(), 36, "a", None)
     finished = CliRunner().invoke(app, ["why", "mine", "--workdir", str(tmp_path)])
-    assert "compared with no baseline" in finished.stdout
+    assert "it was not compared with a baseline" in finished.stdout
     missing = CliRunner().invoke(app, ["why", "other", "--workdir", str(tmp_path)])
     assert "run the suite first" in str(missing.exception)
 

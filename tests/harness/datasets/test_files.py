@@ -32,7 +32,7 @@ def test_image_folder_numbers_classes_by_name(tmp_path: Path) -> None:
     assert data.split("evaluation").images().shape == (2, 32, 32, 3)
     assert open_with("image_folder", **options, transformers=steps).digest == data.digest
     assert open_with("image_folder", **options, transformers=steps, read_mode="skimage").digest != data.digest
-    with pytest.raises(CalibrationDataError, match=r"becomes \(40, 60, 3\), expected \(32, 32, 3\)"):
+    with pytest.raises(CalibrationDataError, match=r"has shape \(40, 60, 3\), expected \(32, 32, 3\)"):
         open_with("image_folder", **options).split("evaluation").images()
 
 

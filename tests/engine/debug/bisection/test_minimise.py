@@ -81,5 +81,5 @@ def test_a_stage_that_keeps_its_bound_has_nothing_to_minimise() -> None:
     (pair,) = bisect(material).pairs
     with pytest.raises(ModelError, match="optimized is within its bound, so there is nothing to minimise"):
         minimise(pair, material)
-    with pytest.raises(ModelError, match="keeps its bound"):
+    with pytest.raises(ModelError, match="is within its bound"):
         minimise(replace(pair, node="conv0"), material)
