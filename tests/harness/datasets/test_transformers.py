@@ -95,7 +95,7 @@ def test_an_odd_pad_is_wider_right_and_below() -> None:
     rows, columns = np.nonzero(found == 0)
     assert (set(rows), set(columns)) == ({1}, {1, 2})
     assert found[0, 0] == 127
-    with pytest.raises(CalibrationDataError, match=r"Pad: image of \(1, 6\) is greater than \(4, 5\)"):
+    with pytest.raises(CalibrationDataError, match=r"Pad: image of \(1, 6\) is larger than \(4, 5\)"):
         chained([{"Pad": {"target_size": [4, 5]}}], np.zeros((1, 6, 3), np.float32))
 
 
