@@ -31,10 +31,23 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Workplace:
-    """Memory that one sample is computed in: an arena, and scratch for every thread."""
+    """Memory that one sample is computed in.
+
+    Attributes:
+        arena: of the program.
+        scratch: working memory of every thread.
+        inputs: where they lie in the arena, by name.
+        outputs: likewise; those that are constant do not.
+        arena_address: of the arena.
+        scratch_addresses: of every thread's working memory.
+    """
 
     arena: NDArray[np.uint8]
     scratch: tuple[NDArray[np.uint8], ...]
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+    arena_address: int
+    scratch_addresses: tuple[int, ...]
 
 
 class FastSimulator:
@@ -81,8 +94,8 @@ class FastSimulator:
         """CPU seconds of every step of the program for the first sample of ``feed``, on one thread."""
         seconds = []
         with self._workplace() as place:
-            for name, tensor in self._graph.inputs.items():
-                tensor.view(place.arena)[...] = feed[name].ravel()[: tensor.size].reshape(tensor.shape)
+            for name, values in place.inputs.items():
+                values[...] = feed[name].ravel()[: values.size].reshape(values.shape)
             for part in self.program.parts:
                 for step in [part] if isinstance(part, PythonStep) else [part[k : k + 1] for k in range(len(part))]:
                     start = time.thread_time()
@@ -107,13 +120,13 @@ class FastSimulator:
     def _sample(
         self, place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], index: int, threads: int
     ) -> None:
-        for name, tensor in self._graph.inputs.items():
-            tensor.view(place.arena)[...] = feed[name][index]
+        for name, values in place.inputs.items():
+            values[...] = feed[name][index]
         for part in self._graph.program.parts:
             self._step(part, place, threads)
         for name, result in results.items():
-            if name in self._graph.outputs:
-                result[index] = self._graph.outputs[name].view(place.arena)
+            if name in place.outputs:
+                result[index] = place.outputs[name]
 
     def _step(self, part: Array | PythonStep, place: Workplace, threads: int) -> None:
         if isinstance(part, PythonStep):
@@ -142,13 +155,23 @@ class FastSimulator:
         try:
             place = self._workplaces.get_nowait()
         except Empty:
-            program = self._graph.program
-            scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
-            place = Workplace(program.new_arena(), scratch)
+            place = self._new_workplace()
         try:
             yield place
         finally:
             self._workplaces.put(place)
+
+    def _new_workplace(self) -> Workplace:
+        program = self._graph.program
+        arena = program.new_arena()
+        scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
+        inputs, outputs = (
+            {name: tensor.view(arena) for name, tensor in ends.items()}
+            for ends in (self._graph.inputs, self._graph.outputs)
+        )
+        return Workplace(
+            arena, scratch, inputs, outputs, arena.ctypes.data, tuple(part.ctypes.data for part in scratch)
+        )
 
     def _empty_result(self, name: str, count: int) -> Array:
         constant = self._graph.constants.get(name)
@@ -160,7 +183,7 @@ class FastSimulator:
 
 def _work(part: Array, place: Workplace, state: NDArray[np.int64], thread: int, threads: int) -> None:
     """Be thread ``thread`` of those that run ``part``; what the addresses lead to lives as long as this call."""
-    run_machine(part, place.arena.ctypes.data, place.scratch[thread].ctypes.data, state.ctypes.data, thread, threads)
+    run_machine(part, place.arena_address, place.scratch_addresses[thread], state.ctypes.data, thread, threads)
 
 
 def available_cpus() -> int:

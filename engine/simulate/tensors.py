@@ -61,11 +61,10 @@ def check_feed(feed: Mapping[str, Array], inputs: Sequence[TensorInfo]) -> int:
         InferenceError: a name, type or shape is not what the model takes.
     """
     known = {info.name for info in inputs}
-    expected = ", ".join(map(str, inputs))
     if unknown := set(feed) - known:
-        raise InferenceError(f"unknown input {', '.join(sorted(unknown))}; the model's inputs: {expected}")
+        raise InferenceError(f"unknown input {', '.join(sorted(unknown))}; the model's inputs: {_listed(inputs)}")
     if missing := known - set(feed):
-        raise InferenceError(f"input {', '.join(sorted(missing))} is missing; the model's inputs: {expected}")
+        raise InferenceError(f"input {', '.join(sorted(missing))} is missing; the model's inputs: {_listed(inputs)}")
     counts = {info.name: _samples(feed[info.name], info) for info in inputs}
     if len(set(counts.values())) > 1:
         raise InferenceError(f"inputs hold different numbers of samples: {counts}")
@@ -82,6 +81,10 @@ def check_outputs(names: Sequence[str] | None, outputs: Sequence[TensorInfo]) ->
     if unknown := set(names or ()) - set(known):
         raise InferenceError(f"unknown output {', '.join(sorted(unknown))}; the model's outputs: {', '.join(known)}")
     return tuple(names) if names else known
+
+
+def _listed(inputs: Sequence[TensorInfo]) -> str:
+    return ", ".join(map(str, inputs))
 
 
 def _samples(array: Array, info: TensorInfo) -> int:
