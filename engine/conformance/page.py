@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
-
-import jinja2
 
 from engine.conformance.measures import Row, Share
 from engine.conformance.table import MEASURES, SHORT, groups, of_family, of_march, parts
-from engine.pages import rendered
+from engine.pages import package_loader, page_templates, rendered
 from engine.version import installed_version
 
 
 def page(title: str, rows: Sequence[Row]) -> str:
     """The page, complete in itself."""
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_template), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    environment.filters |= {"percent": percent, "mark": mark, "share": share}
+    found = page_templates(package_loader("engine.conformance"))
+    found.filters |= {"percent": percent, "mark": mark, "share": share}
     return rendered(
-        environment.get_template("conformance.html.j2"),
+        found.get_template("conformance.html.j2"),
         title=title,
         version=installed_version(),
         rows=rows,
@@ -65,9 +60,3 @@ def mark(value: bool | None) -> str:
 def share(value: Share | None) -> str:
     """How many agree."""
     return "-" if value is None else f"{value.equal}/{value.total}"
-
-
-def _template(name: str) -> str:
-    """A template of this room; the style is that of the pages of ``hb_perf``."""
-    room = "engine.perf" if name == "style.css.j2" else "engine.conformance"
-    return (files(room) / "templates" / name).read_text("utf-8")

@@ -35,6 +35,7 @@ class NodeRow:
         unmeasured: operator and rank that no measured conversion has, so that the node follows the nearest rule; empty
             where one has them.
         quirks: quirks of the original that decided what the node computes and that a user should know of.
+        reads: names of the listed nodes whose results it reads, seen through nodes that are not listed.
     """
 
     node: str
@@ -47,6 +48,7 @@ class NodeRow:
     reason: Reason | None = None
     unmeasured: str = ""
     quirks: str = ""
+    reads: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> str:
@@ -80,11 +82,15 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
         for node in calibrated.graph
     }
     rows = []
+    behind: dict[str, tuple[str, ...]] = {}
     subgraph = -1
     for segment in compiled.segments:
         subgraph += segment.device is Device.BPU
         for node in segment.nodes:
-            if node.op_type in CPU_OPS or is_border_copy(node):
+            reads = _reads(node, behind)
+            listed = node.op_type not in CPU_OPS and not is_border_copy(node)
+            behind[str(node.name)] = (str(node.name),) if listed else reads
+            if not listed:
                 continue
             on_bpu = segment.device is Device.BPU
             rows.append(
@@ -98,9 +104,17 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     data_type=_data_type(node, on_bpu),
                     reason=None if on_bpu else reasons.get(str(node.name)) or because(Code.ADDED_NODE),
                     quirks=quirks.get(str(node.name), ""),
+                    reads=reads,
                 )
             )
     return tuple(rows)
+
+
+def _reads(node: ir.Node, behind: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Names of what ``node`` reads; ``behind``: by earlier node, the listed nodes that its results come from."""
+    producers = [value.producer() for value in node.inputs if value is not None]
+    found = [name for producer in producers if producer is not None for name in behind.get(str(producer.name), ())]
+    return tuple(dict.fromkeys(found))
 
 
 def output_rows(distances: Mapping[str, Distance]) -> tuple[OutputRow, ...]:

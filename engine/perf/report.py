@@ -7,11 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-import jinja2
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
@@ -19,19 +18,18 @@ from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
 from engine.ir import file_names, write_atomically
 from engine.march.latency import load_latency
-from engine.pages import rendered
+from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed, page_templates, rendered
+from engine.pages.colours import BPU, CPU, PALETTE
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
 from engine.terms import Device, named
 from engine.version import installed_version
 
-BPU_COLOUR, CPU_COLOUR = "#0e7490", "#9ca3af"
-ENGINES = {"load": "#2563eb", "compute": "#0e7490", "store": "#d97706"}
+ENGINES = {"load": PALETTE[0], "compute": PALETTE[2], "store": PALETTE[1]}
 """Colours of the engines in the timeline."""
 FIGURE_INTERVALS = 60
 """Steps of the picture of utilisation over time."""
-_FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 
 
 @dataclass(frozen=True)
@@ -163,9 +161,7 @@ def _model_page(
         performance=performance,
         names=names,
         accuracy=load_latency(compiled.march).accuracy,
-        structure=structure,
-        devices=Device,
-        figures={"structure": _structure_figure(structure)},
+        graphs={"structure": graph_data(_graph(structure, performance, names))},
     )
 
 
@@ -187,12 +183,21 @@ def _subgraph_page(compiled: CompiledModel, view: SubgraphView, model_page: str)
     )
 
 
-def _render(template: str, figures: Mapping[str, go.Figure], **values: Any) -> str:
-    loader = jinja2.FunctionLoader(lambda name: (files("engine.perf") / "templates" / name).read_text("utf-8"))
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    plots = {name: json.loads(figure.to_json() or "{}") for name, figure in figures.items()}
-    page = environment.get_template(template)
-    return rendered(page, plots=plots, plotly=get_plotlyjs(), version=installed_version(), **values)
+def _render(
+    template: str,
+    figures: Mapping[str, go.Figure] | None = None,
+    graphs: Mapping[str, Any] | None = None,
+    **values: Any,
+) -> str:
+    """A page; ``figures`` and ``graphs`` by the id of their place."""
+    return rendered(
+        page_templates(package_loader("engine.perf")).get_template(template),
+        plotly=packed(get_plotlyjs()) if figures else "",
+        data=figures_data(dict(figures or {}), graphs=graphs or {}),
+        figures=sorted(figures or {}),
+        version=installed_version(),
+        **values,
+    )
 
 
 def _utilisation_figure(view: SubgraphView) -> go.Figure:
@@ -257,7 +262,7 @@ def _roofline_figure(compiled: CompiledModel, view: SubgraphView) -> go.Figure:
         x=[low, ridge, high],
         y=[low * bandwidth / 1e3, peak, peak],
         mode="lines",
-        line={"color": "#111827", "width": 2},
+        line={"color": "var(--ink)", "width": 2},
         name=f"{peak:.2f} Tops, {bandwidth:.1f} GB/s",
         hoverinfo="skip",
     )
@@ -278,37 +283,25 @@ def _roofline_figure(compiled: CompiledModel, view: SubgraphView) -> go.Figure:
     return figure
 
 
-def _structure_figure(structure: Structure) -> go.Figure:
-    """The model's segments, CPU nodes gray."""
-    places = structure.places()
-    figure = go.Figure()
+def _graph(structure: Structure, performance: Performance, names: Mapping[str, str]) -> list[GraphNode]:
+    """Subgraphs and CPU nodes with what they cost, for the page; ``names``: file names of the subgraphs."""
+    reads: dict[str, list[str]] = {part.name: [] for part in structure.nodes}
     for source, target in structure.edges:
-        (x0, y0), (x1, y1) = places[source], places[target]
-        figure.add_scatter(
-            x=[x0, x1], y=[-y0, -y1], mode="lines", line={"color": "#9ca3af", "width": 1.2}, hoverinfo="skip"
+        reads[target].append(source)
+    times = {part.name: part.latency_us for part in performance.subgraphs}
+    times |= {cost.name: cost.us for cost in performance.cpu_costs}
+    return [
+        GraphNode(
+            name=part.name,
+            type=part.kind,
+            on=part.device.value,
+            detail=f"{times[part.name] / 1e3:.3f} ms" if part.name in times else "",
+            cost=times.get(part.name),
+            reads=tuple(reads[part.name]),
+            href=f"{quote(names[part.name])}.html" if part.device is Device.BPU else "",
         )
-    for device, colour in ((Device.BPU, BPU_COLOUR), (Device.CPU, CPU_COLOUR)):
-        nodes = [node for node in structure.nodes if node.device is device]
-        figure.add_scatter(
-            x=[places[node.name][0] for node in nodes],
-            y=[-places[node.name][1] for node in nodes],
-            mode="markers+text",
-            marker={"color": colour, "size": 22, "symbol": "square"},
-            text=[f"  {node.label}" for node in nodes],
-            textposition="middle right",
-            hovertext=[node.name for node in nodes],
-            hovertemplate="%{hovertext}<extra></extra>",
-        )
-    depth = max((y for _, y in places.values()), default=0) + 1
-    width = max((x for x, _ in places.values()), default=0) + 1
-    hidden = {"visible": False, "fixedrange": False}
-    figure.update_layout(
-        _layout(max(160, 58 * int(depth) + 40)),
-        showlegend=False,
-        xaxis={**hidden, "range": [-0.3, width + 0.2]},
-        yaxis={**hidden, "range": [-depth + 0.4, 0.6]},
-    )
-    return figure
+        for part in structure.nodes
+    ]
 
 
 def structure_png(structure: Structure) -> bytes:
@@ -331,7 +324,7 @@ def structure_png(structure: Structure) -> bytes:
             arrowprops={"arrowstyle": "-|>", "color": "#6b7280"},
         )
     for node in structure.nodes:
-        colour = BPU_COLOUR if node.device is Device.BPU else CPU_COLOUR
+        colour = BPU if node.device is Device.BPU else CPU
         box = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "none"}
         axes.text(*places[node.name], node.label, ha="center", va="center", color="white", fontsize=8, bbox=box)
     buffer = io.BytesIO()
@@ -341,9 +334,7 @@ def structure_png(structure: Structure) -> bytes:
 
 def _layout(height: int) -> dict[str, Any]:
     return {
-        "template": "plotly_white",
         "height": height,
         "margin": {"l": 60, "r": 60, "t": 20, "b": 45},
-        "font": _FONT,
         "legend": {"orientation": "h", "y": 1.12},
     }

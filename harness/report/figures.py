@@ -9,21 +9,18 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
+from engine.pages.colours import PALETTE, SEQUENTIAL, SYMBOLS, WORSE_BETTER
 from harness.gates.drift import Drift
 from harness.gates.nights import Night
 from harness.suites.settings import Settings
+from harness.trials.figures import Z95
 from harness.trials.trial import TrialResult
 
-_PALETTE = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#a16207", "#be185d")
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
-_LAYOUT: dict[str, Any] = {
-    "template": "plotly_white",
-    "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
-    "margin": {"l": 70, "r": 20, "t": 50, "b": 60},
-    "hoverlabel": {"align": "left"},
-}
+_LAYOUT: dict[str, Any] = {"margin": {"l": 60, "r": 16, "t": 16, "b": 60}}
+
+MOST_ERROR_BARS = 200
+"""Points of a model up to which each has an error bar; of more the Pareto points alone."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,21 @@ class Axis:
         """The figure of a trial in the title's unit; None where it has none."""
         value = result.metrics().get(self.name)
         return None if value is None else value * self.factor
+
+    def margin(self, result: TrialResult) -> float | None:
+        """Half a 95 % interval of :meth:`of`; None where it is not known.
+
+        Of the accuracy it is that of another sample of as many images, of its share of the float model's accuracy that
+        of the paired difference.
+        """
+        accuracy = result.accuracy
+        if accuracy is None:
+            return None
+        if self.name == "accuracy.quantized":
+            return Z95 * accuracy.stderr
+        if self.name == "accuracy.ratio" and accuracy.float_value:
+            return self.factor * accuracy.margin / accuracy.float_value
+        return None
 
 
 LATENCY = Axis("latency.total_ms", "latency", "estimated latency, BPU and CPU, ms", form=".3f")
@@ -104,9 +116,7 @@ def drift_figure(found: Sequence[Drift], nights: Sequence[Night]) -> go.Figure:
     figure.update_layout(
         **_LAYOUT,
         height=420,
-        updatemenus=[
-            {"type": "buttons", "direction": "right", "x": 0, "y": 1.14, "xanchor": "left", "buttons": buttons}
-        ],
+        updatemenus=[{"type": "buttons", "buttons": buttons}],
         yaxis={"title": {"text": f"{names[0]} since anchor" if names else ""}},
         legend={"orientation": "h", "y": -0.2},
     )
@@ -132,8 +142,8 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
             if not group:
                 continue
             style = {
-                "color": _PALETTE[models.index(model) % len(_PALETTE)],
-                "symbol": _SYMBOLS[marches.index(march) % len(_SYMBOLS)],
+                "color": PALETTE[models.index(model) % len(PALETTE)],
+                "symbol": SYMBOLS[marches.index(march) % len(SYMBOLS)],
             }
             name = escape(model) if len(marches) == 1 else f"{escape(model)}, {march}"
             front = sorted((r for r in group if r.spec.key in best), key=_latency)
@@ -146,7 +156,7 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
         legend={"orientation": "h", "y": -0.16},
         xaxis={"title": LATENCY.title, "rangemode": "tozero"},
         yaxis={"title": QUALITIES[0].title},
-        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
+        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn, best))],
     )
     return figure
 
@@ -161,19 +171,18 @@ def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
         go.Heatmap(
             x=[f"{escape(model)}<br>{march.value}" for model, march in columns],
             y=[escape(row) for row in rows],
-            colorscale=[[0, "#fecaca"], [0.5, "#fef9c3"], [1, "#bbf7d0"]],
+            colorscale=WORSE_BETTER,
             showscale=False,
-            xgap=3,
-            ygap=3,
+            xgap=2,
+            ygap=2,
             hovertemplate="%{y}<br>%{x}<br>%{text}<extra></extra>",
             **_show_heat(HEATS[0], cells),
         )
     )
-    figure.update_traces(texttemplate="%{text}")
+    figure.update_traces(texttemplate="%{text}", textfont={"color": "#111111"})
     figure.update_layout(
         **_LAYOUT,
         height=150 + 24 * len(rows),
-        plot_bgcolor="#f3f4f6",
         yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
         xaxis={"side": "bottom", "showgrid": False},
         updatemenus=[
@@ -192,11 +201,12 @@ def _points(
         name=name,
         mode="markers",
         legendgroup=name,
+        error_y=_error_bars(QUALITIES[0], group, best, style["color"]),
         marker={
             **style,
             "size": [13 if result.spec.key in best else 9 for result in group],
             "opacity": [1.0 if result.spec.key in best else 0.55 for result in group],
-            "line": {"width": 1, "color": "white"},
+            "line": {"width": 1, "color": "var(--card)"},
         },
         text=[escape(result.spec.settings.label) for result in group],
         customdata=[links[result.spec.key] for result in group],
@@ -216,9 +226,24 @@ def _front(front: Sequence[TrialResult], name: str, colour: str) -> go.Scatter:
     )
 
 
-def _show_quality(axis: Axis, drawn: Sequence[Sequence[TrialResult]]) -> list[dict[str, Any]]:
-    """Arguments of the button that plots ``axis``: new values, then the title that goes with them."""
-    return [{"y": [[axis.of(result) for result in trace] for trace in drawn]}, {"yaxis.title.text": axis.title}]
+def _error_bars(axis: Axis, group: Sequence[TrialResult], best: Collection[str], colour: str) -> dict[str, Any]:
+    return {"type": "data", "array": _margins(axis, group, best), "color": colour, "thickness": 1, "width": 2}
+
+
+def _margins(axis: Axis, group: Sequence[TrialResult], best: Collection[str]) -> list[float | None]:
+    """Of each point; see :data:`MOST_ERROR_BARS`."""
+    few = len(group) <= MOST_ERROR_BARS
+    return [axis.margin(result) if few or result.spec.key in best else None for result in group]
+
+
+def _show_quality(axis: Axis, drawn: Sequence[Sequence[TrialResult]], best: Collection[str]) -> list[dict[str, Any]]:
+    """Arguments of the button that plots ``axis``: new values, then the title that goes with them.
+
+    ``drawn``: a line through the Pareto points, which has no error bars, and the points, in turns.
+    """
+    margins = [_margins(axis, trace, best) if number % 2 else [] for number, trace in enumerate(drawn)]
+    values = [[axis.of(result) for result in trace] for trace in drawn]
+    return [{"y": values, "error_y.array": margins}, {"yaxis.title.text": axis.title}]
 
 
 def _show_heat(axis: Axis, cells: Sequence[Sequence[TrialResult | None]]) -> dict[str, Any]:
@@ -243,18 +268,9 @@ def _normalised(column: Sequence[float | None], less_is_better: bool) -> list[fl
 
 
 def _buttons(axes: Sequence[Axis], arguments: Any) -> dict[str, Any]:
-    """A row of buttons above a plot, one per figure."""
+    """What the buttons of a plot are called and do, one per figure; the page draws them."""
     return {
         "type": "buttons",
-        "direction": "right",
-        "x": 0,
-        "xanchor": "left",
-        "y": 1.02,
-        "yanchor": "bottom",
-        "pad": {"b": 6},
-        "bgcolor": "white",
-        "bordercolor": "#d1d5db",
-        "font": {"size": 12},
         "buttons": [{"label": axis.label, "method": "update", "args": arguments(axis)} for axis in axes],
     }
 
@@ -268,7 +284,6 @@ EFFECTS = (
     Axis("cosine.output", "cosine", "mean cosine of outputs", form=".5f"),
     LATENCY,
 )
-_EFFECT_COLUMNS = 3
 
 
 def varied(results: Sequence[TrialResult]) -> list[str]:
@@ -286,42 +301,36 @@ def level_of(result: TrialResult, name: str) -> str:
     return str(value.value if hasattr(value, "value") else value).lower()
 
 
-def effects_figure(results: Sequence[TrialResult]) -> go.Figure:
+def effects_figures(results: Sequence[TrialResult]) -> list[go.Figure]:
     """Main effects: per setting a plot of the mean figure by value, over all trials that have it; a line per model."""
     usable = [result for result in results if result.ok]
-    names, models = varied(usable), list(dict.fromkeys(result.spec.model for result in usable))
-    rows = max(1, -(-len(names) // _EFFECT_COLUMNS))
-    figure = make_subplots(
-        rows=rows, cols=_EFFECT_COLUMNS, subplot_titles=names, horizontal_spacing=0.07, vertical_spacing=0.3 / rows
-    )
+    return [_effect_figure(usable, name) for name in varied(usable)]
+
+
+def _effect_figure(usable: Sequence[TrialResult], name: str) -> go.Figure:
+    figure = go.Figure()
     drawn: list[list[list[float | None]]] = []
-    for place, name in enumerate(names):
-        for index, model in enumerate(models):
-            levels = _levels([result for result in usable if result.spec.model == model], name)
-            drawn.append([[_mean(axis, found) for found in levels.values()] for axis in EFFECTS])
-            trace = go.Scatter(
-                x=[escape(level) for level in levels],
-                y=drawn[-1][0],
-                name=escape(model),
-                legendgroup=escape(model),
-                showlegend=place == 0,
-                mode="lines+markers",
-                line={"color": _PALETTE[index % len(_PALETTE)], "width": 1.5},
-                text=[f"{len(found)} trials" for found in levels.values()],
-                hovertemplate="%{x}<br>%{y:.4g}, %{text}<extra>%{fullData.name}</extra>",
-            )
-            figure.add_trace(trace, row=place // _EFFECT_COLUMNS + 1, col=place % _EFFECT_COLUMNS + 1)
+    for index, model in enumerate(dict.fromkeys(result.spec.model for result in usable)):
+        levels = _levels([result for result in usable if result.spec.model == model], name)
+        drawn.append([[_mean(axis, found) for found in levels.values()] for axis in EFFECTS])
+        figure.add_scatter(
+            x=[escape(level) for level in levels],
+            y=drawn[-1][0],
+            name=escape(model),
+            mode="lines+markers",
+            line={"color": PALETTE[index % len(PALETTE)], "width": 1.5},
+            marker={"symbol": SYMBOLS[index % len(SYMBOLS)], "size": 8},
+            text=[f"{len(found)} trials" for found in levels.values()],
+            hovertemplate="%{x}<br>%{y:.4g}, %{text}<extra>%{fullData.name}</extra>",
+        )
     figure.update_layout(
-        **{**_LAYOUT, "margin": {"l": 60, "r": 20, "t": 90, "b": 40}},
-        height=110 + 240 * rows,
-        legend={"orientation": "h", "y": -0.1},
-        updatemenus=[
-            _buttons(EFFECTS, lambda axis: [{"y": [found[EFFECTS.index(axis)] for found in drawn]}])
-            | {"y": 1.0, "yanchor": "bottom", "pad": {"b": 36}}
-        ],
+        margin={"l": 55, "r": 10, "t": 34, "b": 40},
+        title={"text": name, "font": {"size": 14}},
+        height=280,
+        legend={"orientation": "h", "y": -0.2},
+        updatemenus=[_buttons(EFFECTS, lambda axis: [{"y": [found[EFFECTS.index(axis)] for found in drawn]}])],
+        xaxis={"type": "category", "nticks": 8, "tickangle": 0},
     )
-    figure.update_xaxes(type="category", nticks=8, tickangle=0, automargin=True)
-    figure.update_yaxes(automargin=True)
     return figure
 
 
@@ -361,7 +370,12 @@ def parallel_figure(results: Sequence[TrialResult]) -> go.Figure:
     figure = go.Figure(
         go.Parcoords(
             dimensions=dimensions,
-            line={"color": deltas, "colorscale": "Viridis", "showscale": True, "colorbar": {"title": {"text": "Δ pt"}}},
+            line={
+                "color": deltas,
+                "colorscale": SEQUENTIAL,
+                "showscale": True,
+                "colorbar": {"title": {"text": "Δ pt"}},
+            },
             labelfont={"size": 12},
             tickfont={"size": 11},
         )

@@ -5,25 +5,26 @@ The plotting library and the data are in it compressed, and unpacked by the brow
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from engine.pages import rendered
+from engine.pages import figure_data, figures_data, packed, rendered
+from engine.pages.colours import PALETTE
 from harness.gates.baseline import read_baseline
+from harness.gates.choice import Choice
 from harness.gates.drift import drifts
 from harness.gates.nights import read_nights
 from harness.gates.verdicts import Verdict
 from harness.report.causes import causes_of
 from harness.report.compatibility import compatibility_pairs
-from harness.report.figures import drift_figure, effects_figure, heat_figure, parallel_figure, pareto_figure, varied
+from harness.report.figures import drift_figure, effects_figures, heat_figure, parallel_figure, pareto_figure
+from harness.report.night_data import nights_data
+from harness.report.node_data import chosen_trials, cosines_by_depth, profiles
 from harness.report.results import Sweep, sweep_folder
+from harness.report.sample_data import classes_data, worst_pictures
 from harness.report.tables import choice_text
 from harness.report.templates import template
 from harness.report.trial_rows import table_of_trials
@@ -33,15 +34,13 @@ from harness.trials.fragments import as_yaml
 from harness.trials.trial import RESULT_FILE, TrialResult, TrialStore
 
 TEMPLATE = "sweep.html.j2"
+SCRIPTS = ("table.js.j2", "nodes.js.j2", "charts.js.j2", "nights.js.j2")
 
 NO_CHANGE = 1e-9
 """Figures of a baseline are kept with nine digits: less is no difference."""
 
 MOST_HEAT_ROWS = 60
 """Settings up to which they are shown as a heat map; main effects show more of them."""
-
-MOST_PROFILES = 40
-"""Trials whose nodes are in the page: the chosen ones, then the first of the others."""
 
 MOST_NOTES = 200
 """Trials that are listed with what keeps them from passing."""
@@ -52,65 +51,62 @@ MOST_CHANGES = 200
 
 def render(sweep: Sweep, workdir: Path) -> str:
     """The page of ``sweep``; its links lead to the trials' folders under ``workdir``."""
-    best = sweep.front
+    store = TrialStore(workdir / "trials")
     links = {result.spec.key: _link(sweep, result, workdir) for result in sweep.results}
-    profiles = _profiles(sorted(sweep.results, key=lambda result: result.spec.key not in best), workdir)
-    nights = [
-        night
-        for night in read_nights(sweep_folder(workdir, sweep.summary.suite.name))
-        if night.version == sweep.summary.suite.version
-    ]
+    kept = read_nights(sweep_folder(workdir, sweep.summary.suite.name))
+    nights = [night for night in kept if night.version == sweep.summary.suite.version]
     drifting = drifts(nights)
     notes = [verdict for verdict in sweep.verdicts if not verdict.verdict.is_good]
-    settings = {result.spec.settings.label for result in sweep.results}
-    data = {
-        "scatter": _figure(pareto_figure(sweep.results, best, links)),
+    chosen = chosen_trials(sweep)
+    parts = {
         "table": table_of_trials(sweep, links),
-        "profiles": profiles,
+        "profiles": profiles(chosen, store),
+        "depth": cosines_by_depth(sweep, store),
+        "classes": classes_data(chosen, store),
+        "nights": nights_data(sweep, kept),
     }
-    if len(settings) <= MOST_HEAT_ROWS:
-        data["heat"] = _figure(heat_figure(sweep.results))
-    if varied([result for result in sweep.results if result.ok]):
-        data["effects"] = _figure(effects_figure(sweep.results))
-        data["parallel"] = _figure(parallel_figure(sweep.results))
+    figures = {"scatter": pareto_figure(sweep.results, sweep.front, links)}
+    if len({result.spec.settings.label for result in sweep.results}) <= MOST_HEAT_ROWS:
+        figures["heat"] = heat_figure(sweep.results)
+    effects = effects_figures(sweep.results)
+    if effects:
+        figures["parallel"] = parallel_figure(sweep.results)
     if any(night.anchor for night in nights):
-        data["drift"] = _figure(drift_figure(drifting, nights))
+        figures["drift"] = drift_figure(drifting, nights)
     return rendered(
         template(TEMPLATE),
         sweep=sweep,
         summary=sweep.summary,
         counts=_counts(sweep),
         trials=len(sweep.results),
-        fragments=[(result, as_yaml(result)) for result in sweep.results if result.spec.key in best],
+        groups=len(sweep.results) - len(sweep.twins),
+        fragments=[(result, as_yaml(result)) for result in sweep.results if result.spec.key in sweep.front],
         changes=_changes(sweep),
-        choices=[(choice, choice_text(choice, sweep.results)) for choice in sweep.summary.choices],
+        choices=[_choice(choice, sweep) for choice in sweep.summary.choices],
         causes=causes_of(sweep),
         views=_views(sweep),
         record=how_to_open(sweep.summary.tracking_uri) if sweep.summary.tracking_uri else "",
-        compatibility=compatibility_pairs(sweep, TrialStore(workdir / "trials")),
+        compatibility=compatibility_pairs(sweep, store),
         significance=sweep.summary.suite.gates.significance,
-        profiled=[(index, profile["trial"]) for index, profile in enumerate(profiles)],
+        parts=parts,
+        pictures=worst_pictures(sweep, store),
         notes=notes[:MOST_NOTES],
         more_notes=len(notes) - MOST_NOTES,
-        plotly=packed(get_plotlyjs()),
         drifting=[drift for drift in drifting if drift.is_loss],
         nights=nights,
-        drift=any(night.anchor for night in nights),
-        heat=len(settings) <= MOST_HEAT_ROWS,
-        effects=bool(varied([result for result in sweep.results if result.ok])),
-        data=packed(json.dumps(data)),
+        figures=figures,
+        effects=bool(effects),
+        plotly=packed(get_plotlyjs()),
+        data=figures_data(figures, effects=[figure_data(figure) for figure in effects], **parts),
+        scripts=SCRIPTS,
+        palette=PALETTE,
     )
 
 
-def packed(text: str) -> str:
-    """``text`` compressed (gzip), as base64; the same text gives the same result."""
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
-
-
-def _figure(figure: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(figure.to_json())
-    found["layout"].pop("template", None)  # as long as everything else, and the library has it by name
-    return found
+def _choice(choice: Choice, sweep: Sweep) -> tuple[Choice, str, list[str]]:
+    """A choice, in words, and the settings that cannot be told apart from the best one."""
+    labels = {result.spec.key: result.spec.settings.label for result in sweep.results}
+    return choice, choice_text(choice, sweep.results), [labels[key] for key in choice.alike if key in labels]
 
 
 def _views(sweep: Sweep) -> list[tuple[str, str, str]]:
@@ -127,26 +123,6 @@ def _views(sweep: Sweep) -> list[tuple[str, str, str]]:
         )
         for model in (["", *models] if len(models) > 1 else models)
     ]
-
-
-def _profiles(results: Sequence[TrialResult], workdir: Path) -> list[dict[str, Any]]:
-    """Per trial: its nodes in the order of the graph, with types and cosines."""
-    store = TrialStore(workdir / "trials")
-    found: list[dict[str, Any]] = []
-    for result in results:
-        if len(found) == MOST_PROFILES:
-            break
-        nodes = [row for row in store.nodes(result.spec.key) if row.cosine is not None]
-        if nodes:
-            found.append(
-                {
-                    "trial": result.spec.id,
-                    "nodes": [row.node for row in nodes],
-                    "cosines": [row.cosine for row in nodes],
-                    "types": [f"{row.type}, {row.on}, {row.data_type}" for row in nodes],
-                }
-            )
-    return found
 
 
 def _changes(sweep: Sweep) -> list[dict[str, Any]]:

@@ -6,17 +6,11 @@ from functools import cache
 
 import jinja2
 
+from engine.pages import page_templates
 from harness import paths
 
 
 @cache
 def template(name: str) -> jinja2.Template:
     """The template in the file ``name``; what is put in is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(paths.reports() / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)
+    return page_templates(jinja2.FileSystemLoader(paths.reports() / "templates")).get_template(name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.pages import rendered
+from engine.pages import figures_data, rendered
+from harness.report.node_data import table_as_graph
 from harness.report.templates import template
 from harness.trials.figures import TrialNode
 from harness.trials.files import CONFIG_FILE, WORST_FILE
@@ -20,6 +21,8 @@ def render_trial(result: TrialResult, nodes: Sequence[TrialNode], files: Mapping
         nodes=nodes,
         files=sorted(files),
         worst=WORST_FILE in files,
+        plotly="",
+        data=figures_data({}, graphs={"graph": table_as_graph(nodes)} if nodes else {}),
         config=files.get(CONFIG_FILE, b"").decode(),
     )
     return text.encode()

@@ -59,12 +59,12 @@ def _row(sweep: Sweep, result: TrialResult, link: str) -> dict[str, Any]:
         len(result.unmet),
         round(sum(result.seconds.values()), 2),
     ]
-    row: dict[str, Any] = {"link": link, "values": values}
+    row: dict[str, Any] = {"id": spec.id, "link": link, "values": values}
     if result.failure is not None:
         failure = result.failure
         row["failed"] = f"failed in stage {failure.stage} ({failure.symptom.value}): {failure.message}"
     if spec.key in sweep.twins:
-        row["same"] = f"the same integers as {sweep.twins[spec.key]}, so its figures"
+        row["same"] = sweep.twins[spec.key]
     if result.unmet:
         row["unmet"] = "\n".join(f"{unmet.node}: {unmet.request}: {unmet.reason}" for unmet in result.unmet[:20])
     return row

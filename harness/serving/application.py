@@ -13,15 +13,16 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from engine.pages import rendered
 from harness.report.templates import template
 from harness.serving.overview import HEIGHT, WIDTH, overview
 
 HOSTS = ("127.0.0.1", "localhost")
 """Names that a browser may ask under: a page of another site cannot reach this server through a name of its own."""
-SECONDS = 5
-"""After which the first page is asked for again while a sweep runs."""
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; base-uri 'none'; form-action 'none'"
-"""Of the first page, which has no scripts; pages of sweeps bring their own."""
+FRAMES = "frame-ancestors 'none'"
+"""What the policy within the first page cannot say: no other page shows it in a frame."""
+SECONDS, IDLE_SECONDS = 2, 15
+"""After which the first page is asked for again while a sweep runs, and while none does."""
 
 
 def application(workdir: Path) -> Starlette:
@@ -35,15 +36,18 @@ def application(workdir: Path) -> Starlette:
 
     def first(request: Request) -> Response:
         rows = overview(workdir)
-        text = template("overview.html.j2").render(
+        text = rendered(
+            template("overview.html.j2"),
+            connects=True,
             rows=rows,
             workdir=workdir,
             seconds=SECONDS,
+            idle_seconds=IDLE_SECONDS,
             width=WIDTH,
             height=HEIGHT,
             live=any(row.running for row in rows),
         )
-        return HTMLResponse(text, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"})
+        return HTMLResponse(text, headers={"Content-Security-Policy": FRAMES, "Cache-Control": "no-store"})
 
     files = _Files(directory=workdir / "sweeps", check_dir=False)
     return Starlette(

@@ -146,6 +146,9 @@ class TrialNode(StrictModel):
         data_type: type of its first input: ``int8``, ``int16`` or ``float``.
         threshold: greatest threshold of its first input; None on the CPU.
         cosine: of its output, calibrated against float, on the first calibration sample.
+        time_us: estimated microseconds, its part of the latency; None on the CPU.
+        ddr_bytes: estimated bytes over DDR; None on the CPU.
+        reads: places in the table, from 0, of the nodes whose results it reads, with spaces between.
     """
 
     node: str
@@ -156,6 +159,9 @@ class TrialNode(StrictModel):
     data_type: str
     threshold: float | None = None
     cosine: float | None = None
+    time_us: float | None = None
+    ddr_bytes: int | None = None
+    reads: str = ""
 
 
 def delta_stderr(ours: NDArray[np.float64], floats: NDArray[np.float64]) -> float:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from harness.strict_yaml import as_plain
 from harness.trials.configuration import content
 from harness.trials.trial import TrialSpec
+from harness.trials.worst import worst_picture
 from harness.zoo.cards import ModelCard
 
 CONFIG_FILE = "config.yaml"
@@ -28,10 +29,6 @@ CLASSES_FILE = "classes.csv"
 WORST_FILE = "worst.png"
 TRIAL_PAGE = "trial.html"
 
-WORST = 16
-"""Samples on the picture of the worst."""
-
-_SIDE, _CAPTION, _COLUMNS = 128, 14, 4
 _MOST_CLASSES = 100
 """Classes up to which there is a confusion table."""
 
@@ -124,40 +121,3 @@ def _as_csv(rows: Sequence[Sequence[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def worst_samples(predictions: Arrays) -> NDArray[np.int64]:
-    """Numbers of the :data:`WORST` samples with the lowest score; of equal ones those least like the float model."""
-    order = np.lexsort((predictions["per_sample_cosine"], predictions["per_sample"]))
-    return order[:WORST]
-
-
-def worst_picture(predictions: Arrays, image_of: Callable[[int], NDArray[np.uint8] | None]) -> bytes:
-    """A PNG of the worst samples in rows of four: number, score, cosine, and the class said and wanted."""
-    from PIL import Image, ImageDraw
-
-    chosen = worst_samples(predictions)
-    rows = -(-len(chosen) // _COLUMNS)
-    sheet = Image.new("RGB", (_COLUMNS * _SIDE, rows * (_SIDE + 2 * _CAPTION)), "white")
-    draw = ImageDraw.Draw(sheet)
-    for place, index in enumerate(chosen.tolist()):
-        left, top = place % _COLUMNS * _SIDE, place // _COLUMNS * (_SIDE + 2 * _CAPTION)
-        pixels = image_of(index)
-        if pixels is None:
-            continue
-        picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).convert("RGB")
-        picture.thumbnail((_SIDE - 2, _SIDE - 2))
-        sheet.paste(picture, (left, top))
-        score, cosine = predictions["per_sample"][index], predictions["per_sample_cosine"][index]
-        draw.text((left, top + _SIDE), f"{index}: {score:.3g}, cos {cosine:.4f}", fill="black")
-        draw.text((left, top + _SIDE + _CAPTION), _answer(predictions, index), fill="black")
-    buffer = io.BytesIO()
-    sheet.save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def _answer(predictions: Arrays, index: int) -> str:
-    if not {"classes", "float_classes", "targets"} <= set(predictions):
-        return ""
-    said, before, wanted = (int(predictions[name][index]) for name in ("classes", "float_classes", "targets"))
-    return f"said {said}, float {before}, is {wanted}"

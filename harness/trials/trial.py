@@ -227,7 +227,8 @@ class Outcome:
         nodes: the node table.
         predictions: ``per_sample`` (the metric per sample, float64) and ``per_sample_cosine``, shape (samples,);
             of a classifier also ``classes``, ``float_classes`` and ``targets`` (int64), what both models say and what
-            is right; where classes mean something ``by_class`` and ``float_by_class``, the metric of each class alone.
+            is right; where classes mean something ``by_class`` and ``float_by_class``, the metric of each class alone;
+            of boxes, masks and texts those of the worst samples, see :func:`harness.trials.worst.decisions_of_worst`.
         files: further files by name, for people.
     """
 

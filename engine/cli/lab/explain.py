@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
-from engine.pages import rendered
+from engine.pages import GraphNode, figures_data, graph_data, package_loader, page_templates, rendered
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
@@ -87,7 +87,6 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
 
     layers = {layer.name: layer for layer in result.performance.layers}
     nodes = {str(node.name): node for node in result.compiled.model.graph}
-    sources = _sources(result)
     rows = []
     for row in result.nodes:
         layer = layers.get(row.node)
@@ -103,26 +102,11 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
                 bytes=None if layer is None else layer.loaded_bytes + layer.stored_bytes,
                 reason=sentence(row.reason),
                 hint="" if row.reason is None else hint_for(row.type, row.reason),
-                reads=sources[row.node],
+                reads=row.reads,
                 unmeasured=row.remarks,
             )
         )
     return tuple(rows)
-
-
-def _sources(result: ConversionResult) -> dict[str, tuple[str, ...]]:
-    """Names of the listed nodes that each node reads from, seen through nodes that are not listed."""
-    listed = {row.node for row in result.nodes}
-    behind: dict[str, tuple[str, ...]] = {}
-    for node in result.compiled.model.graph:
-        producers = [value.producer() for value in node.inputs if value is not None]
-        found: dict[str, None] = {}
-        for producer in producers:
-            if producer is not None:
-                name = str(producer.name)
-                found.update(dict.fromkeys((name,) if name in listed else behind[name]))
-        behind[str(node.name)] = tuple(found)
-    return {name: behind[name] for name in listed}
 
 
 def page(
@@ -131,37 +115,32 @@ def page(
     interpreted: tuple[Interpreted, ...] = (),
     doubts: tuple[str, ...] = (),
 ) -> str:
-    """The page: totals, the graph as SVG, a table of nodes, warnings, what is simulated slowly. It loads nothing."""
-    from importlib.resources import files
-
-    import jinja2
-
-    text = (files("engine.cli.lab") / "templates" / "explain.html.j2").read_text("utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    """The page: totals, the graph, a table of nodes, warnings, what is simulated slowly. It loads nothing."""
     slowest = max((node.time_us or 0.0 for node in nodes), default=0.0)
+    graph = [
+        GraphNode(
+            name=node.name,
+            type=node.type,
+            on=node.on,
+            detail="" if node.time_us is None else f"{node.time_us:.1f} us",
+            note=node.reason,
+            cost=node.time_us,
+            reads=node.reads,
+            href=f"#node-{index}",
+        )
+        for index, node in enumerate(nodes, 1)
+    ]
     return rendered(
-        environment.from_string(text),
+        page_templates(package_loader("engine.cli.lab")).get_template("explain.html.j2"),
         name=result.name,
         nodes=nodes,
         performance=result.performance,
-        places=places(nodes),
         slowest=slowest or 1.0,
         interpreted=interpreted,
         doubts=doubts,
+        plotly="",
+        data=figures_data({}, graphs={"graph": graph_data(graph)}),
     )
-
-
-def places(nodes: tuple[Explained, ...]) -> dict[str, tuple[int, int]]:
-    """Column and row of each node in the picture: the row is the longest way from an input."""
-    rows: dict[str, int] = {}
-    used: dict[int, int] = {}
-    found = {}
-    for node in nodes:
-        row = 1 + max((rows[source] for source in node.reads), default=-1)
-        rows[node.name] = row
-        found[node.name] = (used.get(row, 0), row)
-        used[row] = used.get(row, 0) + 1
-    return found
 
 
 def _show(

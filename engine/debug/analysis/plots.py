@@ -24,8 +24,8 @@ from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import NodeType
 from engine.debug.analysis.partial import PartialQuantisation
 from engine.ir import file_names, write_atomically
+from engine.pages.colours import PALETTE
 
-COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666")
 RED = "#c0392b"
 CONFIG = {"displaylogo": False, "responsive": True}
 """Of the interactive figures."""
@@ -120,9 +120,9 @@ def distribution_title(found: ValueDistribution) -> str:
 def _panels(found: ValueDistribution) -> list[tuple[str, ValueHistogram, str]]:
     kind = {NodeType.NODE: "result", NodeType.WEIGHT: "weight", NodeType.ACTIVATION: "activation"}[found.kind]
     return [
-        (f"{kind}, float", found.before, COLOURS[0]),
-        (f"{kind}, quantised", found.after, COLOURS[2]),
-        ("error", found.error, COLOURS[1]),
+        (f"{kind}, float", found.before, PALETTE[0]),
+        (f"{kind}, quantised", found.after, PALETTE[2]),
+        ("error", found.error, PALETTE[1]),
     ]
 
 
@@ -236,7 +236,7 @@ def channels_page(found: Channels) -> Any:
         mean=found.mean.tolist(),
         boxpoints=False,
         name="channel",
-        line={"width": 1, "color": COLOURS[0]},
+        line={"width": 1, "color": PALETTE[0]},
     )
     for sign, shown in ((1, True), (-1, False)):
         figure.add_scatter(
@@ -274,8 +274,8 @@ def _short(name: str, length: int = 28) -> str:
 
 def _cycle(count: int) -> list[str]:
     """As many colours: all different, of a rainbow if there are many."""
-    if count <= len(COLOURS):
-        return list(COLOURS[:count])
+    if count <= len(PALETTE):
+        return list(PALETTE[:count])
     return [to_hex(colormaps["turbo"](index / (count - 1))) for index in range(count)]
 
 
@@ -284,7 +284,7 @@ def ranking_png(title: str, metric: DistanceMeasure, values: Mapping[str, float]
     figure = Figure(figsize=(max(8.0, min(20.0, 0.12 * len(values) + 4)), 5), layout="constrained")
     axes = figure.subplots()
     heights, label = _heights(metric, list(values.values()))
-    axes.bar(range(len(heights)), heights, color=COLOURS[0])
+    axes.bar(range(len(heights)), heights, color=PALETTE[0])
     if metric is not DistanceMeasure.SQNR and any(height > 0 for height in heights):
         axes.set_yscale("log")
     _name_ticks(axes, list(values))
@@ -306,7 +306,7 @@ def ranking_page(
         y=heights,
         customdata=[[name, value, linked.get(name, "")] for name, value in values.items()],
         hovertemplate="%{x}. %{customdata[0]}<br>" + metric + " %{customdata[1]:.8g}<extra></extra>",
-        marker={"color": [COLOURS[1] if name in linked else COLOURS[0] for name in values]},
+        marker={"color": [PALETTE[1] if name in linked else PALETTE[0] for name in values]},
     )
     if metric is not DistanceMeasure.SQNR:
         figure.update_yaxes(type="log", exponentformat="power", dtick=1)
@@ -327,8 +327,8 @@ def draw_partial_quantisation(found: PartialQuantisation, save_dir: Path) -> tup
     png = Figure(figsize=(max(8.0, min(20.0, 0.15 * len(names) + 4)), 5), layout="constrained")
     axes = png.subplots()
     axes.axhline(found.baseline, color="#666666", linestyle="--", label="all quantised")
-    axes.plot(found.cumulative, marker=".", color=COLOURS[0], label="first n nodes not quantised")
-    axes.plot(found.single, "x", color=COLOURS[1], label="this node alone not quantised")
+    axes.plot(found.cumulative, marker=".", color=PALETTE[0], label="first n nodes not quantised")
+    axes.plot(found.single, "x", color=PALETTE[1], label="this node alone not quantised")
     _name_ticks(axes, names)
     axes.set_ylabel(found.metric)
     axes.set_title("Partial quantisation of the sensitive nodes")
@@ -342,8 +342,8 @@ def draw_partial_quantisation(found: PartialQuantisation, save_dir: Path) -> tup
             "lines",
             {"line": {"dash": "dash", "color": "#666666"}},
         ),
-        (found.cumulative, "first n nodes not quantised", "lines+markers", {"line": {"color": COLOURS[0]}}),
-        (found.single, "this node alone not quantised", "markers", {"marker": {"symbol": "x", "color": COLOURS[1]}}),
+        (found.cumulative, "first n nodes not quantised", "lines+markers", {"line": {"color": PALETTE[0]}}),
+        (found.single, "this node alone not quantised", "markers", {"marker": {"symbol": "x", "color": PALETTE[1]}}),
     ):
         page.add_scatter(x=list(range(len(values))), y=values, text=names, name=name, mode=mode, **style)
     page.update_traces(hovertemplate="%{text}<br>%{y:.6g}")

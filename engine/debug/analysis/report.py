@@ -6,13 +6,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from jinja2.filters import do_urlencode
-from markupsafe import Markup
+from plotly.offline import get_plotlyjs
 
 from engine.debug.analysis import plots
 from engine.debug.analysis.accumulation import Curves
@@ -21,7 +19,7 @@ from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores
 from engine.ir import file_names, write_atomically
-from engine.pages import rendered
+from engine.pages import figures_data, package_loader, packed, page_templates, rendered
 
 
 @dataclass(frozen=True)
@@ -100,27 +98,24 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
         The page.
     """
     folder = Path(save_dir)
-    plots.write_script(folder)
     pictures = _pictures(report)
     names = file_names(pictures)
     for stem, (png, _) in pictures.items():
         write_atomically(folder / f"{names[stem]}.png", plots.to_png(png))
-    figures = {
-        stem: Markup(page.to_html(full_html=False, include_plotlyjs=False, config=plots.CONFIG))  # noqa: S704 - escapes
-        for stem, (_, page) in pictures.items()
-    }
+    ids = {stem: f"plot-{index}" for index, stem in enumerate(pictures)}
     details = {name: _detail(report, name) for name in _drawn(report)}
     settable = tuple(dict.fromkeys(owner for detail in details.values() for owner in detail.owners))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(files("engine.debug.analysis").joinpath("page.html.j2").read_text("utf-8"))
     html = rendered(
-        template,
+        page_templates(package_loader("engine.debug.analysis")).get_template("accuracy_debug.html.j2"),
         report=report,
-        figures=figures,
+        ids=ids,
         details=details,
         targets=_targets(report),
         settable=settable,
         every_node_info=_in_lines(node_info(settable)),
+        plotly=packed(get_plotlyjs()),
+        data=figures_data({ids[stem]: page for stem, (_, page) in pictures.items()}),
+        scripts=("jump.js.j2",),
     )
     return write_atomically(folder / file, html.encode())
 

@@ -28,19 +28,26 @@ def _tabulate(work: Work) -> None:
     calibrated = work[CALIBRATED]
     reasons = {str(node.name): sentence_of(node) for node in calibrated.graph}
     rows = node_rows(work[COMPILED], calibrated, cosines(work[OPTIMIZED], work[COMPARISON]))
-    found = (
-        TrialNode(
-            node=row.node,
-            on=row.on,
-            reason=reasons.get(row.node, ""),
-            subgraph=row.subgraph,
-            type=row.type,
-            data_type=row.data_type,
-            threshold=row.threshold,
-            cosine=row.cosine,
+    layers = {layer.name: layer for layer in estimate(work[COMPILED]).layers}
+    places = {row.node: place for place, row in enumerate(rows)}
+    found = []
+    for row in rows:
+        layer = layers.get(row.node)
+        found.append(
+            TrialNode(
+                node=row.node,
+                on=row.on,
+                reason=reasons.get(row.node, ""),
+                subgraph=row.subgraph,
+                type=row.type,
+                data_type=row.data_type,
+                threshold=row.threshold,
+                cosine=row.cosine,
+                time_us=None if layer is None else round(layer.latency_us, 3),
+                ddr_bytes=None if layer is None else layer.loaded_bytes + layer.stored_bytes,
+                reads=" ".join(str(places[name]) for name in row.reads),
+            )
         )
-        for row in rows
-    )
     work.give(NODES, tuple(found))
 
 

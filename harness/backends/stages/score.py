@@ -16,6 +16,7 @@ from harness.metrics import Metric
 from harness.trials.comparison import FidelityMeter, mean_cosines
 from harness.trials.figures import Accuracy, Fidelity, HalfScore, delta_stderr
 from harness.trials.halves import selection_samples
+from harness.trials.worst import decisions_of_worst, worst_samples
 
 Array = NDArray[Any]
 
@@ -94,18 +95,23 @@ def fidelity_of(
 
 
 def _predictions(
-    metric: Metric, outputs: Sequence[Array], floats: Sequence[Array], targets: Targets, meter: FidelityMeter
+    metric: Metric,
+    outputs: Sequence[Array],
+    floats: Sequence[Array],
+    targets: Targets,
+    meter: FidelityMeter,
+    per_sample: Array,
 ) -> dict[str, Array]:
-    """What is kept besides figures, but for the scores per sample."""
-    predictions: dict[str, Array] = {"per_sample_cosine": meter.cosines.mean(axis=1)}
+    """What is kept besides figures."""
+    predictions: dict[str, Array] = {"per_sample": per_sample, "per_sample_cosine": meter.cosines.mean(axis=1)}
     classes, float_classes = metric.labels(outputs), metric.labels(floats)
-    decided = {"classes": classes, "float_classes": float_classes, "targets": targets}
-    if all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind == "i" for array in decided.values()):
-        predictions |= {name: np.asarray(array) for name, array in decided.items()}
+    given = {"classes": classes, "float_classes": float_classes, "targets": targets}
+    if all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind == "i" for array in given.values()):
+        predictions |= {name: np.asarray(array) for name, array in given.items()}
     by_class, float_by_class = metric.by_class(outputs, targets), metric.by_class(floats, targets)
     if by_class is not None and float_by_class is not None:
         predictions |= {"by_class": by_class, "float_by_class": float_by_class}
-    return predictions
+    return predictions | decisions_of_worst(classes, float_classes, targets, worst_samples(predictions))
 
 
 def _score(work: Work) -> None:
@@ -115,7 +121,7 @@ def _score(work: Work) -> None:
     targets = card.targets(split, work[EVALUATION_SAMPLES], floats)
     accuracy, per_sample = paired_accuracy(metric, outputs, floats, targets)
     fidelity = fidelity_of(meter, metric, card.output_names(), outputs, floats)
-    predictions = {"per_sample": per_sample, **_predictions(metric, outputs, floats, targets, meter)}
+    predictions = _predictions(metric, outputs, floats, targets, meter, per_sample)
     work.give(SCORED, Scored(accuracy, fidelity, predictions))
 
 

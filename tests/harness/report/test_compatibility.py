@@ -108,7 +108,7 @@ def test_without_scores_there_is_a_difference_and_no_test(tmp_path: Path) -> Non
 
 def test_the_page_has_a_row_per_pair(pair: tuple[Sweep, TrialStore], tmp_path: Path) -> None:
     text = render(pair[0], tmp_path)
-    section = text[text.index("What compatibility costs") : text.index("<h2>Trials</h2>")]
+    section = text[text.index("What compatibility costs") : text.index(">Trials</h2>")]
     assert section.count("<tr>") == 2 + 2
     assert "<td>0.6000</td><td>0.9000</td><td>-35.00</td><td>-5.00</td><td><b>+30.00</b></td>" in section
     assert "<td>12 / 0</td><td>0.00098</td><td>0.98000</td><td>0.99000</td><td>1.000</td><td>1.250</td>" in section

@@ -11,11 +11,12 @@ import pytest
 from harness.report.figures import (
     HEATS,
     LATENCY,
+    MOST_ERROR_BARS,
     QUALITIES,
     _normalised,
     _show_heat,
     drift_figure,
-    effects_figure,
+    effects_figures,
     heat_figure,
     in_order,
     level_of,
@@ -49,7 +50,9 @@ def test_settings_in_which_trials_differ() -> None:
 
 
 def test_a_main_effect_is_a_mean_over_all_other_settings() -> None:
-    traces = {(trace.name, tuple(trace.x)): trace.y for trace in effects_figure(RESULTS).data}
+    figures = effects_figures(RESULTS)
+    assert [figure.layout.title.text for figure in figures] == varied(RESULTS)
+    traces = {(trace.name, tuple(trace.x)): trace.y for figure in figures for trace in figure.data}
     assert traces["one", ("0.9999", "1.0")] == pytest.approx([-11.0, -4.0])
     assert traces["two", ("false", "true")] == pytest.approx([-9.0, -4.0])
 
@@ -104,7 +107,17 @@ def test_quality_stands_over_the_time_of_bpu_and_cpu(sweep: Sweep) -> None:
     labels = [button.label for button in figure.layout.updatemenus[0].buttons]
     assert labels == [axis.label for axis in QUALITIES]
     share = figure.layout.updatemenus[0].buttons[1].args[0]["y"][3]
+    bars = figure.layout.updatemenus[0].buttons[1].args[0]["error_y.array"][3]
+    assert list(bars) == [pytest.approx(100 * r.accuracy.margin / r.accuracy.float_value) for r in usable if r.accuracy]
+    assert list(points.error_y.array) == [pytest.approx(1.959964 * r.accuracy.stderr) for r in usable if r.accuracy]
     assert list(share) == [pytest.approx(100 * r.accuracy.ratio) for r in usable if r.accuracy]
+
+
+def test_of_very_many_points_only_the_best_have_error_bars() -> None:
+    many = [fakes.result(fakes.spec("one", Settings(calibration_samples=n + 1))) for n in range(MOST_ERROR_BARS + 1)]
+    best = many[7].spec.key
+    (_, points) = pareto_figure(many, [best], {result.spec.key: "" for result in many}).data
+    assert [place for place, margin in enumerate(points.error_y.array) if margin is not None] == [7]
 
 
 def test_names_are_text_in_plots_too() -> None:

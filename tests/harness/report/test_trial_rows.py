@@ -32,6 +32,6 @@ def test_a_setting_that_changed_nothing_names_the_one_whose_figures_it_has() -> 
     sweep = finished.sweep(results)
     first, second = table_of_trials(sweep, {spec.key: "page" for spec in specs})["rows"]
     assert "same" not in first
-    assert second["same"] == f"the same integers as {specs[0].id}, so its figures"
+    assert second["same"] == specs[0].id
     assert second["values"][0].endswith("=")
     assert [row["same_as"] for row in trial_rows(sweep)] == [None, specs[0].id]

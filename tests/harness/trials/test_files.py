@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
-from PIL import Image
 
-from harness.trials.files import classes_table, confusion, environment_text, trial_files, worst_samples
+from harness.trials.files import classes_table, confusion, environment_text, trial_files
 from harness.zoo.cards import load_card
 from tests.harness import fakes
 
@@ -20,11 +17,6 @@ PREDICTIONS = {
     "by_class": np.array([1.0, 0.0, np.nan]),
     "float_by_class": np.array([1.0, 0.5, np.nan]),
 }
-
-
-def test_the_worst_samples_come_first_then_those_least_like_float() -> None:
-    assert worst_samples(PREDICTIONS)[:4].tolist() == [3, 1, 2, 0]
-    assert len(worst_samples(PREDICTIONS)) == 16
 
 
 def test_tables_by_hand() -> None:
@@ -47,8 +39,6 @@ def test_a_trial_leaves_what_is_needed_to_judge_and_to_repeat_it() -> None:
     assert b"calibration_type: max" in files["config.yaml"]
     without = trial_files(card, fakes.spec("mnist_lenet"), (), PREDICTIONS, lambda index: None)
     assert set(files) - set(without) == {"worst.png"}
-    picture = Image.open(io.BytesIO(files["worst.png"]))
-    assert picture.size == (512, 4 * (128 + 28))
     text = environment_text("bayes")
     assert text.startswith("march bayes\npython ")
     assert "\nnumpy==" in text

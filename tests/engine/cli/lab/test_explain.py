@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
-from engine.cli.lab.explain import Explained, explained, page, places
+from engine.cli.lab.explain import Explained, explained, page
 from engine.conformance import disagreements
 from engine.conformance.departure import ComparedStage
 from harness.cli.main import app
@@ -28,8 +28,8 @@ def test_explain_shows_reasons_hints_and_writes_one_page(tmp_path: Path) -> None
     text = page.read_text("utf-8")
     assert "run_on_cpu is set" in text
     assert "remove the node from run_on_cpu" in text
-    assert text.count("<rect") == text.count("<tr id=") >= len(names)
-    assert "http" not in text.replace("http-equiv", "")
+    assert text.count("<tr id=") >= len(names)
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", ""), "a namespace, which is not loaded"
     assert list(tmp_path.iterdir()) == [page]
     content = printed("explain", model("mnist_lenet"), "--node-info", request)
     assert content["nodes"][0]["name"] == names[0]
@@ -91,11 +91,6 @@ def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path:
 
 def row(name: str, *reads: str) -> Explained:
     return Explained(name, "BPU", 0, "HzSConv2d", "int8", (1, 2), 1.0, 2, "", "", reads, "")
-
-
-def test_a_node_stands_below_the_longest_way_from_an_input() -> None:
-    nodes = (row("a"), row("b", "a"), row("c", "a"), row("d", "a", "c"), row("e", "d", "a"))
-    assert places(nodes) == {"a": (0, 0), "b": (0, 1), "c": (1, 1), "d": (0, 2), "e": (0, 3)}
 
 
 def test_rows_of_a_conversion(converted: Converted) -> None:

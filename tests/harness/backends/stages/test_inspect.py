@@ -30,9 +30,18 @@ def test_rows_are_those_of_the_conversion_with_the_reasons_of_the_calibrated_gra
     graph = [ir.node("Relu", [], name=name) for name in ("on_bpu", "on_cpu")]
     columns: dict[str, Any] = {"type": "Relu", "data_type": "int8", "cosine": 0.5}
     rows = [
-        SimpleNamespace(node="on_bpu", on="BPU", subgraph=1, threshold=2.5, **columns),
-        SimpleNamespace(node="made_by_quantisation", on="CPU", subgraph=None, threshold=None, **columns),
-        SimpleNamespace(node="on_cpu", on="CPU", subgraph=None, threshold=None, **columns),
+        SimpleNamespace(node="on_bpu", on="BPU", subgraph=1, threshold=2.5, reads=(), **columns),
+        SimpleNamespace(
+            node="made_by_quantisation", on="CPU", subgraph=None, threshold=None, reads=("on_bpu",), **columns
+        ),
+        SimpleNamespace(
+            node="on_cpu",
+            on="CPU",
+            subgraph=None,
+            threshold=None,
+            reads=("on_bpu", "made_by_quantisation"),
+            **columns,
+        ),
     ]
 
     def node_rows(compiled: object, calibrated: object, cosines: object) -> list[SimpleNamespace]:
@@ -42,6 +51,8 @@ def test_rows_are_those_of_the_conversion_with_the_reasons_of_the_calibrated_gra
     monkeypatch.setattr(inspect, "node_rows", node_rows)
     monkeypatch.setattr(inspect, "cosines", lambda optimized, comparison: (optimized, comparison))
     monkeypatch.setattr(inspect, "sentence_of", lambda node: "why" if node.name == "on_cpu" else "")
+    layer = SimpleNamespace(name="on_bpu", latency_us=1.23456, loaded_bytes=100, stored_bytes=20)
+    monkeypatch.setattr(inspect, "estimate", lambda compiled: SimpleNamespace(layers=[layer]))
     given: dict[Any, Any] = {
         COMPILED: "compiled",
         CALIBRATED: SimpleNamespace(graph=graph),
@@ -49,7 +60,7 @@ def test_rows_are_those_of_the_conversion_with_the_reasons_of_the_calibrated_gra
         COMPARISON: "comparison",
     }
     assert work.given_by(TABULATE, given)[NODES] == (
-        TrialNode(node="on_bpu", on="BPU", subgraph=1, threshold=2.5, **columns),
-        TrialNode(node="made_by_quantisation", on="CPU", **columns),
-        TrialNode(node="on_cpu", on="CPU", reason="why", **columns),
+        TrialNode(node="on_bpu", on="BPU", subgraph=1, threshold=2.5, time_us=1.235, ddr_bytes=120, **columns),
+        TrialNode(node="made_by_quantisation", on="CPU", reads="0", **columns),
+        TrialNode(node="on_cpu", on="CPU", reason="why", reads="0 1", **columns),
     )

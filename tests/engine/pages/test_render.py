@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import jinja2
+import plotly.graph_objects as go
 import pytest
 
-from engine.pages import policy, rendered
+from engine.pages.render import figures_data, packed, page_templates, policy, rendered
 from tests.conftest import ROOT
 
-TEMPLATES = sorted(
-    path
-    for folder in ("engine", "reports")
-    for path in (ROOT / folder).rglob("*.html.j2")
-    if "<html" in path.read_text(encoding="utf-8") and path.name != "overview.html.j2"
-)
-"""All but the page that ``ptqlab serve`` sends, which has its policy in a header."""
+TEMPLATES = sorted(path for folder in ("engine", "reports") for path in (ROOT / folder).rglob("*.j2"))
+PARTS = {"causes.html.j2", "plots.html.j2"}
+"""Templates that pages include."""
 
 PAGE = """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="{{ policy }}"></head>
 <body><p id="name">{{ name }}</p><p id="raw">{{ name | safe }}</p>
@@ -49,15 +49,48 @@ def test_a_page_cannot_hold_its_own_nonce() -> None:
     assert known not in re.findall(r'nonce="(\w{32})"', page(f'<script nonce="{known}">1</script>'))[-1:]
 
 
+def test_one_template_has_the_policy_and_all_pages_extend_it() -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in TEMPLATES if path.name.endswith(".html.j2")}
+    base = pages.pop("base.html.j2")
+    assert '<meta http-equiv="Content-Security-Policy" content="{{ policy }}">' in base
+    assert {name for name, text in pages.items() if not text.startswith('{% extends "base.html.j2" %}')} == PARTS
+
+
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
-def test_every_template_has_the_policy_and_names_its_scripts(template: Path) -> None:
+def test_every_template_names_its_scripts_and_has_no_handlers_in_its_markup(template: Path) -> None:
     text = template.read_text(encoding="utf-8")
-    assert '<meta http-equiv="Content-Security-Policy" content="{{ policy }}">' in text
     scripts = [
         tag for tag in re.findall(r"<script[^>]*>", text) if "application/" not in tag and "text/java" not in tag
     ]
     assert all('nonce="' in tag for tag in scripts)
     assert not re.search(r"<[^>{]*\son\w+\s*=", text)
+
+
+def test_a_page_that_asks_its_server_says_so_in_its_policy() -> None:
+    assert "connect-src" not in policy("a")
+    assert "connect-src 'self'; base-uri 'none'" in policy("a", connects=True)
+
+
+def test_what_is_packed_has_no_letter_of_markup_and_comes_out_again() -> None:
+    text = '{"a": "</script><b>é"}'
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed(text))
+    assert packed(text) == packed(text)
+    assert gzip.decompress(base64.b64decode(packed(text))).decode() == text
+
+
+def test_figures_have_no_template_of_their_own() -> None:
+    figure = go.Figure(go.Scatter(x=[1], y=[2]))
+    data = json.loads(gzip.decompress(base64.b64decode(figures_data({"one": figure}, graphs={"g": []}))))
+    assert data["figures"]["one"]["data"][0]["y"] == [2]
+    assert "template" not in data["figures"]["one"]["layout"]
+    assert data["graphs"] == {"g": []}
+
+
+def test_templates_of_a_room_stand_before_those_of_all() -> None:
+    found = page_templates(jinja2.DictLoader({"style.css.j2": "own", "page": '{% extends "base.html.j2" %}'}))
+    text = rendered(found.get_template("page"))
+    assert "own" in text
+    assert "Content-Security-Policy" in text
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
