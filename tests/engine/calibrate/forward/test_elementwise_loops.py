@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from engine.calibrate.forward.elementwise_loops import swish
+from engine.calibrate.forward.elementwise_loops import gelu, rsqrt, swish
 
 
 def computed(*values: float) -> np.ndarray:
@@ -27,3 +29,20 @@ def test_swish_is_x_times_the_reciprocal() -> None:
     x = np.linspace(-8, 8, 501, dtype=np.float32)
     one = np.float32(1)
     np.testing.assert_array_max_ulp(computed(*x), x * (one / (one + np.exp(-x))), 4)
+
+
+def test_the_reciprocal_root_is_rounded_once() -> None:
+    source = np.random.default_rng(3).uniform(1e-6, 40, 4096).astype(np.float32)
+    result, epsilon = np.empty_like(source), np.float32(1e-5)
+    rsqrt(source, epsilon, result)
+    np.testing.assert_array_equal(result, (1.0 / np.sqrt((source + epsilon).astype(np.float64))).astype(np.float32))
+    twice = np.float32(1) / np.sqrt(source + epsilon)
+    assert 0 < np.count_nonzero(result != twice) < source.size / 2
+
+
+def test_gelu_is_rounded_once() -> None:
+    source = np.linspace(-6, 6, 401, dtype=np.float32)
+    result = np.empty_like(source)
+    gelu(source, result)
+    exact = [0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))) for x in source.tolist()]
+    np.testing.assert_array_equal(result, np.asarray(exact, np.float32))

@@ -97,3 +97,39 @@ def test_a_preprocessing_with_computed_weights_is_the_runtimes() -> None:
     assert has_own_arithmetic(node)
     model.graph.initializers["b"].const_value = None
     assert not has_own_arithmetic(node)
+
+
+def standard(op_type: str, shape: tuple[int, ...], opset: int, **attributes: object) -> ir.Node:
+    """One standard operator of a float map."""
+    x, y = (ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape)) for name in ("x", "y"))
+    node = ir.node(op_type, [x], attributes, outputs=[y], name="first")
+    ir.Model(ir.Graph([x], [y], nodes=[node], opset_imports={"": opset}, name="g"), ir_version=8)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("opset", "axis", "own"), [(11, 1, True), (11, -1, True), (13, 1, False), (13, -1, True), (13, 3, True)]
+)
+def test_a_softmax_over_the_last_axes_has_arithmetic_of_its_own(opset: int, axis: int, own: bool) -> None:
+    assert has_own_arithmetic(standard("Softmax", (1, 4, 5, 6), opset, axis=axis)) == own
+
+
+@pytest.mark.parametrize(("axes", "own"), [((1,), True), ((-2,), True), ((-1,), False), ((2, 3), False)])
+def test_a_mean_over_one_axis_that_is_not_the_last_has_arithmetic_of_its_own(axes: tuple[int, ...], own: bool) -> None:
+    assert has_own_arithmetic(standard("ReduceMean", (1, 4, 5, 6), 11, axes=axes)) == own
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [("Softmax", {"axis": 1}), ("Softmax", {"axis": 3}), ("ReduceMean", {"axes": (1,), "keepdims": 1})],
+)
+def test_plain_and_fast_sessions_differ_in_the_last_bits_alone(op_type: str, attributes: dict[str, object]) -> None:
+    node = standard(op_type, (1, 4, 5, 6), 11, **attributes)
+    if op_type == "ReduceMean":
+        node.outputs[0].shape = ir.Shape((1, 1, 5, 6))
+    graph = node.graph
+    assert isinstance(graph, ir.Graph)
+    model = ir.Model(graph, ir_version=8)
+    x = np.random.default_rng(6).normal(size=(3, 4, 5, 6)).astype(np.float32)
+    plain, fast = (FloatSession(model, kernels=kernels).run({"x": x})["y"] for kernels in (Kernels.PLAIN, Kernels.FAST))
+    np.testing.assert_allclose(plain, fast, rtol=1e-6, atol=1e-7)
