@@ -100,6 +100,8 @@ class March(BaseModel):
             would need beyond it is lost (22 nodes in 2 networks on bayes and bayes-e, 8 in 3 on bernoulli2).
         requantize_as_conv: whether another scale of a map is a depthwise convolution; else an HzRequantize.
         rounding_bias_in_mul: whether products carry ``add_rounding_bias``.
+        floor_in_sum: whether an HzSElementwiseAdd rounds down (all 9 in ``swin``, ``mobilevit`` and ``vit_sep`` on
+            bernoulli2; none of the 553 of bayes and bayes-e).
         interpolate_twice: whether linear resizing rounds after each direction.
         resize_decimal_bits: fraction bits of resizing coordinates.
         layout_outside: whether layout transposes stand outside quantise and dequantise nodes, and image inputs are
@@ -128,6 +130,7 @@ class March(BaseModel):
     elementwise_shift: int
     requantize_as_conv: bool
     rounding_bias_in_mul: bool
+    floor_in_sum: bool
     interpolate_twice: bool
     resize_decimal_bits: int
     layout_outside: bool

@@ -77,13 +77,14 @@ def elementwise_stage(attributes: Attributes) -> OutputStage:
 
 
 def elementwise_sum_bound(case: Case) -> Bound:
-    """Sum and difference: ``(x << x_shift) +- ((e * e_scale) << e_shift)``."""
+    """Sum and difference: ``(x << x_shift) +- ((e * e_scale) << e_shift)``; rounding down loses half a unit more."""
     attributes, (x, e) = case.attributes, case.operands
     stage = elementwise_stage(attributes)
     unit = stage.unit * case.scale
     factor = attributes["e_scale"] * np.exp2(np.asarray(attributes.get("e_shift", 0), np.float64))
     error = coefficient(np.exp2(attributes["x_shift"].astype(np.float64)), unit, x.scale, x.largest)
-    return np.asarray(error + coefficient(factor, unit, e.scale, e.largest) + stage.loss(case.qmax) * case.scale)
+    loss = stage.loss(case.qmax) + (0.5 if floors(attributes) else 0.0)
+    return np.asarray(error + coefficient(factor, unit, e.scale, e.largest) + loss * case.scale)
 
 
 def scaled_operands(call: SourceNode, emit: Emitter) -> tuple[ir.Value, ir.Value]:
@@ -194,7 +195,7 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
         "accu_right_shift": split.right_shift.tolist() * channels,
         "output_scale": (sign * split.scale).tolist() * channels,
         "output_right_shift": split.out_shift.tolist() * channels,
-        "rounding_method": "ROUND",
+        "rounding_method": "FLOOR" if lowering.march.floor_in_sum else "ROUND",
         "output_bit": output.bits,
         "data_format": "NHWC",
     }

@@ -54,6 +54,22 @@ def test_the_shift_of_the_first_operand_is_limited() -> None:
     assert made.attributes["output_right_shift"] == [20] * 4
 
 
+def test_a_sum_on_bernoulli2_rounds_down() -> None:
+    node, scales = add(MAP, (1, 4, 1, 1)), {"a": scaled(0.5), "b": scaled(0.25), "y": scaled(0.5)}
+    made = {march: lowered(AddRule(), node, march=march, **scales) for march in ("bernoulli2", "bayes", "bayes-e")}
+    assert [one.attributes["rounding_method"] for one in made.values()] == ["FLOOR", "ROUND", "ROUND"]
+
+
+def test_rounding_down_widens_the_bound_by_half_a_unit() -> None:
+    shifts = {"x_shift": [0], "e_scale": [1], "e_shift": [0], "accu_right_shift": [0]}
+    output = {"output_scale": [1 << 14], "output_right_shift": [14], "output_bit": 8}
+    rounded, floored = (
+        bound("HzSElementwiseAdd", add(), [0.5, 0.5], 0.5, **shifts, **output, rounding_method=method)
+        for method in ("ROUND", "FLOOR")
+    )
+    np.testing.assert_allclose(floored - rounded, 0.25)
+
+
 def test_maps_of_one_shape_are_added_by_a_convolution_on_bernoulli2() -> None:
     x = tensor("x", *MAP)
     twice, rest = float_node("Add", [x, x], MAP), [add(), add(MAP, (1, 4, 1, 1))]
