@@ -65,7 +65,7 @@ def fingerprint_of(module: str) -> Fingerprint:
 
 
 def _closure(module: str) -> tuple[set[Path], set[str]]:
-    """Files of ``module`` and all of ours that it imports; names of the packages of others that these import."""
+    """Files of ``module`` and of ptqlab's modules that it imports; names of the other packages that these import."""
     ours = {_OURS, module.partition(".")[0]}
     files: set[Path] = set()
     foreign: set[str] = set()
@@ -155,7 +155,7 @@ def _is_logger(node: ast.AST) -> bool:
 
 @cache
 def _source(module: str) -> Path | None:
-    """The file of a module of ours; None for a name inside a module."""
+    """The file of one of ptqlab's modules; None for a name inside a module."""
     top, *parts = module.split(".")
     base = _folder(top).joinpath(*parts)
     for path in (base / "__init__.py", base.with_suffix(".py")):

@@ -129,7 +129,7 @@ class DataType(StrEnum):
 
 
 class OptimizeLevel(StrEnum):
-    """How much the compiler fuses (``optimize_level``); :data:`DEFAULT_OPTIMIZE_LEVEL` where nobody says."""
+    """How much the compiler fuses (``optimize_level``); :data:`DEFAULT_OPTIMIZE_LEVEL` by default."""
 
     O0 = "O0"
     O1 = "O1"

@@ -62,7 +62,7 @@ def bisect_trial(result: TrialResult, images: Sequence[int], folder: Path, secon
         result: of the trial.
         images: indices of evaluation images to run; the first ones where there are none.
         folder: for configuration, data and report; what it held is removed.
-        seconds: after so many the bisection is given up.
+        seconds: time after which the bisection is stopped.
     """
     trial = result.spec.id
     try:

@@ -1,4 +1,4 @@
-"""What may be removed from a working directory: results that nobody used lately, and what killed runs left."""
+"""What may be removed from a working directory: results that were not used lately, and leftovers of killed runs."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class _VerdictItem(pytest.Item):
             raise VerdictNotPassError(f"{verdict.verdict.value}: {verdict.trial}\n{verdict.message}{why}")
 
     def cause(self) -> str:
-        """Why it is not PASS, in a sentence; empty where nobody knows."""
+        """Why it is not PASS, in a sentence; empty if unknown."""
         return ""
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -117,7 +117,7 @@ def _about_bias_correction(options: CalibrationOptions) -> str:
     if options.idle_bias_correction is not None:
         return (
             f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "
-            "are. mean_bias_correction and integer_bias_correction, options of ours, do have one"
+            "are. mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
         )
     return (
         "follows the original toolchain: it fits the last sample, and the similarities of the calibrated model are to "

@@ -23,11 +23,13 @@ class CalibrationChoice(BaseModel):
         bias_correction: the original's correction of biases
             (:func:`engine.calibrate.corrections.bias.correct_in_turn`), but where
             :attr:`engine.calibrate.CalibrationOptions.idle_bias_correction` says why not.
-        order_independent_kl: of ours: histograms over the range of all samples instead of the first 8.
-        mse_thresholds: of ours: thresholds of least square error in place of the method's.
-        nodewise_methods: of ours: a method per tensor (:func:`engine.calibrate.methods.nodewise.choose_per_tensor`).
-        adaptive_rounding: of ours: weights rounded by :func:`engine.calibrate.corrections.rounding.round_weights`.
-        mean_bias_correction: of ours: take mean errors out of biases
+        order_independent_kl: not in the original: histograms over the range of all samples instead of the first 8.
+        mse_thresholds: not in the original: thresholds of least squared error instead of the method's.
+        nodewise_methods: not in the original: one method per tensor
+            (:func:`engine.calibrate.methods.nodewise.choose_per_tensor`).
+        adaptive_rounding: not in the original: weights rounded by
+            :func:`engine.calibrate.corrections.rounding.round_weights`.
+        mean_bias_correction: not in the original: correct biases by mean errors
             (:func:`engine.calibrate.corrections.bias.correct_biases`).
         compatibility: whether the original's quirks that cost accuracy are imitated (:mod:`engine.parity`).
     """
@@ -66,9 +68,9 @@ class ConversionOptions(CalibrationChoice):
     """The same, and options that have stages of their own.
 
     Attributes:
-        cross_layer_equalization: of ours: scale the channels of neighbouring convolutions alike
+        cross_layer_equalization: not in the original: scale the channels of neighbouring convolutions alike
             (:mod:`engine.convert.stages.equalize`).
-        integer_bias_correction: of ours: biases by what the integer model computes
+        integer_bias_correction: not in the original: correct biases by what the integer model computes
             (:mod:`engine.convert.stages.correct`).
     """
 
@@ -89,4 +91,4 @@ _PARAMETER = "per_channel"
 ORIGINAL_OPTIMIZATIONS = ("asymmetric", "bias_correction")
 """Words that the original has too."""
 OWN_OPTIMIZATIONS = tuple(name for name in ConversionOptions.switches() if name not in ORIGINAL_OPTIMIZATIONS)
-"""Options of ours, which the original does not have."""
+"""Options that the original does not have."""

@@ -198,7 +198,7 @@ class Run:
         return digest_of(stage.name, item.name, self._fingerprint(stage), parameters, reads)
 
     def stages_of(self, *items: Item[Any]) -> tuple[Stage, ...]:
-        """The stages that compute ``items``, in the order of the run, without those that nobody asks for."""
+        """The stages that compute ``items``, in the order of the run, without unneeded ones."""
         found: set[str] = set()
         waiting = [item for item in items if item not in self._given]
         while waiting:

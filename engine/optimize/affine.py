@@ -314,7 +314,7 @@ def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | N
 
 
 def _behind_reshape(value: ir.Value) -> ir.Node | None:
-    """What computes the tensor that ``value`` reshapes, where batch and channels stay and nobody else reads it."""
+    """What computes the tensor that ``value`` reshapes, where batch and channels stay and no other node reads it."""
     reshape = value.producer()
     source = None if reshape is None else reshape.inputs[0]
     before, after = static_shape(source), static_shape(value)

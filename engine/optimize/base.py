@@ -111,7 +111,7 @@ def add_initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
 def replace_constant(node: ir.Node, index: int, array: Array) -> None:
     """Let input ``index`` of ``node`` be ``array`` in place of its constant; other users of that constant keep it.
 
-    The new tensor takes over the name where nobody else reads the old one.
+    The new tensor takes over the name if no other node reads the old one.
     """
     graph = graph_of(node)
     old = node.inputs[index]

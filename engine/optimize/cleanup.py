@@ -217,7 +217,7 @@ class MergeTransposes(NodePass):
 
 
 class RemoveUnusedNodes(RemoveUnusedNodesPass):
-    """Nodes whose results nobody reads."""
+    """Nodes whose results are not read."""
 
     def ensures(self, model: ir.Model) -> None:
         """Check that every node has a result that is read or an output.

@@ -62,7 +62,7 @@ class DecomposeNormalization(NodePass):
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """One of a known shape with constant scale, whose other results nobody reads."""
+        """One of a known shape with constant scale, whose other results are not read."""
         rank = len(static_shape(node.inputs[0]) or ())
         is_computed = len(node.inputs) > 1 and constant(node.inputs[1]) is None
         read = any(output.uses() for output in node.outputs[1:])

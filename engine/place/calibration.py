@@ -204,7 +204,7 @@ def _calibrate_result(
         return
     rule = rule_for(chain[0])
     clipped = chain[-1].op_type == "Clip"
-    # Outputs that int16 was granted to are in ``types``: where it was asked for in vain, they are int8.
+    # ``types`` holds the outputs that were granted int16; refused ones are int8.
     requested = types.get(result, INT8 if output_type is not None and result.is_graph_output() else None)
     if rule is None or (requested is None and not clipped and _needs_no_scale(chain, rule, march)):
         return

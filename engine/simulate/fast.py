@@ -135,14 +135,14 @@ class FastSimulator:
             self._run_part(part, place, threads)
 
     def _run_part(self, part: Array, place: Workplace, threads: int) -> None:
-        """One table of instructions; a helper that comes too late finds the work done, and nobody waits for it."""
+        """One table of instructions; a helper that comes too late finds the work done, and no thread waits for it."""
         state = np.zeros(STATE_WORDS, np.int64)
         helpers = []
         try:
             if self._pool is not None:
                 helpers = [self._pool.submit(_work, part, place, state, n, threads) for n in range(1, threads)]
             _work(part, place, state, 0, threads)
-        except BaseException:  # Ctrl-C among others: nobody may use the workplace any more
+        except BaseException:  # Ctrl-C among others: the workplace must not be used any more
             state[0] = OVER
             for helper in helpers:
                 helper.result()

@@ -1,4 +1,4 @@
-"""``ptqlab gc``: remove what nobody used lately from a working directory."""
+"""``ptqlab gc``: remove what was not used lately from a working directory."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _options(given: Mapping[str, Any], card: DatasetCard) -> StrictModel:
 
 def _opened(options: StrictModel, card: DatasetCard) -> Dataset:
     dataset = adapter_of(card.adapter)(options)
-    if is_own(card.adapter):  # whose version nobody may remember to raise
+    if is_own(card.adapter):  # its version may not have been raised
         source = digest_of_own(card.adapter)
         dataset.digest = hashlib.sha256(f"{dataset.digest} {source}".encode()).hexdigest()
         dataset.determinants = {**dataset.determinants, "source": source[:12]}

@@ -220,7 +220,7 @@ def updated_baseline(
         suite: that the results belong to.
         results: of all its trials.
         store: has the predictions.
-        origin: what the sweep was made of; None where nobody knows.
+        origin: what the sweep was made from; None if unknown.
 
     Raises:
         ConfigError: a trial failed that is not expected to.

@@ -75,7 +75,7 @@ class Flips(StrictModel):
 def flips_of(
     result: TrialResult, accepted: BaselineTrial, predictions: dict[str, NDArray[Any]], labels: NDArray[np.int64] | None
 ) -> Flips | None:
-    """Which images have another result than in the baseline; None where these were other images, or nobody knows.
+    """Which images have another result than in the baseline; None if the images differ or are unknown.
 
     Args:
         result: of the trial now.

@@ -1,8 +1,8 @@
 """Gates: is a trial as good as its accepted baseline?
 
-Accuracy is compared on *paired* predictions, so that noise of the evaluation data does not count. What is better than
-the baseline beyond tolerance does not pass either: an improvement that nobody explains is a change that nobody
-understood.
+Accuracy is compared on *paired* predictions, so that noise of the evaluation data does not count. A result that is
+better than the baseline beyond tolerance does not pass either, because an unexplained improvement is an unexplained
+change.
 """
 
 from __future__ import annotations

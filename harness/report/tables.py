@@ -31,7 +31,7 @@ _COLOURS = {
 
 LEGEND = (
     "★ Pareto point: nothing as fast is as accurate, beyond noise. ≈ within noise of the best. "
-    "= the same integers as an earlier setting, so its figures. "
+    "= same integers, and so same figures, as an earlier setting. "
     "± half a 95 % interval of Δ. ms: estimates."
 )
 

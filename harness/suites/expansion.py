@@ -121,7 +121,7 @@ def _selected(patterns: Sequence[str], models: Mapping[str, ModelFacts], where: 
 
 
 def _misfit(settings: Settings, suite: Suite, march: March, model: ModelFacts) -> str | None:
-    """Key, value and reason of what ``settings`` ask in vain; None where model and march have it all."""
+    """Key, value and reason of a setting that model or march does not support; None if all are supported."""
     if settings.int16.kind is not Int16Kind.NONE and not _has_int16(march):
         allowed = ", ".join(march.value for march in March if _has_int16(march))
         return f"int16: {settings.int16.label}: march {march.value} has no int16; allowed on {allowed}"

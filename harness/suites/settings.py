@@ -120,7 +120,7 @@ class Settings(ConversionOptions):
         max_percentile: of ``max`` only: share of ``|x|`` that the threshold covers, above 0 to 1.
         int16: nodes with 16-bit activations.
         input_type_rt: colour format at run time; None for the card's.
-        calibration_samples: so many; None for the suite's number.
+        calibration_samples: number of samples; None for the suite's number.
         calibration_seed: draw them at random from the card's calibration samples; None for the first ones.
         engine: what quantises.
     """

@@ -88,8 +88,8 @@ class Budget(StrictModel):
     """Where one run of the suite stops; the same command goes on from there.
 
     Attributes:
-        trials: so many are computed; None for all.
-        minutes: after so many, none is begun; None for no limit.
+        trials: number of trials to compute; None for all.
+        minutes: time after which no further trial is started; None for no limit.
         minutes_per_trial: that a trial may take before it counts as hung; None for the command's limit.
     """
 
@@ -109,7 +109,7 @@ class Suite(StrictModel):
             lists of explicit trials add up.
         models: names, globs (``mnist_*``), ``tag:…``, ``task:…`` or ``dataset:…``, globs there too.
         march: BPU architectures.
-        calibration_samples: first so many samples of each model's calibration split; None for all.
+        calibration_samples: number of samples from the start of each model's calibration split; None for all.
         evaluation_samples: likewise of the evaluation split.
         sweep: the grid; None for explicit trials only.
         trials: beside the grid.

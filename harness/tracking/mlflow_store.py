@@ -45,7 +45,7 @@ _QUIET = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
-"""Environment that MLflow is imported with: it calls nobody, and a server that is away is noticed soon."""
+"""Environment with which MLflow is imported: no telemetry, and short timeouts for a server that cannot be reached."""
 
 _TAG_LENGTH = 4000
 """Longest value of a tag that every MLflow store takes."""
@@ -355,7 +355,7 @@ class SweepRecord:
 def close_killed(tracking_uri: str, suite: str, sweep: str) -> None:
     """Let the runs that a sweep left incomplete when it was killed say so.
 
-    When it was killed nobody knows: they end with the last trial that is complete.
+    The time of the kill is unknown, so they end with the last complete trial.
     """
     client = connect(tracking_uri)
     experiment = client.get_experiment_by_name(suite)

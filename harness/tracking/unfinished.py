@@ -1,7 +1,7 @@
 """Sweeps whose record is open, and those that were killed with it open: ``<workdir>/unfinished/<sweep>.json``.
 
 A sweep holds the lock of its file while it runs. The system releases the lock however the process ends, so that a file
-that nobody has locked belongs to a sweep that was killed; whoever comes next closes its runs.
+that is not locked belongs to a sweep that was killed; whoever comes next closes its runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def mark_open(record: OpenRecord, workdir: Path) -> Mark:
     """Leave the file of a sweep that begins."""
     path = workdir / FOLDER / f"{record.sweep}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")  # locked before it has its name, so that nobody takes it for a dead one's
+    fresh = path.with_suffix(".new")  # locked before it has its name, so that it is not taken for a dead sweep's
     save_json(record, fresh)
     lock = fresh.open("rb")
     take_lock(lock, path)

@@ -1,7 +1,7 @@
 """Cross-layer equalisation (Nagel et al., 2019): channels of like range, without a change of the function.
 
 Where nothing but a Relu or LeakyRelu stands between two convolutions, a channel can be divided by any positive number
-in the first if it is multiplied by it in the second. An option of ours.
+in the first if it is multiplied by it in the second. The original has no such option.
 """
 
 from __future__ import annotations

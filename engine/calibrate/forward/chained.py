@@ -94,7 +94,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Computed:
-    """A node that code of ours computes."""
+    """A node that ptqlab's own code computes."""
 
     compute_into: Callable[[Array, Array], None]
     inputs: tuple[str]
@@ -182,7 +182,7 @@ class ChainedRunner:
 
 
 class _Layout:
-    """Where the results of steps lie in memory: those that nobody needs any longer make room for others.
+    """Where the results of steps lie in memory: results that are no longer needed make room for others.
 
     A small memory stays in the processor's caches, which float passes gain a third from.
     """

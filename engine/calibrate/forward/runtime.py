@@ -23,7 +23,7 @@ _REFUSALS = (
 
 
 class CheckedSession(ort.InferenceSession):  # type: ignore[misc]  # onnxruntime ships no types
-    """A session whose refusals at run time are errors of ours: operands that do not fit show only then."""
+    """A session whose errors at run time are PtqlabErrors: operands that do not match show only then."""
 
     def run(self, *arguments: Any, **options: Any) -> Any:
         """See ``onnxruntime.InferenceSession.run``.

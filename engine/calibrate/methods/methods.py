@@ -132,7 +132,7 @@ def _kl_threshold(distribution: Distribution, *, stepped: bool) -> float:
 
 
 class LeastSquares(Method):
-    """Least square error of clipping and rounding: an option of ours."""
+    """Least squared error of clipping and rounding; the original has no such option."""
 
     needs_histogram = True
 

@@ -1,4 +1,4 @@
-"""Thresholds of least mean square error, hence of greatest signal-to-quantisation-noise ratio: an option of ours."""
+"""Thresholds of least mean square error, hence of greatest signal-to-quantisation-noise ratio; not in the original."""
 
 from __future__ import annotations
 

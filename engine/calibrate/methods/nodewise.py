@@ -1,4 +1,4 @@
-"""A calibration method per tensor, chosen by what it does to the outputs of the whole model: an option of ours."""
+"""A calibration method per tensor, chosen by its effect on the outputs of the model; not in the original."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:
 
 
 def refusal_table(refusals: tuple[Refusal, ...]) -> str:
-    """What was asked of nodes in vain, and why."""
+    """Requests about nodes that could not be honoured, with reasons."""
     return render(["Node", "Request", "Reason"], [[each.node, each.request, each.reason] for each in refusals])
 
 

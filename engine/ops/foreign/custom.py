@@ -201,7 +201,7 @@ def _stated_shapes(node: ir.Node) -> list[Shape] | None:
 
 
 def _typed(node: ir.Node, name: str, kind: ir.AttributeType) -> Any:
-    """The value of an attribute of ours; ``None`` where it is absent.
+    """The value of an attribute that ptqlab defines; ``None`` if it is absent.
 
     Raises:
         ModelError: it has another type.

@@ -1,7 +1,7 @@
 """The machine: runs instructions on an arena, alone or with the help of other threads.
 
 The first thread goes from instruction to instruction. Helpers take units of the present one as long as there are any;
-nobody waits for a helper that the operating system does not run, unless it has taken units.
+no thread waits for a helper that the operating system has suspended, unless that one holds units.
 """
 
 from __future__ import annotations

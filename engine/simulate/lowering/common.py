@@ -27,7 +27,7 @@ ACTIVATION_TYPES = (np.dtype(np.int8), np.dtype(np.int16))
 class NotLowered(Exception):  # noqa: N818 - says what happened; it is no error
     """The machine has no instructions for a node: its definition is called instead.
 
-    A lowering raises it with the reason; what it has written until then is taken back. It is the only way not to lower
+    A lowering raises it with the reason; its partial result is discarded. It is the only way not to lower
     a node: any other exception is a defect.
     """
 
