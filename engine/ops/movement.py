@@ -75,6 +75,7 @@ class Gather(Movement):
 
     op_type = "Gather"
     float_types: ClassVar[tuple[str, ...]] = ("Gather",)
+    instructions = Instructions.GATHER
 
 
 class GatherElements(Movement):

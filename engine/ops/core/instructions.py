@@ -43,4 +43,5 @@ class Instructions(StrEnum):
     CONCAT = "tensors joined along an axis"
     SLICE = "part of a tensor"
     SPLIT = "parts of a tensor"
+    GATHER = "elements of an axis that lie evenly"
     NONE = "none: the definition is called on numpy arrays"

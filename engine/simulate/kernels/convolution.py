@@ -7,12 +7,13 @@ from typing import Any
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.registers import LANES, REGISTERS
-from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, MAX_VECTORS, PIXELS, ROWS, STAGING_BYTES
+from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, MAX_VECTORS, PIXELS, ROWS, SHORT, STAGING_BYTES
 from engine.simulate.kernels.vector import (
     I8,
     I16,
     I32,
     flip_run,
+    flip_short,
     make_add_residual,
     make_dot_tile,
     make_requantize,
@@ -163,7 +164,9 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
 @compiled
 def copy_run(f: Any, source: int, target: int, size: int) -> None:
     """Neighbouring elements of the image in the form of the dot products' operands."""
-    if f.quads:
+    if f.quads and size <= SHORT:
+        flip_short(source, target)
+    elif f.quads:
         flip_run(source, target, size)
     elif f.x_bytes == 1:
         widen_run(source, target, size)
@@ -229,11 +232,17 @@ def finish(
             add_residual_int16(accumulators, tile_step, arena + f.e + at * 2, e_step, pixels, params, f.params_pitch)
         y = arena + f.y + at * f.y_bytes
         if lanes == LANES:
-            requantize(f, accumulators, tile_step, y, y_step, pixels, params)
+            whole = pixels
+        elif lanes == f.out_c:  # what is written behind a pixel's channels, the next pixels of the tile write again
+            whole = max(0, pixels - (LANES - 1) // lanes)
         else:
-            requantize(f, accumulators, tile_step, scratch, LANES * f.y_bytes, pixels, params)
-            for i in range(pixels):
-                copy_bytes(scratch + i * LANES * f.y_bytes, y + i * y_step, lanes * f.y_bytes)
+            whole = 0
+        requantize(f, accumulators, tile_step, y, y_step, whole, params)
+        if whole < pixels:
+            last = accumulators + whole * tile_step
+            requantize(f, last, tile_step, scratch, LANES * f.y_bytes, pixels - whole, params)
+            for i in range(pixels - whole):
+                copy_bytes(scratch + i * LANES * f.y_bytes, y + (whole + i) * y_step, lanes * f.y_bytes)
 
 
 @compiled

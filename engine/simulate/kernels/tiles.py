@@ -8,6 +8,8 @@ PAIR = 2
 """Products that one 32-bit lane sums at a time where activations and weights are int16."""
 QUAD = 4
 """Products that one 32-bit lane sums at a time where activations are uint8 and weights int8."""
+SHORT = 16
+"""Bytes that are flipped at once where no more count."""
 RUN = 2 * LANES
 """int16 that a register holds."""
 PIXELS = 4

@@ -30,6 +30,7 @@ from engine.simulate.kernels.tiles import (
     RIGHT_SHIFT,
     RUN,
     SCALE,
+    SHORT,
 )
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -99,6 +100,19 @@ def flip_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
         return context.get_dummy_value()
 
     return _addresses(3), codegen
+
+
+@intrinsic
+def flip_short(typing_context: Any, source: Any, target: Any) -> Any:
+    """:func:`flip_run` of :data:`SHORT` bytes, no matter how many of them count."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        kind = ir.VectorType(I8, SHORT)
+        value = _load(builder, args[0], kind)
+        _store(builder, builder.xor(value, ir.Constant(kind, [-128] * SHORT)), args[1])
+        return context.get_dummy_value()
+
+    return _addresses(2), codegen
 
 
 def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:

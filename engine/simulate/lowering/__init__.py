@@ -43,6 +43,7 @@ from engine.simulate.lowering.standard import (
     StandardLowering,
     lower_concat,
     lower_flatten,
+    lower_gather,
     lower_identity,
     lower_reshape,
     lower_slice,
@@ -93,6 +94,7 @@ STANDARD_LOWERINGS: Mapping[Instructions, StandardLowering] = MappingProxyType(
         Instructions.CONCAT: lower_concat,
         Instructions.SLICE: lower_slice,
         Instructions.SPLIT: lower_split,
+        Instructions.GATHER: lower_gather,
     }
 )
 """Instructions of standard operators."""

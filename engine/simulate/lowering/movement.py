@@ -107,15 +107,21 @@ def lower_shuffle(call: Call, program: Assembler) -> Tensor:
 
 
 def lower_pad(call: Call, program: Assembler) -> Tensor:
-    """HzPad of height and width with a constant."""
+    """HzPad of height, width and channels with a constant."""
     x, widths = call.image(), np.asarray(call.attributes["pads"])
     if call.attributes["mode"] != "constant" or len(widths) != 8 or np.any(widths < 0):
         raise NotLowered(f"mode {call.attributes['mode']}, or pads that are negative or not eight")
     value = call.constants(1) if len(call.inputs) > 1 else []
-    if np.any(widths[[0, 3, 4, 7]]):
-        raise NotLowered("samples or channels are padded")
+    if widths[0] or widths[4]:
+        raise NotLowered("samples are padded")
+    filler = pad_integer([None, *value], call.attributes)
     borders = Geometry(np.zeros(2, np.int64), widths[[1, 2, 5, 6]], np.ones(2, np.int64))
-    return pad(x, borders, pad_integer([None, *value], call.attributes), program)
+    y = pad(x, borders, filler, program)
+    # Channels: every pixel is a row of single values.
+    _, height, width, channels = y.shape
+    sides = Geometry(np.zeros(2, np.int64), np.array([0, widths[3], 0, widths[7]]), np.ones(2, np.int64))
+    rows = pad(y.shaped(1, height * width, channels, 1), sides, filler, program)
+    return rows.shaped(1, height, width, rows.shape[2])
 
 
 def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:

@@ -76,6 +76,24 @@ def lower_slice(node: ir.Node, given: Sequence[Operand], program: Assembler) -> 
     return [extract(x, [r.start for r in ranges], [len(r) for r in ranges], [r.step for r in ranges], program)]
 
 
+def lower_gather(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
+    """Gather of one element, or of constant indices that go on evenly."""
+    x, indices, axis = _activation(given), given[1], attribute(node, "axis", 0)
+    if not isinstance(indices, np.ndarray):
+        raise NotLowered("its indices are computed")
+    axis = axis + len(x.shape) if axis < 0 else axis
+    if np.any(indices < -x.shape[axis]) or np.any(indices >= x.shape[axis]):
+        raise NotLowered("an index lies outside")
+    wanted = np.where(indices < 0, indices + x.shape[axis], indices).ravel()
+    step = int(wanted[1] - wanted[0]) if wanted.size > 1 else 1
+    if not wanted.size or step < 1 or np.any(np.diff(wanted) != step):
+        raise NotLowered("its indices do not go on evenly")
+    starts, steps, shape = [0] * len(x.shape), [1] * len(x.shape), list(x.shape)
+    starts[axis], steps[axis], shape[axis] = int(wanted[0]), step, wanted.size
+    result = extract(x, starts, shape, steps, program)
+    return [result.shaped(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])]
+
+
 def lower_split(node: ir.Node, given: Sequence[Operand], program: Assembler) -> Results:
     """Split into parts of constant sizes."""
     x, axis = _activation(given), attribute(node, "axis", 0)

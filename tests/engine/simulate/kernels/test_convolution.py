@@ -20,7 +20,7 @@ def noise(*shape: int, kind: type = np.int8) -> np.ndarray:
     return np.random.default_rng(sum(shape)).integers(-128, 128, shape).astype(kind)
 
 
-@pytest.mark.parametrize("channels", [1, LANES - 1, LANES, 2 * LANES + 1, (MAX_VECTORS + 1) * LANES])
+@pytest.mark.parametrize("channels", [1, 3, LANES // 2, LANES - 1, LANES, 2 * LANES + 1, (MAX_VECTORS + 1) * LANES])
 @pytest.mark.parametrize("pixels", [1, ROWS[0] + 1, LARGEST_TILE_ROWS, LARGEST_TILE_ROWS + 1])
 @pytest.mark.parametrize("kind", [np.int8, np.int16])
 def test_rests_of_tiles_and_panels(channels: int, pixels: int, kind: type) -> None:

@@ -37,6 +37,8 @@ def test_pixels_and_channels_change_places(dtype: type) -> None:
     compute(lower_shuffle, "HzChannelShuffle", [x], group=4)
     compute(lower_pad, "HzPad", [x], pads=[0, 1, 2, 0, 0, 3, 4, 0], value=-7)
     compute(lower_pad, "HzPad", [x, np.array([9], dtype)], pads=[0, 0, 1, 0, 0, 0, 0, 0])
+    compute(lower_pad, "HzPad", [x], pads=[0, 0, 0, 3, 0, 0, 0, 5], value=4)
+    compute(lower_pad, "HzPad", [x], pads=[0, 1, 0, 2, 0, 0, 3, 0], value=-1)
 
 
 @pytest.mark.parametrize("twice", [0, 1])
@@ -65,7 +67,7 @@ def test_resizing_either_way(mode: str, twice: int) -> None:
             "blocks of 3x1 in a map of 4x6",
         ),
         (lower_shuffle, "HzChannelShuffle", {"group": 3}, "3 groups of 8 channels"),
-        (lower_pad, "HzPad", {"pads": [0, 1, 1, 1, 0, 0, 0, 0]}, "samples or channels are padded"),
+        (lower_pad, "HzPad", {"pads": [1, 0, 0, 0, 0, 0, 0, 0]}, "samples are padded"),
         (lower_pad, "HzPad", {"pads": [0, -1, 0, 0, 0, 0, 0, 0]}, "pads that are negative"),
         (lower_pad, "HzPad", {"pads": [0] * 8, "mode": "edge"}, "mode edge"),
         (lower_resize, "HzQuantizedRoiResize", {"sizes": [0, 4]}, "resized to 0x4"),

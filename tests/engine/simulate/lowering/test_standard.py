@@ -13,6 +13,7 @@ from engine.simulate.lowering.standard import (
     StandardLowering,
     lower_concat,
     lower_flatten,
+    lower_gather,
     lower_identity,
     lower_reshape,
     lower_slice,
@@ -72,6 +73,15 @@ def test_slices(bounds: tuple[list[int], ...], expected: np.ndarray) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("indices", "axis"),
+    [(1, 0), (-1, 2), ([1], -1), ([0, 2], 3), ([[1, 2], [3, 4]], 3), ([-3, -2], 1)],
+)
+def test_elements_of_an_axis(indices: Any, axis: int) -> None:
+    found, _ = moved(lower_gather, [X, np.array(indices)], axis=axis)
+    np.testing.assert_array_equal(found, np.take(X, np.array(indices), axis))
+
+
 def test_parts_are_equal_but_for_the_last_or_as_stated() -> None:
     for index, part in enumerate((X[..., :2], X[..., 2:4], X[..., 4:])):
         found, _ = moved(lower_split, [X], 3, index, axis=3)
@@ -97,6 +107,10 @@ def test_constants_are_joined_in_the_arena() -> None:
         (lower_slice, ["x"], {}, "its bounds are computed"),
         (lower_slice, ["x", np.array([1]), np.array([1])], {}, "nothing is left"),
         (lower_slice, ["x", np.array([1]), np.array([0]), np.array([0]), np.array([-1])], {}, "it goes backwards"),
+        (lower_gather, ["x", "x"], {}, "its indices are computed"),
+        (lower_gather, ["x", np.array(2)], {}, "an index lies outside"),
+        (lower_gather, ["x", np.array([0, 2, 1])], {"axis": 1}, "do not go on evenly"),
+        (lower_gather, ["x", np.array([], np.int64)], {}, "do not go on evenly"),
         (lower_split, ["x", "x"], {}, "its sizes are computed"),
         (lower_split, ["x", np.array([2, 0])], {}, "a part is empty"),
     ],
