@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -67,9 +68,13 @@ def image_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def opened_image(path: Path) -> Iterator[Image]:
-    """An image file; what it turns out not to be within the context is a ValueError."""
+    """An image file; what it turns out not to be within the context is a ValueError.
+
+    Pillow's warnings of metadata that are wrong do not concern the pixels and are not shown.
+    """
     from PIL.Image import open as open_image
 
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     try:
         with open_image(path) as image:
             if image.width * image.height > limit("IMAGE_PIXELS"):

@@ -104,11 +104,11 @@ def cast(name: str, array: Array, offset: int, dtype: np.dtype[Any]) -> Array:
     """``array - offset`` as ``dtype``.
 
     Raises:
-        InferenceError: a value does not survive the cast to an integer type.
+        InferenceError: the values are no real numbers, or do not survive the cast.
     """
     if offset == 0 and array.dtype == dtype:
         return array
-    if not np.issubdtype(array.dtype, np.number):
+    if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
         raise InferenceError(f"input {name}: got type {array.dtype}, expected numbers")
     wide = array.astype(np.float64 if np.issubdtype(array.dtype, np.floating) else np.int64) - offset
     if np.issubdtype(dtype, np.integer):
@@ -119,4 +119,6 @@ def cast(name: str, array: Array, offset: int, dtype: np.dtype[Any]) -> Array:
                 f"input {name}: values minus input_offset {offset} span {wide.min():g}..{wide.max():g}, expected "
                 f"{limits.min}..{limits.max} ({dtype}); pass input_offset=0 if the data are already shifted"
             )
+    elif np.any(np.abs(wide, where=np.isfinite(wide), out=np.zeros(wide.shape)) > np.finfo(dtype).max):
+        raise InferenceError(f"input {name}: holds values beyond the range of {dtype}")
     return wide.astype(dtype)

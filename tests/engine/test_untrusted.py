@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import struct
+import warnings
 import zlib
 from pathlib import Path
 
@@ -100,6 +101,23 @@ def test_an_image_that_turns_out_damaged_where_it_is_used(tmp_path: Path) -> Non
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="truncated"), opened_image(path) as image:
         image.load()
+
+
+def test_warnings_of_metadata_are_not_shown(tmp_path: Path) -> None:
+    """A directory of tags that ends early: Pillow warns of it, the pixels are there."""
+    path = tmp_path / "a.tiff"
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(path)
+    content = bytearray(path.read_bytes())
+    tags = int.from_bytes(content[4:8], "little")
+    content[tags : tags + 2] = (int.from_bytes(content[tags : tags + 2], "little") + 1).to_bytes(2, "little")
+    path.write_bytes(content[:-3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with contextlib.suppress(ValueError), opened_image(path) as image:
+            image.load()
+        with pytest.raises(UserWarning, match="own"):
+            warnings.warn("own", UserWarning, stacklevel=1)
+        warnings.warn_explicit("Truncated File Read", UserWarning, "TiffImagePlugin.py", 1, "PIL.TiffImagePlugin")
 
 
 def test_a_fault_of_the_program_is_no_bad_image() -> None:

@@ -80,14 +80,15 @@ def compare(
 
 
 def distance(actual: Array, expected: Array) -> Distance:
-    """Distances of two arrays of the same shape, computed in float64."""
-    error = np.abs(actual.astype(np.float64) - expected.astype(np.float64)).reshape(-1)
-    return Distance(
-        cosine=cosine(actual, expected),
-        l1=float(error.mean()),
-        l2=float(np.linalg.norm(error) / error.size),
-        chebyshev=float(error.max()),
-    )
+    """Distances of two arrays of the same shape, computed in float64; NaN where a value is infinite in both."""
+    with np.errstate(all="ignore"):
+        error = np.abs(actual.astype(np.float64) - expected.astype(np.float64)).reshape(-1)
+        return Distance(
+            cosine=cosine(actual, expected),
+            l1=float(error.mean()),
+            l2=float(np.linalg.norm(error) / error.size),
+            chebyshev=float(error.max()),
+        )
 
 
 def cosine(actual: Array, expected: Array) -> float:
@@ -101,7 +102,8 @@ def cosine(actual: Array, expected: Array) -> float:
 
 def _dot(a: Array, b: Array) -> float:
     """Scalar product in float64, on this thread: BLAS would wake its others for every small tensor."""
-    return float(np.einsum("i,i->", a, b, dtype=np.float64))
+    with np.errstate(all="ignore"):  # infinite and undefined values give NaN
+        return float(np.einsum("i,i->", a, b, dtype=np.float64))
 
 
 def _counterparts(optimized: ir.Model, calibrated: ir.Model) -> dict[str, str]:

@@ -80,8 +80,9 @@ def fake_quantize(array: Array, calibration: Calibration) -> NDArray[np.float32]
     """
     low, high = integer_range(calibration.qtype)
     scales = spread(calibration.scales, array.shape, calibration)
-    integers = np.clip(np.rint(np.asarray(array, np.float32) / scales), low, high)
-    return np.asarray(integers * scales, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # next to the largest float32 the product is infinite
+        integers = np.clip(np.rint(np.asarray(array, np.float32) / scales), low, high)
+        return np.asarray(integers * scales, np.float32)
 
 
 def _fold_input_scales(graph: ir.Graph, node: ir.Node, opset: int) -> None:

@@ -68,15 +68,16 @@ def _row(name: str, first: Path, second: Path, dtype: str) -> str:
     a, b = (read_dump(path, dtype).reshape(-1).astype(np.float64) for path in (first, second))
     if a.size != b.size:
         raise InferenceError(f"{first} holds {a.size} values, {second} holds {b.size}")
-    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
-    cosine = float(a @ b) / norms if norms else float(np.array_equal(a, b))
-    difference = a - b
-    figures = (
-        cosine,
-        float(np.linalg.norm(difference)),
-        float(np.abs(difference).mean()) if a.size else 0.0,
-        float(np.square(difference).mean()) if a.size else 0.0,
-    )
+    with np.errstate(all="ignore"):  # infinite and undefined values give inf and nan, which are printed
+        norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+        cosine = float(a @ b) / norms if norms else float(np.array_equal(a, b))
+        difference = a - b
+        figures = (
+            cosine,
+            float(np.linalg.norm(difference)),
+            float(np.abs(difference).mean()) if a.size else 0.0,
+            float(np.square(difference).mean()) if a.size else 0.0,
+        )
     return ",".join([name, *(f"{figure:.9g}" for figure in figures)])
 
 

@@ -141,8 +141,8 @@ def batch_norm(graph: Graph, layer: CaffeLayer, inputs: Sequence[ir.Value]) -> l
     shape = dims(value)
     channels = shape[1] if len(shape) > 1 else 1
     factor = float(blob(layer, 2, (1,))[0])
-    inverse = np.float32(0.0 if factor == 0.0 else 1.0 / factor)
     with np.errstate(over="ignore", invalid="ignore"):
+        inverse = np.float32(0.0 if factor == 0.0 else 1.0 / factor)
         mean, variance = (blob(layer, index, (channels,)) * inverse for index in (0, 1))
     ones = np.ones(channels, np.float32)
     operands = [

@@ -76,3 +76,18 @@ def test_inputs_that_no_preprocessing_reads_are_no_images() -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 6, 5)).astype(np.float32)
     (plain,) = Session(residual()).run({"x": x}).values()
     np.testing.assert_array_equal(HB_ONNXRuntime(residual()).run(None, {"x": x})[0], plain)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.asarray([1e39]), "beyond the range of float32"),
+        (np.asarray([1j]), "got type complex128, expected numbers"),
+        (np.asarray(["2026"], "datetime64[D]"), "expected numbers"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_float32_does_not_hold_is_refused(array: np.ndarray, message: str) -> None:
+    with pytest.raises(InferenceError, match=message):
+        cast("x", array, 0, np.dtype(np.float32))
+    assert np.isinf(cast("x", np.asarray([np.inf]), 0, np.dtype(np.float32))).all()

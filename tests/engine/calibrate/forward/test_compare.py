@@ -20,6 +20,12 @@ def test_distances_are_the_documented_ones() -> None:
     assert found.cosine == pytest.approx(9 / np.sqrt(21 * 17))
 
 
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_give_no_warning() -> None:
+    found = distance(np.asarray([np.inf, 1.0]), np.asarray([np.inf, 1.0]))
+    assert np.isnan([found.cosine, found.l1, found.l2, found.chebyshev]).all()
+
+
 def test_cosine_of_zeros() -> None:
     zero, one = np.zeros(3), np.ones(3)
     assert (cosine(zero, zero), cosine(zero, one), cosine(one, one)) == (1.0, 0.0, pytest.approx(1.0))

@@ -42,6 +42,7 @@ def test_mistakes(tmp_path: Path) -> None:
     assert "two files or two folders" in run(vec_diff.app, first, str(tmp_path), code=255)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("first", "second", "figures"),
     [
@@ -50,6 +51,7 @@ def test_mistakes(tmp_path: Path) -> None:
         ([0.0, 0.0], [3.0, 4.0], "0,5,3.5,12.5"),
         ([1.0, 0.0], [0.0, 1.0], "0,1.41421356,1,1"),
         ([], [], "1,0,0,0"),
+        ([np.inf, 1.0], [1.0, 1.0], "nan,inf,inf,inf"),
     ],
 )
 def test_figures_of_known_vectors(tmp_path: Path, first: list[float], second: list[float], figures: str) -> None:

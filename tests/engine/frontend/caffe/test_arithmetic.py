@@ -71,6 +71,14 @@ def test_batch_norm_divides_by_the_scale_factor(tmp_path: Path, factor: float) -
     check(y, (X - mean[:, None, None] * inverse) / np.sqrt(variance[:, None, None] * inverse + 0.01))
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_scale_factor_beside_nothing_gives_no_warning(tmp_path: Path) -> None:
+    """Its inverse is beyond float32; found by ``python -m tests.fuzz caffemodel --seed 1801``."""
+    blobs = [np.zeros(4), np.ones(4), np.array([1e-40], np.float32)]
+    (y,) = forward(tmp_path, 'type: "BatchNorm" batch_norm_param { eps: 0.01 }', [X], blobs)
+    assert y.shape == X.shape
+
+
 def test_scale(tmp_path: Path) -> None:
     factor, bias = noise(4), noise(4)
     (y,) = forward(tmp_path, 'type: "Scale" scale_param { bias_term: true }', [X], [factor, bias])
