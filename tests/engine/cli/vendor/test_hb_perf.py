@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from engine.cli.vendor import hb_perf
+from tests.browser import Browser, needs_browser
 from tests.engine.cli.vendor.board import run
-
-
-def drawn(page: Path) -> str:
-    """What a browser makes of ``page``, scripts run, without a network."""
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000", "--dump-dom"]
-    command = ["chromium", *options, f"--user-data-dir={page.parent / 'browser'}", page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 def test_pages_json_and_pictures(folder: Path) -> None:
@@ -53,16 +44,20 @@ def test_pages_json_and_pictures(folder: Path) -> None:
     assert (result / "feature").read_text().startswith("digraph")
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_a_browser_draws_the_figures(folder: Path) -> None:
+@needs_browser
+def test_a_browser_draws_the_figures_at_both_widths(folder: Path) -> None:
     run(hb_perf.app, "feature.bin")
     result = folder / "hb_perf_result" / "feature"
-    figures = {"feature": ["structure"], "feature_subgraph_0": ["utilisation", "timeline", "roofline"]}
-    for name, expected in figures.items():
-        page = drawn(result / f"{name}.html")
-        shown = re.findall(r'<div id="(\w+)" class="js-plotly-plot"', page)
-        assert shown == expected
-        assert page.count('class="main-svg"') >= len(expected)
+    with Browser() as browser:
+        for width in (1400, 390):
+            browser.open((result / "feature.html").as_uri(), width)
+            assert browser.run("document.querySelectorAll('#structure svg g.node').length") >= 2
+            assert browser.overflow() == []
+            browser.open((result / "feature_subgraph_0.html").as_uri(), width, dark=True)
+            drawn = browser.run("[...document.querySelectorAll('.js-plotly-plot')].map(each => each.id)")
+            assert drawn == ["utilisation", "timeline", "roofline"]
+            assert browser.overflow() == []
+        assert browser.problems == []
 
 
 def test_without_debug_it_says_so(folder: Path) -> None:
