@@ -51,9 +51,14 @@ def application(workdir: Path) -> Starlette:
 
     files = _Files(directory=workdir / "sweeps", check_dir=False)
     return Starlette(
-        routes=[Route("/", first), Mount("/sweeps", files)],
+        routes=[Route("/", first), Route("/favicon.ico", _no_icon), Mount("/sweeps", files)],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))],
     )
+
+
+def _no_icon(request: Request) -> Response:
+    """Browsers ask for a picture of every site; there is none."""
+    return Response(status_code=204)
 
 
 class _Files(StaticFiles):

@@ -82,6 +82,10 @@ def test_nothing_outside_of_sweeps_is_given(workdir: Path, path: str) -> None:
     assert "secret" not in text
 
 
+def test_a_browser_that_asks_for_an_icon_is_told_that_there_is_none(workdir: Path) -> None:
+    assert ask(workdir, "/favicon.ico")[0] == 204
+
+
 def test_other_hosts_and_writing_are_refused(workdir: Path) -> None:
     assert ask(workdir, "/", host="evil.example")[0] == 400
     assert ask(workdir, "/", host="localhost:1")[0] == 200
