@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, R
 
 from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.errors import ConfigError, ModelError
+from engine.frontend.shapes import infer_shapes
 from engine.ir import load_model, to_bytes
 from engine.simulate.fast import FastSimulator, available_cpus
 from engine.simulate.floats import standard_model
@@ -165,7 +167,7 @@ class FloatContender:
     """
 
     def __init__(self, model: ir.Model, threads: int) -> None:
-        standard = standard_model(model)
+        standard = shaped_model(model)
         self.inputs = describe(graph_inputs(standard))
         symbolic = with_symbolic_batch(standard)
         options = ort.SessionOptions()
@@ -182,6 +184,19 @@ class FloatContender:
         """One call for the whole batch, or one per sample where the graph fixes the batch."""
         for part in (feed,) if self.whole_batch else samples(feed, self.inputs):
             self._session.run(None, dict(part))
+
+
+def shaped_model(model: ir.Model) -> ir.Model:
+    """``model`` in standard operators, with the shapes of all tensors, which tell whether it takes batches.
+
+    Raises:
+        ModelError: the model is not valid ONNX.
+        UnsupportedError: a shape depends on the data.
+    """
+    standard = standard_model(model)
+    if all(value.shape is not None for node in standard.graph for value in node.outputs):
+        return standard
+    return infer_shapes(standard, Path(model.graph.name or "model"))
 
 
 def samples(feed: Mapping[str, Array], inputs: Sequence[TensorInfo]) -> Iterator[dict[str, Array]]:

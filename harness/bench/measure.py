@@ -20,9 +20,8 @@ from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.config import parse_config
 from engine.convert import ConversionResult, Draft, check, convert
 from engine.ir import load_model, save_model
-from engine.simulate.bench import BenchOptions, BenchRow, bench
+from engine.simulate.bench import BenchOptions, BenchRow, bench, shaped_model
 from engine.simulate.fast import available_cpus
-from engine.simulate.floats import standard_model
 from engine.simulate.profile import Profile, profile
 from engine.terms import InputType
 from harness.bench.peak_memory import Contender, peak_memory
@@ -245,7 +244,7 @@ def _float_pass(card: ModelCard) -> float:
     """Seconds of the float network over the calibration images, after a first call that does not count."""
     import onnxruntime
 
-    model = standard_model(load_model(card.model_path()))
+    model = shaped_model(load_model(card.model_path()))
     symbolic = with_symbolic_batch(model)
     batch = 1 if symbolic is None else FLOAT_BATCH
     inputs = card.float_inputs(_calibration_samples(card))
@@ -284,7 +283,7 @@ def _memory(pair: Pair, options: BenchOptions, batches: Sequence[int]) -> tuple[
 
 def _float_files(path: Path, folder: Path) -> tuple[Path, Path | None]:
     """The float network in standard operators: as it is, and with a symbolic batch where the graph allows one."""
-    standard = standard_model(load_model(path))
+    standard = shaped_model(load_model(path))
     symbolic = with_symbolic_batch(standard)
     one, many = folder / "one.onnx", folder / "many.onnx"
     save_model(standard, one)

@@ -22,8 +22,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, I
 
 from engine.errors import PtqlabError
 from engine.ir import load_model, save_model
-from engine.simulate.bench import FloatContender, Peer, samples
-from engine.simulate.floats import standard_model
+from engine.simulate.bench import FloatContender, Peer, samples, shaped_model
 from engine.simulate.tensors import TensorInfo, describe, graph_inputs, random_feed
 
 Feed = Mapping[str, NDArray[Any]]
@@ -81,7 +80,7 @@ def int8_file(float_model: Path, folder: Path) -> Path:
     """``float_model`` by ONNX Runtime's static quantisation, in a new file of ``folder``."""
     from onnxruntime.quantization import QuantType, quantize_static
 
-    standard = standard_model(load_model(float_model))
+    standard = shaped_model(load_model(float_model))
     plain, target = folder / "plain.onnx", folder / "int8.onnx"
     save_model(standard, plain)
     proto = onnx.load(plain)

@@ -82,7 +82,7 @@ def bench(
 
 def _suite(names: Sequence[str], march: str, options: BenchOptions, extent: Extent) -> list[BenchReport]:
     """The networks of the suite, those that the march cannot run left out and said."""
-    from engine.errors import UnsupportedError
+    from engine.errors import ModelError, UnsupportedError
     from harness.bench.measure import bench_network
     from harness.bench.peers import OPENVINO, has_openvino
     from harness.bench.suite import suite
@@ -94,7 +94,7 @@ def _suite(names: Sequence[str], march: str, options: BenchOptions, extent: Exte
     for network in networks:
         try:
             reports.append(bench_network(network, march, options, extent))
-        except UnsupportedError as error:
+        except (UnsupportedError, ModelError) as error:
             typer.echo(f"left out: {network.name}: {error}", err=True)
     return reports
 

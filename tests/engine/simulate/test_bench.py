@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import onnx.parser
+import onnx_ir as ir
 import pytest
 
 from engine.errors import ConfigError, ModelError
-from engine.simulate.bench import BenchOptions, _calls_per_second, bench, peer_feed, samples
+from engine.simulate.bench import BenchOptions, _calls_per_second, bench, peer_feed, samples, shaped_model
 from engine.simulate.tensors import TensorInfo
 from tests.engine.simulate.test_session import IMAGE_MODEL, float_model
 
@@ -116,3 +118,12 @@ def test_a_turn_takes_its_time_and_the_first_call_does_not_count(monkeypatch: py
     assert clock[0] == 4.0
     assert _calls_per_second(call, 0.0, lambda: clock[0], warm=False) == 1.0
     assert clock[0] == 5.0
+
+
+def test_a_file_without_shapes_of_its_tensors_gets_them() -> None:
+    given = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13]> net (float[1, 4] x) => (float[1, 4] y) {h = Relu(x) y = Neg(h)}'
+    )
+    model = ir.from_proto(given)
+    assert [value.shape is None for node in model.graph for value in node.outputs] == [True, False]
+    assert [tuple(value.shape or ()) for node in shaped_model(model).graph for value in node.outputs] == [(1, 4)] * 2
