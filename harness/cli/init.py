@@ -20,6 +20,8 @@ class AskedTask(StrEnum):
 
     CLASSIFICATION = "classification"
     DETECTION = "detection"
+    SEGMENTATION = "segmentation"
+    OCR = "ocr"
     NONE = "none"
 
     @property
@@ -27,7 +29,8 @@ class AskedTask(StrEnum):
         """As cards have it."""
         from harness.zoo.cards import TaskKind
 
-        return TaskKind.OTHER if self is AskedTask.NONE else TaskKind(self.value)
+        kinds = {AskedTask.NONE: TaskKind.OTHER, AskedTask.OCR: TaskKind.RECOGNITION}
+        return kinds.get(self) or TaskKind(self.value)
 
 
 OwnImagesFolder = Annotated[Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images.")]
@@ -46,6 +49,15 @@ OwnSize = Annotated[
     str | None,
     typer.Option("--size", help="Height x width of the input, such as 640x640, if the model does not fix it."),
 ]
+OwnDictionary = Annotated[
+    Path | None,
+    typer.Option(
+        "--dictionary",
+        exists=True,
+        dir_okay=False,
+        help="Characters of a network that reads text, one per line; default: the file's metadata, or beside it.",
+    ),
+]
 
 
 def init(
@@ -54,6 +66,7 @@ def init(
     labels: OwnLabels = None,
     task: TaskOption = None,
     size: OwnSize = None,
+    dictionary: OwnDictionary = None,
     march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
@@ -71,7 +84,7 @@ def init(
 
     folder = output or Path(f"ptqlab_{card_name(model)}")
     check_free(folder)
-    proposal = propose(model, images, labels, task.kind if task else None, parse_size(size))
+    proposal = propose(model, images, labels, task.kind if task else None, parse_size(size), dictionary)
     show_proposal(proposal)
     suite = write_cards(proposal, folder, march)
     typer.echo(f"written     {folder}: {proposal.name}.yaml, zoo/, datasets/")
@@ -81,7 +94,13 @@ def init(
 
 
 def suite_of_network(
-    model: Path, images: Path | None, labels: Path | None, task: AskedTask | None, size: str | None, workdir: Path
+    model: Path,
+    images: Path | None,
+    labels: Path | None,
+    task: AskedTask | None,
+    size: str | None,
+    workdir: Path,
+    dictionary: Path | None = None,
 ) -> Path:
     """The suite of a network that is swept without cards of its own: they are made in ``workdir``, once.
 
@@ -97,16 +116,22 @@ def suite_of_network(
     if not model.is_file():
         raise ConfigError(f"{model}: no such file")
     asked = parse_size(size)
-    folder = made_before(workdir / OWN_FOLDER, model, images, labels, f"{task or ''} {asked or ''}")
+    folder = made_before(
+        workdir / OWN_FOLDER, model, images, labels, f"{task or ''} {asked or ''} {_text_of(dictionary)}".rstrip()
+    )
     suite = folder / f"{card_name(model)}.yaml"
     if suite.is_file():
         typer.echo(f"cards       {folder}, written earlier")
         return suite
-    proposal = propose(model, images, labels, task.kind if task else None, asked)
+    proposal = propose(model, images, labels, task.kind if task else None, asked, dictionary)
     show_proposal(proposal)
     write_cards(proposal, folder, March.BAYES_E)
     typer.echo(f"cards       {folder}")
     return suite
+
+
+def _text_of(file: Path | None) -> str:
+    return "" if file is None else file.read_bytes().hex()
 
 
 OWN_FOLDER = "own"
@@ -151,5 +176,10 @@ def show_proposal(proposal: Proposal) -> None:
             typer.echo(f"            {found.value:6.3f}  {found.guess} ({found.images} images){mark}")
     if proposal.labels is Labels.DATA:
         typer.echo(f"float       {head.metric} {proposal.score.value:.4f} on {proposal.data.evaluation} images")
+        if decision.first_class:
+            counted = "1 is added to the labels: output 0 is the background"
+            if decision.first_class < 0:
+                counted = "labels count from 1: label 1 is output 0"
+            typer.echo(f"classes     {counted}, which scores better than the numbers as they are")
     for note in proposal.notes:
         typer.echo(f"WARNING: {note}", err=True)

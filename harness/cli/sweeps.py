@@ -12,7 +12,7 @@ import typer
 from engine.errors import ConfigError
 from harness import workdir as workdirs
 from harness.cli.forecast import show_forecast, show_unfinished
-from harness.cli.init import OwnLabels, OwnSize, SweptImages, TaskOption, suite_of_network
+from harness.cli.init import OwnDictionary, OwnLabels, OwnSize, SweptImages, TaskOption, suite_of_network
 from harness.cli.options import ExplainBudget, Store, Workdir
 from harness.cli.output import show_drift, show_lines, show_problems, show_skipped, show_sweep
 from harness.cli.progress import progress_bar
@@ -46,6 +46,7 @@ def run(
     labels: OwnLabels = None,
     task: TaskOption = None,
     size: OwnSize = None,
+    dictionary: OwnDictionary = None,
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
         str,
@@ -104,9 +105,9 @@ def run(
     if suite is None:
         raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
     if Path(suite).suffix == ".onnx":
-        suite = str(suite_of_network(Path(suite), images, labels, task, size, workdir))
-    elif any(given is not None for given in (images, labels, task, size)):
-        raise ConfigError(f"{suite}: --images, --labels, --task and --size belong to an ONNX file")
+        suite = str(suite_of_network(Path(suite), images, labels, task, size, workdir, dictionary))
+    elif any(given is not None for given in (images, labels, task, size, dictionary)):
+        raise ConfigError(f"{suite}: --images, --labels, --task, --size and --dictionary belong to an ONNX file")
     find_beside(suite)
     definition = open_suite(suite)
     expansion = expansion_of(definition)

@@ -1,10 +1,10 @@
-"""Labels of image files in the forms that people have them in: class folders, tables, boxes; a reader for each."""
+"""Labels of image files in usual forms: class folders, tables, boxes, masks, texts; a reader for each."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,9 +14,14 @@ from engine.errors import CalibrationDataError
 from harness.datasets.base import NO_LABEL
 from harness.datasets.box_annotations import BoxListing, LabelledBox, coco_boxes, voc_boxes, yolo_boxes
 from harness.datasets.label_files import PICTURE_SUFFIXES, numbered, pictures, read_label_text
+from harness.datasets.mask_annotations import mask_listing
+from harness.datasets.text_annotations import FILE_COLUMNS, text_boxes_of, text_lines_of
 
-_FILE_COLUMNS = ("file", "filename", "file_name", "image", "image_id", "path", "name")
 _LABEL_COLUMNS = ("label", "class", "class_id", "target", "category", "id", "class_name")
+
+
+SPLIT_FOLDERS = ("train", "training", "val", "valid", "validation", "test", "testing", "calib", "calibration", "eval")
+"""Names of folders that are parts of a data set and no classes."""
 
 
 class LabelFormat(StrEnum):
@@ -24,11 +29,15 @@ class LabelFormat(StrEnum):
 
     Attributes:
         NONE: there are none.
-        CLASS_FOLDERS: a sub-folder per class, numbered in the order of their names, or by them where all are numbers.
+        CLASS_FOLDERS: a sub-folder per class, numbered in the order of their names, or by them where all are numbers;
+            in folders of splits (``train``, ``val``, …) where those are all that there is.
         CSV: a table of file and class, with or without a headline; separated by commas, semicolons, tabs or blanks.
         COCO: boxes, a JSON file.
         YOLO: boxes, a text file per image.
         VOC: boxes, an XML file per image.
+        MASKS: a class per pixel, an image per image.
+        TEXT: the text of each image, lines of image and text.
+        TEXT_BOXES: words on pages, as PaddleOCR or ICDAR give them.
     """
 
     NONE = "none"
@@ -37,6 +46,9 @@ class LabelFormat(StrEnum):
     COCO = "coco"
     YOLO = "yolo"
     VOC = "voc"
+    MASKS = "masks"
+    TEXT = "text"
+    TEXT_BOXES = "text_boxes"
 
 
 @dataclass(frozen=True)
@@ -47,11 +59,15 @@ class Annotated:
         path: of the image.
         label: its class, or :data:`NO_LABEL`.
         boxes: of its objects; None where objects are not labelled.
+        mask: file with the class of each pixel; None where there is none.
+        text: that is to be read on it; None where there is none.
     """
 
     path: Path
     label: int = NO_LABEL
     boxes: tuple[LabelledBox, ...] | None = None
+    mask: Path | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,10 +77,12 @@ class Annotations:
     Attributes:
         images: all of them.
         classes: names of the classes in the order of their numbers; empty where they have none.
+        left_out: what was found and is not among the images, in words; empty where nothing is.
     """
 
     images: tuple[Annotated, ...]
     classes: tuple[str, ...] = ()
+    left_out: str = ""
 
 
 def read_annotations(kind: LabelFormat, folder: Path, labels: Path | None) -> Annotations:
@@ -95,8 +113,14 @@ def _class_folders(folder: Path, labels: Path | None) -> Annotations:
     loose = [path for path, parts in found if len(parts) == 1]
     if loose:
         raise CalibrationDataError(f"{loose[0]}: is not in the folder of a class")
-    number, names = numbered([parts[0] for _, parts in found])
-    return Annotations(tuple(Annotated(path, number[parts[0]]) for path, parts in found), names)
+    level = class_level(parts for _, parts in found)
+    number, names = numbered([parts[level] for _, parts in found])
+    return Annotations(tuple(Annotated(path, number[parts[level]]) for path, parts in found), names)
+
+
+def class_level(paths: Iterable[tuple[str, ...]]) -> int:
+    """Which part of ``paths`` names the class: the first folder, or the second if all first ones are splits."""
+    return int(all(len(parts) > 2 and parts[0].lower() in SPLIT_FOLDERS for parts in paths))
 
 
 def _table(folder: Path, labels: Path | None) -> Annotations:
@@ -110,12 +134,26 @@ def _table(folder: Path, labels: Path | None) -> Annotations:
 def _coco(folder: Path, labels: Path | None) -> Annotations:
     if labels is None:
         raise CalibrationDataError(f"{folder}: COCO labels are a JSON file; give its name")
-    return _boxed(coco_boxes(folder, labels))
+    return _boxed(folder, coco_boxes(folder, labels))
 
 
-def _boxed(listing: BoxListing) -> Annotations:
+def _boxed(folder: Path, listing: BoxListing) -> Annotations:
     images, names = listing
-    return Annotations(tuple(Annotated(path, boxes=boxes) for path, boxes in images), names)
+    missing = len(pictures(folder)) - len(images)
+    left_out = f"{missing} image(s) without labels" if missing > 0 else ""
+    return Annotations(tuple(Annotated(path, boxes=boxes) for path, boxes in images), names, left_out)
+
+
+def _masks(folder: Path, labels: Path | None) -> Annotations:
+    found, missing = mask_listing(folder, labels)
+    left_out = f"{missing} image(s) without a mask" if missing else ""
+    return Annotations(tuple(Annotated(path, mask=mask) for path, mask in found), left_out=left_out)
+
+
+def _texts(folder: Path, labels: Path | None) -> Annotations:
+    found, missing = text_lines_of(folder, labels)
+    left_out = f"{missing} line(s) whose image is missing" if missing else ""
+    return Annotations(tuple(Annotated(path, text=text) for path, text in found), left_out=left_out)
 
 
 def _rows(file: Path) -> list[tuple[int, str, str]]:
@@ -127,14 +165,14 @@ def _rows(file: Path) -> list[tuple[int, str, str]]:
     separator = next((mark for mark in (",", ";", "\t") if mark in lines[0][1]), " ")
     cells = [(number, _cells(line, separator)) for number, line in lines]
     head = [cell.strip().lower() for cell in cells[0][1]]
-    where, what = (_column(head, names) for names in (_FILE_COLUMNS, _LABEL_COLUMNS))
+    where, what = (_column(head, names) for names in (FILE_COLUMNS, _LABEL_COLUMNS))
     if where is not None and what is not None:
         cells = cells[1:]
     elif Path(cells[0][1][0]).suffix.lower() in PICTURE_SUFFIXES:
         where, what = 0, 1
     else:
         raise CalibrationDataError(
-            f"{file}: columns {', '.join(head)}; expected one of {', '.join(_FILE_COLUMNS)}, and one of "
+            f"{file}: columns {', '.join(head)}; expected one of {', '.join(FILE_COLUMNS)}, and one of "
             f"{', '.join(_LABEL_COLUMNS)}, or an image and its class in every line"
         )
     for number, row in cells:
@@ -167,8 +205,11 @@ _READERS: Mapping[LabelFormat, Callable[[Path, Path | None], Annotations]] = Map
         LabelFormat.CLASS_FOLDERS: _class_folders,
         LabelFormat.CSV: _table,
         LabelFormat.COCO: _coco,
-        LabelFormat.YOLO: lambda folder, labels: _boxed(yolo_boxes(folder, labels)),
-        LabelFormat.VOC: lambda folder, labels: _boxed(voc_boxes(folder, labels)),
+        LabelFormat.YOLO: lambda folder, labels: _boxed(folder, yolo_boxes(folder, labels)),
+        LabelFormat.VOC: lambda folder, labels: _boxed(folder, voc_boxes(folder, labels)),
+        LabelFormat.MASKS: _masks,
+        LabelFormat.TEXT: _texts,
+        LabelFormat.TEXT_BOXES: lambda folder, labels: _boxed(folder, text_boxes_of(folder, labels)),
     }
 )
 """What reads labels of each form."""

@@ -82,7 +82,8 @@ class SceneTarget:
     Attributes:
         boxes: float32, shape (objects, 4): left, top, right, bottom in pixels; right and bottom are exclusive.
         classes: int64, shape (objects,): 0 .. number of classes - 1.
-        mask: uint8, shape (height, width): 0 where the background is, else class + 1.
+        mask: uint8, shape (height, width): 0 where the background is, else class + 1; the class itself of data sets
+            whose labels are masks, where 255 is not counted.
     """
 
     boxes: NDArray[np.float32]

@@ -6,7 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ConfigError
-from harness.datasets.transformers import CenterCrop, PadResize, Resize, ShortSideResize, Transformer
+from harness.datasets.transformers import (
+    CenterCrop,
+    LineResize,
+    PadResize,
+    Resize,
+    ShortSideResize,
+    Transformer,
+    line_width,
+)
 from harness.terms import Fit
 
 SHORT_SIDE = 256 / 224
@@ -30,6 +38,8 @@ def fit_steps(fit: Fit, size: tuple[int, int], gray: float = GRAY) -> tuple[Tran
         return (Resize(target_size=size),)
     if fit is Fit.PAD:
         return (PadResize(target_size=size, pad_value=gray),)
+    if fit is Fit.LINE:
+        return (LineResize(target_size=size, pad_value=gray),)
     if size[0] != size[1]:
         raise ConfigError(f"fit crop needs a square input, not {size[0]} x {size[1]}; use stretch or pad")
     return (ShortSideResize(short_size=round(size[0] * SHORT_SIDE)), CenterCrop(crop_size=size[0]))
@@ -51,6 +61,9 @@ def placement(
     if fit is Fit.PAD:
         factor = np.repeat((after / before).min(), 2)
         return factor, (after - np.floor(before * factor + 0.5)) // 2
+    if fit is Fit.LINE:
+        inner = line_width(original, size)
+        return np.array([inner, size[0]], np.float64) / before, np.zeros(2)
     short = round(size[0] * SHORT_SIDE)
     factor = np.repeat(short / before.min(), 2)
     resized = np.maximum(short, np.floor(before * factor + 0.5))

@@ -19,6 +19,7 @@ from harness.datasets.annotations import Annotated, LabelFormat, read_annotation
 from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets, stacked
 from harness.datasets.files import as_rgb
 from harness.datasets.fitting import GRAY, fit_steps, placement
+from harness.datasets.mask_annotations import IGNORED, read_mask
 from harness.datasets.transformers import BGR2GRAY, RGB2GRAY, Scale, apply, read_image, to_uint8
 from harness.strict_yaml import StrictModel
 from harness.terms import Fit, ReadMode
@@ -34,7 +35,8 @@ class OwnImagesOptions(StrictModel):
         height, width, colour: of every image at the end.
         fit: how images become that size.
         read_mode: what reads and resizes.
-        first_class: number of the first class: 1 where output 0 of the network is the background.
+        first_class: added to every class: 1 where output 0 of the network is the background, -1 where labels count
+            from 1; of masks 0 is not counted then.
         seed: of the shuffle before the cut.
         calibration: images of this split, classes in rotation.
         evaluation: likewise.
@@ -48,7 +50,7 @@ class OwnImagesOptions(StrictModel):
     colour: Colour = Colour.RGB
     fit: Fit = Fit.CROP
     read_mode: ReadMode = ReadMode.OPENCV
-    first_class: int = Field(default=0, ge=0)
+    first_class: int = Field(default=0, ge=-1)
     seed: int = Field(default=0, ge=0, lt=2**32)
     calibration: int = Field(ge=1)
     evaluation: int = Field(ge=1)
@@ -60,7 +62,7 @@ class OwnImagesOptions(StrictModel):
 
 
 class OwnImages(Dataset):
-    """Images of one folder, with labels as they are: class folders, a table, boxes, or none.
+    """Images of one folder, with labels as they are: class folders, a table, boxes, masks, texts, or none.
 
     Nothing has to be sorted into folders of splits: ``calibration`` and ``evaluation`` are drawn by the seed, classes
     in rotation. Only images that are drawn are part of the digest.
@@ -113,7 +115,9 @@ class _OwnSplit(Split):
 
     def _targets(self, indices: range) -> Targets:
         images = [self._listed[index] for index in indices]
-        if any(image.boxes is not None for image in images):
+        if any(image.text is not None for image in images):
+            return [image.text or "" for image in images]
+        if any(image.boxes is not None or image.mask is not None for image in images):
             return [_scene(image, self._options) for image in images]
         for image in images:
             if image.label == NO_LABEL:
@@ -121,6 +125,8 @@ class _OwnSplit(Split):
                     f"{image.path}: has no label; score against the float model: metric: {{labels: float}} in the "
                     "model card"
                 )
+            if image.label + self._options.first_class < 0:
+                raise CalibrationDataError(f"{image.path}: class {image.label}: first_class -1 needs labels from 1")
         return np.array([image.label + self._options.first_class for image in images], np.int64)
 
 
@@ -146,6 +152,9 @@ def _scene(image: Annotated, options: OwnImagesOptions) -> SceneTarget:
     height, width = read_image(image.path, options.read_mode).shape[:2]
     factor, offset = placement(options.fit, (height, width), options.size)
     limits = np.array(options.size[::-1], np.float64)
+    mask = np.zeros(options.size, np.uint8)
+    if image.mask is not None:
+        mask = _fitted_mask(image.mask, (height, width), factor, offset, options)
     boxes, classes = [], []
     for found in image.boxes or ():
         ends = np.clip(found.in_pixels(height, width) * factor + offset, 0, limits)
@@ -155,8 +164,30 @@ def _scene(image: Annotated, options: OwnImagesOptions) -> SceneTarget:
     return SceneTarget(
         boxes=np.array(boxes, np.float32).reshape(-1, 4),
         classes=np.array(classes, np.int64),
-        mask=np.zeros(options.size, np.uint8),
+        mask=mask,
     )
+
+
+def _fitted_mask(
+    path: Path,
+    original: tuple[int, int],
+    factor: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    options: OwnImagesOptions,
+) -> NDArray[np.uint8]:
+    """Class of the nearest pixel of the mask for every pixel of the fitted image; 255 outside the image."""
+    values = read_mask(path)
+    if options.first_class:
+        moved = values.astype(np.int64) + options.first_class
+        values = np.where((values == IGNORED) | (moved < 0), IGNORED, moved).astype(np.uint8)
+    scale = np.array(values.shape[::-1]) / np.array(original[::-1])  # a mask may be smaller than its image
+    columns, rows = (
+        np.floor((np.arange(length) + 0.5 - offset[axis]) / factor[axis] * scale[axis]).astype(np.int64)
+        for axis, length in enumerate(options.size[::-1])
+    )
+    is_inside = ((rows >= 0) & (rows < values.shape[0]))[:, np.newaxis] & (columns >= 0) & (columns < values.shape[1])
+    nearest = values[np.ix_(rows.clip(0, values.shape[0] - 1), columns.clip(0, values.shape[1] - 1))]
+    return np.where(is_inside, nearest, np.uint8(IGNORED))
 
 
 def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
@@ -174,9 +205,16 @@ def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
 
 def _fingerprint(image: Annotated, root: Path) -> list[Any]:
     """Place, labels and digest of the content."""
-    try:
-        content = image.path.read_bytes()
-    except OSError as error:
-        raise CalibrationDataError(f"{image.path}: cannot be read: {error}") from error
+    content = _content(image.path)
     boxes = [] if image.boxes is None else [[list(astuple(box)) for box in image.boxes]]
-    return [image.path.relative_to(root).as_posix(), image.label, hashlib.sha256(content).hexdigest(), *boxes]
+    found = [image.path.relative_to(root).as_posix(), image.label, hashlib.sha256(content).hexdigest(), *boxes]
+    if image.mask is not None:
+        found.append(hashlib.sha256(_content(image.mask)).hexdigest())
+    return found if image.text is None else [*found, image.text]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CalibrationDataError(f"{path}: cannot be read: {error}") from error

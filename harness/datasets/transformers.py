@@ -7,6 +7,7 @@ are float32 on the way; each transformer maps an array to an array. The packages
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -103,6 +104,28 @@ class PadResize(Transformer):
         factor = min(want / have for want, have in zip(self.target_size, image.shape[:2], strict=True))
         inner = (max(1, int(image.shape[0] * factor + 0.5)), max(1, int(image.shape[1] * factor + 0.5)))
         return Pad(target_size=self.target_size, pad_value=self.pad_value)(resize(image, inner, mode), mode)
+
+
+class LineResize(Transformer):
+    """A line of text into ``target_size``, in proportion to the height, filled with ``pad_value`` on the right.
+
+    Lines that are too long are squeezed (PaddleOCR, ``resize_norm_img``).
+    """
+
+    target_size: Size
+    pad_value: FiniteFloat = 127.0
+
+    def __call__(self, image: Image, mode: ReadMode = ReadMode.SKIMAGE) -> Image:
+        """Resized and padded, HWC; ``pad_value`` is on the image's own scale."""
+        height, width = self.target_size
+        inner = line_width((image.shape[0], image.shape[1]), self.target_size)
+        resized = resize(image, (height, inner), mode)
+        return np.pad(resized, [(0, 0), (0, width - inner), (0, 0)], constant_values=self.pad_value)
+
+
+def line_width(original: tuple[int, int], size: tuple[int, int]) -> int:
+    """Columns that a line of ``original`` height and width has in one of ``size``."""
+    return min(size[1], math.ceil(size[0] * original[1] / original[0]))
 
 
 class Pad(Transformer):

@@ -11,7 +11,7 @@ from harness.metrics.classification import Top1, Top5
 from harness.metrics.closeness import OutputCosine
 from harness.metrics.detection import Map50
 from harness.metrics.own import OwnMetric
-from harness.metrics.recognition import EditSimilarity
+from harness.metrics.recognition import EditSimilarity, WordAccuracy
 from harness.metrics.segmentation import Miou
 from harness.metrics.text_detection import Hmean
 from harness.strict_yaml import parse, unknown
@@ -20,7 +20,7 @@ from harness.user_code import is_own, load_own
 __all__ = ["METRICS", "Metric", "Score", "open_metric"]
 
 METRICS: Mapping[str, type[Metric]] = MappingProxyType(
-    {metric.name: metric for metric in (Top1, Top5, Map50, Miou, EditSimilarity, Hmean, OutputCosine)}
+    {metric.name: metric for metric in (Top1, Top5, Map50, Miou, EditSimilarity, WordAccuracy, Hmean, OutputCosine)}
 )
 """Metric by the name that cards use."""
 

@@ -139,11 +139,11 @@ def _yolox(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     maps = [(size[0] // stride, size[1] // stride) for stride in STRIDES]
     cells = np.concatenate([_cells(shape) for shape in maps])
     strides = np.repeat(np.array(STRIDES, np.float32), [h * w for h, w in maps])[:, np.newaxis]
-    centres, sizes = (rows[..., :2] + cells) * strides, np.exp(np.minimum(rows[..., 2:4], _LARGEST)) * strides
+    centres, sizes = (rows[..., :2] + cells) * strides, np.exp(np.minimum(rows[..., 2:4], LARGEST)) * strides
     return corners(np.concatenate([centres, sizes], axis=-1)), rows[..., 4:5] * rows[..., 5:]
 
 
-_LARGEST = np.float32(20)
+LARGEST = np.float32(20)
 """Logarithm of a size beyond which it is larger than any image."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Self
 
 import numpy as np
@@ -12,10 +13,22 @@ from pydantic import Field, PositiveInt, model_validator
 
 from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
-from harness.metrics.decoders import BoxDecoder, decode_boxes, logistic, output_shapes
+from harness.metrics.decoders import LARGEST, BoxDecoder, decode_boxes, logistic, output_shapes
 from harness.strict_yaml import StrictModel
 
 _MATCH_IOU = 0.5
+
+
+class BoxFormula(StrEnum):
+    """How raw heads become boxes; ``s`` is the logistic function, ``t`` a value, ``k`` the head's ``scale_xy``.
+
+    Attributes:
+        YOLOV5: centre ``(2 s(t) - 0.5 + cell) * stride``, size ``(2 s(t))^2 * anchor``.
+        YOLOV3: centre ``(k s(t) - (k - 1) / 2 + cell) * stride``, size ``exp(t) * anchor``; YOLOv4 with its ``k``.
+    """
+
+    YOLOV5 = "yolov5"
+    YOLOV3 = "yolov3"
 
 
 class HeadOptions(StrictModel):
@@ -24,10 +37,12 @@ class HeadOptions(StrictModel):
     Attributes:
         stride: pixels of the image per cell.
         anchors: width and height of each anchor in pixels.
+        scale_xy: of ``formula: yolov3``: 1, in YOLOv4 1.2, 1.1 and 1.05 at strides 8, 16 and 32.
     """
 
     stride: int = Field(ge=1)
     anchors: tuple[tuple[float, float], ...] = Field(min_length=1)
+    scale_xy: float = Field(default=1.0, ge=1, le=2)
 
 
 class Map50Options(StrictModel):
@@ -36,6 +51,7 @@ class Map50Options(StrictModel):
     Attributes:
         classes: number of classes.
         heads: raw heads with anchors, in the order of the model's outputs; none for outputs of another form.
+        formula: from values of ``heads`` to boxes.
         decoder: form of the outputs without ``heads``.
         size: height and width of the input in pixels; needed by decoders but ``yolov8``, ``yolov5``, ``end_to_end``.
         score_threshold: detections below it are dropped before suppression.
@@ -46,6 +62,7 @@ class Map50Options(StrictModel):
 
     classes: int = Field(ge=1)
     heads: tuple[HeadOptions, ...] = ()
+    formula: BoxFormula = BoxFormula.YOLOV5
     decoder: BoxDecoder = BoxDecoder.YOLOV8
     size: tuple[PositiveInt, PositiveInt] | None = None
     score_threshold: float = Field(default=0.01, ge=0, lt=1)
@@ -220,30 +237,37 @@ def average_precision(hits: NDArray[np.int64], detections: NDArray[np.int64], ta
 def decode_heads(outputs: Sequence[Array], options: Map50Options) -> list[Detections]:
     """Boxes of all images, after non-maximum suppression; from raw heads, or from decoded rows where there are none.
 
-    With ``s`` the logistic function and ``(x, y)`` a cell: centre ``(2 s(t) - 0.5 + (x, y)) * stride``, size
-    ``(2 s(t))^2 * anchor``, score ``s(objectness) * s(class logit)`` of the best class (YOLOv5). Scores that are not
-    finite are dropped.
+    Boxes are those of :class:`BoxFormula`, the score is ``s(objectness) * s(class logit)`` of the best class. Scores
+    that are not finite are dropped.
     """
     if not options.heads:
         both = decode_boxes(options.decoder, outputs, options.classes, options.size or (0, 0))
         return [_select(*image, options) for image in zip(*both, strict=True)]
-    decoded = [_decode_head(output, head, options.classes) for output, head in zip(outputs, options.heads, strict=True)]
+    decoded = [_decode_head(output, head, options) for output, head in zip(outputs, options.heads, strict=True)]
     boxes = np.concatenate([boxes for boxes, _ in decoded], axis=1)
     scores = np.concatenate([scores for _, scores in decoded], axis=1)
     return [_select(*image, options) for image in zip(boxes, scores, strict=True)]
 
 
-def _decode_head(output: Array, head: HeadOptions, classes: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _decode_head(
+    output: Array, head: HeadOptions, options: Map50Options
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Boxes, shape (images, boxes, 4), and class scores, shape (images, boxes, classes)."""
     images, _, rows, columns = output.shape
-    anchors = np.array(head.anchors, np.float32)
-    raw = output.astype(np.float32).reshape(images, len(anchors), 5 + classes, rows, columns)
-    activated = logistic(np.moveaxis(raw, 2, -1))
+    anchors = np.array(head.anchors, np.float32)[:, np.newaxis, np.newaxis]
+    raw = output.astype(np.float32).reshape(images, len(anchors), 5 + options.classes, rows, columns)
+    raw = np.moveaxis(raw, 2, -1)
+    activated = logistic(raw)
     cells = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).astype(np.float32)
-    centres = (2 * activated[..., 0:2] - np.float32(0.5) + cells) * np.float32(head.stride)
-    half = (2 * activated[..., 2:4]) ** 2 * anchors[:, np.newaxis, np.newaxis] / 2
+    if options.formula is BoxFormula.YOLOV5:
+        places, sizes = 2 * activated[..., 0:2] - np.float32(0.5), (2 * activated[..., 2:4]) ** 2
+    else:
+        scale = np.float32(head.scale_xy)
+        places = scale * activated[..., 0:2] - (scale - 1) / 2
+        sizes = np.exp(np.minimum(raw[..., 2:4], LARGEST))
+    centres, half = (places + cells) * np.float32(head.stride), sizes * anchors / 2
     boxes = np.concatenate([centres - half, centres + half], axis=-1).reshape(images, -1, 4)
-    return boxes, (activated[..., 4:5] * activated[..., 5:]).reshape(images, -1, classes)
+    return boxes, (activated[..., 4:5] * activated[..., 5:]).reshape(images, -1, options.classes)
 
 
 def _select(boxes: NDArray[np.float32], scores: NDArray[np.float32], options: Map50Options) -> Detections:

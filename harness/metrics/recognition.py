@@ -1,4 +1,4 @@
-"""Edit distance of recognised text, from the raw class probabilities of a CTC network."""
+"""Recognised text against the right one, from the raw class probabilities of a CTC network."""
 
 from __future__ import annotations
 
@@ -70,12 +70,16 @@ class EditSimilarity(Metric):
             )
         similarities = np.array(
             [
-                0.0 if np.isnan(line).any() else Levenshtein.normalized_similarity(self.decode(line), text)
+                0.0 if np.isnan(line).any() else self._similarity(self.decode(line), text)
                 for line, text in zip(outputs[0], texts, strict=True)
             ]
         )
         spread = similarities.std(ddof=1) if len(texts) > 1 else 0.0
         return Score(float(similarities.mean()), float(spread / np.sqrt(len(texts))), similarities)
+
+    def _similarity(self, read: str, text: str) -> float:
+        """Of the text that was read and the right one, 0..1."""
+        return float(Levenshtein.normalized_similarity(read, text))
 
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The text of every line."""
@@ -87,3 +91,12 @@ class EditSimilarity(Metric):
         starts = np.append(True, best[1:] != best[:-1])
         text = "".join(self.alphabet[label] for label in best[starts])
         return text.strip(" ") if self._options.strip else text
+
+
+class WordAccuracy(EditSimilarity):
+    """Share of lines that are read without a fault; decoding and options are those of :class:`EditSimilarity`."""
+
+    name = "word_accuracy"
+
+    def _similarity(self, read: str, text: str) -> float:
+        return float(read == text)

@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
-from harness.metrics.decoders import STRIDES, BoxDecoder
+from harness.onboarding.detector_heads import (
+    anchor_heads,
+    distribution_heads,
+    heat_maps,
+    one_table,
+    scores_and_boxes,
+    split_heads,
+)
+from harness.onboarding.head_guess import HeadGuess
+from harness.onboarding.map_heads import class_map, lines_of_text, map_per_class, one_map, steps_of_text, text_map
 from harness.onboarding.network_file import NetworkFile
 from harness.terms import Fit
 from harness.zoo.cards import TaskKind
 
 
-@dataclass(frozen=True)
-class HeadGuess:
-    """A meaning of the outputs.
-
-    Attributes:
-        kind: name of the head in the table.
-        task: what the network is for.
-        metric: it is scored by.
-        options: of the metric.
-        classes: that it tells apart; 0 where it has none.
-        fit: how images are usually brought to its size.
-        reason: why it is taken for this.
-        is_sure: whether nothing else looks like this.
-        usual: normalisation of such networks, as :mod:`harness.onboarding.guesses` calls it.
-    """
-
-    kind: str
-    task: TaskKind
-    metric: str
-    reason: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    classes: int = 0
-    fit: Fit = Fit.CROP
-    is_sure: bool = True
-    usual: str = ""
-
-
-def guess_head(network: NetworkFile, task: TaskKind | None = None, classes: int | None = None) -> HeadGuess:
+def guess_head(
+    network: NetworkFile, task: TaskKind | None = None, classes: int | None = None, labelled: TaskKind | None = None
+) -> HeadGuess:
     """The head of ``network``; outputs that none of the table fits are compared as they are, by cosine.
 
     Args:
         network: as it was read.
         task: that the user names; None to guess, :attr:`TaskKind.OTHER` to compare outputs as they are.
         classes: that the labels tell apart at least; heads with fewer are passed over.
+        labelled: what labels are there for; None where there are none.
     """
-    fitting = [found for rule in HEADS if (found := rule(network)) is not None and task in (None, found.task)]
-    enough = [found for found in fitting if classes is None or found.classes >= classes]
-    exact = [found for found in enough if found.task is TaskKind.DETECTION and found.classes == classes]
-    for found in (*exact, *enough, *fitting):
-        return found
+    found = [guess for rule in HEADS if (guess := rule(network)) is not None and _is_asked(guess, task)]
+    fitting = [guess for guess in found if not guess.needs_labels or task is not None or guess.task is labelled]
+    enough = [guess for guess in fitting if classes is None or guess.classes >= classes]
+    labelled_so = [guess for guess in enough if guess.task is labelled]
+    exact = [guess for guess in enough if guess.task is TaskKind.DETECTION and guess.classes == classes]
+    for guess in (*exact, *labelled_so, *enough, *fitting):
+        return guess
     shapes = ", ".join(f"{output.name} {'x'.join(map(str, output.shape))}" for output in network.outputs)
     why = "asked for" if task is TaskKind.OTHER else f"no known head has outputs {shapes}"
     return HeadGuess(
@@ -63,6 +48,11 @@ def guess_head(network: NetworkFile, task: TaskKind | None = None, classes: int 
         fit=Fit.STRETCH,
         is_sure=task is TaskKind.OTHER,
     )
+
+
+def _is_asked(guess: HeadGuess, task: TaskKind | None) -> bool:
+    """Whether ``guess`` is of the task; reading text is finding it too."""
+    return task in (None, guess.task) or (task is TaskKind.RECOGNITION and guess.metric == "hmean")
 
 
 def _class_scores(network: NetworkFile) -> HeadGuess | None:
@@ -83,176 +73,22 @@ def _class_scores(network: NetworkFile) -> HeadGuess | None:
     )
 
 
-def _detector(
-    kind: str, decoder: BoxDecoder, classes: int, network: NetworkFile, reason: str, **more: Any
-) -> HeadGuess:
-    options: dict[str, Any] = {"classes": classes, "decoder": decoder.value, "size": list(network.size)}
-    if decoder in _SUPPRESSED:
-        options["nms_iou"] = 1.0
-    return HeadGuess(
-        kind=kind,
-        task=TaskKind.DETECTION,
-        metric="map50",
-        reason=reason,
-        options=options,
-        classes=classes,
-        fit=Fit.STRETCH if decoder in _STRETCHED else Fit.PAD,
-        usual=_USUAL.get(decoder, "0..1"),
-        **more,
-    )
-
-
-_USUAL = {
-    BoxDecoder.YOLOX: "0..255",
-    BoxDecoder.SSD: "-1..1",
-    BoxDecoder.DETR: "ImageNet mean and deviation",
-    BoxDecoder.CENTERNET: "ImageNet mean and deviation",
-}
-"""Normalisation that networks are published with; the others take 0..1."""
-_SUPPRESSED = (BoxDecoder.END_TO_END, BoxDecoder.DETR, BoxDecoder.CENTERNET)
-"""Whose boxes do not overlap, so that nothing has to be suppressed."""
-_STRETCHED = (BoxDecoder.SSD, BoxDecoder.DETR)
-"""Networks that are trained on stretched images; the others keep the proportions."""
-
-
-def _shapes(network: NetworkFile) -> list[tuple[int, ...]]:
-    """Of the outputs, without the batch of 1."""
-    return [output.shape[1:] for output in network.outputs]
-
-
-def _cells(network: NetworkFile) -> int:
-    """Cells of the three maps of a YOLO network."""
-    return sum((network.size[0] // stride) * (network.size[1] // stride) for stride in STRIDES)
-
-
-def _one_table(network: NetworkFile) -> HeadGuess | None:
-    """One output of two dimensions: positions and what stands at each, in either order."""
-    shapes = _shapes(network)
-    if len(shapes) != 1 or len(shapes[0]) != 2 or min(shapes[0]) < 5:
-        return None
-    rows, columns = shapes[0]
-    cells = _cells(network)
-    if columns == cells or (columns > rows and rows > 4):
-        reason = f"one output {rows}x{columns}: 4 + {rows - 4} values at {columns} positions"
-        return _detector("YOLOv8", BoxDecoder.YOLOV8, rows - 4, network, reason, is_sure=columns == cells)
-    if columns == 6 and rows <= _MOST_DETECTIONS and rows != cells:
-        reason = f"one output {rows}x6: corners, score and class of {rows} detections"
-        names = network.metadata.get("names", "").count(":")
-        return _detector(
-            "end-to-end YOLO", BoxDecoder.END_TO_END, names or _COCO_CLASSES, network, reason, is_sure=False
-        )
-    if columns < 6:
-        return None
-    reason = f"one output {rows}x{columns}: 5 + {columns - 5} values at {rows} positions"
-    if rows == cells:
-        return _detector("YOLOX", BoxDecoder.YOLOX, columns - 5, network, f"{reason}, one per cell")
-    return _detector("YOLOv5", BoxDecoder.YOLOV5, columns - 5, network, reason, is_sure=rows == 3 * cells)
-
-
-_MOST_DETECTIONS = 1000
-_COCO_CLASSES = 80
-
-
-def _three_maps(network: NetworkFile) -> list[int] | None:
-    """Channels of three maps at strides 8, 16 and 32; None for other outputs."""
-    shapes = _shapes(network)
-    sides = [(network.size[0] // stride, network.size[1] // stride) for stride in STRIDES]
-    if len(shapes) != 3 or [shape[1:] for shape in shapes] != sides:
-        return None
-    return [shape[0] for shape in shapes]
-
-
-def _distribution_heads(network: NetworkFile) -> HeadGuess | None:
-    depths = _three_maps(network)
-    if depths is None or len(set(depths)) > 1 or depths[0] <= _DISTANCES:
-        return None
-    classes = depths[0] - _DISTANCES
-    reason = f"three maps of {_DISTANCES} + {classes} channels at strides 8, 16, 32"
-    return _detector("YOLOv8 raw heads", BoxDecoder.YOLOV8_HEADS, classes, network, reason, is_sure=depths[0] % 3 != 0)
-
-
-_DISTANCES = 64
-"""Channels of a map that are distributions of the four sides."""
-
-
-def _split_heads(network: NetworkFile) -> HeadGuess | None:
-    shapes = _shapes(network)
-    sides = [(network.size[0] // stride, network.size[1] // stride) for stride in STRIDES for _ in range(2)]
-    if len(shapes) != 6 or [shape[1:] for shape in shapes] != sides:
-        return None
-    distances, depths = {shape[0] for shape in shapes[::2]}, {shape[0] for shape in shapes[1::2]}
-    if distances != {_DISTANCES} or len(depths) > 1:
-        return None
-    (classes,) = depths
-    reason = f"six maps of {_DISTANCES} and {classes} channels at strides 8, 16, 32"
-    return _detector("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
-
-
-def _anchor_heads(network: NetworkFile) -> HeadGuess | None:
-    depths = _three_maps(network)
-    if depths is None or len(set(depths)) > 1 or depths[0] % 3 or depths[0] < 3 * 6:
-        return None
-    classes = depths[0] // 3 - 5
-    if depths[0] == _DISTANCES + _COCO_CLASSES:
-        return None
-    heads = [{"stride": stride, "anchors": anchors} for stride, anchors in zip(STRIDES, _ANCHORS, strict=True)]
-    return HeadGuess(
-        kind="YOLOv5 raw heads",
-        task=TaskKind.DETECTION,
-        metric="map50",
-        reason=f"three maps of 3 x (5 + {classes}) channels at strides 8, 16, 32; the anchors are YOLOv5's usual ones",
-        options={"classes": classes, "heads": heads},
-        classes=classes,
-        fit=Fit.PAD,
-        is_sure=False,
-        usual="0..1",
-    )
-
-
-_ANCHORS = (
-    [[10.0, 13.0], [16.0, 30.0], [33.0, 23.0]],
-    [[30.0, 61.0], [62.0, 45.0], [59.0, 119.0]],
-    [[116.0, 90.0], [156.0, 198.0], [373.0, 326.0]],
-)
-"""Of YOLOv5 on COCO."""
-
-
-def _scores_and_boxes(network: NetworkFile) -> HeadGuess | None:
-    """Class scores and boxes at the same positions: many of SSD's priors, few of DETR's queries."""
-    shapes = _shapes(network)
-    if len(shapes) != 2 or any(len(shape) != 2 for shape in shapes):
-        return None
-    (positions, depth), (others, four) = shapes
-    if positions != others or four != 4 or depth < 2:
-        return None
-    decoder, kind = (BoxDecoder.DETR, "DETR") if positions <= _MOST_QUERIES else (BoxDecoder.SSD, "SSD")
-    reason = f"outputs {positions}x{depth} and {positions}x4: {depth - 1} classes and another one, and boxes"
-    return _detector(kind, decoder, depth - 1, network, reason, is_sure=False)
-
-
-_MOST_QUERIES = 900
-
-
-def _heat_maps(network: NetworkFile) -> HeadGuess | None:
-    shapes = _shapes(network)
-    if len(shapes) != 3 or any(len(shape) != 3 for shape in shapes) or len({shape[1:] for shape in shapes}) > 1:
-        return None
-    if shapes[1][0] != 2 or shapes[2][0] != 2:
-        return None
-    reason = f"three maps {shapes[0][1]}x{shapes[0][2]}: {shapes[0][0]} classes, sizes and offsets"
-    return _detector("CenterNet", BoxDecoder.CENTERNET, shapes[0][0], network, reason)
-
-
 _SMALL = 64
 """Side up to which images are drawn for the network whole, as digits are, and not cut out of the middle."""
 
 HEADS: tuple[Callable[[NetworkFile], HeadGuess | None], ...] = (
     _class_scores,
-    _one_table,
-    _anchor_heads,
-    _distribution_heads,
-    _split_heads,
-    _scores_and_boxes,
-    _heat_maps,
+    class_map,
+    lines_of_text,
+    one_table,
+    anchor_heads,
+    distribution_heads,
+    split_heads,
+    scores_and_boxes,
+    heat_maps,
+    map_per_class,
+    text_map,
+    one_map,
+    steps_of_text,
 )
 """The table."""

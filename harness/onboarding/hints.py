@@ -14,6 +14,7 @@ from engine.terms import InputType
 from harness.datasets import Targets, one_by_one
 from harness.gates.paired import paired_p_value
 from harness.metrics import Score
+from harness.onboarding.chance import NOTHING_FOUND, chance_level, is_at_chance
 from harness.onboarding.guesses import normalisations
 from harness.onboarding.judging import SURE
 from harness.onboarding.network_file import Runner
@@ -23,8 +24,6 @@ IMAGES = 32
 """That are tried."""
 _STANDARD_ERRORS = 3
 """Below the card's own score, from which the float model scores badly."""
-_NOTHING = 0.02
-"""A score at which a detector or a segmentation finds nothing."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +96,13 @@ def _coloured_as(colour: InputType) -> dict[str, str]:
 
 def _too_low(score: Score, card: ModelCard, targets: Targets) -> str | None:
     """Why a score is too low; None where it is not."""
-    if isinstance(targets, np.ndarray) and targets.dtype.kind == "i":
-        _, counts = np.unique(targets, return_counts=True)
-        chance = float(counts.max() / counts.sum())
-        error = max(score.stderr, float(np.sqrt(chance * (1 - chance) / counts.sum())))
-        if score.value <= chance + 2 * error and card.float_score.value > chance + 2 * error:
-            return f"at chance level ({chance:.3f}), and not {card.float_score.value:.3f} as the card says"
-        if score.value <= chance + 2 * error:
-            return f"at chance level ({chance:.3f})"
-    elif score.value < _NOTHING:
-        return "next to nothing"
+    level = chance_level(card.metric.name, targets)
+    if is_at_chance(score, level, len(targets)):
+        if level == NOTHING_FOUND:
+            return "next to nothing"
+        if not is_at_chance(Score(card.float_score.value, score.stderr, score.per_sample), level, len(targets)):
+            return f"at chance level ({level:.3f}), and not {card.float_score.value:.3f} as the card says"
+        return f"at chance level ({level:.3f})"
     error = float(np.hypot(score.stderr, card.float_score.stderr))
     if score.value < card.float_score.value - max(_STANDARD_ERRORS * error, 0.1):
         return f"far below the {card.float_score.value:.3f} of the card"

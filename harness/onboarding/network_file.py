@@ -25,10 +25,18 @@ _FIRST_OPERATORS = ("Cast", "Identity", "Transpose", "Sub", "Add", "Mul", "Div",
 
 @dataclass(frozen=True)
 class OutputTensor:
-    """Name and shape of an output for one image."""
+    """An output for one image.
+
+    Attributes:
+        name, shape: of it.
+        is_whole: whether its numbers are integers.
+        producer: operator that gives it.
+    """
 
     name: str
     shape: tuple[int, ...]
+    is_whole: bool = False
+    producer: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,8 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
     inputs = [value for value in model.graph.input if value.name not in known]
     if len(inputs) != 1:
         raise ConfigError(
-            f"{path}: has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}); expected one, an image"
+            f"{path}: has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}); expected one, an image. "
+            f"{_BY_HAND}"
         )
     (value,) = inputs
     dims = [int(dim.dim_value) for dim in value.type.tensor_type.shape.dim]  # 0 where it is open
@@ -141,7 +150,8 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
         begins_with=begins,
         subtracted=subtracted,
     )
-    return _with_outputs(read)
+    producers = {name: node.op_type for node in model.graph.node for name in node.output}
+    return _with_outputs(read, producers)
 
 
 def _loaded_model(path: Path) -> onnx.ModelProto:
@@ -160,12 +170,17 @@ def _loaded_model(path: Path) -> onnx.ModelProto:
 def _layout(path: Path, dims: Sequence[int]) -> tuple[Layout, int]:
     """Layout and channels of an input, by where its 1 or 3 is."""
     if len(dims) != 4 or dims[0] not in (0, 1):
-        raise ConfigError(f"{path}: its input has shape {list(dims)} (0: open); expected one image, 1xCxHxW or 1xHxWxC")
+        raise ConfigError(
+            f"{path}: its input has shape {list(dims)} (0: open); expected one image, 1xCxHxW or 1xHxWxC. {_BY_HAND}"
+        )
     if dims[1] in (1, 3):
         return Layout.NCHW, dims[1]
     if dims[3] in (1, 3):
         return Layout.NHWC, dims[3]
-    raise ConfigError(f"{path}: its input has shape {list(dims)} (0: open); expected 1 or 3 channels")
+    raise ConfigError(f"{path}: its input has shape {list(dims)} (0: open); expected 1 or 3 channels. {_BY_HAND}")
+
+
+_BY_HAND = "Networks with other inputs need a card of their own: adapter input_folders, docs/datasets.md"
 
 
 def _size(
@@ -213,7 +228,7 @@ def _beginning(model: onnx.ModelProto, name: str) -> tuple[tuple[str, ...], floa
         name = node.output[0]
 
 
-def _with_outputs(network: NetworkFile) -> NetworkFile:
+def _with_outputs(network: NetworkFile, producers: Mapping[str, str]) -> NetworkFile:
     """``network`` with its outputs and the time of a run, measured on gray."""
     from dataclasses import replace
 
@@ -223,5 +238,8 @@ def _with_outputs(network: NetworkFile) -> NetworkFile:
     started = time.perf_counter()
     arrays = runner(gray)
     seconds = time.perf_counter() - started
-    outputs = tuple(OutputTensor(name, array.shape) for name, array in zip(runner.names, arrays, strict=True))
+    outputs = tuple(
+        OutputTensor(name, array.shape, array.dtype.kind in "iub", producers.get(name, ""))
+        for name, array in zip(runner.names, arrays, strict=True)
+    )
     return replace(network, outputs=outputs, seconds=seconds)

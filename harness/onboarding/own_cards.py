@@ -114,8 +114,10 @@ def _block(comment: str, content: Mapping[str, Any]) -> str:
 def _model_card(proposal: Proposal, digest: str) -> str:
     head, data, decision = proposal.head, proposal.data, proposal.decision
     metric: dict[str, Any] = {"name": head.metric}
-    if head.options:
-        metric["options"] = dict(head.options)
+    if options := {key: value for key, value in head.options.items() if key not in head.from_metadata}:
+        metric["options"] = options
+    if head.from_metadata:
+        metric["metadata"] = dict(head.from_metadata)
     if proposal.labels is Labels.FLOAT:
         metric["labels"] = Labels.FLOAT.value
     scored = (

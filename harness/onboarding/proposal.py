@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import CalibrationDataError
-from harness.datasets import Colour, Dataset, Images, Targets
+from engine.errors import CalibrationDataError, ConfigError
+from harness.datasets import Colour, Dataset, Images, SceneTarget, Targets
 from harness.datasets.base import NO_LABEL
+from harness.datasets.mask_annotations import IGNORED, classes_in
 from harness.datasets.own_images import OwnImages, OwnImagesOptions
 from harness.metrics import Metric, Score, open_metric
+from harness.onboarding.chance import chance_level, is_at_chance
+from harness.onboarding.dictionary import with_blank, with_characters
 from harness.onboarding.guesses import Normalisation, conventional, normalisations
-from harness.onboarding.heads import HeadGuess, guess_head
+from harness.onboarding.head_guess import HeadGuess
+from harness.onboarding.heads import guess_head
 from harness.onboarding.judging import (
     FEW,
     MANY,
@@ -28,7 +33,9 @@ from harness.onboarding.judging import (
     by_mirror,
     decide,
 )
+from harness.onboarding.map_heads import text_map
 from harness.onboarding.network_file import NetworkFile, Runner, read_network
+from harness.onboarding.numbering import numbering_note
 from harness.onboarding.sources import DataSource, find_source
 from harness.zoo.cards import Labels, TaskKind
 
@@ -36,6 +43,10 @@ _SECONDS = 12.0
 """That guessing, and the float score, may each take."""
 _CALIBRATION, _EVALUATION, _LEAST = 100, 400, 50
 """Images that a card names at most, and of evaluation images at least where there are so many."""
+
+
+_MOST_VALUES, _FEWEST = 1 << 27, 8
+"""Of outputs that are held at once, and images of which they are held however large they are."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,7 @@ def propose(
     labels: Path | None = None,
     task: TaskKind | None = None,
     size: tuple[int, int] | None = None,
+    dictionary: Path | None = None,
 ) -> Proposal:
     """Read, guess and measure.
 
@@ -94,28 +106,57 @@ def propose(
         labels: file or folder; None to look among the images.
         task: what the network is for; None to guess.
         size: height and width of the input, for networks that take any.
+        dictionary: file with the characters of a network that reads text; None to look for them.
 
     Raises:
         PtqlabError: the file, the images or the labels are wrong, or of a kind that cards do not know.
     """
-    source = find_source(images, labels)
     network = read_network(model, size)
-    head = guess_head(network, task, label_classes(source))
-    fits, notes = labels_fit(source, head)
+    finds_text = text_map(network) is not None and task is not TaskKind.SEGMENTATION
+    source = find_source(images, labels, "hmean" if finds_text else guess_head(network, task).metric)
+    head = guess_head(network, task, label_classes(source), labelled_for(source))
+    if head.metric not in TEXT_METRICS and dictionary is not None:
+        raise ConfigError(f"--dictionary {dictionary}: {model} does not read text: {head.reason}")
+    said: tuple[str, ...] = ()
+    runner = Runner(network.path, network.input_name)
+    if head.metric in TEXT_METRICS:
+        head, said = with_characters(head, network, dictionary, (model.resolve().parent, source.folder))
     options = data_options(source, network, head)
     dataset = OwnImages(options)
-    runner = Runner(network.path, network.input_name)
-    decision, reason = _decision(network, head, dataset, runner, labelled=fits)
+    if head.metric in TEXT_METRICS:
+        fed = _as_usual(network, head, dataset)
+        head = with_blank(head, np.concatenate([runner(images)[0] for images in fed]))
+    fits, notes = labels_fit(source, head)
+    notes = (*said, *notes, *([f"left out: {source.annotations.left_out}"] if source.annotations.left_out else []))
+    decision, reason = _decision(network, head, dataset, runner, first_classes(source, head) if fits else None)
     options = options.model_copy(update={"first_class": decision.first_class})
     dataset = OwnImages(options)
     used = Labels.DATA if fits else Labels.FLOAT
-    score = _float_score(network, head, dataset, runner, decision.best, used)
+    outputs = _float_outputs(network, dataset, runner, decision.best)
+    score = _float_score(head, dataset, outputs, used)
     if fits:
-        notes = (*notes, *chance_note(head, score, dataset.split("evaluation").targets()))
+        targets = dataset.split("evaluation").targets()
+        notes = (*notes, *chance_note(head, score, targets), *numbering_note(head, score, outputs, targets))
     shown = dataset.split("calibration").images(0, min(_SHOWN, options.calibration))
     return Proposal(
         card_name(model), network, head, source, options, used, decision, reason, score, shown, tuple(notes)
     )
+
+
+TEXT_METRICS = ("edit_similarity", "word_accuracy")
+"""Of networks that read text."""
+
+
+def _as_usual(network: NetworkFile, head: HeadGuess, dataset: Dataset) -> list[NDArray[np.float32]]:
+    """The first calibration images under the first normalisations, what the network most likely takes among them."""
+    name, _, _ = conventional(network, head.usual)
+    guesses = sorted(normalisations(network.channels), key=lambda guess: guess.name != name)[:_USUAL]
+    split = dataset.split("calibration")
+    shown = split.images(0, min(FEW // 2, len(split)))
+    return [guess.apply(shown, network.layout) for guess in guesses]
+
+
+_USUAL = 3
 
 
 _SHOWN = 6
@@ -123,18 +164,18 @@ _SHOWN = 6
 
 def labels_fit(source: DataSource, head: HeadGuess) -> tuple[bool, tuple[str, ...]]:
     """Whether outputs can be scored with the labels, and what is to be said of that."""
-    listed = source.annotations
-    boxed = any(image.boxes is not None for image in listed.images)
-    wanted = head.task is TaskKind.DETECTION if boxed else head.task is TaskKind.CLASSIFICATION
-    count = label_classes(source)
-    if count is None:
+    listed, what = source.annotations, labelled_for(source)
+    if what is None:
         return False, ()
-    if not wanted:
+    if head.task is not what:
         return False, (f"{source.kind.value} labels do not fit {head.task.value}: labels are not used",)
-    highest = count - 1
-    if highest >= head.classes:
-        return False, (f"labels go up to {highest}, the network has {head.classes} classes: labels are not used",)
-    if not boxed and listed.classes and len(listed.classes) not in (head.classes, head.classes - 1):
+    count = label_classes(source)
+    if count is None or head.metric == "hmean":
+        return head.metric != "cosine", ()
+    if not first_classes(source, head):
+        return False, (f"labels go up to {count - 1}, the network has {head.classes} classes: labels are not used",)
+    is_counted = what is TaskKind.CLASSIFICATION and bool(listed.classes)
+    if is_counted and len(listed.classes) not in (head.classes, head.classes - 1):
         return False, (
             f"{len(listed.classes)} classes with names ({', '.join(listed.classes[:3])}, …), the network has "
             f"{head.classes}: which is which is not known, labels are not used; name folders by the number of the "
@@ -143,12 +184,45 @@ def labels_fit(source: DataSource, head: HeadGuess) -> tuple[bool, tuple[str, ..
     return True, ()
 
 
-def label_classes(source: DataSource) -> int | None:
-    """The highest number of a class, and one; None where nothing is labelled."""
+def labelled_for(source: DataSource) -> TaskKind | None:
+    """What the labels are for; None where there are none."""
     images = source.annotations.images
-    found = [image.label for image in images if image.label != NO_LABEL]
-    found += [box.label for image in images for box in image.boxes or ()]
+    if any(image.text is not None for image in images):
+        return TaskKind.RECOGNITION
+    if any(image.mask is not None for image in images):
+        return TaskKind.SEGMENTATION
+    if any(image.boxes is not None for image in images):
+        return TaskKind.DETECTION if label_classes(source) is not None else None
+    return TaskKind.CLASSIFICATION if label_classes(source) is not None else None
+
+
+def label_classes(source: DataSource) -> int | None:
+    """The highest number of a class, and one; None where nothing is labelled with a class."""
+    found = _labels_of(source)
     return max(found) + 1 if found else None
+
+
+def first_classes(source: DataSource, head: HeadGuess) -> list[int]:
+    """What may be added to the labels: nothing; 1, where a background stands in front; -1, where they count from 1."""
+    found = _labels_of(source)
+    if not found or head.metric == "hmean":
+        return [0]
+    is_mask = head.task is TaskKind.SEGMENTATION
+    tried = (0, -1) if is_mask else (0, 1, -1)
+    return [by for by in tried if max(found) + by < head.classes and (min(found) + by >= 0 or is_mask)]
+
+
+def _labels_of(source: DataSource) -> list[int]:
+    """All classes of images and boxes; of masks the smallest and the largest of the first :data:`_MASKS`."""
+    images = source.annotations.images
+    masks = [image.mask for image in images if image.mask is not None]
+    if masks:
+        return list(classes_in(iter(masks[:_MASKS])))
+    found = [image.label for image in images if image.label != NO_LABEL]
+    return found + [box.label for image in images for box in image.boxes or ()]
+
+
+_MASKS = 40
 
 
 def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> OwnImagesOptions:
@@ -162,6 +236,9 @@ def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> O
         raise CalibrationDataError(f"{source.folder}: holds one image; calibration and evaluation need one each")
     calibration = min(_CALIBRATION, max(1, found // 4))
     in_time = max(_LEAST, int(_SECONDS / max(network.seconds, 1e-4)))
+    values = sum(prod(output.shape) for output in network.outputs)
+    in_memory = max(_FEWEST, _MOST_VALUES // max(values, 1))
+    calibration = min(calibration, max(1, in_memory))
     return OwnImagesOptions(
         folder=source.folder,
         format=source.kind,
@@ -171,17 +248,17 @@ def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> O
         colour=Colour.GRAY if network.channels == 1 else Colour.RGB,
         fit=head.fit,
         calibration=calibration,
-        evaluation=min(_EVALUATION, in_time, found - calibration),
+        evaluation=min(_EVALUATION, in_time, in_memory, found - calibration),
     )
 
 
 def _decision(
-    network: NetworkFile, head: HeadGuess, dataset: Dataset, runner: Runner, *, labelled: bool
+    network: NetworkFile, head: HeadGuess, dataset: Dataset, runner: Runner, first: Sequence[int] | None
 ) -> tuple[Decision, str]:
     """The normalisation, measured where outputs or labels allow it, and what the file alone says."""
     name, reason, _ = conventional(network, head.usual)
     guesses = sorted(normalisations(network.channels), key=lambda guess: guess.name != name)
-    judged = _judge(head, dataset, labelled=labelled)
+    judged = _judge(head, dataset, first)
     if judged is None:
         return Decision((), guesses[0], Basis.CONVENTION, 1.0), reason
     judge, basis = judged
@@ -192,53 +269,64 @@ def _decision(
     return decide(runner, network.layout, guesses, images, judge, basis, mirrored=basis is Basis.MIRROR), reason
 
 
-def _judge(head: HeadGuess, dataset: Dataset, *, labelled: bool) -> tuple[Judge, Basis] | None:
-    if labelled and head.task is TaskKind.DETECTION:
-        return by_labels(
-            open_metric(head.metric, head.options), {0: dataset.split("calibration").targets()}
-        ), Basis.LABELS
-    if labelled:
-        targets = np.asarray(dataset.split("calibration").targets())
-        shifted: Mapping[int, Targets] = {
-            first: targets + first for first in (0, 1) if targets.max() + first < head.classes
-        }
-        return by_labels(open_metric(head.metric, head.options), shifted), Basis.LABELS
+def _judge(head: HeadGuess, dataset: Dataset, first: Sequence[int] | None) -> tuple[Judge, Basis] | None:
+    """What decides; ``first`` holds what may be added to the labels, None where there are none."""
+    if first is not None:
+        split = dataset.split("calibration")
+        targets = split.targets(0, min(len(split), MANY))
+        return by_labels(open_metric(head.metric, head.options), {by: moved(targets, by) for by in first}), Basis.LABELS
     if head.task is TaskKind.CLASSIFICATION:
         return by_mirror, Basis.MIRROR
     return None
 
 
-def _float_score(
-    network: NetworkFile, head: HeadGuess, dataset: Dataset, runner: Runner, best: Normalisation, labels: Labels
-) -> Score:
-    """Of the float model on the evaluation images, as a card holds it."""
-    split, metric = dataset.split("evaluation"), open_metric(head.metric, head.options)
+def moved(targets: Targets, by: int) -> Targets:
+    """``targets`` with ``by`` added to every class; of masks, what becomes less than 0 is not counted any more."""
+    if by == 0:
+        return targets
+    if isinstance(targets, np.ndarray):
+        return targets + by
+    found = []
+    for target in targets:
+        if not isinstance(target, SceneTarget):
+            return targets
+        mask = target.mask.astype(np.int64) + by
+        counted = np.where((target.mask == IGNORED) | (mask < 0), IGNORED, mask).astype(np.uint8)
+        found.append(SceneTarget(target.boxes, target.classes + by, counted))
+    return found
+
+
+def _float_outputs(
+    network: NetworkFile, dataset: Dataset, runner: Runner, best: Normalisation
+) -> Sequence[NDArray[Any]]:
+    """Of the float model on the evaluation images."""
+    split = dataset.split("evaluation")
     parts = [runner(best.apply(split.images(at, at + 1), network.layout)) for at in range(len(split))]
-    outputs: Sequence[NDArray[Any]] = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-    targets = split.targets() if labels is Labels.DATA else metric.labels(outputs)
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+
+
+def _float_score(head: HeadGuess, dataset: Dataset, outputs: Sequence[NDArray[Any]], labels: Labels) -> Score:
+    """Of the float model on the evaluation images, as a card holds it."""
+    metric = open_metric(head.metric, head.options)
+    targets = dataset.split("evaluation").targets() if labels is Labels.DATA else metric.labels(outputs)
     if targets is None:
         raise CalibrationDataError(f"metric {head.metric} cannot score outputs without labels")
     return metric.score(outputs, targets)
 
 
-_NOTHING_FOUND = 0.02
-"""Mean average precision below which a detector finds nothing."""
-
-
 def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, ...]:
-    """What to look at where the float model is no better than one answer for all images."""
-    if head.task is TaskKind.DETECTION and score.value < _NOTHING_FOUND:
-        return (
-            f"float {head.metric} {score.value:.3f} under every normalisation: are the classes numbered as the network "
-            f"numbers them, and are these its outputs ({head.kind})?",
-        )
-    if head.task is not TaskKind.CLASSIFICATION:
+    """What to look at where the float model is no better than a network that knows nothing of the images."""
+    level = chance_level(head.metric, targets)
+    if head.task is TaskKind.OTHER or not is_at_chance(score, level, len(targets)):
         return ()
-    _, counts = np.unique(np.asarray(targets), return_counts=True)
-    chance = float(counts.max() / counts.sum())
-    if score.value > chance + 2 * max(score.stderr, float(np.sqrt(chance * (1 - chance) / counts.sum()))):
-        return ()
+    numbered = "are the classes numbered as the network numbers them"
+    questions = {
+        TaskKind.CLASSIFICATION: f"{numbered}, and are these images of the kind that it was trained on",
+        TaskKind.SEGMENTATION: f"{numbered}, and is the output a {head.kind}",
+        TaskKind.RECOGNITION: "is this the dictionary of the network, in its order, and are these lines upright",
+        TaskKind.DETECTION: f"{numbered}, and are these its outputs ({head.kind})",
+    }
     return (
-        f"float {head.metric} {score.value:.3f} is at chance level ({chance:.3f}) under every normalisation: are the "
-        "classes numbered as the network numbers them, and are these images of the kind that it was trained on?",
+        f"float {head.metric} {score.value:.3f} is at chance level ({level:.3f}) under every normalisation: "
+        f"{questions[head.task]}?",
     )

@@ -75,5 +75,7 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_options_of_a_network_belong_to_one(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="smoke: --images, --labels, --task and --size belong to an ONNX file"):
+    with pytest.raises(
+        ConfigError, match="smoke: --images, --labels, --task, --size and --dictionary belong to an ONNX file"
+    ):
         run("smoke", images=tmp_path)

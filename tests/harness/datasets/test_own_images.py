@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from engine.errors import CalibrationDataError
-from harness.datasets import Colour
+from harness.datasets import Colour, SceneTarget
 from harness.datasets.annotations import Annotated
 from harness.datasets.own_images import OwnImages, OwnImagesOptions, drawn_order, fitted
 from harness.terms import Fit, ReadMode
+from tests.harness.datasets.test_annotations import picture
 from tests.harness.onboarding.networks import COLOURS, colour_images
 
 
@@ -85,3 +87,47 @@ def test_classes_take_turns_as_long_as_they_last() -> None:
     order = [images[index].label for index in drawn_order(images, 0)]
     assert order == [0, 1, 2, 0, 1, 0, 0]
     assert sorted(drawn_order(images, 5)) == list(range(7))
+
+
+def test_masks_are_fitted_with_their_images_and_padding_is_not_counted(tmp_path: Path) -> None:
+    """Every pixel of the fitted mask is the class of the nearest one of the file; what is outside is 255."""
+    values = np.zeros((20, 40), np.uint8)
+    values[:, 20:] = 3
+    values[0, 0] = 255
+    for index in range(2):
+        path = picture(tmp_path / f"images/{index}.png")
+        Image.fromarray(np.zeros((20, 40, 3), np.uint8)).save(path)
+        (tmp_path / "masks").mkdir(exist_ok=True)
+        Image.fromarray(values).save(tmp_path / f"masks/{index}.png")
+
+    def mask(**given: Any) -> np.ndarray:
+        fields = {"format": "masks", "labels": tmp_path / "masks", "height": 40, "width": 40, "calibration": 1}
+        opened = OwnImages(options(tmp_path / "images", **{**fields, "evaluation": 1, **given}))
+        (target,) = opened.split("evaluation").targets()
+        assert isinstance(target, SceneTarget)
+        return target.mask
+
+    padded = mask(fit=Fit.PAD)
+    assert (padded[:10] == 255).all()
+    assert (padded[30:] == 255).all()
+    assert (padded[11:30, :20] == 0).all()
+    assert (padded[11:30, 20:] == 3).all()
+    stretched = mask(fit=Fit.STRETCH)
+    assert stretched[0, 0] == 255
+    assert (stretched[2:, :20] == 0).all()
+    moved = mask(fit=Fit.STRETCH, first_class=-1)
+    assert (moved[:, :20] == 255).all()
+    assert (moved[:, 20:] == 2).all()
+
+
+def test_texts_are_targets_and_part_of_the_digest(tmp_path: Path) -> None:
+    for name in "ab":
+        picture(tmp_path / f"{name}.png")
+    file = tmp_path / "gt.txt"
+    file.write_text("a.png\tone\nb.png\ttwo\n")
+    fields = {"format": "text", "labels": file, "fit": "line", "height": 8, "width": 32}
+    first = OwnImages(options(tmp_path, **fields, calibration=1, evaluation=1))
+    texts = [*first.split("calibration").targets(), *first.split("evaluation").targets()]
+    assert sorted(str(text) for text in texts) == ["one", "two"]
+    file.write_text("a.png\tone\nb.png\tthree\n")
+    assert OwnImages(options(tmp_path, **fields, calibration=1, evaluation=1)).digest != first.digest

@@ -232,3 +232,25 @@ def test_a_network_that_finds_something_everywhere_is_scored_in_time() -> None:
     start = time.process_time()
     assert metric.score([output], metric.labels([output])).value == 1.0
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.2])
+def test_raw_heads_of_yolov3_and_v4(scale: float) -> None:
+    """Redmon and Farhadi, YOLOv3, section 2.1; ``scale_x_y`` of darknet's YOLOv4 (``get_yolo_box``), box by box."""
+    raw = np.random.RandomState(5).normal(size=(1, 2 * 8, 3, 4)).astype(np.float32)
+    anchors = ((10.0, 13.0), (33.0, 23.0))
+    head = {"stride": 16, "anchors": anchors, "scale_xy": scale}
+    options = {"classes": 3, "heads": [head], "formula": "yolov3", "nms_iou": 1.0, "score_threshold": 0.0}
+    (found,) = decode_heads([raw], Map50Options.model_validate(options))
+    wanted = []
+    for place, (width, height) in enumerate(anchors):
+        for row in range(3):
+            for column in range(4):
+                x, y, w, h, sure, *classes = raw[0, 8 * place : 8 * place + 8, row, column].astype(float)
+                s = [1 / (1 + np.exp(-value)) for value in (x, y, sure, *classes)]
+                left, top = ((scale * s[i] - 0.5 * (scale - 1) + at) * 16 for i, at in ((0, column), (1, row)))
+                w, h = np.exp(w) * width / 2, np.exp(h) * height / 2
+                wanted.append([s[2] * max(s[3:]), left - w, top - h, left + w, top + h])
+    rows = np.array(sorted(wanted, reverse=True))
+    np.testing.assert_allclose(found.scores, rows[:, 0], rtol=1e-4)
+    np.testing.assert_allclose(found.boxes, rows[:, 1:], rtol=1e-4, atol=1e-3)

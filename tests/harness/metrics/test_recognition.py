@@ -111,3 +111,11 @@ class TestEditSimilarity:
     def test_the_message_gives_the_shapes(self) -> None:
         with pytest.raises(InferenceError, match=r"shapes \[\(1, 2, 5\)\], the characters.* need \[\(1, steps, 4\)\]$"):
             metric().score([np.zeros((1, 2, 5))], ["a"])
+
+
+def test_word_accuracy_counts_lines_without_a_fault() -> None:
+    words = open_metric("word_accuracy", {"characters": "a\nb"})
+    outputs = [np.stack([one_hot([1, 0, 2]), one_hot([1, 0, 1])])]
+    score = words.score(outputs, ["ab", "ab"])
+    assert (score.value, score.per_sample.tolist()) == (0.5, [1.0, 0.0])
+    assert words.labels(outputs) == ["ab", "aa"]

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import ConfigError, InferenceError
 from harness.metrics import open_metric
 from harness.metrics.base import bootstrap_stderr
-from harness.metrics.segmentation import Miou, MiouOptions
+from harness.metrics.segmentation import Miou, MiouOptions, bilinear
 from tests.harness.metrics.scenes import scene
 
 
@@ -40,8 +40,8 @@ class TestMiou:
         assert score.stderr > 0
 
     def test_outputs_that_do_not_fit(self) -> None:
-        with pytest.raises(InferenceError, match=r"\(1, 3, 16, 16\)"):
-            Miou(MiouOptions(classes=3)).score([np.zeros((1, 3, 8, 8), np.float32)], [scene([], [])])
+        with pytest.raises(InferenceError, match=r"\(1, 4, 8, 8\)"):
+            Miou(MiouOptions(classes=3)).score([np.zeros((1, 4, 8, 8), np.float32)], [scene([], [])])
         with pytest.raises(InferenceError, match="boxes and masks"):
             Miou(MiouOptions(classes=3)).score([np.zeros((1, 3, 8, 8), np.float32)], np.array([1]))
 
@@ -66,3 +66,68 @@ class TestMiou:
         else:
             with pytest.raises(ConfigError, match=f"options of metric miou: classes: {classes}"):
                 open_metric("miou", {"classes": classes})
+
+
+class TestForms:
+    MASK = np.array([[0, 1, 1, 2], [0, 0, 1, 2], [2, 2, 2, 0], [2, 2, 0, 0]], np.uint8)
+
+    def logits(self) -> np.ndarray:
+        return np.moveaxis(np.eye(3, dtype=np.float32)[self.MASK], -1, 0)[np.newaxis]
+
+    @pytest.mark.parametrize("form", ["nchw", "nhwc", "classes"])
+    def test_logits_of_either_order_and_numbers_of_classes(self, form: str) -> None:
+        wrong = self.MASK.copy()
+        wrong[0, 0] = 1
+        logits = np.moveaxis(np.eye(3, dtype=np.float32)[wrong], -1, 0)[np.newaxis]
+        output = {"nchw": logits, "nhwc": np.moveaxis(logits, 1, 3), "classes": wrong[np.newaxis]}[form]
+        metric = open_metric("miou", {"classes": 3, "form": form})
+        wanted = np.mean([5 / 6, 3 / 4, 1.0])
+        assert metric.score([output], [scene([], [], self.MASK)]).value == pytest.approx(wanted)
+        (said,) = metric.labels([output])  # type: ignore[misc]
+        np.testing.assert_array_equal(said.mask, wrong)
+
+    def test_classes_with_a_channel_in_front_or_behind(self) -> None:
+        metric = open_metric("miou", {"classes": 3, "form": "classes"})
+        for output in (self.MASK[np.newaxis, np.newaxis], self.MASK[np.newaxis, ..., np.newaxis].astype(np.float32)):
+            assert metric.score([output], [scene([], [], self.MASK)]).value == 1.0
+        with pytest.raises(InferenceError, match=r"the output holds class 7, expected 0\.\.2"):
+            metric.score([self.MASK[np.newaxis] + 5], [scene([], [], self.MASK)])
+
+    def test_one_channel_and_a_threshold(self) -> None:
+        mask = (self.MASK == 1).astype(np.uint8)
+        probability = np.where(mask, 0.7, 0.2).astype(np.float32)[np.newaxis, np.newaxis]
+        metric = open_metric("miou", {"classes": 2, "form": "binary"})
+        assert metric.score([probability], [scene([], [], mask)]).value == 1.0
+        strict = open_metric("miou", {"classes": 2, "form": "binary", "threshold": 0.8})
+        assert strict.score([probability], [scene([], [], mask)]).value == pytest.approx(13 / 16 / 2)
+        with pytest.raises(ConfigError, match="form 'binary' tells 2 classes apart, not 3"):
+            open_metric("miou", {"classes": 3, "form": "binary"})
+
+    def test_pixels_of_255_are_not_counted(self) -> None:
+        mask, output = self.MASK.copy(), self.logits()
+        mask[0] = 255
+        metric = open_metric("miou", {"classes": 3})
+        assert metric.score([output], [scene([], [], mask)]).value == 1.0
+        assert metric.score([output], [scene([], [], np.full((4, 4), 255, np.uint8))]).value == 0.0
+        mask[0] = 9
+        with pytest.raises(
+            InferenceError, match=r"a mask holds class 9, the output has 3 classes \(0\.\.2; 255 is not counted\)"
+        ):
+            metric.score([output], [scene([], [], mask)])
+
+    @pytest.mark.parametrize("size", [(16, 24), (13, 7), (3, 4)])
+    def test_smaller_logits_are_resized_as_torch_does(self, size: tuple[int, int]) -> None:
+        """``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)``, as DeepLab in torchvision."""
+        torch = pytest.importorskip("torch", reason="extra zoo")
+        logits = np.random.RandomState(3).normal(size=(1, 5, 6, 8)).astype(np.float32)
+        wanted = torch.nn.functional.interpolate(torch.from_numpy(logits), size, mode="bilinear", align_corners=False)
+        np.testing.assert_allclose(bilinear(logits[0], size), wanted[0].numpy(), rtol=1e-5, atol=1e-6)
+        mask = wanted[0].numpy().argmax(axis=0).astype(np.uint8)
+        metric = open_metric("miou", {"classes": 5})
+        assert metric.score([logits], [scene([], [], mask)]).value > 0.95  # ties of rounding at the edges
+
+    def test_other_forms_are_refused(self) -> None:
+        with pytest.raises(InferenceError, match=r"shapes \[\(1, 4, 4, 3\)\], form nchw needs one with 3 channels"):
+            open_metric("miou", {"classes": 3}).score([np.zeros((1, 4, 4, 3), np.float32)], [scene([], [], self.MASK)])
+        with pytest.raises(InferenceError, match="outputs of 2 images, targets of 1"):
+            open_metric("miou", {"classes": 3}).score([np.zeros((2, 3, 4, 4), np.float32)], [scene([], [], self.MASK)])

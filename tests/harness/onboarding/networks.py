@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -132,4 +133,80 @@ def scene_images(folder: Path, count: int = 32) -> Path:
         for (left, top, right, bottom), label in zip(scene.boxes / 96, scene.classes, strict=True):  # type: ignore[union-attr]
             lines.append(f"{label} {(left + right) / 2} {(top + bottom) / 2} {right - left} {bottom - top}")
         (folder / "labels" / f"{index:03d}.txt").write_text("\n".join(lines))
+    return folder / "images"
+
+
+CHARACTERS = "abcdefghij"
+_INKS = np.array([(127, 127, 127), *product((0, 255), (0, 128, 255), (0, 255))])[: 1 + len(CHARACTERS)]
+"""Colour of the ground, which is the blank, and of each character."""
+
+
+def line_reader(path: Path, blank_is_last: bool = False) -> Path:
+    """Reads a column of colour as the character of that colour, of images in -1..1: 1x32x11."""
+    inks = (np.roll(_INKS, -1, axis=0) if blank_is_last else _INKS) / 127.5 - 1
+    weight = (2 * inks).reshape(-1, 3, 1, 1)
+    nodes = [
+        helper.make_node("AveragePool", ["image"], ["columns"], kernel_shape=[32, 4], strides=[32, 4]),
+        helper.make_node("Conv", ["columns", "weight", "bias"], ["scores"]),
+        helper.make_node("Squeeze", ["scores", "two"], ["flat"]),
+        helper.make_node("Transpose", ["flat"], ["steps"], perm=[0, 2, 1]),
+    ]
+    save_network(path, nodes, {"steps": [1, 32, 11]}, [1, 3, 32, 128], weight=weight, bias=-(inks**2).sum(axis=1))
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2]), "two"))
+    onnx.save(model, path)
+    return path
+
+
+def line_images(folder: Path, count: int = 24, seed: int = 0) -> Path:
+    """Lines in ``lines``, their texts in ``rec_gt.txt`` as PaddleOCR has them; the folder of the images."""
+    random = np.random.default_rng(seed)
+    (folder / "lines").mkdir(parents=True)
+    rows = []
+    for index in range(count):
+        text = "".join(random.choice(list(CHARACTERS), random.integers(2, 8)))
+        pixels = np.full((32, 128, 3), 127, np.uint8)
+        for place, character in enumerate(text):
+            pixels[:, 12 * place : 12 * place + 8] = _INKS[1 + CHARACTERS.index(character)]
+        Image.fromarray(pixels).save(folder / "lines" / f"{index}.png")
+        rows.append(f"lines/{index}.png\t{text}")
+    (folder / "rec_gt.txt").write_text("\n".join(rows))
+    return folder / "lines"
+
+
+def colour_segmenter(path: Path, tail: str = "") -> Path:
+    """Logits of red, green, blue and gray per pixel of an image in 0..1; ``tail``: ``argmax``, ``nhwc`` or ``half``."""
+    weight = np.array([[9, -6, -6], [-6, 9, -6], [-6, -6, 9], [0.5, 0.5, 0.5]], np.float32).reshape(4, 3, 1, 1)
+    nodes = [helper.make_node("Conv", ["image", "weight"], ["logits"])]
+    shapes: dict[str, tuple[str, list[int]]] = {
+        "": ("logits", [1, 4, 32, 32]), "argmax": ("classes", [1, 32, 32]),
+        "nhwc": ("last", [1, 32, 32, 4]), "half": ("small", [1, 4, 16, 16]),
+    }  # fmt: skip
+    nodes += {
+        "": [],
+        "argmax": [helper.make_node("ArgMax", ["logits"], ["classes"], axis=1, keepdims=0)],
+        "nhwc": [helper.make_node("Transpose", ["logits"], ["last"], perm=[0, 2, 3, 1])],
+        "half": [helper.make_node("AveragePool", ["logits"], ["small"], kernel_shape=[2, 2], strides=[2, 2])],
+    }[tail]
+    name, shape = shapes[tail]
+    save_network(path, nodes, {name: shape}, [1, 3, 32, 32], weight=weight)
+    if tail == "argmax":
+        model = onnx.load(path)
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+        onnx.save(model, path)
+    return path
+
+
+def segmented_images(folder: Path, count: int = 20, first: int = 0, seed: int = 0) -> Path:
+    """Images in ``images`` with a square of red, green or blue on gray, masks in ``masks``; classes from ``first``."""
+    random = np.random.default_rng(seed)
+    (folder / "images").mkdir(parents=True)
+    (folder / "masks").mkdir()
+    for index in range(count):
+        pixels, mask = np.full((32, 32, 3), 90, np.uint8), np.full((32, 32), 3 + first, np.uint8)
+        for label, colour in enumerate(COLOURS.values()):
+            top, left = random.integers(0, 24, 2)
+            pixels[top : top + 8, left : left + 8], mask[top : top + 8, left : left + 8] = colour, label + first
+        Image.fromarray(pixels).save(folder / "images" / f"{index:02d}.png")
+        Image.fromarray(mask).save(folder / "masks" / f"{index:02d}.png")
     return folder / "images"

@@ -46,6 +46,7 @@ def test_outputs_of_no_known_meaning_are_compared() -> None:
         ([(1, 65, 80, 80), (1, 65, 40, 40), (1, 65, 20, 20)], "YOLOv8 raw heads", 1, True),
         ([(1, d, s, s) for s in (80, 40, 20) for d in (64, 7)], "YOLOv8 raw heads", 7, True),
         ([(1, 255, 80, 80), (1, 255, 40, 40), (1, 255, 20, 20)], "YOLOv5 raw heads", 80, False),
+        ([(1, 255, 20, 20), (1, 255, 40, 40), (1, 255, 80, 80)], "YOLOv3 raw heads", 80, False),
         ([(1, 3000, 21), (1, 3000, 4)], "SSD", 20, False),
         ([(1, 100, 92), (1, 100, 4)], "DETR", 91, False),
         ([(1, 80, 160, 160), (1, 2, 160, 160), (1, 2, 160, 160)], "CenterNet", 80, True),

@@ -7,23 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import CalibrationDataError
+from engine.errors import CalibrationDataError, ConfigError
 from engine.terms import InputType
-from harness.datasets import Colour
+from harness.datasets import Colour, SceneTarget
 from harness.metrics import Score
 from harness.onboarding.heads import guess_head
 from harness.onboarding.judging import Basis
-from harness.onboarding.proposal import card_name, chance_note, label_classes, labels_fit, propose
+from harness.onboarding.proposal import card_name, chance_note, label_classes, labels_fit, moved, propose
 from harness.onboarding.sources import find_source
+from harness.terms import Fit
 from harness.zoo.cards import Labels, TaskKind
 from tests.harness.datasets.test_annotations import picture
+from tests.harness.metrics.scenes import scene
 from tests.harness.onboarding.networks import (
+    CHARACTERS,
     colour_classifier,
     colour_images,
+    colour_segmenter,
     digit_images,
     digit_network,
+    line_images,
+    line_reader,
     scene_detector,
     scene_images,
+    segmented_images,
 )
 from tests.harness.onboarding.test_heads import network
 
@@ -78,10 +85,10 @@ def test_labels_that_do_not_fit_are_not_used(tmp_path: Path) -> None:
     assert not fits
     assert "2 classes with names (ant, bee, …), the network has 1000" in note
     picture(tmp_path / "5" / "a.png").rename(tmp_path / "bee/c.png")
-    (tmp_path / "labels.csv").write_text("ant/a.png 5\n")
+    (tmp_path / "labels.csv").write_text("ant/a.png 6\n")
     fits, (note,) = labels_fit(find_source(tmp_path), guess_head(network((1, 5))))
     assert not fits
-    assert "labels go up to 5, the network has 5 classes" in note
+    assert "labels go up to 6, the network has 5 classes" in note
 
 
 def test_one_image_is_too_few(tmp_path: Path) -> None:
@@ -104,3 +111,47 @@ def test_chance_level_is_said() -> None:
 def test_names_of_cards() -> None:
     assert card_name(Path("a/My Net (v2).onnx")) == "My_Net_v2"
     assert card_name(Path("§§.onnx")) == "network"
+
+
+@pytest.mark.parametrize("tail", ["", "argmax", "nhwc", "half"])
+def test_a_segmentation_with_masks(tail: str, tmp_path: Path) -> None:
+    found = propose(colour_segmenter(tmp_path / "net.onnx", tail), segmented_images(tmp_path / "data"))
+    assert (found.head.metric, found.labels, found.decision.basis) == ("miou", Labels.DATA, Basis.LABELS)
+    assert found.score.value > (0.7 if tail == "half" else 0.9)
+    assert found.source.reason == "masks holds a mask per image"
+
+
+def test_masks_that_count_from_1(tmp_path: Path) -> None:
+    """As ADE20K has them: 0 is no class."""
+    found = propose(colour_segmenter(tmp_path / "net.onnx"), segmented_images(tmp_path / "data", first=1))
+    assert (found.decision.first_class, found.score.value > 0.9) == (-1, True)
+
+
+def test_a_reader_of_lines_with_texts(tmp_path: Path) -> None:
+    images = line_images(tmp_path / "data")
+    dictionary = tmp_path / "chars_dict.txt"
+    dictionary.write_text("\n".join(CHARACTERS))
+    for last in (False, True):
+        found = propose(line_reader(tmp_path / "net.onnx", last), images)
+        assert (found.head.metric, found.labels, found.data.fit) == ("edit_similarity", Labels.DATA, Fit.LINE)
+        assert found.head.options.get("blank", 0) == (10 if last else 0)
+        assert (found.score.value, found.decision.best.name) == (1.0, "-1..1")
+    dictionary.unlink()
+    bare = propose(tmp_path / "net.onnx", images)
+    assert (bare.head.metric, bare.labels) == ("cosine", Labels.FLOAT)
+    assert any("give --dictionary FILE" in note for note in bare.notes)
+
+
+def test_a_dictionary_of_a_network_that_does_not_read(tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text("a")
+    model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
+    with pytest.raises(ConfigError, match=r"--dictionary .*d.txt: .*net.onnx does not read text"):
+        propose(model, images, dictionary=tmp_path / "d.txt")
+
+
+def test_labels_from_1_are_moved() -> None:
+    assert np.asarray(moved(np.array([1, 2]), -1)).tolist() == [0, 1]
+    (target,) = moved([scene([(0, 0, 1, 1)], [3], np.array([[0, 1, 255]], np.uint8))], -1)
+    assert isinstance(target, SceneTarget)
+    assert (target.classes.tolist(), target.mask.tolist()) == ([2], [[255, 0, 255]])
+    assert moved(["a"], 1) == ["a"]

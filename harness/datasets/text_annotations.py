@@ -1,0 +1,183 @@
+"""Texts of lines, and boxes of words on pages, in the forms of PaddleOCR, ICDAR and of tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.errors import CalibrationDataError
+from harness.datasets.box_annotations import BoxListing, LabelledBox
+from harness.datasets.label_files import PICTURE_SUFFIXES, pictures, read_label_text
+
+FILE_COLUMNS = ("file", "filename", "file_name", "image", "image_id", "path", "name")
+"""Columns of tables that name images."""
+TEXT_COLUMNS = ("text", "words", "word", "transcription", "label", "gt", "target")
+"""Columns of tables that hold texts."""
+UNREADABLE = ("###", "*")
+"""Transcriptions of text that nobody can read."""
+
+
+def text_lines_of(folder: Path, labels: Path | None) -> tuple[list[tuple[Path, str]], int]:
+    """Images with their texts, and the number of lines whose image is not in ``folder``.
+
+    A line is ``image<TAB>text`` (PaddleOCR), or a row of a table with commas or semicolons, with or without a headline.
+
+    Raises:
+        CalibrationDataError: a line is of another form, or no image is in ``folder``.
+    """
+    file = labels or text_file(folder)
+    if file is None or not file.is_file():
+        raise CalibrationDataError(f"{file or folder}: no file of texts; give --labels, lines of image<TAB>text")
+    there = _by_name(folder)
+    found, missing, taken = [], 0, set()
+    for number, name, text in _rows(file):
+        path = _image(there, name)
+        if path is None:
+            missing += 1
+        elif path in taken:
+            raise CalibrationDataError(f"{file}:{number}: {name!r} occurs twice")
+        else:
+            taken.add(path)
+            found.append((path, text))
+    if not found:
+        raise CalibrationDataError(f"{file}: names {missing} images, none of them is in {folder}")
+    return found, missing
+
+
+def text_file(folder: Path) -> Path | None:
+    """A file of texts in ``folder`` or beside it: named for labels, and its first line names an image."""
+    for place in (folder, folder.parent):
+        for file in sorted(place.iterdir()):
+            is_named = any(word in file.stem.lower() for word in ("gt", "label", "text", "words"))
+            if file.suffix.lower() in (".txt", ".csv", ".tsv") and is_named and file.is_file():
+                try:
+                    _, name, _ = next(_rows(file))
+                except (CalibrationDataError, StopIteration):
+                    continue
+                if _image(_by_name(folder), name) is not None:
+                    return file
+    return None
+
+
+def _by_name(folder: Path) -> dict[str, Path]:
+    """Images by their path from ``folder``, and by their name alone where there is one only."""
+    found: dict[str, Path] = {}
+    again: set[str] = set()
+    for path in pictures(folder):
+        again |= {path.name} & found.keys()
+        found[path.name] = path
+    for name in again:
+        del found[name]
+    return found | {path.relative_to(folder).as_posix(): path for path in pictures(folder)}
+
+
+def _image(there: dict[str, Path], name: str) -> Path | None:
+    name = name.replace("\\", "/").removeprefix("./")
+    return there.get(name, there.get(name.rpartition("/")[2]))
+
+
+def _rows(file: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, image and text of every row."""
+    lines = [(n, line) for n, line in enumerate(read_label_text(file).splitlines(), 1) if line.strip()]
+    if not lines:
+        raise CalibrationDataError(f"{file}: is empty; expected lines of image<TAB>text")
+    separator = next((mark for mark in ("\t", ",", ";") if mark in lines[0][1]), " ")
+    where, what = 0, 1
+    head = [cell.strip().strip('"').lower() for cell in lines[0][1].split(separator)]
+    columns = [
+        next((head.index(name) for name in names if name in head), None) for names in (FILE_COLUMNS, TEXT_COLUMNS)
+    ]
+    if columns[0] is not None and columns[1] is not None:
+        where, what, lines = columns[0], columns[1], lines[1:]
+    elif Path(head[0]).suffix not in PICTURE_SUFFIXES:
+        raise CalibrationDataError(
+            f"{file}:{lines[0][0]}: {lines[0][1][:80]!r}: expected image<TAB>text, or a headline with one of "
+            f"{', '.join(FILE_COLUMNS)} and one of {', '.join(TEXT_COLUMNS)}"
+        )
+    for number, line in lines:
+        if separator in ("\t", " "):
+            cells = line.split(separator, 1) if max(where, what) < 2 and where == 0 else line.split(separator)
+        else:
+            cells = next(csv.reader(io.StringIO(line), delimiter=separator))
+        if len(cells) <= max(where, what):
+            raise CalibrationDataError(f"{file}:{number}: {line[:80]!r}: expected an image and its text")
+        yield number, cells[where].strip(), cells[what].strip()
+
+
+def text_boxes_of(folder: Path, labels: Path | None) -> BoxListing:
+    """Upright boxes around words: ``image<TAB>JSON`` (PaddleOCR), or ``gt_IMAGE.txt`` with eight coordinates (ICDAR).
+
+    Text that nobody can read (``###``) is left out.
+
+    Raises:
+        CalibrationDataError: a line is of another form, or no image of ``folder`` is named.
+    """
+    is_file = labels is not None and labels.is_file()
+    listed = _paddle(folder, Path(str(labels))) if is_file else _icdar(folder, labels or folder)
+    if not listed:
+        raise CalibrationDataError(f"{labels or folder}: names no image of {folder}")
+    return listed, ()
+
+
+def _paddle(folder: Path, file: Path) -> list[tuple[Path, tuple[LabelledBox, ...]]]:
+    there, listed = _by_name(folder), []
+    for number, line in enumerate(read_label_text(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        name, _, content = line.partition("\t")
+        try:
+            words = json.loads(content)
+            boxes = tuple(_around(word["points"]) for word in words if word.get("transcription", "") not in UNREADABLE)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise CalibrationDataError(
+                f"{file}:{number}: {line[:80]!r}: expected image<TAB>JSON, a list of transcription and points"
+            ) from error
+        path = _image(there, name.strip())
+        if path is not None:
+            listed.append((path, boxes))
+    return listed
+
+
+def _icdar(folder: Path, place: Path) -> list[tuple[Path, tuple[LabelledBox, ...]]]:
+    listed = []
+    for path in pictures(folder):
+        names = (f"gt_{path.stem}.txt", f"{path.stem}.txt")
+        file = next((place / name for name in names if (place / name).is_file()), None)
+        if file is not None:
+            listed.append((path, tuple(_icdar_boxes(file))))
+    return listed
+
+
+def _icdar_boxes(file: Path) -> Iterator[LabelledBox]:
+    for number, line in enumerate(read_label_text(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        cells = line.split(",", 8)
+        if cells[-1].strip() in UNREADABLE:
+            continue
+        try:
+            points = np.array([float(cell) for cell in cells[:8]]).reshape(4, 2).tolist()
+        except ValueError as error:
+            raise CalibrationDataError(
+                f"{file}:{number}: {line[:80]!r}: expected x1,y1,x2,y2,x3,y3,x4,y4,text"
+            ) from error
+        yield _around(points)
+
+
+def _around(points: Sequence[Any]) -> LabelledBox:
+    """The upright box around a polygon.
+
+    Raises:
+        ValueError: the points are none.
+    """
+    corners = np.array(points, np.float64)
+    if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3 or not np.isfinite(corners).all():
+        raise ValueError(f"{points!r:.80}: no polygon")
+    (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
+    return LabelledBox(0, float(left), float(top), float(right), float(bottom))
