@@ -61,8 +61,8 @@ def prepare(folder: Path, axis: str, size: int) -> None:
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     (folder / "data").mkdir()
     rng = np.random.default_rng(0)
-    for index in range(size if axis == "samples" else 4):
-        rng.normal(size=[1, *shape[1:]]).astype(np.float32).tofile(folder / "data" / f"{index:06d}.bin")
+    for index in range(size if axis == "samples" else 4):  # as many rows each as the network takes
+        rng.normal(size=shape).astype(np.float32).tofile(folder / "data" / f"{index:06d}.bin")
     (folder / "c.yaml").write_text(
         f"""
 model_parameters: {{onnx_model: m.onnx, march: {MARCH}, output_model_file_prefix: m, working_dir: out}}
