@@ -243,8 +243,9 @@ def _sweeps(uri: str) -> list[dict[str, Any]]:
         files = sorted(file.path for file in client.list_artifacts(each.info.run_id))
         of_sweep[name] = {"status": each.info.status, "figures": figures, "files": files}
     for each in sweeps.values():
-        if each.pop("same") and not each["trials"]:
-            each["trials"] = "reused"
+        same = each.pop("same")
+        if same in sweeps and not each["trials"]:
+            each["trials"] = sweeps[same]["trials"]
     return list(sweeps.values())
 
 
