@@ -216,6 +216,7 @@ class SweepRecord:
 
     def close(self, closing: Closing, artifacts: Sequence[Path]) -> None:
         """Finish the sweep's run; ``artifacts`` are files of the sweep."""
+        self._remove_doubles()
         for key, verdict in closing.verdicts.items():
             run = self._children.get(key) if key else self.parent
             if run is not None:
@@ -230,6 +231,13 @@ class SweepRecord:
         self._log(self.parent, closing.metrics, closing.at)
         self._client.set_terminated(self.parent, closing.status.value, _milliseconds(closing.at))
         self._client.set_tag(self.parent, _COMPLETE, "true")
+
+    def _remove_doubles(self) -> None:
+        """Delete runs that are there twice: the server made one, its answer got lost, and MLflow asked again."""
+        known = {self.parent, *self._children.values()}
+        for run in _find_runs(self._client, self._experiment, self._sweep):
+            if run.info.run_id not in known:
+                self._client.delete_run(run.info.run_id)
 
     def _open_experiment(self, local: Path | None, specs: Sequence[TrialSpec]) -> str:
         found = self._client.get_experiment_by_name(self._suite.name)

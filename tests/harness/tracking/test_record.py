@@ -226,3 +226,23 @@ def test_the_experiment_holds_a_view_of_every_model(recorded: tuple[Any, Recorde
     experiment = client.get_experiment_by_name("mine").experiment_id
     assert len(client.search_runs([experiment], state["searchFilter"])) == 2
     assert recorder.experiment == experiment
+
+
+def test_a_run_whose_answer_got_lost_is_not_there_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    create = MlflowClient.create_run
+
+    def twice(self: MlflowClient, *arguments: Any, **named: Any) -> Any:
+        create(self, *arguments, **named)
+        return create(self, *arguments, **named)
+
+    monkeypatch.setattr(MlflowClient, "create_run", twice)
+    recorder = Recorder(SUITE, "asked again", tmp_path, TrialStore(tmp_path / "trials"))
+    recorder.planned([fakes.spec()])
+    recorder.finished(fakes.result(fakes.spec()), reused=False)
+    assert recorder.close(Closing(status=RunStatus.FINISHED)) is None
+    client = MlflowClient(default_tracking_uri(tmp_path))
+    runs = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
+    assert len(runs) == 2
+    assert {run.info.status for run in runs} == {"FINISHED"}
