@@ -24,6 +24,9 @@ PAGES = frozenset({"jinja2", "matplotlib", "plotly"})
 """Packages that pages and pictures need; an engine without the lab may lack them (``.ci/engine_wheel.py``)."""
 INSTALL_PAGES = "pip install 'ptqlab-engine[pages]'"
 
+_NOT_LOADED = ("failed to map segment", "cannot allocate memory", "cannot enable executable stack")
+"""What the loader of shared libraries says where memory runs out."""
+
 _OBJECTS_PER_COLLECTION = 50_000
 """New objects after which garbage is looked for; Python's own 700 cost a start 0.1 s."""
 
@@ -59,6 +62,11 @@ def command(module: str, function: str = "main") -> Callable[[], None]:
                 raise
             sys.stderr.write(f"Error: writing pages needs the package {error.name}: {INSTALL_PAGES}\n")
             raise SystemExit(MissingError.exit_code) from error
+        except ImportError as error:
+            if not any(words in str(error) for words in _NOT_LOADED):
+                raise
+            sys.stderr.write(f"Error: {NO_MEMORY}\n")
+            raise SystemExit(PtqlabError.exit_code) from error
         except MemoryError as error:
             sys.stderr.write(f"Error: {NO_MEMORY}\n")
             raise SystemExit(PtqlabError.exit_code) from error

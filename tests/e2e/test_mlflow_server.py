@@ -60,7 +60,7 @@ def server(folder: Path, port: int, database: str | None = None) -> Iterator[str
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while True:
         try:
             with urllib.request.urlopen(url, timeout=5):

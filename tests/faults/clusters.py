@@ -1,9 +1,9 @@
 """Sweeps on a Dask cluster that misbehaves: ``python -m tests.faults.clusters [FAULT …] --trials 8``.
 
-A scheduler and two workers run as processes. While a sweep runs, a worker is killed, the scheduler is killed and started
-again, or all of them stand still for a minute, as they do for the sweep when the network is gone. Exit code 1: a figure
-differs from that of a sweep on a cluster that is well, a trial has no result after the same sweep was started again, or
-a trial that was kept was computed twice.
+A scheduler and two workers run as processes. While a sweep runs, a worker is killed, the scheduler is killed and
+started again with its workers, or all stand still for a minute, as they do for the sweep when the network is gone.
+A sweep that lost the cluster is started again, as its user would. Exit code 1: a figure differs from what it must be,
+or a trial has no result or two.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from engine.errors import ConfigError
 from harness.execution.coordinator import Plan, executor_factory, run_sweep
+from harness.suites.settings import Settings
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialResult, TrialSpec
 from tests.e2e.postgres import free_port
@@ -75,10 +76,11 @@ def worker_killed(running: Processes, begin: Callable[[str], None]) -> None:
 
 
 def scheduler_restarted(running: Processes, begin: Callable[[str], None]) -> None:
-    """The workers stay."""
-    tell(running["scheduler"], signal.SIGKILL)
-    running["scheduler"].wait()
-    begin("scheduler")
+    """Its workers end where it does, and are started again too."""
+    for name in list(running):
+        tell(running[name], signal.SIGKILL)
+        running[name].wait()
+        begin(name)
 
 
 def network_gone(running: Processes, begin: Callable[[str], None], seconds: float = 60.0) -> None:
@@ -102,9 +104,8 @@ def figures(results: Sequence[TrialResult]) -> list[object]:
 def tried(fault: str, folder: Path, specs: Sequence[TrialSpec], after: float) -> list[str]:
     """What is wrong with a sweep that meets ``fault`` after so many seconds."""
     with cluster(folder) as (address, running, begin):
-        plan = Plan(
-            Bench(folder / "work"), executor=executor_factory(f"dask://{address}"), stages="tests.harness.fakes"
-        )
+        bench, executor = Bench(folder / "work"), executor_factory(f"dask://{address}")
+        plan = Plan(bench, executor=executor, stages="tests.harness.fakes")
         timer = threading.Timer(after, FAULTS[fault], (running, begin))
         timer.start()
         wrong = []
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=8, help="of 1.5 s each")
     parser.add_argument("--after", type=float, default=4.0, help="seconds")
     chosen = parser.parse_args(arguments)
-    specs, bad = [fakes.spec("slow", calibration_samples=index + 1) for index in range(chosen.trials)], 0
+    specs, bad = [fakes.spec("slow", Settings(calibration_seed=index)) for index in range(chosen.trials)], 0
     for fault in chosen.faults or FAULTS:
         with tempfile.TemporaryDirectory() as folder:
             begun = time.monotonic()

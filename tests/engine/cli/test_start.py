@@ -88,6 +88,7 @@ def test_a_package_of_pages_that_is_missing_is_told_by_name(
     ("error", "words"),
     [
         (MemoryError(), NO_MEMORY),
+        (ImportError("libscipy.so: failed to map segment from shared object"), NO_MEMORY),
         (OSError(errno.ENOLCK, "No locks available", "x"), "x: No locks available"),
         (OSError(errno.ENFILE, "Too many open files in system"), "Too many open files in system; raise the limit"),
     ],
