@@ -17,16 +17,16 @@ from engine.ops.registry import RULE_BY_TYPE
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "support.md"
 HEAD = """# Operators and limits per march
 
-Written from the rules themselves by `python -m tests.engine.place.test_support_page`; a test fails where it is out of
-date. nash-e, nash-m and nash-p have the rules of bayes-e: extrapolated from bayes-e; nothing measured.
-`ptqlab check MODEL --march M` says for each node of a network where it runs, why, and what to change;
-`docs/operators.md` has the arithmetic.
+Generated from the rules by `python -m tests.engine.place.test_support_page`; a test fails if it is out of date.
+nash-e, nash-m and nash-p use the rules of bayes-e: extrapolated from bayes-e; nothing measured.
+`ptqlab check MODEL --march M` shows for each node of a network where it runs, why, and what to change;
+`docs/operators.md` describes the arithmetic.
 
 ## ONNX operators
 
-"BPU": on the BPU within the limits below and with ranks and constants as the reasons of `ptqlab check` say. "on
-request": with `run_on_bpu` or `node_info` only. "CPU": computed in float. "passive": only where a BPU operator reads
-the result. int16: which sides may be int16 (not on bernoulli2).
+"BPU": on the BPU within the limits below; `ptqlab check` gives the reason if a rank or constant prevents it. "on
+request": only with `run_on_bpu` or `node_info`. "CPU": computed in float. "passive": on the BPU only if a BPU operator
+reads the result. int16: the sides that may be int16 (not on bernoulli2).
 """
 
 
@@ -63,13 +63,13 @@ def page() -> str:
         lines.append(f"| {name} | {' | '.join(places(name, rule))} | {int16(rule)} |")
     lines += [
         "",
-        "Every other operator that ONNX Runtime computes runs on the CPU, but for those that the board's runtime does "
-        "not have, which are refused:",
+        "Every other operator that ONNX Runtime computes runs on the CPU, except for those that the board's runtime "
+        "does not have, which are refused:",
         ", ".join(sorted(NOT_IN_RUNTIME)) + ".",
         "",
         "## Limits",
         "",
-        "Beyond a limit a node runs on the CPU, and says so.",
+        "A node beyond a limit runs on the CPU, and its reason says so.",
         "",
         f"| limit | {columns} |",
         f"|---|{'---|' * len(MARCHES)}",
