@@ -274,9 +274,9 @@ _INTRODUCTION = """# Configuration
 
 Generated from `engine.config` by `ptqlab config --reference`; a test keeps it up to date.
 
-`ptqlab config --template MARCH` prints a commented file to begin with. Several values in one parameter are separated by
-`;`, in the order of `input_name`; `None` stands for "nothing for this input". Paths are relative to the file's folder
-where they exist there, else to the working directory. Unknown keys are errors.
+`ptqlab config --template MARCH` prints a commented file to start from. Several values in one parameter are separated by
+`;`, in the order of `input_name`; `None` means "no value for this input". Paths are relative to the file's folder if
+they exist there, otherwise to the working directory. Unknown keys are errors.
 """
 
 _S100_INTRODUCTION = f"""# Configuration for the S100
@@ -284,40 +284,40 @@ _S100_INTRODUCTION = f"""# Configuration for the S100
 Generated from `engine.config` by `ptqlab config --reference --command hb_compile`; a test keeps it up to date.
 
 `hb_compile` reads a newer dialect of [the same parameters](configuration.md). `ptqlab config --template nash-e` prints
-a commented file to begin with, and all commands of ptqlab read it: a file that names {", ".join(EXTRAPOLATED)} is in
+a commented file to start from, and all commands of ptqlab read it: a file that names {", ".join(EXTRAPOLATED)} is in
 this dialect. Rules, limits, integers and latency of these marches are {extrapolation(March.NASH_E)}.
 
-Results are `<prefix>.hbm` and `<prefix>_quantized_model.bc`. They are files of ptqlab's own formats under those names,
-and their first line says so; the other models are `.onnx` files as for `hb_mapper`.
+The results are `<prefix>.hbm` and `<prefix>_quantized_model.bc`. They have ptqlab's own formats under these names, and
+their first line says so; the other models are `.onnx` files, as with `hb_mapper`.
 """
 
 _S100_RULES = f"""## What differs from the dialect of `hb_mapper`
 
-* Inputs keep the layout of the model: `input_layout_rt` is refused, `input_layout_train` is `NCHW` where it is missing.
+* Inputs keep the layout of the model: `input_layout_rt` is refused, the default of `input_layout_train` is `NCHW`.
 * The normalisation follows from what is given: `mean_value`, and `scale_value` or `std_value`, not both for one input.
 * Calibration data are `.npy` files, which name their own type.
 * `optimize_level` is {", ".join(f"`{level}`" for level in OPTIMIZE_LEVELS)}.
 * `debug_mode` also takes `dump_all_layers_output`, which is `layer_out_dump`.
 * `quant_config` sets what `calibration_type`, `max_percentile`, `per_channel`, `optimization` and `node_info` set;
-  where both are given they must agree. `float16` is refused: nothing is known of its arithmetic.
-* `input_batch` may go with several inputs.
+  if both are given, they must agree. `float16` is refused, because its arithmetic is not known.
+* `input_batch` may be used with several inputs.
 """
 
 _RULES = f"""## Rules between parameters
 
 * A model is `onnx_model`, or `prototxt` with `caffe_model`.
 * Every list of `input_parameters`, `cal_data_dir` and `cal_data_type` has one entry per input.
-* `mean_value` and `scale_value` are needed where `norm_type` says so; a `featuremap` has none.
+* `mean_value` and `scale_value` are required if `norm_type` names them; a `featuremap` has neither.
 * Inputs of `nv12` and `yuv444` need even height and width.
-* `input_space_and_range` has an effect with `nv12` only, `input_layout_rt` with all but `nv12`.
-* `input_batch` above 1 needs a single input whose first dimension is 1; for `hb_compile` several, each of that kind.
+* `input_space_and_range` has an effect only with `nv12`, `input_layout_rt` with all formats except `nv12`.
+* `input_batch` above 1 needs a single input whose first dimension is 1; `hb_compile` allows several such inputs.
   Only the `.bin` has that batch; calibration samples and `.onnx` files keep theirs. Networks whose samples depend on
   each other are refused.
 * `bernoulli2` has no int16, and no `yuv444` in `NCHW`; `core_num` 2 is for `bernoulli2` only.
-* `cal_data_dir` is not needed with `calibration_type` `load` and `skip`.
+* `cal_data_dir` is not required for `calibration_type` `load` and `skip`.
 * `optimization` takes `asymmetric`, `bias_correction`, `run_fast`, `set_model_output_int8`, `set_model_output_int16`,
-  `set_<OpType>_input_int16`, `set_<OpType>_output_int16`, and of ptqlab's own `run_<OpType>_on_bpu`,
+  `set_<OpType>_input_int16`, `set_<OpType>_output_int16`, and ptqlab's own options `run_<OpType>_on_bpu`,
   {", ".join(f"`{item}`" for item in OWN_OPTIMIZATIONS)}.
-* `op_register_files` and `custom_op_dir` belong together; see [custom operators](custom_operators.md).
-* An input whose `input_source` is `resizer` has less than 18432 pixels.
+* `op_register_files` and `custom_op_dir` must be given together; see [custom operators](custom_operators.md).
+* An input whose `input_source` is `resizer` must have fewer than 18432 pixels.
 """

@@ -1,7 +1,7 @@
 """Typed configuration: the four YAML parameter groups of a conversion, validated, under the documented names.
 
-Several values in one string are separated by ``;``, ``'None'`` stands for "nothing for this input". Paths in a file are
-relative to the file's folder where they exist there, else to the working directory.
+Several values in one string are separated by ``;``, ``'None'`` means "no value for this input". Paths in a file are
+relative to the file's folder if they exist there, otherwise to the working directory.
 """
 
 from engine.config.files import load_config, load_yaml, parse_config, read_yaml, remarks

@@ -72,10 +72,10 @@ class InputParameters(Group):
         input_layout_rt: layout that the converted model is fed with; without effect for ``nv12``.
         input_space_and_range: range of ``nv12`` data.
         input_shape: the inputs' shapes; empty: those of the model file.
-        input_batch: samples that the ``.bin`` takes at once, 1..128; the other models keep one.
+        input_batch: samples per inference of the ``.bin``, 1..128; the other models keep one.
         norm_type: normalisation that becomes part of the model.
-        mean_value: what is subtracted, one value or one per channel, in units of the uint8 image.
-        scale_value: what is then multiplied, one value or one per channel.
+        mean_value: mean to subtract, one value or one per channel, in units of the uint8 image.
+        scale_value: factor to multiply by afterwards, one value or one per channel.
     """
 
     input_name: Names = ()

@@ -100,7 +100,7 @@ class ModelParameters(Group):
         onnx_model: an ONNX model.
         march: target architecture.
         output_model_file_prefix: first part of the names of all results.
-        working_dir: folder of the results, made where it is missing.
+        working_dir: folder of the results, created if it does not exist.
         layer_out_dump: keep every BPU activation as an output.
         output_nodes: names of the nodes that the converted model ends with; empty: the model's own outputs.
         remove_node_type: types of nodes to cut from the ends of the ``.bin``.
@@ -202,7 +202,7 @@ class CompilerParameters(Group):
         optimize_level: effort of the compiler, from least to most.
         input_source: where each input comes from, by its name; checked, changes no result or estimate.
         max_time_per_fc: longest function call in microseconds, 0 or 1000..4294967295; 0: unlimited.
-        jobs: processes of the original's compiler; ours is one process, so that this changes nothing.
+        jobs: number of processes of the original's compiler; without effect, because ptqlab compiles in one process.
     """
 
     compile_mode: CompileMode = CompileMode.LATENCY
