@@ -27,7 +27,7 @@ LAYERS = (
     {"ops"},
     {"march"},
     {"config"},
-    {"parity"},
+    {"page_links", "parity"},
     {"ir"},
     {"model_bounds", "untrusted"},
     {"limits"},

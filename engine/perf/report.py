@@ -18,6 +18,7 @@ from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
 from engine.ir import file_names, write_atomically
 from engine.march.latency import load_latency
+from engine.page_links import PageKind, identity, write_page
 from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed, page_templates, rendered
 from engine.pages.colours import BPU, CPU, PALETTE
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
@@ -73,7 +74,7 @@ def write_report(compiled: CompiledModel, folder: Path) -> Path:
     structure = structure_of(compiled)
     write_atomically(target / name, structure.dot().encode())
     write_atomically(target / f"{name}.png", structure_png(structure))
-    return write_atomically(target / f"{name}.html", _model_page(compiled, performance, structure, names).encode())
+    return write_page(target / f"{name}.html", _model_page(compiled, performance, structure, names))
 
 
 def subgraph_summary(compiled: CompiledModel, view: SubgraphView) -> dict[str, Any]:
@@ -156,6 +157,7 @@ def _model_page(
     """``names``: file names of the subgraphs."""
     return _render(
         "model.html.j2",
+        identity=identity(PageKind.PERFORMANCE, compiled.model),
         compiled=compiled,
         march=named(compiled.march),
         performance=performance,

@@ -136,10 +136,20 @@ def _grown(maker: Maker) -> list[str]:
     return _unique([*rng.sample(named, rng.choice((0, 0, 0, 1, 2)) % (len(named) + 1)), named[-1]])
 
 
+def _first_map(maker: Maker, *shape: int) -> str:
+    """A convolution of a new input of ``shape``; one whose window is too large for it is drawn again."""
+    x = maker.input(*shape)
+    while True:
+        try:
+            return conv(maker, x)
+        except MisfitError:
+            continue
+
+
 def _deep(maker: Maker) -> list[str]:
     """A chain with residual branches."""
     rng = maker.rng
-    x = conv(maker, maker.input(1, rng.choice((2, 3)), 5, 5))
+    x = _first_map(maker, 1, rng.choice((2, 3)), 5, 5)
     while len(maker.nodes) < DEEP:
         channels = maker.shape(x)[1]
         match rng.randrange(6):
@@ -161,7 +171,7 @@ def _deep(maker: Maker) -> list[str]:
 def _wide(maker: Maker) -> list[str]:
     """Branches of one map that share a few weights, joined by Concat or Sum, some of them outputs."""
     rng = maker.rng
-    x = conv(maker, maker.input(1, 3, 5, 7))
+    x = _first_map(maker, 1, 3, 5, 7)
     channels = maker.shape(x)[1]
     weights = [maker.constant(maker.data.normal(size=(2, channels, 1, 1))) for _ in range(40)]
     branches = [maker.op("Conv", x, rng.choice(weights), offered=False) for _ in range(WIDE)]

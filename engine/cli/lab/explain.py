@@ -64,7 +64,8 @@ def explain(
     """Show where each operator runs and why, what to change and what it costs; needs no calibration data."""
     from engine.conformance.disagreements import warnings_for
     from engine.convert import Draft, check
-    from engine.ir import refuse_overwriting, write_atomically
+    from engine.ir import refuse_overwriting
+    from engine.page_links import write_page
     from engine.simulate.assemble import assemble
 
     refuse_overwriting([html], [model])
@@ -76,7 +77,7 @@ def explain(
     else:
         _show(result, nodes, interpreted, doubts)
     if html is not None:
-        typer.echo(write_atomically(html, page(result, nodes, interpreted, doubts).encode()), err=as_json)
+        typer.echo(write_page(html, page(result, nodes, interpreted, doubts)), err=as_json)
 
 
 def explained(result: ConversionResult) -> tuple[Explained, ...]:
@@ -116,6 +117,8 @@ def page(
     doubts: tuple[str, ...] = (),
 ) -> str:
     """The page: totals, the graph, a table of nodes, warnings, what is simulated slowly. It loads nothing."""
+    from engine.page_links import PageKind, identity
+
     slowest = max((node.time_us or 0.0 for node in nodes), default=0.0)
     graph = [
         GraphNode(
@@ -132,6 +135,7 @@ def page(
     ]
     return rendered(
         page_templates(package_loader("engine.cli.lab")).get_template("explain.html.j2"),
+        identity=identity(PageKind.PLACEMENT, result.compiled.model),
         name=result.name,
         nodes=nodes,
         performance=result.performance,

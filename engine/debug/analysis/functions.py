@@ -15,6 +15,7 @@ from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
 from engine.debug.analysis.partial import PartialQuantisation, partial_quantisation
 from engine.debug.analysis.sensitivity import parse_node_type, require_data, sensitivities, table
 from engine.errors import ConfigError
+from engine.page_links import PageKind, identity
 
 SaveDir = str | os.PathLike[str] | None
 """Where pictures go; None for the working directory."""
@@ -259,6 +260,7 @@ def runall(
     curves = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), ae)
     report = Report(
         title=model.name,
+        identity=identity(PageKind.ACCURACY, model.model),
         samples=len(next(iter(feed.values()))),
         rankings=tuple(rankings),
         curves={"Accumulated error": averaged(curves) if average_mode else curves},

@@ -19,6 +19,7 @@ from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores
 from engine.ir import file_names, write_atomically
+from engine.page_links import write_page
 from engine.pages import figures_data, package_loader, packed, page_templates, rendered
 
 
@@ -43,6 +44,7 @@ class Report:
 
     Attributes:
         title: name of the model.
+        identity: of the page (:func:`engine.page_links.identity`).
         samples: how many were used.
         rankings: sensitivities.
         curves: accumulated errors by title.
@@ -53,6 +55,7 @@ class Report:
     """
 
     title: str
+    identity: str
     samples: int
     rankings: tuple[Ranking, ...]
     curves: Mapping[str, Curves]
@@ -107,6 +110,7 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
     settable = tuple(dict.fromkeys(owner for detail in details.values() for owner in detail.owners))
     html = rendered(
         page_templates(package_loader("engine.debug.analysis")).get_template("accuracy_debug.html.j2"),
+        identity=report.identity,
         report=report,
         ids=ids,
         details=details,
@@ -117,7 +121,7 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
         data=figures_data({ids[stem]: page for stem, (_, page) in pictures.items()}),
         scripts=("jump.js.j2",),
     )
-    return write_atomically(folder / file, html.encode())
+    return write_page(folder / file, html)
 
 
 def _in_lines(info: Mapping[str, Mapping[str, str]]) -> str:

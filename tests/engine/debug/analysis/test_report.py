@@ -22,6 +22,7 @@ from engine.debug.analysis.report import (
     owners_of,
     write_report,
 )
+from engine.page_links import PageKind, identity
 from tests.engine.calibrate.models import DATA, calibrated_residual
 
 MODEL = DebugModel(calibrated_residual())
@@ -33,6 +34,7 @@ def report() -> Report:
     scores = {name: {DistanceMeasure.COSINE: value} for name, value in (("conv1", 0.5), ("conv0", 0.75))}
     return Report(
         title="net <one>",
+        identity=identity(PageKind.ACCURACY, MODEL.model),
         samples=10,
         rankings=(Ranking("node", (DistanceMeasure.COSINE,), scores),),
         curves={"Accumulated error": Curves(("conv0",), DistanceMeasure.COSINE, (Curve("all", (1.0,)),))},

@@ -1,4 +1,4 @@
-"""The converted network that commands are shown with."""
+"""The converted network that commands and pages are shown with."""
 
 from tests.engine.convert.conftest import converted
 
