@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -37,9 +38,18 @@ def file_name(level: Level) -> str:
     return f"{level.name}-{sources_digest()[:_DIGITS]}.o"
 
 
-@cache
+_LINKING = threading.Lock()
+"""One thread links: of two linkers, the one that is not kept would free the code that its addresses lead to."""
+
+
 def addresses() -> Mapping[str, int] | None:
     """Addresses of :data:`NAMES`, valid as long as the process lives; None where no object suits this CPU."""
+    with _LINKING:
+        return _addresses()
+
+
+@cache
+def _addresses() -> Mapping[str, int] | None:
     if LEVEL is None or not supported():
         return None
     path = FOLDER / file_name(LEVEL)
