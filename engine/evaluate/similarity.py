@@ -124,8 +124,8 @@ def integer_distances(
 def as_integers(feed: Mapping[str, Array], inputs: tuple[TensorInfo, ...]) -> dict[str, Array]:
     """Samples of the float model as the quantised model takes them.
 
-    Float pixels become int8, rounded half to even and saturated, channels last where the model wants them; other arrays
-    only change their type.
+    Float pixels become int8, rounded half to even and saturated, NaN 0; channels last where the model wants them. Other
+    arrays only change their type.
     """
     found = {}
     for tensor in inputs:
@@ -133,7 +133,7 @@ def as_integers(feed: Mapping[str, Array], inputs: tuple[TensorInfo, ...]) -> di
         if array.shape[1:] != tuple(tensor.shape[1:]):
             array = array.transpose(0, 2, 3, 1)
         if tensor.dtype == np.int8 and array.dtype.kind == "f":
-            array = np.clip(np.rint(array), -128, 127)
+            array = np.clip(np.rint(np.nan_to_num(array)), -128, 127)
         found[tensor.name] = array.astype(tensor.dtype, copy=False)
     return found
 

@@ -100,15 +100,13 @@ def pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def page_of_pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    page = SimpleNamespace(to_html=lambda **_: "")
+    page = SimpleNamespace(to_json=lambda: '{"layout": {}}')
     monkeypatch.setattr(report, "_pictures", lambda found: dict.fromkeys(NAMES, ("png", page)))
     monkeypatch.setattr(plots, "to_png", lambda figure: b"png")
-    monkeypatch.setattr(plots, "write_script", lambda folder: None)
     monkeypatch.setattr(report, "_drawn", lambda found: [])
     monkeypatch.setattr(report, "_targets", lambda found: {})
-    template = SimpleNamespace(from_string=lambda text: SimpleNamespace(render=lambda **_: "page"))
-    monkeypatch.setattr(report, "Environment", lambda **_: template)
-    report.write_report(SimpleNamespace(), folder)  # type: ignore[arg-type]
+    monkeypatch.setattr(report, "rendered", lambda template, **_: "page")
+    report.write_report(SimpleNamespace(identity=""), folder)  # type: ignore[arg-type]
     return len(NAMES) + 1
 
 

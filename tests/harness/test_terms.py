@@ -8,7 +8,7 @@ from harness.terms import Fit, ReadMode
 
 def test_words() -> None:
     assert [str(mode) for mode in ReadMode] == ["opencv", "skimage"]
-    assert [str(fit) for fit in Fit] == ["crop", "stretch", "pad"]
+    assert [str(fit) for fit in Fit] == ["crop", "stretch", "pad", "line"]
 
 
 def test_the_readers_are_those_of_the_transformers() -> None:

@@ -86,7 +86,7 @@ def test_memory_of_a_large_batch_is_that_of_its_own_process(pair: tuple[str, str
 
 def test_wrong_use_is_refused(pair: tuple[str, str], tmp_path: Path) -> None:
     runner = CliRunner()
-    assert "no names" in runner.invoke(app, ["bench", "mnist_lenet", "--model", pair[0]]).output
+    assert "names of models" in runner.invoke(app, ["bench", "mnist_lenet", "--model", pair[0]]).output
     assert "needs --model" in runner.invoke(app, ["bench", "--float-model", pair[1]]).output
     assert isinstance(runner.invoke(app, ["bench", "--model", pair[0], "--batch", "1,x"]).exception, ConfigError)
     assert isinstance(runner.invoke(app, ["bench", "--model", pair[1]]).exception, ModelError)

@@ -76,5 +76,5 @@ def test_compare_names_the_engines_and_what_differs(nights: Path) -> None:
     finished = CliRunner().invoke(app, ["compare", *keys, "--workdir", str(nights)], env={"COLUMNS": "200"})
     assert finished.exit_code == 0, finished.output
     assert finished.stdout.count("bundled, 0.") == 2
-    assert "calibration data: other images" in finished.stdout
+    assert "calibration data: different images" in finished.stdout
     assert "artefact: calibration images differs first" in finished.stdout

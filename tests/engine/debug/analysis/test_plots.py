@@ -107,7 +107,8 @@ def test_runall_links_nodes_and_settings(tmp_path: Path) -> None:
     nodes = DebugModel(model).nodes
     for fragment in fragments:
         assert json.loads(fragment.replace("&#34;", '"')).keys() <= nodes.keys()
-    assert (tmp_path / "plotly.min.js").stat().st_size > 1_000_000
+    assert len(page) > 1_000_000, "what draws the plots is in the page"
+    assert not list(tmp_path.glob("*.js"))
 
 
 def test_leaving_sensitive_nodes_in_float_brings_accuracy_back(tmp_path: Path) -> None:

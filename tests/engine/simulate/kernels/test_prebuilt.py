@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,28 @@ def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prebuilt.sys, "platform", "win32")
     assert not prebuilt.supported()
     assert prebuilt._addresses.__wrapped__() is None
+
+
+LINKED_AT_ONCE = """
+import sys, threading
+from engine.simulate.kernels import prebuilt
+sys.setswitchinterval(1e-6)
+start, found = threading.Barrier(8), []
+def link():
+    start.wait()
+    found.append(tuple(sorted((prebuilt.addresses() or {}).items())))
+threads = [threading.Thread(target=link) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(found), len(set(found)))
+"""
+
+
+def test_threads_that_start_together_get_the_same_kernels() -> None:
+    """Else the code of a linker that is not kept would be freed while a thread runs it."""
+    command = [sys.executable, "-c", LINKED_AT_ONCE]
+    for _ in range(3):
+        finished = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert finished.stdout.split() == ["8", "1"]
