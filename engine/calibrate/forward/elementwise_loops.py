@@ -22,14 +22,14 @@ def swish(source: Floats, result: Floats) -> None:
 
 
 @entry
-def rsqrt(source: Floats, epsilon: np.float32, result: Floats) -> None:  # pragma: no cover - compiled
+def rsqrt(source: Floats, epsilon: np.float32, result: Floats) -> None:
     """``1 / sqrt(x + epsilon)``: the sum in float32, root and quotient in float64; arrays of shape (n,)."""
     for index in range(source.size):
         result[index] = np.float32(1.0 / math.sqrt(np.float64(source[index] + epsilon)))
 
 
 @entry
-def gelu(source: Floats, result: Floats) -> None:  # pragma: no cover - compiled
+def gelu(source: Floats, result: Floats) -> None:
     """``0.5 x (1 + erf(x / sqrt(2)))`` in float64, rounded once; arrays of shape (n,)."""
     root = math.sqrt(2.0)
     for index in range(source.size):

@@ -28,7 +28,7 @@ _POLYNOMIAL = np.array(
 
 
 @entry
-def softmax_rows(source: Floats, result: Floats) -> None:  # pragma: no cover - compiled
+def softmax_rows(source: Floats, result: Floats) -> None:
     """Softmax of every row, as ONNX Runtime computes it in vectors of four.
 
     The exponential is a polynomial in fused multiply-adds; four sums run side by side, the first and third, the second
@@ -72,7 +72,7 @@ def softmax_rows(source: Floats, result: Floats) -> None:  # pragma: no cover - 
 
 
 @entry
-def mean_of_middle(source: Floats, result: Floats) -> None:  # pragma: no cover - compiled
+def mean_of_middle(source: Floats, result: Floats) -> None:
     """Mean over the middle axis: the first number, then the sums of four, each two pairs, then the rest one by one.
 
     Args:
