@@ -19,6 +19,8 @@ Size = tuple[int, int]
 
 STRIDES = (8, 16, 32)
 """Of the three maps that YOLO networks predict from."""
+PYRAMID_STRIDES = (8, 16, 32, 64, 128)
+"""Of the five maps that RetinaNet, FCOS and EfficientDet predict from."""
 _BINS = 16
 """Distances per side of a box that YOLOv8 tells apart."""
 
@@ -34,6 +36,9 @@ class BoxDecoder(StrEnum):
         YOLOX: (images, P, 5 + C): centre and size relative to the cell, objectness, class scores (Megvii).
         END_TO_END: (images, P, 6): corners in pixels, score, class; suppression is in the network (YOLOv10).
         SSD: (images, P, C + 1) probabilities, background first, and (images, P, 4) corners in 0..1.
+        YOLOV4: (images, P, 1, 4) corners in 0..1 and (images, P, C) class scores (pytorch-YOLOv4).
+        FCOS: (images, P, C) class logits, (images, P, 4) distances to the sides in strides, (images, P, 1) logits of
+            centreness, for cells at strides 8 to 128 (torchvision).
         DETR: (images, P, C + 1) logits, no object last, and (images, P, 4) centre and size in 0..1.
         CENTERNET: maps of class logits (images, C, h, w), of sizes and of offsets (images, 2, h, w), both in cells.
     """
@@ -45,6 +50,8 @@ class BoxDecoder(StrEnum):
     YOLOX = "yolox"
     END_TO_END = "end_to_end"
     SSD = "ssd"
+    YOLOV4 = "yolov4"
+    FCOS = "fcos"
     DETR = "detr"
     CENTERNET = "centernet"
 
@@ -75,6 +82,7 @@ def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int 
     """Shapes that the outputs have for one image, without the batch; None for any size."""
     height, width = size
     cells = sum((height // stride) * (width // stride) for stride in STRIDES)
+    pyramid = sum(rows * columns for rows, columns in pyramid_grids(size))
     cell: tuple[int | None, ...] = (None, None)
     shapes: dict[BoxDecoder, list[tuple[int | None, ...]]] = {
         BoxDecoder.YOLOV8: [(4 + classes, None)],
@@ -86,10 +94,17 @@ def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int 
         BoxDecoder.YOLOX: [(cells, 5 + classes)],
         BoxDecoder.END_TO_END: [(None, 6)],
         BoxDecoder.SSD: [(None, classes + 1), (None, 4)],
+        BoxDecoder.YOLOV4: [(None, 1, 4), (None, classes)],
+        BoxDecoder.FCOS: [(pyramid, classes), (pyramid, 4), (pyramid, 1)],
         BoxDecoder.DETR: [(None, classes + 1), (None, 4)],
         BoxDecoder.CENTERNET: [(classes, *cell), (2, *cell), (2, *cell)],
     }
     return shapes[kind]
+
+
+def pyramid_grids(size: Size) -> list[tuple[int, int]]:
+    """Rows and columns of the five maps of a feature pyramid: halved and rounded up from map to map."""
+    return [(-(-size[0] // stride), -(-size[1] // stride)) for stride in PYRAMID_STRIDES]
 
 
 def _fits(found: Sequence[tuple[int, ...]], wanted: Sequence[tuple[int | None, ...]]) -> bool:
@@ -156,15 +171,31 @@ def _end_to_end(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
 
 def _ssd(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     del classes
-    return outputs[1] * _extent(size), outputs[0][..., 1:]
+    return outputs[1] * extent(size), outputs[0][..., 1:]
+
+
+def _yolov4(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    del classes
+    return outputs[0][:, :, 0] * extent(size), outputs[1]
+
+
+def _fcos(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    """Points at the corners of cells; the score is the geometric mean of class and centreness (Tian et al., FCOS)."""
+    del classes
+    logits, distances, centreness = outputs
+    maps = pyramid_grids(size)
+    strides = np.repeat(np.array(PYRAMID_STRIDES, np.float32), [rows * columns for rows, columns in maps])[
+        :, np.newaxis
+    ]
+    points, sides = np.concatenate([_cells(shape) for shape in maps]) * strides, distances * strides
+    boxes = np.concatenate([points - sides[..., :2], points + sides[..., 2:]], axis=-1)
+    return np.clip(boxes, 0, extent(size)), np.sqrt(logistic(logits) * logistic(centreness))
 
 
 def _detr(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     """Softmax over classes and "no object" (Carion et al., DETR)."""
     del classes
-    weights = np.exp(outputs[0] - outputs[0].max(axis=-1, keepdims=True))
-    probabilities = weights / weights.sum(axis=-1, keepdims=True)
-    return corners(outputs[1]) * _extent(size), probabilities[..., :-1]
+    return corners(outputs[1]) * extent(size), softmax(outputs[0])[..., :-1]
 
 
 def _centernet(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
@@ -192,13 +223,21 @@ def logistic(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return result
 
 
+def softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Over the last dimension."""
+    weights = np.exp(x - x.max(axis=-1, keepdims=True))
+    result: NDArray[np.float32] = weights / weights.sum(axis=-1, keepdims=True)
+    return result
+
+
 def _cells(shape: tuple[int, int]) -> NDArray[np.float32]:
     """Column and row of every cell, (cells, 2), row by row."""
     rows, columns = np.mgrid[: shape[0], : shape[1]]
     return np.stack([columns.reshape(-1), rows.reshape(-1)], axis=1).astype(np.float32)
 
 
-def _extent(size: Size) -> NDArray[np.float32]:
+def extent(size: Size) -> NDArray[np.float32]:
+    """Width and height twice: pixels of a box in 0..1."""
     return np.array([size[1], size[0]] * 2, np.float32)
 
 
@@ -211,6 +250,8 @@ _DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = 
         BoxDecoder.YOLOX: _yolox,
         BoxDecoder.END_TO_END: _end_to_end,
         BoxDecoder.SSD: _ssd,
+        BoxDecoder.YOLOV4: _yolov4,
+        BoxDecoder.FCOS: _fcos,
         BoxDecoder.DETR: _detr,
         BoxDecoder.CENTERNET: _centernet,
     }

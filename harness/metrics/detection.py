@@ -13,7 +13,8 @@ from pydantic import Field, PositiveInt, model_validator
 
 from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
-from harness.metrics.decoders import LARGEST, BoxDecoder, decode_boxes, logistic, output_shapes
+from harness.metrics.decoders import LARGEST, BoxDecoder, Boxes, decode_boxes, logistic, output_shapes
+from harness.metrics.priors import PriorOptions, decode_priors
 from harness.strict_yaml import StrictModel
 
 _MATCH_IOU = 0.5
@@ -52,8 +53,10 @@ class Map50Options(StrictModel):
         classes: number of classes.
         heads: raw heads with anchors, in the order of the model's outputs; none for outputs of another form.
         formula: from values of ``heads`` to boxes.
-        decoder: form of the outputs without ``heads``.
-        size: height and width of the input in pixels; needed by decoders but ``yolov8``, ``yolov5``, ``end_to_end``.
+        priors: prior boxes, and the form of the outputs that are relative to them; none for outputs of another form.
+        decoder: form of the outputs without ``heads`` and ``priors``.
+        size: height and width of the input in pixels; needed by ``priors`` and decoders but ``yolov8``, ``yolov5``,
+            ``end_to_end``.
         score_threshold: detections below it are dropped before suppression.
         nms_iou: of two detections of one class that overlap more than this, the one with the lower score is dropped.
         max_detections: best detections kept per image.
@@ -63,6 +66,7 @@ class Map50Options(StrictModel):
     classes: int = Field(ge=1)
     heads: tuple[HeadOptions, ...] = ()
     formula: BoxFormula = BoxFormula.YOLOV5
+    priors: PriorOptions | None = None
     decoder: BoxDecoder = BoxDecoder.YOLOV8
     size: tuple[PositiveInt, PositiveInt] | None = None
     score_threshold: float = Field(default=0.01, ge=0, lt=1)
@@ -72,6 +76,10 @@ class Map50Options(StrictModel):
 
     @model_validator(mode="after")
     def _size_is_known(self) -> Self:
+        if self.heads and self.priors is not None:
+            raise ValueError("outputs have either heads: or priors:")
+        if self.size is None and self.priors is not None:
+            raise ValueError("priors need size: [height, width]")
         if not self.heads and self.size is None and self.decoder not in _IN_PIXELS:
             raise ValueError(f"decoder {self.decoder.value!r} needs size: [height, width]")
         return self
@@ -79,6 +87,8 @@ class Map50Options(StrictModel):
     @property
     def shapes(self) -> list[tuple[int | None, ...]]:
         """Of outputs for one image, without heads."""
+        if self.priors is not None:
+            return self.priors.shapes(self.classes)
         return output_shapes(self.decoder, self.classes, self.size or (0, 0))
 
 
@@ -183,6 +193,9 @@ class Map50(Metric):
 
 def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequence[Array]]:
     """What of outputs without heads is boxes, and what classes."""
+    if options.priors is not None:
+        numbers = {"boxes": options.priors.boxes, "classes": options.priors.class_outputs}
+        return {name: [outputs[number] for number in chosen] for name, chosen in numbers.items()}
     match options.decoder:
         case BoxDecoder.YOLOV8:
             return {"boxes": [outputs[0][:, :4]], "classes": [outputs[0][:, 4:]]}
@@ -194,6 +207,10 @@ def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequ
         case BoxDecoder.YOLOV5 | BoxDecoder.YOLOX:
             rows = outputs[0]
             return {"boxes": [rows[..., :4]], "objectness": [rows[..., 4:5]], "classes": [rows[..., 5:]]}
+        case BoxDecoder.YOLOV4:
+            return {"boxes": [outputs[0]], "classes": [outputs[1]]}
+        case BoxDecoder.FCOS:
+            return {"boxes": [outputs[1]], "objectness": [outputs[2]], "classes": [outputs[0]]}
         case BoxDecoder.END_TO_END:
             return {"boxes": [outputs[0][..., :4]], "classes": [outputs[0][..., 4:]]}
         case _:
@@ -241,12 +258,19 @@ def decode_heads(outputs: Sequence[Array], options: Map50Options) -> list[Detect
     that are not finite are dropped.
     """
     if not options.heads:
-        both = decode_boxes(options.decoder, outputs, options.classes, options.size or (0, 0))
-        return [_select(*image, options) for image in zip(*both, strict=True)]
+        return [_select(*image, options) for image in zip(*_decoded(outputs, options), strict=True)]
     decoded = [_decode_head(output, head, options) for output, head in zip(outputs, options.heads, strict=True)]
     boxes = np.concatenate([boxes for boxes, _ in decoded], axis=1)
     scores = np.concatenate([scores for _, scores in decoded], axis=1)
     return [_select(*image, options) for image in zip(boxes, scores, strict=True)]
+
+
+def _decoded(outputs: Sequence[Array], options: Map50Options) -> Boxes:
+    """Boxes and scores of outputs without heads."""
+    size = options.size or (0, 0)
+    if options.priors is not None:
+        return decode_priors(outputs, options.priors, options.classes, size)
+    return decode_boxes(options.decoder, outputs, options.classes, size)
 
 
 def _decode_head(

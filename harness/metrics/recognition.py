@@ -58,10 +58,11 @@ class EditSimilarity(Metric):
         self.alphabet = options.alphabet
 
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
-        """One output: class scores, shape (lines, steps, classes); targets are texts."""
+        """One output: class scores, shape (lines, steps, classes) or (lines, steps, 1, classes); targets are texts."""
         texts = [target for target in targets if isinstance(target, str)]
         if not texts or len(texts) != len(targets):
             raise InferenceError(f"{self.name} needs a text for every image, and at least one image")
+        outputs = [_without_batch(output) for output in outputs]
         shapes = [output.shape for output in outputs]
         if len(shapes) != 1 or len(shapes[0]) != 3 or shapes[0][::2] != (len(texts), len(self.alphabet)):
             raise InferenceError(
@@ -83,7 +84,7 @@ class EditSimilarity(Metric):
 
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The text of every line."""
-        return [self.decode(line) for line in outputs[0]]
+        return [self.decode(line) for line in _without_batch(outputs[0])]
 
     def decode(self, scores: Array) -> str:
         """Text of one line; ``scores`` has shape (steps, classes). Equal scores rank by class number."""
@@ -91,6 +92,11 @@ class EditSimilarity(Metric):
         starts = np.append(True, best[1:] != best[:-1])
         text = "".join(self.alphabet[label] for label in best[starts])
         return text.strip(" ") if self._options.strip else text
+
+
+def _without_batch(output: Array) -> Array:
+    """(lines, steps, classes): without the batch of 1 that CRNN's steps x 1 x classes has in the middle."""
+    return output[:, :, 0] if output.ndim == 4 and output.shape[2] == 1 else output
 
 
 class WordAccuracy(EditSimilarity):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.metrics.decoders import STRIDES, BoxDecoder
@@ -13,23 +13,26 @@ from harness.terms import Fit
 from harness.zoo.cards import TaskKind
 
 
-def _detector(
-    kind: str, decoder: BoxDecoder, classes: int, network: NetworkFile, reason: str, **more: Any
+def detector(
+    kind: str,
+    classes: int,
+    network: NetworkFile,
+    options: Mapping[str, Any],
+    reason: str,
+    fit: Fit = Fit.PAD,
+    usual: str = "0..1",
+    **more: Any,
 ) -> HeadGuess:
-    options: dict[str, Any] = {"classes": classes, "decoder": decoder.value, "size": list(network.size)}
-    if decoder in _SUPPRESSED:
-        options["nms_iou"] = 1.0
-    return HeadGuess(
-        kind=kind,
-        task=TaskKind.DETECTION,
-        metric="map50",
-        reason=reason,
-        options=options,
-        classes=classes,
-        fit=Fit.STRETCH if decoder in _STRETCHED else Fit.PAD,
-        usual=_USUAL.get(decoder, "0..1"),
-        **more,
-    )
+    """A detector that is scored by ``map50`` with ``options`` beside its classes and size."""
+    given = {"classes": classes, "size": list(network.size), **options}
+    task = TaskKind.DETECTION
+    return HeadGuess(kind, task, "map50", reason, given, classes, fit=fit, usual=usual, **more)
+
+
+def _decoded(kind: str, decoder: BoxDecoder, classes: int, network: NetworkFile, reason: str, **more: Any) -> HeadGuess:
+    options = {"decoder": decoder.value, **({"nms_iou": 1.0} if decoder in _SUPPRESSED else {})}
+    fit = Fit.STRETCH if decoder in _STRETCHED else Fit.PAD
+    return detector(kind, classes, network, options, reason, fit, _USUAL.get(decoder, "0..1"), **more)
 
 
 _USUAL = {
@@ -64,19 +67,19 @@ def one_table(network: NetworkFile) -> HeadGuess | None:
     cells = _cells(network)
     if columns == cells or (columns > rows and rows > 4):
         reason = f"one output {rows}x{columns}: 4 + {rows - 4} values at {columns} positions"
-        return _detector("YOLOv8", BoxDecoder.YOLOV8, rows - 4, network, reason, is_sure=columns == cells)
+        return _decoded("YOLOv8", BoxDecoder.YOLOV8, rows - 4, network, reason, is_sure=columns == cells)
     if columns == 6 and rows <= _MOST_DETECTIONS and rows != cells:
         reason = f"one output {rows}x6: corners, score and class of {rows} detections"
         names = network.metadata.get("names", "").count(":")
-        return _detector(
+        return _decoded(
             "end-to-end YOLO", BoxDecoder.END_TO_END, names or _COCO_CLASSES, network, reason, is_sure=False
         )
     if columns < 6:
         return None
     reason = f"one output {rows}x{columns}: 5 + {columns - 5} values at {rows} positions"
     if rows == cells:
-        return _detector("YOLOX", BoxDecoder.YOLOX, columns - 5, network, f"{reason}, one per cell")
-    return _detector("YOLOv5", BoxDecoder.YOLOV5, columns - 5, network, reason, is_sure=rows == 3 * cells)
+        return _decoded("YOLOX", BoxDecoder.YOLOX, columns - 5, network, f"{reason}, one per cell")
+    return _decoded("YOLOv5", BoxDecoder.YOLOV5, columns - 5, network, reason, is_sure=rows == 3 * cells)
 
 
 _MOST_DETECTIONS = 1000
@@ -98,7 +101,7 @@ def distribution_heads(network: NetworkFile) -> HeadGuess | None:
         return None
     classes = depths[0] - _DISTANCES
     reason = f"three maps of {_DISTANCES} + {classes} channels at strides 8, 16, 32"
-    return _detector("YOLOv8 raw heads", BoxDecoder.YOLOV8_HEADS, classes, network, reason, is_sure=depths[0] % 3 != 0)
+    return _decoded("YOLOv8 raw heads", BoxDecoder.YOLOV8_HEADS, classes, network, reason, is_sure=depths[0] % 3 != 0)
 
 
 _DISTANCES = 64
@@ -115,7 +118,7 @@ def split_heads(network: NetworkFile) -> HeadGuess | None:
         return None
     (classes,) = depths
     reason = f"six maps of {_DISTANCES} and {classes} channels at strides 8, 16, 32"
-    return _detector("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
+    return _decoded("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
 
 
 def anchor_heads(network: NetworkFile) -> HeadGuess | None:
@@ -129,24 +132,12 @@ def anchor_heads(network: NetworkFile) -> HeadGuess | None:
             continue
         name = "YOLOv3" if is_v3 else "YOLOv5"
         anchors = dict(zip(STRIDES, _ANCHORS, strict=True))
-        options: dict[str, Any] = {
-            "classes": classes,
-            "heads": [{"stride": stride, "anchors": anchors[stride]} for stride in strides],
-        }
+        options: dict[str, Any] = {"heads": [{"stride": stride, "anchors": anchors[stride]} for stride in strides]}
         if is_v3:
             options["formula"] = BoxFormula.YOLOV3.value
         where = ", ".join(map(str, strides))
-        return HeadGuess(
-            kind=f"{name} raw heads",
-            task=TaskKind.DETECTION,
-            metric="map50",
-            reason=f"three maps of 3 x (5 + {classes}) channels at strides {where}; anchors are {name}'s usual ones",
-            options=options,
-            classes=classes,
-            fit=Fit.PAD,
-            is_sure=False,
-            usual="0..1",
-        )
+        reason = f"three maps of 3 x (5 + {classes}) channels at strides {where}; anchors are {name}'s usual ones"
+        return detector(f"{name} raw heads", classes, network, options, reason, is_sure=False)
     return None
 
 
@@ -168,7 +159,7 @@ def scores_and_boxes(network: NetworkFile) -> HeadGuess | None:
         return None
     decoder, kind = (BoxDecoder.DETR, "DETR") if positions <= _MOST_QUERIES else (BoxDecoder.SSD, "SSD")
     reason = f"outputs {positions}x{depth} and {positions}x4: {depth - 1} classes and another one, and boxes"
-    return _detector(kind, decoder, depth - 1, network, reason, is_sure=False)
+    return _decoded(kind, decoder, depth - 1, network, reason, is_sure=False)
 
 
 _MOST_QUERIES = 900
@@ -181,4 +172,4 @@ def heat_maps(network: NetworkFile) -> HeadGuess | None:
     if shapes[1][0] != 2 or shapes[2][0] != 2:
         return None
     reason = f"three maps {shapes[0][1]}x{shapes[0][2]}: {shapes[0][0]} classes, sizes and offsets"
-    return _detector("CenterNet", BoxDecoder.CENTERNET, shapes[0][0], network, reason)
+    return _decoded("CenterNet", BoxDecoder.CENTERNET, shapes[0][0], network, reason)

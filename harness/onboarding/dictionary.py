@@ -82,9 +82,9 @@ def with_blank(head: HeadGuess, outputs: NDArray[Any]) -> HeadGuess:
 
     Args:
         head: of a network that reads text.
-        outputs: (images, steps, classes).
+        outputs: (images, steps, classes), or (images, steps, 1, classes).
     """
-    best = outputs.argmax(axis=2)
+    best = outputs.argmax(axis=-1)
     last = head.classes - 1
     if int((best == last).sum()) > int((best == 0).sum()):
         return replace(

@@ -16,6 +16,7 @@ from harness.onboarding.detector_heads import (
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.map_heads import class_map, lines_of_text, map_per_class, one_map, steps_of_text, text_map
 from harness.onboarding.network_file import NetworkFile
+from harness.onboarding.prior_heads import boxes_and_scores, points_of_pyramid, prior_maps, prior_tables
 from harness.terms import Fit
 from harness.zoo.cards import TaskKind
 
@@ -63,14 +64,9 @@ def _class_scores(network: NetworkFile) -> HeadGuess | None:
     classes = prod(shape)
     if not shape or shape[0] != 1 or max(shape) != classes or classes < 2:
         return None
-    return HeadGuess(
-        kind="class scores",
-        task=TaskKind.CLASSIFICATION,
-        metric="top1",
-        reason=f"one output of {classes} values per image",
-        classes=classes,
-        fit=Fit.CROP if network.size[0] == network.size[1] and min(network.size) > _SMALL else Fit.STRETCH,
-    )
+    fit = Fit.CROP if network.size[0] == network.size[1] and min(network.size) > _SMALL else Fit.STRETCH
+    task, reason = TaskKind.CLASSIFICATION, f"one output of {classes} values per image"
+    return HeadGuess("class scores", task, "top1", reason, classes=classes, fit=fit)
 
 
 _SMALL = 64
@@ -84,6 +80,10 @@ HEADS: tuple[Callable[[NetworkFile], HeadGuess | None], ...] = (
     anchor_heads,
     distribution_heads,
     split_heads,
+    prior_tables,
+    prior_maps,
+    points_of_pyramid,
+    boxes_and_scores,
     scores_and_boxes,
     heat_maps,
     map_per_class,

@@ -27,17 +27,9 @@ def _segmentation(
     options: dict[str, Any] = {"classes": classes, **more}
     if form is not MaskForm.NCHW:
         options["form"] = form.value
+    task, usual = TaskKind.SEGMENTATION, "ImageNet mean and deviation"
     return HeadGuess(
-        kind=kind,
-        task=TaskKind.SEGMENTATION,
-        metric="miou",
-        reason=reason,
-        options=options,
-        classes=classes,
-        fit=Fit.STRETCH,
-        is_sure=is_sure,
-        usual="ImageNet mean and deviation",
-        needs_labels=needs_labels,
+        kind, task, "miou", reason, options, classes, Fit.STRETCH, is_sure, usual, needs_labels=needs_labels
     )
 
 
@@ -117,20 +109,14 @@ _FEWEST_STEPS, _FEWEST_CHARACTERS = 4, 10
 
 
 def steps_of_text(network: NetworkFile) -> HeadGuess | None:
-    """One output with a row of class scores per step, 1 x steps x classes."""
+    """One output with a row of class scores per step, 1 x steps x classes, or of CRNN steps x 1 x classes."""
     shapes = [output.shape for output in network.outputs]
-    if len(shapes) != 1 or len(shapes[0]) != 3 or shapes[0][0] != 1:
+    if len(shapes) != 1 or len(shapes[0]) != 3 or 1 not in shapes[0][:2]:
         return None
-    _, steps, classes = shapes[0]
+    *order, classes = shapes[0]
+    steps = max(order)
     if steps < _FEWEST_STEPS or classes < _FEWEST_CHARACTERS:
         return None
-    return HeadGuess(
-        kind="CTC",
-        task=TaskKind.RECOGNITION,
-        metric="edit_similarity",
-        reason=f"one output of {classes} scores at {steps} steps",
-        classes=classes,
-        fit=Fit.LINE,
-        is_sure=_is_line(network),
-        usual="-1..1",
-    )
+    reason = f"one output of {classes} scores at {steps} steps"
+    sure, task = _is_line(network), TaskKind.RECOGNITION
+    return HeadGuess("CTC", task, "edit_similarity", reason, classes=classes, fit=Fit.LINE, is_sure=sure, usual="-1..1")

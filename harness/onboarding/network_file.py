@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ConfigError, ModelError
 from engine.terms import Layout
+from harness.metrics import images_first
 
 if TYPE_CHECKING:
     import onnx
@@ -31,12 +32,16 @@ class OutputTensor:
         name, shape: of it.
         is_whole: whether its numbers are integers.
         producer: operator that gives it.
+        tail: operators behind the last layers that learn.
+        is_separable: whether a depthwise convolution stands right in front of one of these layers.
     """
 
     name: str
     shape: tuple[int, ...]
     is_whole: bool = False
     producer: str = ""
+    tail: tuple[str, ...] = ()
+    is_separable: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,16 +105,21 @@ class Runner:
         Raises:
             ModelError: ONNX Runtime refuses the image.
         """
-        columns: list[list[NDArray[Any]]] = [[] for _ in self.names]
-        for image in inputs:
-            try:
-                found = self._session.run(None, {self._input: image[np.newaxis]})
-            except Exception as error:  # its errors have no common class of their own
-                text = " ".join(str(error).split())[:300]
-                raise ModelError(f"{self._path}: does not run on an image of shape {image.shape}: {text}") from error
-            for column, array in zip(columns, found, strict=True):
-                column.append(np.asarray(array))
-        return [np.concatenate(column) for column in columns]
+        columns = zip(*(self.run(image) for image in inputs), strict=True)
+        return images_first([np.concatenate(column) for column in columns], len(inputs))
+
+    def run(self, image: NDArray[np.float32]) -> list[NDArray[Any]]:
+        """Outputs for ``image``, float32, without a batch, as the network gives them.
+
+        Raises:
+            ModelError: ONNX Runtime refuses the image.
+        """
+        try:
+            found = self._session.run(None, {self._input: image[np.newaxis]})
+        except Exception as error:  # its errors have no common class of their own
+            text = " ".join(str(error).split())[:300]
+            raise ModelError(f"{self._path}: does not run on an image of shape {image.shape}: {text}") from error
+        return [np.asarray(array) for array in found]
 
 
 def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile:
@@ -150,8 +160,7 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
         begins_with=begins,
         subtracted=subtracted,
     )
-    producers = {name: node.op_type for node in model.graph.node for name in node.output}
-    return _with_outputs(read, producers)
+    return _with_outputs(read, model)
 
 
 def _loaded_model(path: Path) -> onnx.ModelProto:
@@ -228,18 +237,48 @@ def _beginning(model: onnx.ModelProto, name: str) -> tuple[tuple[str, ...], floa
         name = node.output[0]
 
 
-def _with_outputs(network: NetworkFile, producers: Mapping[str, str]) -> NetworkFile:
-    """``network`` with its outputs and the time of a run, measured on gray."""
-    from dataclasses import replace
+_LEARN = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
+
+def _tail(producers: Mapping[str, onnx.NodeProto], name: str) -> tuple[tuple[str, ...], bool]:
+    """Operators between ``name`` and the last layers that learn, and whether depthwise convolutions feed these."""
+    found: dict[str, None] = {}
+    is_separable, seen, waiting = False, {name}, [name]
+    while waiting:
+        node = producers.get(waiting.pop())
+        if node is None:
+            continue
+        if node.op_type in _LEARN:
+            before = producers.get(node.input[0])
+            is_separable |= before is not None and _is_depthwise(before)
+            continue
+        found[node.op_type] = None
+        waiting += [name for name in node.input if name not in seen]
+        seen.update(node.input)
+    return tuple(found), is_separable
+
+
+def _is_depthwise(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Conv" and any(entry.name == "group" and entry.i > 1 for entry in node.attribute)
+
+
+def _with_outputs(network: NetworkFile, model: onnx.ModelProto) -> NetworkFile:
+    """``network`` with its outputs and the time of a run, measured on gray."""
+    producers = {name: node for node in model.graph.node for name in node.output}
     runner = Runner(network.path, network.input_name)
-    gray = np.full(network.shape, 0.5, np.float32)
-    runner(gray)
+    gray = np.full(network.shape[1:], 0.5, np.float32)
+    runner.run(gray)
     started = time.perf_counter()
-    arrays = runner(gray)
+    arrays = runner.run(gray)
     seconds = time.perf_counter() - started
     outputs = tuple(
-        OutputTensor(name, array.shape, array.dtype.kind in "iub", producers.get(name, ""))
+        OutputTensor(
+            name,
+            array.shape,
+            array.dtype.kind in "iub",
+            producers[name].op_type if name in producers else "",
+            *_tail(producers, name),
+        )
         for name, array in zip(runner.names, arrays, strict=True)
     )
     return replace(network, outputs=outputs, seconds=seconds)

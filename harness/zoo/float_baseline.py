@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.datasets import one_by_one
-from harness.metrics import Score
+from harness.metrics import Score, images_first
 from harness.zoo.cards import ModelCard, evaluation_images
 
 _IMAGES_AT_ONCE = 64
@@ -35,7 +35,7 @@ def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any
             results = session.run(None, feed)
             for column, result in zip(collected, results, strict=True):
                 column.append(result)
-    return [np.concatenate(column) for column in collected]
+    return images_first([np.concatenate(column) for column in collected], total)
 
 
 def float_score(card: ModelCard, count: int | None = None) -> Score:

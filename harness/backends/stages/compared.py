@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.metrics import images_first
 from harness.trials.comparison import FidelityMeter
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def run_compared(
     collected: list[list[Array]] = []
     for start in range(0, count, IMAGES_AT_ONCE):
         stop = min(start + IMAGES_AT_ONCE, count)
-        outputs = run(split.take(start, stop))
+        outputs = images_first(run(split.take(start, stop)), stop - start)
         meter.update(outputs, [output[start:stop] for output in floats])
         collected.append(outputs)
     return [np.concatenate(parts) for parts in zip(*collected, strict=True)], meter

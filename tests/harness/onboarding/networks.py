@@ -141,17 +141,24 @@ _INKS = np.array([(127, 127, 127), *product((0, 255), (0, 128, 255), (0, 255))])
 """Colour of the ground, which is the blank, and of each character."""
 
 
-def line_reader(path: Path, blank_is_last: bool = False) -> Path:
-    """Reads a column of colour as the character of that colour, of images in -1..1: 1x32x11."""
+def line_reader(path: Path, blank_is_last: bool = False, steps_first: bool = False) -> Path:
+    """Reads a column of colour as the character of that colour, of images in -1..1: 1x32x11, or 32x1x11."""
     inks = (np.roll(_INKS, -1, axis=0) if blank_is_last else _INKS) / 127.5 - 1
     weight = (2 * inks).reshape(-1, 3, 1, 1)
     nodes = [
         helper.make_node("AveragePool", ["image"], ["columns"], kernel_shape=[32, 4], strides=[32, 4]),
         helper.make_node("Conv", ["columns", "weight", "bias"], ["scores"]),
         helper.make_node("Squeeze", ["scores", "two"], ["flat"]),
-        helper.make_node("Transpose", ["flat"], ["steps"], perm=[0, 2, 1]),
+        helper.make_node("Transpose", ["flat"], ["steps"], perm=[2, 0, 1] if steps_first else [0, 2, 1]),
     ]
-    save_network(path, nodes, {"steps": [1, 32, 11]}, [1, 3, 32, 128], weight=weight, bias=-(inks**2).sum(axis=1))
+    save_network(
+        path,
+        nodes,
+        {"steps": [32, 1, 11] if steps_first else [1, 32, 11]},
+        [1, 3, 32, 128],
+        weight=weight,
+        bias=-(inks**2).sum(axis=1),
+    )
     model = onnx.load(path)
     model.graph.initializer.append(numpy_helper.from_array(np.array([2]), "two"))
     onnx.save(model, path)

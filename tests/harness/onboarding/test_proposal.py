@@ -136,6 +136,8 @@ def test_a_reader_of_lines_with_texts(tmp_path: Path) -> None:
         assert (found.head.metric, found.labels, found.data.fit) == ("edit_similarity", Labels.DATA, Fit.LINE)
         assert found.head.options.get("blank", 0) == (10 if last else 0)
         assert (found.score.value, found.decision.best.name) == (1.0, "-1..1")
+    crnn = propose(line_reader(tmp_path / "crnn.onnx", steps_first=True), images)
+    assert (crnn.network.outputs[0].shape, crnn.head.kind, crnn.score.value) == ((32, 1, 11), "CTC", 1.0)
     dictionary.unlink()
     bare = propose(tmp_path / "net.onnx", images)
     assert (bare.head.metric, bare.labels) == ("cosine", Labels.FLOAT)
