@@ -11,6 +11,8 @@ from onnx import helper
 
 from harness.metrics import open_metric
 from harness.metrics.decoders import pyramid_grids
+from harness.metrics.priors import PriorLevel
+from harness.onboarding import prior_heads
 from harness.onboarding.heads import guess_head
 from harness.onboarding.network_file import NetworkFile, read_network
 from harness.terms import Fit
@@ -55,6 +57,17 @@ def test_raw_outputs(shapes: list[tuple[int, ...]], size: int, kind: str, classe
         [np.zeros(_for_one_image(shape), np.float32) for shape in shapes]
     )
     assert {len(parts["boxes"]), len(parts["classes"])} == {len(boxes)}
+
+
+def test_published_networks_have_so_many_priors() -> None:
+    found = [prior_heads.ssd300((30, 60, 111, 162, 213, 264)), prior_heads.ssdlite300(), prior_heads.mobilenet_ssd()]
+    found += [
+        prior_heads.ssdlite320(),
+        prior_heads.efficientdet((512, 512)),
+        prior_heads.torchvision_retinanet((512, 512)),
+    ]
+    counts = [sum(PriorLevel.model_validate(level).count for level in levels) for levels in found]
+    assert counts == [8732, 3000, 1917, 3234, 49104, 49104]
 
 
 def _for_one_image(shape: tuple[int, ...]) -> tuple[int, ...]:
