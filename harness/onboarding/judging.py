@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.terms import Layout
+from engine.terms import InputType, Layout
 from harness.datasets import Images, Targets
 from harness.gates.paired import paired_p_value
 from harness.metrics import Metric
@@ -67,6 +67,7 @@ class Decision:
         basis: what decided.
         chance: probability that the best is no better than the next, paired and one-sided; 1 if nothing was measured.
         first_class: number of the first class.
+        is_tie: whether BGR is no worse than RGB beyond chance, with the same mean and scale; RGB is taken then.
     """
 
     ranking: tuple[Tried, ...]
@@ -74,13 +75,15 @@ class Decision:
     basis: Basis
     chance: float
     first_class: int = 0
+    is_tie: bool = False
 
     @property
     def words(self) -> str:
         """How sure it is."""
         if self.basis is Basis.CONVENTION:
             return "not measured"
-        return "sure" if self.chance < SURE else "likely" if self.chance < LIKELY else "open"
+        found = "sure" if self.chance < SURE else "likely" if self.chance < LIKELY else "open"
+        return f"{found} (rgb and bgr tie: rgb is taken)" if self.is_tie else found
 
 
 Network = Callable[[NDArray[np.float32]], list[Array]]
@@ -100,7 +103,8 @@ def decide(
     """Try all guesses on :data:`FEW` images, the best and the first on all.
 
     The first guess is chosen unless another is better by more than chance, which without labels is more to ask: a
-    mirror image of a letter is no letter. Detectors are not judged this way: they are surer of what has more contrast.
+    mirror image of a letter is no letter. BGR is chosen only if it is better than RGB beyond chance. Detectors are not
+    judged this way: they are surer of what has more contrast.
 
     Args:
         network: runs on float32 inputs.
@@ -123,14 +127,25 @@ def decide(
     ranked = sorted((tried(guess, few) for guess in guesses), key=_falling)
     if len(images) > few:
         finalists = {found.guess for found in ranked[:_FINALISTS]} | {guesses[0]}
+        finalists |= {found.guess for found in ranked if _is_twin(found.guess, ranked[0].guess)}
         again = [tried(found.guess, len(images)) for found in ranked if found.guess in finalists]
         ranked = sorted(again, key=_falling) + [found for found in ranked if found.guess not in finalists]
     most = [found for found in ranked if found.images == ranked[0].images]
     least = LIKELY if basis is Basis.LABELS else SURE
     usual = next((found for found in most if found.guess == guesses[0]), ranked[0])
     best = usual if usual is not ranked[0] and _chance(ranked[0], usual) >= least else ranked[0]
+    twin = next((found for found in most if _is_twin(found.guess, best.guess)), None)
+    better, other = (best, twin) if twin is None or best.value >= twin.value else (twin, best)
+    is_tie = other is not None and _chance(better, other) >= least
+    if is_tie and twin is not None and best.guess.colour is InputType.BGR:
+        best = twin
     chance = max((_chance(best, rival) for rival in most if rival is not best), default=1.0)
-    return Decision(tuple(ranked), best.guess, basis, chance, best.first_class)
+    return Decision(tuple(ranked), best.guess, basis, chance, best.first_class, is_tie)
+
+
+def _is_twin(guess: Normalisation, other: Normalisation) -> bool:
+    """Whether only the order of colours tells them apart."""
+    return guess.name == other.name and guess.colour is not other.colour
 
 
 def _chance(better: Tried, other: Tried) -> float:

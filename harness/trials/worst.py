@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.pages.colours import PALETTE
 from harness.datasets import SceneTarget, Targets
+from harness.datasets.mask_annotations import IGNORED
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -26,6 +27,8 @@ _SIDE, _CAPTION, _GAP = 144, 15, 8
 _MASK_SIDE = 256
 """Pixels of a kept mask's longer side at most."""
 _OVERLAY = 0.5
+_STRIPES, _STRIPE = (128, 128, 128), 6
+"""Colour of the stripes over pixels that are not counted, and pixels from one stripe to the next."""
 
 Arrays = Mapping[str, NDArray[Any]]
 Colour = tuple[int, int, int]
@@ -133,13 +136,15 @@ def _panel(pixels: NDArray[np.uint8], predictions: Arrays, who: str, place: int)
 
 
 def _with_mask(picture: Picture, mask: NDArray[np.uint8]) -> Picture:
-    """``picture`` under the colours of the mask's classes."""
+    """``picture`` under the colours of the mask's classes; what is not counted has gray stripes."""
     from PIL import Image
 
-    colours = np.array([(0, 0, 0), *(_rgb(class_) for class_ in range(255))], np.uint8)
-    painted = Image.fromarray(colours[mask]).resize(picture.size, Image.Resampling.NEAREST)
-    shown = Image.fromarray(np.where(mask > 0, round(255 * _OVERLAY), 0).astype(np.uint8))
-    return Image.composite(painted, picture, shown.resize(picture.size, Image.Resampling.NEAREST))
+    classes = np.asarray(Image.fromarray(mask).resize(picture.size, Image.Resampling.NEAREST))
+    colours = np.array([(0, 0, 0), *(_rgb(class_) for class_ in range(254)), _STRIPES], np.uint8)
+    rows, columns = np.indices(classes.shape)
+    is_bare = (classes == 0) | ((classes == IGNORED) & ((rows + columns) % _STRIPE < _STRIPE // 2))
+    shown = np.where(is_bare, 0, np.where(classes == IGNORED, 255, round(255 * _OVERLAY))).astype(np.uint8)
+    return Image.composite(Image.fromarray(colours[classes]), picture, Image.fromarray(shown))
 
 
 def _draw_boxes(picture: Picture, rows: NDArray[np.float32], place: int, size: NDArray[np.int64]) -> None:

@@ -251,13 +251,13 @@ def channels_page(found: Channels) -> Any:
     return figure
 
 
-def _layout(title: str, x: str | None, y: str | None) -> dict[str, Any]:
+def _layout(title: str | None, x: str | None, y: str | None) -> dict[str, Any]:
     return {
-        "title": {"text": title, "font": {"size": 14}},
+        **({} if title is None else {"title": {"text": title, "font": {"size": 14}}}),
         "xaxis_title": x,
         "yaxis_title": y,
         "template": "plotly_white",
-        "margin": {"l": 60, "r": 20, "t": 70, "b": 50},
+        "margin": {"l": 60, "r": 20, "t": 20 if title is None else 70, "b": 50},
     }
 
 
@@ -294,10 +294,8 @@ def ranking_png(title: str, metric: DistanceMeasure, values: Mapping[str, float]
     return figure
 
 
-def ranking_page(
-    title: str, metric: DistanceMeasure, values: Mapping[str, float], targets: Mapping[str, str] | None = None
-) -> Any:
-    """See :func:`ranking_png`. Nodes in ``targets`` have a colour, and their id in the page, of their own."""
+def ranking_page(metric: DistanceMeasure, values: Mapping[str, float], targets: Mapping[str, str] | None = None) -> Any:
+    """See :func:`ranking_png`; the page's heading is the title. Nodes in ``targets`` have a colour and an id there."""
     heights, label = _heights(metric, list(values.values()))
     linked = targets or {}
     figure = go.Figure()
@@ -310,7 +308,7 @@ def ranking_page(
     )
     if metric is not DistanceMeasure.SQNR:
         figure.update_yaxes(type="log", exponentformat="power", dtick=1)
-    figure.update_layout(_layout(f"Sensitivity: {title}", "rank", label), height=360)
+    figure.update_layout(_layout(None, "rank", label), height=360)
     return figure
 
 

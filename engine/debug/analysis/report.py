@@ -164,7 +164,7 @@ def _pictures(report: Report) -> dict[str, tuple[Any, Any]]:
         values = {name: row[ranking.metrics[0]] for name, row in ranking.scores.items()}
         found[f"ranking:{ranking.title}"] = (
             plots.ranking_png(ranking.title, ranking.metrics[0], values),
-            plots.ranking_page(ranking.title, ranking.metrics[0], values, places),
+            plots.ranking_page(ranking.metrics[0], values, places),
         )
     for title, curves in report.curves.items():
         found[f"curves:{title}"] = plots.curves_png(curves), plots.curves_page(curves)

@@ -74,6 +74,16 @@ def test_masks_are_laid_over_the_image() -> None:
     assert (wanted[:, 5] != 128).any()
 
 
+def test_pixels_that_are_not_counted_have_gray_stripes() -> None:
+    mask = np.full((100, 100), 255, np.uint8)
+    kept = decisions_of_worst([scene(mask=mask * 0 + 1)], [scene(mask=mask * 0 + 1)], [scene(mask=mask)], np.array([0]))
+    predictions = {"per_sample": np.zeros(1), "per_sample_cosine": np.zeros(1), **kept}
+    sheet = Image.open(io.BytesIO(worst_picture(predictions, lambda _: np.zeros((100, 100, 3), np.uint8))))
+    target = np.asarray(sheet)[10:60, :60]
+    assert set(np.unique(target).tolist()) == {0, 128}
+    assert 0.4 < (target == 128).mean() < 0.6
+
+
 def test_texts_are_in_the_caption() -> None:
     kept = decisions_of_worst(["on"], ["one"], ["one"], np.array([0]))
     assert {name: array.tolist() for name, array in kept.items()} == {

@@ -160,7 +160,9 @@ def test_a_curve_per_node_leaves_room_for_the_curves() -> None:
 def test_pictures_of_200_nodes() -> None:
     values = {f"/model/layer{index}/Conv": 1 - 10.0 ** -(index / 40) for index in range(200)}
     assert to_png(ranking_png("node", DistanceMeasure.COSINE, values)).startswith(PNG)
-    assert len(ranking_page("node", DistanceMeasure.COSINE, values).data[0].x) == 200
+    page = ranking_page(DistanceMeasure.COSINE, values)
+    assert len(page.data[0].x) == 200
+    assert page.layout.title.text is None, "the heading above it says the same"
 
 
 def test_lists_of_the_command_line() -> None:
