@@ -25,7 +25,7 @@ from engine.simulate.fast import available_cpus
 from engine.simulate.profile import Profile, profile
 from engine.terms import InputType
 from harness.bench.peak_memory import Contender, peak_memory
-from harness.bench.peers import int8_peers
+from harness.bench.peers import int8_peers, without_warnings
 from harness.bench.roofline import Roofline, roofline
 from harness.bench.suite import SuiteNetwork
 from harness.datasets import Samples
@@ -154,10 +154,11 @@ def bench_network(network: SuiteNetwork, march: str, options: BenchOptions, exte
     options = replace(options, reference=False)
     with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
         path = network.file(Path(folder))
-        result = check(path, Draft(march, input_type=InputType.RGB))
+        with without_warnings():
+            result = check(path, Draft(march, input_type=InputType.RGB))
         quantized = result.models["quantized"]
         threads = options.threads or available_cpus()
-        peers, reasons = int8_peers(path, Path(folder), threads) if extent.peers else ([], [])
+        peers, reasons = int8_peers(path, Path(folder), threads, options.batches) if extent.peers else ([], [])
         rows = bench(quantized, path, options, peers)
         memory: tuple[MemoryRow, ...] = ()
         if extent.memory:

@@ -7,8 +7,9 @@ per channel, which is what its documentation advises for CPUs with VNNI, and whi
 from __future__ import annotations
 
 import logging
+import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,13 +39,16 @@ REFUSALS = (PtqlabError, RuntimeError, ValueError, KeyError, Fail, InvalidArgume
 """What ONNX Runtime, OpenVINO and ONNX's version converter raise on a network that they cannot quantise or run."""
 
 
-def int8_peers(float_model: Path, folder: Path, threads: int) -> tuple[list[Peer], list[str]]:
+def int8_peers(
+    float_model: Path, folder: Path, threads: int, batches: Sequence[int] = (1,)
+) -> tuple[list[Peer], list[str]]:
     """ONNX Runtime and, where it is installed, OpenVINO on an int8 version of ``float_model``.
 
     Args:
         float_model: ONNX file of any float stage.
         folder: for the int8 file, which the peers do not need any more when this returns.
         threads: of each.
+        batches: batch sizes that they will be given.
 
     Returns:
         The peers that run the network, and why others do not.
@@ -54,9 +58,14 @@ def int8_peers(float_model: Path, folder: Path, threads: int) -> tuple[list[Peer
     except REFUSALS as error:
         return [], [f"{ONNX_RUNTIME}: {_first_line(error)}"]
     peers: list[Peer] = [OnnxRuntime(contender)]
+    able: list[Peer] = []
+    reasons: list[str] = []
     if has_openvino():
-        peers.append(OpenVino(contender.data, contender.inputs, contender.whole_batch, threads))
-    able, reasons = [], []
+        openvino = OpenVino(contender.data, contender.inputs, contender.whole_batch, threads)
+        if code := openvino.exit_code_of_a_trial(batches):
+            reasons.append(f"{openvino.name}: its process ends with exit code {code}")
+        else:
+            peers.append(openvino)
     for peer in peers:
         try:
             peer.run(random_feed(contender.inputs, 1))
@@ -86,7 +95,7 @@ def int8_file(float_model: Path, folder: Path) -> Path:
     proto = onnx.load(plain)
     if next(entry.version for entry in proto.opset_import if entry.domain == "") < PER_CHANNEL_OPSET:
         proto = onnx.version_converter.convert_version(proto, PER_CHANNEL_OPSET)
-    with _quiet():
+    with without_warnings():
         quantize_static(
             proto,
             target,
@@ -116,8 +125,8 @@ class _Noise:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the advice that ONNX Runtime's quantisation logs."""
+def without_warnings() -> Iterator[None]:
+    """Nothing below an error is logged: advice about networks of the suite helps nobody who reads the figures."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -166,6 +175,17 @@ class OpenVino:
             rows = next(iter(part.values())).shape[0]
             self._request(rows, part).infer(dict(part), share_inputs=True, share_outputs=True)
 
+    def exit_code_of_a_trial(self, batches: Sequence[int]) -> int:
+        """Run each batch size once in a process of its own, because OpenVINO crashes while it compiles some networks.
+
+        Returns:
+            0 unless the process crashed: a network that OpenVINO refuses is no crash.
+        """
+        process = multiprocessing.get_context("spawn").Process(target=_try, args=(self, tuple(batches)))
+        process.start()
+        process.join()
+        return process.exitcode or 0
+
     def _request(self, rows: int, feed: Feed) -> Any:
         if rows not in self._requests:
             import openvino
@@ -176,3 +196,9 @@ class OpenVino:
             options = {"INFERENCE_NUM_THREADS": self.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
             self._requests[rows] = core.compile_model(model, "CPU", options).create_infer_request()
         return self._requests[rows]
+
+
+def _try(peer: OpenVino, batches: Sequence[int]) -> None:
+    with suppress(*REFUSALS):
+        for batch in batches:
+            peer.run(random_feed(peer.inputs, batch))

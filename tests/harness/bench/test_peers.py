@@ -68,10 +68,36 @@ def test_a_peer_that_fails_is_left_out(file: Path, tmp_path: Path, monkeypatch: 
         raise RuntimeError
 
     monkeypatch.setattr(peers, "has_openvino", lambda: True)
+    monkeypatch.setattr(OpenVino, "exit_code_of_a_trial", lambda *_: 0)
     monkeypatch.setattr(OpenVino, "run", refuse)
     found, reasons = int8_peers(file, tmp_path, 1)
     assert [peer.name for peer in found] == ["int8 ORT"]
     assert reasons == ["int8 OpenVINO: RuntimeError"]
+
+
+def test_a_peer_that_crashes_is_left_out(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO 2026.4 ends with a segmentation fault while it compiles some networks of the reference."""
+    monkeypatch.setattr(peers, "has_openvino", lambda: True)
+    monkeypatch.setattr(OpenVino, "exit_code_of_a_trial", lambda *_: -11)
+    found, reasons = int8_peers(file, tmp_path, 1, (1, 8))
+    assert [peer.name for peer in found] == ["int8 ORT"]
+    assert reasons == ["int8 OpenVINO: its process ends with exit code -11"]
+
+
+@pytest.mark.parametrize(("source", "code"), [("", 0), ("raise RuntimeError('refused')", 0), ("os._exit(7)", 7)])
+def test_a_trial_tells_crashes_from_refusals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, code: int
+) -> None:
+    """The trial's process finds a module named openvino that does what a crashing one does."""
+    run = f"def infer(*_, **__):\n        import os\n        {source or 'pass'}"
+    (tmp_path / "openvino.py").write_text(
+        "class Core:\n    def __getattr__(self, _):\n        return self\n"
+        f"    def __call__(self, *_, **__):\n        return self\n    {run}\n"
+        "    def reshape(self, _):\n        pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    inputs = (TensorInfo("x", (1, 2), np.dtype(np.float32)),)
+    assert OpenVino(b"", inputs, True, 1).exit_code_of_a_trial((1, 8)) == code
 
 
 def test_openvino_compiles_once_per_batch(monkeypatch: pytest.MonkeyPatch) -> None:
