@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,12 +21,15 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.simulate.assemble import assemble
+from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.kernels.state import OVER, STATE_WORDS
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
+Part = Linked | Callable[[], None]
+"""A table of instructions, or what calls a definition."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Workplace:
     """Memory that one sample is computed in.
 
     Attributes:
+        parts: of the program, ready to run here.
         arena: of the program.
         scratch: working memory of every thread.
         inputs: where they lie in the arena, by name.
@@ -42,6 +46,7 @@ class Workplace:
         scratch_addresses: of every thread's working memory.
     """
 
+    parts: tuple[Part, ...]
     arena: NDArray[np.uint8]
     scratch: tuple[NDArray[np.uint8], ...]
     inputs: Mapping[str, Array]
@@ -96,8 +101,8 @@ class FastSimulator:
         with self._workplace() as place:
             for name, values in place.inputs.items():
                 values[...] = feed[name].ravel()[: values.size].reshape(values.shape)
-            for part in self.program.parts:
-                for step in [part] if isinstance(part, PythonStep) else [part[k : k + 1] for k in range(len(part))]:
+            for part in place.parts:
+                for step in _single_steps(part):
                     start = time.thread_time()
                     self._step(step, place, 1)
                     seconds.append(time.thread_time() - start)
@@ -122,19 +127,21 @@ class FastSimulator:
     ) -> None:
         for name, values in place.inputs.items():
             values[...] = feed[name][index]
-        for part in self._graph.program.parts:
+        for part in place.parts:
             self._step(part, place, threads)
         for name, result in results.items():
             if name in place.outputs:
                 result[index] = place.outputs[name]
 
-    def _step(self, part: Array | PythonStep, place: Workplace, threads: int) -> None:
-        if isinstance(part, PythonStep):
-            part.run(place.arena)
+    def _step(self, part: Part, place: Workplace, threads: int) -> None:
+        if not isinstance(part, Linked):
+            part()
+        elif threads == 1:
+            run_machine(part, place.arena_address, place.scratch_addresses[0], 0, 0, 1)
         else:
-            self._run_part(part, place, threads)
+            self._run_together(part, place, threads)
 
-    def _run_part(self, part: Array, place: Workplace, threads: int) -> None:
+    def _run_together(self, part: Linked, place: Workplace, threads: int) -> None:
         """One table of instructions; a helper that comes too late finds the work done, and no thread waits for it."""
         state = np.zeros(STATE_WORDS, np.int64)
         helpers = []
@@ -164,13 +171,14 @@ class FastSimulator:
     def _new_workplace(self) -> Workplace:
         program = self._graph.program
         arena = program.new_arena()
+        parts = tuple(part.bind(arena) if isinstance(part, PythonStep) else link(part) for part in program.parts)
         scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
         inputs, outputs = (
             {name: tensor.view(arena) for name, tensor in ends.items()}
             for ends in (self._graph.inputs, self._graph.outputs)
         )
         return Workplace(
-            arena, scratch, inputs, outputs, arena.ctypes.data, tuple(part.ctypes.data for part in scratch)
+            parts, arena, scratch, inputs, outputs, arena.ctypes.data, tuple(part.ctypes.data for part in scratch)
         )
 
     def _empty_result(self, name: str, count: int) -> Array:
@@ -181,7 +189,12 @@ class FastSimulator:
         return np.empty((count, *tensor.shape), tensor.dtype)
 
 
-def _work(part: Array, place: Workplace, state: NDArray[np.int64], thread: int, threads: int) -> None:
+def _single_steps(part: Part) -> list[Part]:
+    """The instructions of a table, each ready to run by itself; a definition as it is."""
+    return [link(part.table[k : k + 1]) for k in range(part.count)] if isinstance(part, Linked) else [part]
+
+
+def _work(part: Linked, place: Workplace, state: NDArray[np.int64], thread: int, threads: int) -> None:
     """Be thread ``thread`` of those that run ``part``; what the addresses lead to lives as long as this call."""
     run_machine(part, place.arena_address, place.scratch_addresses[thread], state.ctypes.data, thread, threads)
 

@@ -110,11 +110,16 @@ class PythonStep:
         tensors = [x for x in (*self.inputs, *self.outputs) if isinstance(x, Tensor)]
         return sum(tensor.size * tensor.dtype.itemsize for tensor in tensors)
 
-    def run(self, arena: NDArray[np.uint8]) -> None:
-        """Compute the node on an arena."""
+    def bind(self, arena: NDArray[np.uint8]) -> Callable[[], None]:
+        """What computes the node on an arena."""
         given = [x.view(arena) if isinstance(x, Tensor) else x for x in self.inputs]
-        for tensor, result in zip(self.outputs, self.function(given), strict=False):
-            tensor.view(arena)[...] = result
+        views = [tensor.view(arena) for tensor in self.outputs]
+
+        def compute() -> None:
+            for view, result in zip(views, self.function(given), strict=False):
+                view[...] = result
+
+        return compute
 
 
 @dataclass(frozen=True)

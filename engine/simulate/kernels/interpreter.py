@@ -34,9 +34,15 @@ def interpret(records: Any, count: int, arena: int, scratch: int, state: int, th
         state: address of ``STATE_WORDS`` int64, 0 at the start, that all threads share: instruction and next unit in
             the upper and lower half of the first, completed units in another.
         thread: 0-based number of this thread.
-        threads: how many run the same program on the same arena.
+        threads: how many run the same program on the same arena; a single one shares nothing and leaves the state
+            as it is.
     """
     program = carray(records, count)
+    if threads == 1:
+        for present in range(count):
+            record = program.ctypes.data + present * program.itemsize
+            call_kernel(program[present].kernel, record, arena, scratch, 0, program[present].units)
+        return
     index, spins = 0, 0
     while True:
         seen = atomic_load(state)
@@ -45,7 +51,7 @@ def interpret(records: Any, count: int, arena: int, scratch: int, state: int, th
             return
         units = program[present].units
         if unit < units:
-            end = min(unit + max(1, units // (CHUNKS * threads) if threads > 1 else units), units)
+            end = min(unit + max(1, units // (CHUNKS * threads)), units)
             if exchange_if(state, seen, seen - unit + end):
                 record = program.ctypes.data + present * program.itemsize
                 call_kernel(program[present].kernel, record, arena, scratch, unit, end)

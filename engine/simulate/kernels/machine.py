@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,30 @@ _RUN_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
 """Such a function runs without the GIL."""
 
 
-def run(program: NDArray[Any], arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
-    """:func:`~engine.simulate.kernels.interpreter.interpret`, with the kernels there that ``program`` needs."""
-    if len(program) and not program["kernel"].all():
-        link(program)
-    _interpreter()(program.ctypes.data, len(program), arena, scratch, state, thread, threads)
+class Linked(NamedTuple):
+    """A table of instructions that is ready to run: the kernels that it needs are there.
+
+    Attributes:
+        table: of instructions, dtype ``INSTRUCTION``.
+        address: of its first record.
+        count: of its records.
+    """
+
+    table: NDArray[Any]
+    address: int
+    count: int
 
 
-def link(program: NDArray[Any]) -> None:
-    """Write the addresses of the kernels into ``program``; threads that do so at once write the same."""
-    for kind in np.unique(program["kind"]):
-        program["kernel"][program["kind"] == kind] = address(InstructionKind(kind).name.lower())
+def run(program: Linked, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
+    """:func:`~engine.simulate.kernels.interpreter.interpret`."""
+    _interpreter()(program.address, program.count, arena, scratch, state, thread, threads)
+
+
+def link(table: NDArray[Any]) -> Linked:
+    """Write the addresses of the kernels into ``table``; threads that do so at once write the same."""
+    for kind in np.unique(table["kind"]):
+        table["kernel"][table["kind"] == kind] = address(InstructionKind(kind).name.lower())
+    return Linked(table, table.ctypes.data, len(table))
 
 
 @cache

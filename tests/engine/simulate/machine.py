@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import operator, read_attributes
 from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.state import STATE_WORDS
 from engine.simulate.lowering.common import Call, Lowering
 from engine.simulate.program import Assembler, Instruction, Operand, PythonStep, Tensor, aligned_zeros
 
@@ -29,8 +29,7 @@ def run(program: Assembler, feeds: Sequence[tuple[Tensor, Array]], result: Tenso
         tensor.view(arena)[...] = array
     for part in finished.parts:
         assert not isinstance(part, PythonStep)
-        state = np.zeros(STATE_WORDS, np.int64)
-        run_machine(part, arena.ctypes.data, scratch.ctypes.data, state.ctypes.data, 0, 1)
+        run_machine(link(part), arena.ctypes.data, scratch.ctypes.data, 0, 0, 1)
     return result.view(arena).copy()
 
 

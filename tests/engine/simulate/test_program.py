@@ -74,7 +74,7 @@ def test_instructions_between_python_steps_are_tables() -> None:
     assert [step.bytes for step in finished.steps] == [12, 16, 16, 8]
     arena = finished.new_arena()
     x.view(arena)[...] = [1, 2, 3, 4]
-    finished.parts[1].run(arena)  # type: ignore[union-attr]  # a Python step
+    finished.parts[1].bind(arena)()  # type: ignore[union-attr]  # a Python step
     assert z.view(arena).tolist() == [2, 4, 6, 8]
 
 

@@ -6,6 +6,7 @@ import ctypes
 
 import numba
 import numpy as np
+import pytest
 
 from engine.simulate.kernels.entries import compiled_entry
 from engine.simulate.kernels.interpreter import wait
@@ -14,7 +15,9 @@ from engine.simulate.lowering.tables import look_up
 from engine.simulate.program import Assembler, aligned_zeros
 
 
-def test_it_goes_through_a_program() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_goes_through_a_program(threads: int) -> None:
+    """The first of two threads does all the work where the second does not come; a single one keeps no state."""
     program = Assembler()
     x = program.input((1000,), np.int8)
     y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
@@ -27,9 +30,9 @@ def test_it_goes_through_a_program() -> None:
     x.view(arena)[...] = np.arange(1000) % 100
     scratch = aligned_zeros(finished.scratch_bytes)
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(compiled_entry("interpreter").address)
-    run(part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, state.ctypes.data, 0, 1)
+    run(part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, state.ctypes.data, 0, threads)
     np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
-    assert state[0] == len(part) << 32
+    assert state[0] == (len(part) << 32 if threads > 1 else 0)
     assert state[DONE // 8] == 0
 
 
