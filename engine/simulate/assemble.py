@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import STANDARD_OPERATORS, has_bpu_operator, operator, read_attributes
-from engine.simulate.lowering import LOWERINGS, STANDARD_LOWERINGS, Call, NotLowered
+from engine.simulate.lowering import FLOAT_LOWERINGS, LOWERINGS, STANDARD_LOWERINGS, Call, NotLowered
 from engine.simulate.program import Assembler, Operand, Program, Tensor
-from engine.simulate.reference import MISFITS, name_of, node_function, sorted_copy, split_constants
+from engine.simulate.reference import MISFITS, STANDARD_DOMAINS, name_of, node_function, sorted_copy, split_constants
 from engine.simulate.tensors import describe, graph_inputs
 
 Array = NDArray[Any]
@@ -119,7 +119,7 @@ def _lower(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: As
     """
     state = program.state()
     try:
-        return _instructions(node, given, program)
+        return _instructions(node, model, given, program)
     except NotLowered:
         program.restore(state)
         raise
@@ -130,7 +130,7 @@ def _lower(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: As
         raise
 
 
-def _instructions(node: ir.Node, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
+def _instructions(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
     if node.domain == HORIZON_DOMAIN:
         found = operator(node.op_type)
         lowering = LOWERINGS.get(found.instructions)
@@ -140,9 +140,12 @@ def _instructions(node: ir.Node, given: Sequence[Operand], program: Assembler) -
         return [lowering(call, program)]
     standard = STANDARD_OPERATORS.get(node.op_type) if has_bpu_operator(node) else None
     movement = None if standard is None else STANDARD_LOWERINGS.get(standard.instructions)
-    if movement is None:
+    if movement is not None:
+        return movement(node, given, program)
+    computation = FLOAT_LOWERINGS.get(node.op_type) if node.domain in STANDARD_DOMAINS else None
+    if computation is None:
         raise NotLowered("the machine has no instructions for it")
-    return movement(node, given, program)
+    return [computation(node, model.opset_imports.get("", 0), given, program)]
 
 
 def _call_reference(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: Assembler) -> list[Tensor]:

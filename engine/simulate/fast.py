@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -86,8 +85,8 @@ class FastSimulator:
         self._spread(stacked, results, count - shared)
         for index in range(count - shared, count):
             # One at a time: threads that wait for each other must all have started.
-            with self._together, self._workplace() as place:
-                self._sample(place, stacked, results, index, self._threads)
+            with self._together:
+                self._stripe(stacked, results, range(index, index + 1), self._threads)
         return {name: _unstack(array) for name, array in results.items()}
 
     @property
@@ -98,7 +97,8 @@ class FastSimulator:
     def time_steps(self, feed: Mapping[str, Array]) -> list[float]:
         """CPU seconds of every step of the program for the first sample of ``feed``, on one thread."""
         seconds = []
-        with self._workplace() as place:
+        place = self._take_workplace()
+        try:
             for name, values in place.inputs.items():
                 values[...] = feed[name].ravel()[: values.size].reshape(values.shape)
             for part in place.parts:
@@ -106,32 +106,34 @@ class FastSimulator:
                     start = time.thread_time()
                     self._step(step, place, 1)
                     seconds.append(time.thread_time() - start)
+        finally:
+            self._workplaces.put(place)
         return seconds
 
     def _spread(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> None:
         """The first ``count`` samples, every thread its own."""
         if self._pool is None:
-            self._stripe(feed, results, range(count))
+            self._stripe(feed, results, range(count), 1)
         elif count:
             stripes = [range(thread, count, self._threads) for thread in range(self._threads)]
-            for done in [self._pool.submit(self._stripe, feed, results, stripe) for stripe in stripes]:
+            for done in [self._pool.submit(self._stripe, feed, results, stripe, 1) for stripe in stripes]:
                 done.result()
 
-    def _stripe(self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
-        with self._workplace() as place:
+    def _stripe(self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, threads: int) -> None:
+        """These samples one by one, each by ``threads`` threads together."""
+        place = self._take_workplace()
+        try:
+            given = [(values, feed[name]) for name, values in place.inputs.items()]
+            taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
             for index in indices:
-                self._sample(place, feed, results, index, 1)
-
-    def _sample(
-        self, place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], index: int, threads: int
-    ) -> None:
-        for name, values in place.inputs.items():
-            values[...] = feed[name][index]
-        for part in place.parts:
-            self._step(part, place, threads)
-        for name, result in results.items():
-            if name in place.outputs:
-                result[index] = place.outputs[name]
+                for values, samples in given:
+                    values[...] = samples[index]
+                for part in place.parts:
+                    self._step(part, place, threads)
+                for result, values in taken:
+                    result[index] = values
+        finally:
+            self._workplaces.put(place)
 
     def _step(self, part: Part, place: Workplace, threads: int) -> None:
         if not isinstance(part, Linked):
@@ -157,16 +159,12 @@ class FastSimulator:
         for helper in helpers:
             helper.cancel()
 
-    @contextmanager
-    def _workplace(self) -> Iterator[Workplace]:
+    def _take_workplace(self) -> Workplace:
+        """One that nobody uses; who takes it puts it back."""
         try:
-            place = self._workplaces.get_nowait()
+            return self._workplaces.get_nowait()
         except Empty:
-            place = self._new_workplace()
-        try:
-            yield place
-        finally:
-            self._workplaces.put(place)
+            return self._new_workplace()
 
     def _new_workplace(self) -> Workplace:
         program = self._graph.program

@@ -21,6 +21,8 @@ Array = NDArray[Any]
 NodeFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
 
 
+STANDARD_DOMAINS = ("", "ai.onnx")
+"""Names of ONNX's own domain."""
 MISFITS = (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError)
 """What numpy and ONNX's reference evaluator raise for arrays and attributes that do not fit together."""
 
@@ -72,7 +74,7 @@ def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
     """
     if node.domain == HORIZON_DOMAIN:
         function: NodeFunction = partial(operator(node.op_type).reference, attributes=read_attributes(node))
-    elif node.domain in ("", "ai.onnx"):
+    elif node.domain in STANDARD_DOMAINS:
         from engine.simulate.standard import StandardNode  # needs ONNX Runtime, which most quantised graphs do not
 
         function = StandardNode(node, dict(model.opset_imports))

@@ -60,15 +60,21 @@ def check_feed(feed: Mapping[str, Array], inputs: Sequence[TensorInfo]) -> int:
     Raises:
         InferenceError: a name, type or shape is not what the model takes.
     """
+    if len(feed) != len(inputs) or any(info.name not in feed for info in inputs):
+        raise _misnamed(feed, inputs)
+    counts = [_samples(feed[info.name], info) for info in inputs]
+    if counts.count(counts[0] if counts else 1) != len(counts):
+        listed = {info.name: count for info, count in zip(inputs, counts, strict=True)}
+        raise InferenceError(f"inputs hold different numbers of samples: {listed}")
+    return counts[0] if counts else 1
+
+
+def _misnamed(feed: Mapping[str, Array], inputs: Sequence[TensorInfo]) -> InferenceError:
     known = {info.name for info in inputs}
     if unknown := set(feed) - known:
-        raise InferenceError(f"unknown input {', '.join(sorted(unknown))}; the model's inputs: {_listed(inputs)}")
-    if missing := known - set(feed):
-        raise InferenceError(f"input {', '.join(sorted(missing))} is missing; the model's inputs: {_listed(inputs)}")
-    counts = {info.name: _samples(feed[info.name], info) for info in inputs}
-    if len(set(counts.values())) > 1:
-        raise InferenceError(f"inputs hold different numbers of samples: {counts}")
-    return next(iter(counts.values()), 1)
+        return InferenceError(f"unknown input {', '.join(sorted(unknown))}; the model's inputs: {_listed(inputs)}")
+    missing = ", ".join(sorted(known - set(feed)))
+    return InferenceError(f"input {missing} is missing; the model's inputs: {_listed(inputs)}")
 
 
 def check_outputs(names: Sequence[str] | None, outputs: Sequence[TensorInfo]) -> tuple[str, ...]:
@@ -77,10 +83,12 @@ def check_outputs(names: Sequence[str] | None, outputs: Sequence[TensorInfo]) ->
     Raises:
         InferenceError: a name that is not an output.
     """
-    known = tuple(info.name for info in outputs)
-    if unknown := set(names or ()) - set(known):
+    known = tuple([info.name for info in outputs])
+    if not names:
+        return known
+    if unknown := set(names) - set(known):
         raise InferenceError(f"unknown output {', '.join(sorted(unknown))}; the model's outputs: {', '.join(known)}")
-    return tuple(names) if names else known
+    return tuple(names)
 
 
 def _listed(inputs: Sequence[TensorInfo]) -> str:
@@ -90,7 +98,9 @@ def _listed(inputs: Sequence[TensorInfo]) -> str:
 def _samples(array: Array, info: TensorInfo) -> int:
     if array.dtype != info.dtype:
         raise InferenceError(f"input {info.name}: got type {array.dtype.name}, expected {info.dtype.name}")
-    shape = tuple(array.shape)
+    shape = array.shape
+    if shape == info.shape:
+        return 1
     if not info.shape:
         if shape:
             raise InferenceError(f"input {info.name}: got shape {list(shape)}, expected a scalar")

@@ -14,10 +14,12 @@ import numba
 from numba import carray, types
 from numba.np.numpy_support import from_dtype
 
+from engine.simulate.kernels import arithmetic as floats
 from engine.simulate.kernels import conversion, matmul, movement, reduction
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import interpreter as machine
+from engine.simulate.kernels import softmax as powers
 from engine.simulate.kernels.instructions import INSTRUCTION
 from engine.simulate.kernels.sources import sources_digest
 
@@ -142,6 +144,30 @@ def _reduce(sources: str) -> Kernel:
     return reduce
 
 
+def _softmax(sources: str) -> Kernel:
+    def softmax(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+        _ = sources
+        powers.softmax(carray(f, 1)[0], arena, scratch, begin, end)
+
+    return softmax
+
+
+def _arithmetic(sources: str) -> Kernel:
+    def arithmetic(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+        _ = sources
+        floats.arithmetic(carray(f, 1)[0], arena, begin, end)
+
+    return arithmetic
+
+
+def _cast(sources: str) -> Kernel:
+    def cast(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+        _ = sources
+        floats.cast(carray(f, 1)[0], arena, begin, end)
+
+    return cast
+
+
 def _interpreter(sources: str) -> Kernel:
     def interpreter(records: Any, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
         _ = sources
@@ -166,6 +192,9 @@ MAKERS: Mapping[str, Callable[[str], Kernel]] = {
     "dequantize": _dequantize,
     "matrix_product": _matrix_product,
     "reduce": _reduce,
+    "softmax": _softmax,
+    "arithmetic": _arithmetic,
+    "cast": _cast,
     INTERPRETER: _interpreter,
 }
 """By the name of a kind of instruction in lower case; and the interpreter."""

@@ -28,6 +28,9 @@ class InstructionKind(IntEnum):
     DEQUANTIZE = 11
     MATRIX_PRODUCT = 12
     REDUCE = 13
+    SOFTMAX = 14
+    ARITHMETIC = 15
+    CAST = 16
 
 
 FIELDS = (
@@ -36,9 +39,9 @@ FIELDS = (
     "x",  # arena offset of the first operand, bytes
     "e",  # arena offset of the second operand
     "y",  # arena offset of the result
-    "x_bytes",  # bytes per element: 1, 2 or 4
+    "x_bytes",  # bytes per element: 1, 2, 4 or 8
     "e_bytes",  # 0 where there is no second operand
-    "y_bytes",  # 1, 2 or 4
+    "y_bytes",  # 1, 2, 4 or 8
     "in_h",
     "in_w",
     "in_c",
@@ -69,6 +72,7 @@ FIELDS = (
     "low",  # smallest and largest value of the result
     "high",
     "shift",  # AVERAGE_POOL: fraction bits
+    "operation",  # ARITHMETIC: of engine.simulate.kernels.operations
     "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
     "along",  # QUANTIZE, DEQUANTIZE: 1 where the elements of a run have one scale each
     "wide",  # ELEMENTWISE: 1 for 64 bits
@@ -81,7 +85,7 @@ FIELDS = (
     "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales; ELEMENTWISE: of
     # parameters in a row
     "kernel",  # address of the compiled kernel of the kind; 0 until the machine sets it
-    "count",  # TABLE: elements per unit; QUANTIZE: elements that one scale covers
+    "count",  # TABLE, CAST: elements per unit; SOFTMAX: of a row; QUANTIZE: elements that one scale covers
 )
 
 INSTRUCTION = np.dtype([(name, np.int64) for name in FIELDS])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ _RUN_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
 """Such a function runs without the GIL."""
 
 
-class Linked(NamedTuple):
+@dataclass(frozen=True)
+class Linked:
     """A table of instructions that is ready to run: the kernels that it needs are there.
 
     Attributes:

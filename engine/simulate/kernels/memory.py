@@ -48,6 +48,12 @@ def float32_at(address: int, size: int) -> Any:
 
 
 @compiled
+def float64_at(address: int, size: int) -> Any:
+    """``size`` float64 at ``address``."""
+    return carray(void_pointer(address), (size,), dtype=np.float64)
+
+
+@compiled
 def copy_bytes(source: int, target: int, size: int) -> None:
     """Copy ``size`` bytes between regions that do not overlap."""
     read, written = uint8_at(source, size), uint8_at(target, size)

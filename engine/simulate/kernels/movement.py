@@ -57,6 +57,8 @@ def strided_copy(f: Any, arena: int, begin: int, end: int) -> None:
         if dims[7] == 1 and dims[11] == 1:
             for k in range(dims[2]):
                 copy_bytes(x + k * dims[6] * f.x_bytes, y + k * dims[10] * f.x_bytes, dims[3] * f.x_bytes)
+        elif f.x_bytes == 8:
+            copy_plane(int64_at(x, reach(dims, 4)), int64_at(y, reach(dims, 8)), dims)
         elif dims[6] == 1 and dims[11] == 1:
             transpose_plane(x, y, dims[2], dims[3], dims[7], dims[10], f.x_bytes)
         elif dims[7] == 1 and dims[10] == 1:

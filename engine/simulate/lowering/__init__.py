@@ -23,6 +23,7 @@ from engine.simulate.lowering.elementwise import (
     lower_quantize,
     lower_sum,
 )
+from engine.simulate.lowering.floats import FLOAT_LOWERINGS
 from engine.simulate.lowering.matmul import lower_matmul
 from engine.simulate.lowering.movement import (
     lower_depth_to_space,
@@ -53,7 +54,7 @@ from engine.simulate.lowering.standard import (
 from engine.simulate.lowering.tables import lower_requantize, lower_table_of_ramp
 from engine.simulate.lowering.transposed import lower_transposed_convolution
 
-__all__ = ["LOWERINGS", "STANDARD_LOWERINGS", "Call", "NotLowered"]
+__all__ = ["FLOAT_LOWERINGS", "LOWERINGS", "STANDARD_LOWERINGS", "Call", "NotLowered"]
 
 LOWERINGS: Mapping[Instructions, Lowering] = MappingProxyType(
     {

@@ -14,7 +14,7 @@ from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import Call, NotLowered, dense_strides, joined
 from engine.simulate.program import Assembler, Tensor
 
-COPIED_BYTES = (1, 2, 4)
+COPIED_BYTES = (1, 2, 4, 8)
 """Element sizes that the machine copies."""
 
 

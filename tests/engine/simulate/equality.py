@@ -20,6 +20,7 @@ def check(case: NodeCase) -> None:
         case.attributes,
         case.constants,
         domain=case.domain,
+        opset=case.opset,
         output=(one.dtype, one.shape),
     )
     feed = {f"x{k}": x.reshape(-1, *x.shape[2:]) for k, x in case.samples.items()}

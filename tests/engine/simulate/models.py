@@ -21,6 +21,7 @@ def node_model(
     *,
     domain: str = "horizon",
     output: tuple[Any, Sequence[int]] | None = None,
+    opset: int = 13,
 ) -> ir.Model:
     """A model of one node.
 
@@ -31,6 +32,7 @@ def node_model(
         constants: initializers by position.
         domain: of the node.
         output: dtype and shape of the result; None to take both from the first input.
+        opset: of ONNX's own operators.
     """
     constants = constants or {}
     count = max([len(inputs) - 1, *constants]) + 1
@@ -49,7 +51,7 @@ def node_model(
         [onnx.helper.make_tensor_value_info("y", _element(np.dtype(dtype)), shape)],
         [onnx.numpy_helper.from_array(array, f"c{k}") for k, array in constants.items()],
     )
-    opsets = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("horizon", 1)]
+    opsets = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("horizon", 1)]
     return ir.from_proto(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.ops.comparison import COMPARISONS
+from engine.simulate.lowering.floats import CASTS
 from engine.simulate.reference import node_function
 from tests.engine.simulate.models import node_model
 
@@ -26,6 +28,7 @@ class NodeCase:
     attributes: dict[str, Any]
     constants: dict[int, Array] = field(default_factory=dict)
     domain: str = "horizon"
+    opset: int = 13
 
     def __repr__(self) -> str:
         shapes = {k: (x.dtype.name, x.shape) for k, x in {**self.samples, **self.constants}.items()}
@@ -413,7 +416,7 @@ def standard_nodes(draw: Draw) -> NodeCase:
     op_type = draw(st.sampled_from(["Transpose", "Reshape", "Flatten", "Identity", "Concat", "Slice", "Split", "Max"]))
     rank = draw(st.integers(2, 5 if op_type != "Split" else 4))
     dims = [1, *(draw(st.integers(1, 7)) for _ in range(rank - 1))]
-    dtype, count = draw(st.sampled_from([np.int8, np.int16, np.int32])), draw(st.integers(1, 3))
+    dtype, count = draw(st.sampled_from([np.int8, np.int16, np.int32, np.int64])), draw(st.integers(1, 3))
     axis = draw(st.integers(-rank, rank - 1))
     samples, constants = {0: integers_of(draw, (count, *dims), dtype)}, {}
     attributes: dict[str, Any] = {}
@@ -445,10 +448,53 @@ def standard_nodes(draw: Draw) -> NodeCase:
     return NodeCase(op_type, samples, attributes, constants, domain="")
 
 
+def floats_of(draw: Draw, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """Numbers of one of several sizes; now and then what is infinite, undefined or 0."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    found = (rng.standard_normal(shape) * draw(st.sampled_from([1e-3, 1.0, 30.0, 1e4]))).astype(dtype)
+    if draw(st.integers(0, 3)) == 0:
+        special = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40], dtype)
+        found[rng.random(shape) < 0.05] = rng.choice(special)
+    return found
+
+
+@st.composite
+def softmaxes(draw: Draw) -> NodeCase:
+    rank = draw(st.integers(2, 5))
+    dims = [1, *(draw(st.integers(1, 9)) for _ in range(rank - 1))]
+    dims[draw(st.integers(1, rank - 1))] = draw(st.integers(1, 150))
+    attributes = {"axis": draw(st.integers(-rank, rank - 1))} if draw(st.booleans()) else {}
+    opset = draw(st.sampled_from([11, 13]))
+    return NodeCase("Softmax", {0: floats_of(draw, (draw(st.integers(1, 3)), *dims))}, attributes, {}, "", opset)
+
+
+@st.composite
+def arithmetic(draw: Draw) -> NodeCase:
+    """Sums, differences, products and quotients of floats that broadcast, either operand a constant now and then."""
+    dtype, rank = draw(st.sampled_from([np.float32, np.float64])), draw(st.integers(1, 5))
+    dims = [1, *(draw(st.integers(1, 7)) for _ in range(rank - 1))]
+    other = [dim if draw(st.booleans()) else 1 for dim in dims]
+    operands = [dims, other[draw(st.integers(0, rank)) :]]
+    constant = draw(st.sampled_from([None, 0, 1])) if len(operands[1]) == rank else 1
+    count = draw(st.integers(1, 3))
+    samples = {k: floats_of(draw, (count, *shape), dtype) for k, shape in enumerate(operands) if k != constant}
+    constants = {k: floats_of(draw, tuple(shape), dtype) for k, shape in enumerate(operands) if k == constant}
+    return NodeCase(draw(st.sampled_from(["Add", "Sub", "Mul", "Div"])), samples, {}, constants, "")
+
+
+@st.composite
+def casts(draw: Draw) -> NodeCase:
+    source, result = draw(st.sampled_from(sorted(CASTS)))
+    shape = (draw(st.integers(1, 2)), 1, draw(st.sampled_from([1, 7, 5000])), draw(st.integers(1, 4)))
+    x = integers_of(draw, shape, np.int8) if source == "int8" else floats_of(draw, shape, np.dtype(source))
+    attributes = {"to": int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(result)))}
+    return NodeCase("Cast", {0: x}, attributes, {}, "")
+
+
 def result_of_one_sample(case: NodeCase) -> Array:
     """The reference's result for the first sample."""
     inputs = inputs_of_sample(case, 0)
-    model = node_model(case.op_type, inputs, case.attributes, case.constants, domain=case.domain)
+    model = node_model(case.op_type, inputs, case.attributes, case.constants, domain=case.domain, opset=case.opset)
     given = [case.constants.get(k, x) for k, x in enumerate(inputs)]
     return node_function(model.graph[0], model)(given)[0]
 

@@ -32,6 +32,11 @@ def test_standard_operator(case: NodeCase) -> None:
     check(case)
 
 
+@given(case=st.one_of(cases.softmaxes(), cases.arithmetic(), cases.casts()))
+def test_float_operator(case: NodeCase) -> None:
+    check(case)
+
+
 @given(case=cases.convolutions())
 def test_convolution_without_dot_products_of_quads(case: NodeCase) -> None:
     """The kernels of machines that have none, on those that do."""

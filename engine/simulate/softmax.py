@@ -1,0 +1,105 @@
+"""Softmax in float32 as both simulators compute it: on every CPU the same bits.
+
+ONNX Runtime sums in vectors of four, eight or sixteen, whichever the CPU has, and so gives other last bits on other
+machines. Here it is always four with fused multiply-adds, the order with which the thresholds behind a Softmax are the
+original toolchain's (:mod:`engine.calibrate.forward.own_arithmetic`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.ir import attribute
+from engine.simulate.kernels.exponential import (
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    LOWEST,
+    MANTISSA_BITS,
+    ONE_BITS,
+    POLYNOMIAL,
+    ROUNDING,
+    SUMS,
+)
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
+
+SINGLE_AXIS = 13
+"""First opset in which a ``Softmax`` is over its axis alone; before, over all from there on."""
+
+
+def axes_of(node: ir.Node, rank: int, opset: int) -> tuple[int, ...]:
+    """The axes that ``node`` normalises together, none negative.
+
+    Raises:
+        IndexError: its axis is none of a tensor of ``rank``.
+    """
+    axis = range(rank)[int(attribute(node, "axis", -1 if opset >= SINGLE_AXIS else 1))]
+    return (axis,) if opset >= SINGLE_AXIS else tuple(range(axis, rank))
+
+
+def softmax(x: Floats, axes: Sequence[int]) -> Floats:
+    """Softmax over ``axes``, one or neighbours, by :func:`softmax_rows`; the shape of ``x``."""
+    rows = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
+    result = softmax_rows(rows.reshape(-1, math.prod(rows.shape[x.ndim - len(axes) :]))).reshape(rows.shape)
+    return np.ascontiguousarray(np.moveaxis(result, range(x.ndim - len(axes), x.ndim), axes))
+
+
+def softmax_rows(x: Floats) -> Floats:
+    """Softmax of every row.
+
+    The powers of ``x - max`` are summed in four sums that run side by side; the first and third, the second and fourth
+    are added, then both, then what no four numbers are left of. The powers are multiplied by the sum's reciprocal.
+
+    Args:
+        x: float32, shape (rows, n).
+
+    Returns:
+        float32, the same shape; NaN in rows whose largest number is infinite or undefined, or that hold a NaN.
+    """
+    with np.errstate(all="ignore"):
+        powers = exponential(x - x.max(axis=1, keepdims=True, initial=-np.inf))
+        whole = x.shape[1] - x.shape[1] % SUMS
+        sums = np.zeros((len(x), SUMS), np.float32)
+        for start in range(0, whole, SUMS):
+            sums += powers[:, start : start + SUMS]
+        total = (sums[:, 0] + sums[:, 2]) + (sums[:, 1] + sums[:, 3])
+        for index in range(whole, x.shape[1]):
+            total += powers[:, index]
+        return np.asarray(powers * (np.float32(1) / total)[:, None])
+
+
+def exponential(x: Floats) -> Floats:
+    """e^x for x up to 0: a polynomial times a power of two; 0 where that is below the normal numbers."""
+    x = np.maximum(x, LOWEST)
+    shifted = fused(x, LOG2_E, ROUNDING)
+    power = shifted - ROUNDING
+    rest = fused(power, LN2_LOW, fused(power, LN2_HIGH, x))
+    value = np.full_like(x, POLYNOMIAL[0])
+    for factor in POLYNOMIAL[1:]:
+        value = fused(value, rest, factor)
+    scale = ((shifted.view(np.int32) << MANTISSA_BITS) + np.int32(ONE_BITS)).view(np.float32)
+    return np.asarray(value * scale)
+
+
+def fused(a: Floats, b: Floats | np.float32, c: Floats | np.float32) -> Floats:
+    """``a * b + c`` rounded once to float32.
+
+    The product is exact in float64. The sum is rounded there to an odd last bit, so that rounding it again to float32
+    gives what a single rounding does (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    """
+    product = a.astype(np.float64) * b
+    total = product + c
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    bits = total.view(np.int64)
+    inexact = ((error < 0) | (error > 0)) & (bits & 1 == 0)
+    step = np.where((error > 0) == (total > 0), 1, -1)
+    return (bits + np.where(inexact, step, 0)).view(np.float64).astype(np.float32)

@@ -1,0 +1,40 @@
+"""The kernel's multiply-adds, with and without the CPU's own instruction; its largest number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from engine.simulate import softmax as definition
+from engine.simulate.kernels.softmax import largest_of, make_fused
+
+fused_by_hand = make_fused(native=False)
+
+
+@numba.njit
+def all_fused(a: Any, b: Any, c: Any, out: Any) -> None:
+    for k in range(len(out)):
+        out[k] = fused_by_hand(a[k], b[k], c[k])
+
+
+@numba.njit
+def largest(address: int, count: int, scratch: int) -> Any:
+    return largest_of(address, count, scratch)
+
+
+def test_multiply_adds_without_an_instruction_round_once() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(5000).astype(np.float32) for _ in range(2))
+    c = (np.exp2(rng.integers(-40, 40, 5000)) * rng.choice([-1, 1], 5000)).astype(np.float32)
+    out = np.empty_like(a)
+    all_fused(a, b, c, out)
+    np.testing.assert_array_equal(out, definition.fused(a, b, c))
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 40])
+def test_the_largest_number(count: int) -> None:
+    x, scratch = np.random.default_rng(count).standard_normal(count).astype(np.float32), np.zeros(64, np.float32)
+    assert largest(x.ctypes.data, count, scratch.ctypes.data) == x.max()
