@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.simulate.kernels.arithmetic import as_singles
 from engine.simulate.lowering.floats import CAST_UNIT, FLOAT_LOWERINGS
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import fed, run
@@ -31,3 +35,14 @@ def test_a_cast_of_more_than_one_unit() -> None:
     found = run(program, feeds, FLOAT_LOWERINGS["Cast"](node, 13, [feeds[0][0]], program))
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, x)
+
+
+@numba.njit
+def rounded(x: Any, y: Any) -> None:
+    as_singles(x, y)
+
+
+def test_a_double_is_rounded_to_even() -> None:
+    y = np.zeros(2, np.float32)
+    rounded(np.array([1 + 2.0**-24, 1 + 3 * 2.0**-24]), y)
+    assert y.tolist() == [1, 1 + 2.0**-22]

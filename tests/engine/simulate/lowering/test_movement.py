@@ -122,7 +122,7 @@ def test_tensors_that_cannot_be_joined_or_turned() -> None:
         concat([x, program.input((1, 2), np.int16)], 0, program)
     with pytest.raises(NotLowered, match="whose other dimensions differ"):
         concat([x, y], 0, program)
-    with pytest.raises(NotLowered, match="a tensor of int64"):
-        transpose(program.input((2, 3), np.int64), (1, 0), program)
+    with pytest.raises(NotLowered, match="a tensor of complex128"):
+        transpose(program.input((2, 3), np.complex128), (1, 0), program)
     with pytest.raises(NotLowered, match=r"axes \[0, 0\] of a tensor of rank 2"):
         transpose(x, (0, 0), program)
