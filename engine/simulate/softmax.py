@@ -35,7 +35,7 @@ SINGLE_AXIS = 13
 """First opset in which a ``Softmax`` is over its axis alone; before, over all from there on."""
 
 
-def axes_of(node: ir.Node, rank: int, opset: int) -> tuple[int, ...]:
+def normalised_axes(node: ir.Node, rank: int, opset: int) -> tuple[int, ...]:
     """The axes that ``node`` normalises together, none negative.
 
     Raises:
@@ -45,7 +45,7 @@ def axes_of(node: ir.Node, rank: int, opset: int) -> tuple[int, ...]:
     return (axis,) if opset >= SINGLE_AXIS else tuple(range(axis, rank))
 
 
-def softmax(x: Floats, axes: Sequence[int]) -> Floats:
+def softmax_over(x: Floats, axes: Sequence[int]) -> Floats:
     """Softmax over ``axes``, one or neighbours, by :func:`softmax_rows`; the shape of ``x``."""
     rows = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
     result = softmax_rows(rows.reshape(-1, math.prod(rows.shape[x.ndim - len(axes) :]))).reshape(rows.shape)

@@ -16,7 +16,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from engine.errors import ModelError
 from engine.ir import constant_of
-from engine.simulate.softmax import axes_of, softmax
+from engine.simulate.softmax import normalised_axes, softmax_over
 
 Array = NDArray[Any]
 Run = Callable[[dict[str, Array]], list[Array]]
@@ -54,7 +54,7 @@ class StandardNode:
 
     def _prepare(self, feed: dict[str, Array]) -> Run:
         if self._node.op_type == "Softmax" and [x.dtype for x in feed.values()] == [np.float32]:
-            return lambda given: [softmax(x, self._softmax_axes(x)) for x in given.values()]
+            return lambda given: [softmax_over(x, self._softmax_axes(x)) for x in given.values()]
         model = self._one_node_model(feed)
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -66,7 +66,7 @@ class StandardNode:
         return lambda given: self._run(session, given)
 
     def _softmax_axes(self, x: Array) -> tuple[int, ...]:
-        return axes_of(self._node, x.ndim, self._opsets.get("", 0))
+        return normalised_axes(self._node, x.ndim, self._opsets.get("", 0))
 
     def _run(self, session: ort.InferenceSession, given: dict[str, Array]) -> list[Array]:
         try:

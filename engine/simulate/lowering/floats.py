@@ -16,7 +16,7 @@ from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered, broadcast_strides, dense_strides, joined
 from engine.simulate.lowering.movement import transpose
 from engine.simulate.program import Assembler, Operand, Tensor
-from engine.simulate.softmax import axes_of
+from engine.simulate.softmax import normalised_axes
 
 FloatLowering = Callable[[ir.Node, int, Sequence[Operand], Assembler], Tensor]
 """Appends the instructions of a node of an opset; its result. It raises NotLowered where the machine has none."""
@@ -32,7 +32,7 @@ def lower_softmax(node: ir.Node, opset: int, given: Sequence[Operand], program: 
     x = given[0]
     if not isinstance(x, Tensor) or x.dtype != np.float32 or not x.shape or not x.size:
         raise NotLowered("its input is no tensor of float32")
-    axes = axes_of(node, len(x.shape), opset)
+    axes = normalised_axes(node, len(x.shape), opset)
     order = [axis for axis in range(len(x.shape)) if axis not in axes] + list(axes)
     rows = transpose(x, order, program)
     count = math.prod(x.shape[axis] for axis in axes)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.simulate.softmax import axes_of, exponential, fused, softmax, softmax_rows
+from engine.simulate.softmax import exponential, fused, normalised_axes, softmax_over, softmax_rows
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 7, 16, 65])
@@ -51,11 +51,11 @@ def test_a_fused_multiply_add_rounds_once() -> None:
 
 def test_axes_before_and_since_opset_13() -> None:
     plain, second = ir.node("Softmax", [], {}, name="n"), ir.node("Softmax", [], {"axis": -2}, name="n")
-    assert (axes_of(plain, 3, 13), axes_of(plain, 3, 11)) == ((2,), (1, 2))
-    assert (axes_of(second, 4, 13), axes_of(second, 4, 11)) == ((2,), (2, 3))
+    assert (normalised_axes(plain, 3, 13), normalised_axes(plain, 3, 11)) == ((2,), (1, 2))
+    assert (normalised_axes(second, 4, 13), normalised_axes(second, 4, 11)) == ((2,), (2, 3))
 
 
 def test_any_axis() -> None:
     x = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
-    np.testing.assert_array_equal(softmax(x, (1,))[0, :, 2], softmax_rows(np.ascontiguousarray(x[:1, :, 2]))[0])
-    np.testing.assert_array_equal(softmax(x, (1, 2)).reshape(2, 15), softmax_rows(x.reshape(2, 15)))
+    np.testing.assert_array_equal(softmax_over(x, (1,))[0, :, 2], softmax_rows(np.ascontiguousarray(x[:1, :, 2]))[0])
+    np.testing.assert_array_equal(softmax_over(x, (1, 2)).reshape(2, 15), softmax_rows(x.reshape(2, 15)))
