@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from engine.cli.console import say
 from engine.version import installed_version
 
 
@@ -39,7 +40,7 @@ def version_option(command: str) -> Any:
 
     def show(wanted: bool) -> None:
         if wanted:
-            typer.echo(f"{command}, version {installed_version()}")
+            say(f"{command}, version {installed_version()}")
             raise typer.Exit
 
     return typer.Option("--version", callback=show, is_eager=True, help="Show the version and exit.")

@@ -1,25 +1,41 @@
-"""Where commands print tables: a terminal as wide as it is, a file or pipe without cutting anything."""
+"""How commands print: lines, and tables; a terminal is as wide as it is, to a file or pipe nothing is cut."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+import typer
+
+from engine.visible import visible
+
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
+
+    from engine.cli.terminal import Terminal
 
 PIPED_WIDTH = 1000
 """Columns where there is no terminal and ``COLUMNS`` does not say otherwise: no name is cut or broken, so that other
 programs can search what is printed."""
 
 
-def open_console() -> Console:
-    """A console for people and for pipes."""
-    from rich.console import Console
+def say(text: object, *, nl: bool = True, err: bool = False) -> None:
+    """Print ``text``, which may hold names of strangers.
 
-    console = Console()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=PIPED_WIDTH)
+    Args:
+        text: what is shown of it does nothing to a terminal.
+        nl: whether a line feed follows.
+        err: whether it goes to standard error.
+    """
+    typer.echo(visible(str(text)), nl=nl, err=err)
+
+
+def open_console(piped_width: int = PIPED_WIDTH) -> Terminal:
+    """A console for people and for pipes, which are ``piped_width`` wide unless ``COLUMNS`` says otherwise."""
+    from engine.cli.terminal import Terminal
+
+    console = Terminal()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Terminal(width=piped_width)
 
 
 def plain_table(*names: str, figures: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> Table:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import NO_MEMORY, PtqlabError, system_message
+from engine.visible import VisibleFormatter
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -72,7 +74,7 @@ class _LogFile(logging.FileHandler):
 
 
 def _tell_unwritable(file: Path, error: OSError) -> None:
-    typer.echo(f"{file}: cannot be written ({error.strerror}); the log goes only to the terminal", err=True)
+    say(f"{file}: cannot be written ({error.strerror}); the log goes only to the terminal", err=True)
 
 
 def _handlers(file: Path) -> list[logging.Handler]:
@@ -85,5 +87,5 @@ def _handlers(file: Path) -> list[logging.Handler]:
     except OSError as error:
         _tell_unwritable(file, error)
     for handler in handlers:
-        handler.setFormatter(logging.Formatter(_FORMAT))
+        handler.setFormatter(VisibleFormatter(_FORMAT))
     return handlers

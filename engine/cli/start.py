@@ -1,12 +1,14 @@
 """How the console scripts start: quickly, which changes the process, so that importing a module alone does not.
 
 :func:`prepare` defers modules that start-up would load for nothing, and has Python look for cyclic garbage less often:
-graphs are many small objects that stay. The functions below it are the console scripts of ``pyproject.toml``.
+graphs are many small objects that stay. What is logged does nothing to a terminal (:mod:`engine.visible`). The
+functions below it are the console scripts of ``pyproject.toml``.
 """
 
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -16,6 +18,7 @@ from importlib.util import LazyLoader
 from types import ModuleType
 
 from engine.errors import NO_MEMORY, MissingError, PtqlabError, system_message
+from engine.visible import VisibleFormatter, visible
 
 DEFERRED = frozenset({"sympy", "onnx_ir._symbolic_shapes"})
 """Modules that run when something of theirs is first used: arithmetic on symbolic dimensions, 0.25 s of a start."""
@@ -47,6 +50,8 @@ def prepare() -> None:
     """Make this process, which is a command's, start quickly. Calling it again changes nothing."""
     if not any(isinstance(finder, _DeferringFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _DeferringFinder())
+    if logging.lastResort is not None:  # what is logged where a command has set up no log of its own
+        logging.lastResort.setFormatter(VisibleFormatter())
     gc.set_threshold(_OBJECTS_PER_COLLECTION, *gc.get_threshold()[1:])
 
 
@@ -73,7 +78,7 @@ def command(module: str, function: str = "main") -> Callable[[], None]:
         except BrokenPipeError:
             raise
         except OSError as error:
-            sys.stderr.write(f"Error: {system_message(error)}\n")
+            sys.stderr.write(f"Error: {visible(system_message(error))}\n")
             raise SystemExit(PtqlabError.exit_code) from error
 
     return run

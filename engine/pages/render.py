@@ -1,6 +1,7 @@
 """HTML pages that show names of strangers: a content security policy that lets the page's own scripts run and no other.
 
-Names are escaped where they are put in; the policy holds should that ever fail. Every page is a file that is opened
+Names are escaped where they are put in, and characters that turn the order of letters round are written out; the policy
+holds should that ever fail. Every page is a file that is opened
 from a disk, loads nothing from elsewhere and has the same bytes every time.
 """
 
@@ -13,6 +14,8 @@ import json
 import secrets
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from engine.visible import visible
 
 if TYPE_CHECKING:
     import jinja2
@@ -38,7 +41,8 @@ def rendered(template: jinja2.Template, *, connects: bool = False, **values: Any
 
 
 def page_templates(loader: jinja2.BaseLoader) -> jinja2.Environment:
-    """Where templates of a room are found, and behind them those that all pages share; what is put in is escaped.
+    """Where templates of a room are found, and behind them those that all pages share; what is put in is escaped,
+    and shown as :func:`engine.visible.visible` does.
 
     A page extends ``base.html.j2``; ``plots.html.j2`` draws its plots and graphs.
 
@@ -52,9 +56,21 @@ def page_templates(loader: jinja2.BaseLoader) -> jinja2.Environment:
         loader=jinja2.ChoiceLoader([loader, shared]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _shown(value: Any) -> Any:
+    """``value`` with the texts in it as people are to see them."""
+    from markupsafe import Markup  # jinja2 brings it
+
+    if isinstance(value, str):
+        return Markup(visible(value)) if isinstance(value, Markup) else visible(value)  # noqa: S704 - it was markup
+    if isinstance(value, dict):
+        return {_shown(key): _shown(each) for key, each in value.items()}
+    return [_shown(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def package_loader(package: str) -> jinja2.BaseLoader:
@@ -80,7 +96,7 @@ def packed(text: str) -> str:
 
 def figures_data(figures: dict[str, Any], **more: Any) -> str:
     """What ``plots.html.j2`` takes as ``data``: plotly figures by the id of their place, and ``more``, packed."""
-    return packed(json.dumps({"figures": {name: figure_data(figure) for name, figure in figures.items()}, **more}))
+    return packed(json.dumps(_shown({"figures": {name: figure_data(each) for name, each in figures.items()}, **more})))
 
 
 def figure_data(figure: Any) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
 from engine.terms import Device, named
 from engine.version import installed_version
+from engine.visible import in_html, in_picture
 
 ENGINES = {"load": PALETTE[0], "compute": PALETTE[2], "store": PALETTE[1]}
 """Colours of the engines in the timeline."""
@@ -238,7 +239,7 @@ def _timeline_figure(view: SubgraphView) -> go.Figure:
             name=engine,
             orientation="h",
             marker={"color": colour, "line": {"color": "white", "width": 0.4}},
-            customdata=[[entry.layer.name, entry.layer.op_type] for entry in view.times],
+            customdata=[[in_html(entry.layer.name), in_html(entry.layer.op_type)] for entry in view.times],
             hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{base:.1f} us, %{x:.1f} us long<extra>"
             + engine
             + "</extra>",
@@ -273,7 +274,7 @@ def _roofline_figure(compiled: CompiledModel, view: SubgraphView) -> go.Figure:
         y=rates,
         mode="markers",
         marker={"color": ENGINES["compute"], "size": 9, "line": {"color": "white", "width": 1}},
-        text=[f"{layer.name}<br>{layer.op_type}" for layer in layers],
+        text=[f"{in_html(layer.name)}<br>{in_html(layer.op_type)}" for layer in layers],
         hovertemplate="%{text}<br>%{x:.1f} OPs/byte, %{y:.3f} Tops<extra></extra>",
         name="layers",
     )
@@ -328,7 +329,8 @@ def structure_png(structure: Structure) -> bytes:
     for node in structure.nodes:
         colour = BPU if node.device is Device.BPU else CPU
         box = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "none"}
-        axes.text(*places[node.name], node.label, ha="center", va="center", color="white", fontsize=8, bbox=box)
+        label = in_picture(node.label)
+        axes.text(*places[node.name], label, ha="center", va="center", color="white", fontsize=8, bbox=box)
     buffer = io.BytesIO()
     picture.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
     return buffer.getvalue()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ def bench(
         reports += _suite(names or (), march, options, Extent(peers, memory, roofline))
     for report in reports:
         for reason in report.left_out:
-            typer.echo(f"{report.model}: left out: {reason}", err=True)
+            say(f"{report.model}: left out: {reason}", err=True)
     if json_output:
-        typer.echo(json.dumps(as_json(reports), indent=2))
+        say(json.dumps(as_json(reports), indent=2))
     else:
         show(reports, profiled)
 
@@ -89,13 +90,13 @@ def _suite(names: Sequence[str], march: str, options: BenchOptions, extent: Exte
 
     networks = suite(names)
     if networks and extent.peers and not has_openvino():
-        typer.echo(f"left out: {OPENVINO}: pip install 'ptqlab[bench-peers]'", err=True)
+        say(f"left out: {OPENVINO}: pip install 'ptqlab[bench-peers]'", err=True)
     reports = []
     for network in networks:
         try:
             reports.append(bench_network(network, march, options, extent))
         except (UnsupportedError, ModelError) as error:
-            typer.echo(f"left out: {network.name}: {error}", err=True)
+            say(f"left out: {network.name}: {error}", err=True)
     return reports
 
 
@@ -118,7 +119,7 @@ def _cards(names: Sequence[str]) -> list[ModelCard]:
         try:
             card.model_path()
         except (ModelError, MissingError) as error:
-            typer.echo(f"left out: {error}", err=True)
+            say(f"left out: {error}", err=True)
         else:
             found.append(card)
     return found

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.cli.console import say
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,9 +33,9 @@ def digest(
     from harness.card_files import rewrite
 
     path, found = _found(name, score=score)
-    typer.echo(yaml.safe_dump(found, sort_keys=False).rstrip())
+    say(yaml.safe_dump(found, sort_keys=False).rstrip())
     if write:
-        typer.echo(f"{path}: {'written' if rewrite(path, found) else 'holds this already'}", err=True)
+        say(f"{path}: {'written' if rewrite(path, found) else 'holds this already'}", err=True)
 
 
 def _found(name: str, *, score: bool) -> tuple[Path, Mapping[str, Any]]:

@@ -19,6 +19,7 @@ import typer
 from numpy.typing import NDArray
 
 from engine.cli.common import command_app, version_option
+from engine.cli.console import say
 from engine.errors import CalibrationDataError, PtqlabError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=None if arguments is None else list(arguments))
     except PtqlabError as error:
-        typer.echo(f"ERROR: {error}", err=True)
+        say(f"ERROR: {error}", err=True)
         sys.exit(error.exit_code)
 
 
@@ -128,7 +129,7 @@ def hb_eval_preprocess(
     files = listed_images(image_dir, val_txt)
     for file in files:
         prepared(file, model_name, file_format).tofile(output_dir / f"{file.stem}.bin")
-    typer.echo(f"{len(files)} images written to {output_dir}")
+    say(f"{len(files)} images written to {output_dir}")
 
 
 def listed_images(folder: Path, names: Path | None) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import ConfigError
 from engine.terms import InputType, March
 from harness.terms import Fit, ReadMode
@@ -56,7 +57,7 @@ def prepare(
     files = chosen(image_files(images, recursive), count, seed)
     folder = write_folder(settings, preparation, files, output)
     spec, shape = preparation.target.spec, "x".join(map(str, preparation.target.shape))
-    typer.echo(f"{len(files)} samples of input {spec.name}, {spec.type_train.value} {shape}, written to {folder}")
+    say(f"{len(files)} samples of input {spec.name}, {spec.type_train.value} {shape}, written to {folder}")
 
 
 def evaluate(
@@ -83,9 +84,9 @@ def evaluate(
     """Score a model of any stage on labelled images and print the report that the toolchain's samples print."""
     import json
 
-    from rich.console import Console
     from rich.progress import Progress
 
+    from engine.cli.terminal import Terminal
     from harness.flow import scoring
     from harness.metrics import open_metric
 
@@ -93,16 +94,16 @@ def evaluate(
     threads, judge = scoring.workers(jobs), open_metric(metric)
     found = scoring.drawn(scoring.labelled(data, labels), limit, seed)
     opened = scoring.open_file(model, threads)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task(model.name, total=len(found.files))
         score = scoring.evaluate(
             opened, preparation, found, judge, threads, lambda images: progress.advance(task, images)
         )
     if as_json:
         facts = {"model": str(model), "data": str(data), "images": len(found.files), "metric": metric}
-        typer.echo(json.dumps({**facts, "value": score.value, "stderr": score.stderr}, indent=2))
+        say(json.dumps({**facts, "value": score.value, "stderr": score.stderr}, indent=2))
     else:
-        typer.echo(scoring.report(score))
+        say(scoring.report(score))
 
 
 def classify(
@@ -128,10 +129,10 @@ def classify(
             "score per class"
         )
     known = [] if names is None else names.read_text(encoding="utf-8").splitlines()
-    typer.echo("The input picture is classified to be:")
+    say("The input picture is classified to be:")
     for index, probability in scoring.likeliest(outputs[0], count):
         name = f" {known[index].strip()}" if index < len(known) else ""
-        typer.echo(f"label {index}: prob {probability:.2f}{name}")
+        say(f"label {index}: prob {probability:.2f}{name}")
 
 
 def sample(
@@ -159,7 +160,7 @@ def sample(
     numbers = [_numbers(name, text) for name, text in (("--mean", mean), ("--scale", scale))]
     wanted = Sample(model, images, labels, march, input_type, numbers[0], numbers[1], fit, count)
     for path in write_sample(wanted, folder):
-        typer.echo(path)
+        say(path)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from engine.cli.console import say
 
 if TYPE_CHECKING:
     from harness.execution.coordinator import Plan
@@ -28,9 +28,9 @@ def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
             missing.append(spec)
     wanted = missing[: plan.most_trials]
     estimates = Estimates.of_store(store)
-    typer.echo(f"{len(specs)} trials: {len(specs) - len(missing)} have a result, {len(wanted)} would be computed")
+    say(f"{len(specs)} trials: {len(specs) - len(missing)} have a result, {len(wanted)} would be computed")
     if len(wanted) < len(missing):
-        typer.echo(f"{len(missing) - len(wanted)} would remain for the next run")
+        say(f"{len(missing) - len(wanted)} would remain for the next run")
     for (model, march), group in groupby(wanted, key=lambda spec: (spec.model, spec.march.value)):
         own = list(group)
         seconds = estimates.total(own, 1)
@@ -39,10 +39,10 @@ def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
             if seconds is None
             else f"about {in_words(seconds)} of work"
         )
-        typer.echo(f"  {model} on {march}: {len(own)} trials, {known}")
+        say(f"  {model} on {march}: {len(own)} trials, {known}")
     total = estimates.total(wanted, plan.workers)
     if total is not None:
-        typer.echo(f"about {in_words(total)} on {plan.workers} workers, from earlier trials")
+        say(f"about {in_words(total)} on {plan.workers} workers, from earlier trials")
 
 
 def show_unfinished(workdir: Path) -> None:
@@ -55,6 +55,6 @@ def show_unfinished(workdir: Path) -> None:
     for each in found:
         failed = f", {each.failed} failed" if each.failed else ""
         state = f"{each.done} of {each.total} trials{failed}, started {each.started_at}, {each.why}"
-        typer.echo(f"{each.suite}: {state}; continue with: {join(['ptqlab', 'run', each.asked])}")
+        say(f"{each.suite}: {state}; continue with: {join(['ptqlab', 'run', each.asked])}")
     if not found:
-        typer.echo(f"every sweep in {workdir} is complete")
+        say(f"every sweep in {workdir} is complete")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.console import say
 from harness import workdir as workdirs
 from harness.cli.options import Workdir
 
@@ -33,4 +34,4 @@ def gc(
     if not dry_run:
         remove(found)
     verb = "would be removed" if dry_run else "removed"
-    typer.echo(f"{len(found)} files and folders {verb}, {sum(each.bytes for each in found) / 1e6:.1f} MB")
+    say(f"{len(found)} files and folders {verb}, {sum(each.bytes for each in found) / 1e6:.1f} MB")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.terms import March
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ def init(
     proposal = propose(model, images, labels, task.kind if task else None, parse_size(size), dictionary)
     show_proposal(proposal)
     suite = write_cards(proposal, folder, march)
-    typer.echo(f"written     {folder}: {proposal.name}.yaml, zoo/, datasets/")
-    typer.echo(f"picture     {(folder / PICTURE).resolve().as_uri()}")
+    say(f"written     {folder}: {proposal.name}.yaml, zoo/, datasets/")
+    say(f"picture     {(folder / PICTURE).resolve().as_uri()}")
     check_suite(str(suite), quick=quick)
-    typer.echo(f"next        ptqlab run {suite}")
+    say(f"next        ptqlab run {suite}")
 
 
 def suite_of_network(
@@ -121,12 +122,12 @@ def suite_of_network(
     )
     suite = folder / f"{card_name(model)}.yaml"
     if suite.is_file():
-        typer.echo(f"cards       {folder}, written earlier")
+        say(f"cards       {folder}, written earlier")
         return suite
     proposal = propose(model, images, labels, task.kind if task else None, asked, dictionary)
     show_proposal(proposal)
     write_cards(proposal, folder, March.BAYES_E)
-    typer.echo(f"cards       {folder}")
+    say(f"cards       {folder}")
     return suite
 
 
@@ -158,28 +159,28 @@ def show_proposal(proposal: Proposal) -> None:
 
     network, head, decision = proposal.network, proposal.head, proposal.decision
     shape = "x".join(map(str, network.shape))
-    typer.echo(
+    say(
         f"input       {network.input_name}: {shape} {network.layout.value} ({network.size_reason}), "
         f"{network.seconds * 1000:.0f} ms per image"
     )
-    typer.echo(f"head        {head.kind}, {'sure' if head.is_sure else 'likely'}: {head.reason}; metric {head.metric}")
+    say(f"head        {head.kind}, {'sure' if head.is_sure else 'likely'}: {head.reason}; metric {head.metric}")
     listed = proposal.source.annotations
     scored = "labels" if proposal.labels is Labels.DATA else "the float model's answers (agreement)"
-    typer.echo(f"images      {len(listed.images)}, {proposal.source.reason}; scored with {scored}")
-    typer.echo(f"size        {proposal.data.fit.value} to {network.size[0]}x{network.size[1]}: usual for this head")
-    typer.echo(f"input is    {decision.best}: {decision.words}; the file alone: {proposal.reason}")
+    say(f"images      {len(listed.images)}, {proposal.source.reason}; scored with {scored}")
+    say(f"size        {proposal.data.fit.value} to {network.size[0]}x{network.size[1]}: usual for this head")
+    say(f"input is    {decision.best}: {decision.words}; the file alone: {proposal.reason}")
     if decision.basis is not Basis.CONVENTION:
         agreement = "agreement of the outputs for images and their mirror images, in nats"
-        typer.echo(f"            by {head.metric if decision.basis is Basis.LABELS else agreement}:")
+        say(f"            by {head.metric if decision.basis is Basis.LABELS else agreement}:")
         for found in decision.ranking:
             mark = "  <- chosen" if found.guess == decision.best else ""
-            typer.echo(f"            {found.value:6.3f}  {found.guess} ({found.images} images){mark}")
+            say(f"            {found.value:6.3f}  {found.guess} ({found.images} images){mark}")
     if proposal.labels is Labels.DATA:
-        typer.echo(f"float       {head.metric} {proposal.score.value:.4f} on {proposal.data.evaluation} images")
+        say(f"float       {head.metric} {proposal.score.value:.4f} on {proposal.data.evaluation} images")
         if decision.first_class:
             counted = "1 is added to the labels: output 0 is the background"
             if decision.first_class < 0:
                 counted = "labels count from 1: label 1 is output 0"
-            typer.echo(f"classes     {counted}, which scores better than the numbers as they are")
+            say(f"classes     {counted}, which scores better than the numbers as they are")
     for note in proposal.notes:
-        typer.echo(f"WARNING: {note}", err=True)
+        say(f"WARNING: {note}", err=True)

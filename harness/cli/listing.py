@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import ConfigError
 from harness.cli.options import Json
 from harness.cli.output import open_console, print_json, show_skipped
@@ -56,7 +57,7 @@ def validate(
     show_skipped(found)
     if verbose:
         for point in found.points:
-            typer.echo(point.id)
+            say(point.id)
 
 
 def check_suite(suite: str, *, quick: bool = False, executor: str = "processes") -> Expansion:
@@ -89,9 +90,9 @@ def check_suite(suite: str, *, quick: bool = False, executor: str = "processes")
         problems += refusals(definition, sound, executor_factory(executor), available_cpus()) if sound else []
     if problems:
         for problem in problems:
-            typer.echo(f"ERROR: {problem}", err=True)
+            say(f"ERROR: {problem}", err=True)
         raise ConfigError(f"{suite_path(suite)}: suite {definition.name} cannot run: {len(problems)} problems")
-    typer.echo(
+    say(
         f"{suite_path(suite)}: suite {definition.name} version {definition.version} is valid: {len(points)} trials, "
         f"{len(models)} models"
     )
@@ -108,7 +109,7 @@ def _show_hints(models: Sequence[str]) -> None:
     for name in models:
         hint = preprocessing_hint(load_card(name))
         if hint is not None:
-            typer.echo(f"WARNING: model {name}: {hint}", err=True)
+            say(f"WARNING: model {name}: {hint}", err=True)
 
 
 def _models() -> Listing:

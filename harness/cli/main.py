@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.common import version_option
+from engine.cli.console import say
 from engine.cli.lab import COMMANDS, GROUPS
 from engine.compat.command import app as compat
 from engine.errors import NO_MEMORY, OutputError, PtqlabError, system_message
@@ -56,22 +57,22 @@ def main() -> None:
     try:
         app()
     except OutputError as error:
-        typer.echo(f"ERROR: {error}", err=True)
+        say(f"ERROR: {error}", err=True)
         sys.exit(EXIT_NOT_WRITTEN)
     except PtqlabError as error:
-        typer.echo(f"ERROR: {error}", err=True)
+        say(f"ERROR: {error}", err=True)
         sys.exit(error.exit_code)
     except MemoryError:
-        typer.echo(f"ERROR: {NO_MEMORY}", err=True)
+        say(f"ERROR: {NO_MEMORY}", err=True)
         sys.exit(PtqlabError.exit_code)
     except BrokenPipeError:
         raise
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
-            typer.echo(f"ERROR: {system_message(error)}", err=True)
+            say(f"ERROR: {system_message(error)}", err=True)
             sys.exit(PtqlabError.exit_code)
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"ERROR: {where}cannot be written: {error.strerror}", err=True)
+        say(f"ERROR: {where}cannot be written: {error.strerror}", err=True)
         sys.exit(EXIT_NOT_WRITTEN)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.console import say
 from harness import workdir as workdirs
 from harness.cli.options import Workdir
 
@@ -42,9 +43,7 @@ def model(
     for item, name in ((CALIBRATED, "calibrated_model"), (QUANTIZED, "quantized_model")):
         path = output / f"{result.spec.model}_{name}.onnx"
         save_model(run[item], path)
-        typer.echo(path)
+        say(path)
     if run[MODEL_DIGESTS][Artefact.QUANTIZED.value] != kept:
-        typer.echo(
-            "ERROR: this is not the model of the trial; the engine, the tools or the data have changed since", err=True
-        )
+        say("ERROR: this is not the model of the trial; the engine, the tools or the data have changed since", err=True)
         raise typer.Exit(1)

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+from engine.cli.console import open_console as wide_console
+from engine.cli.console import say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from engine.cli.terminal import Terminal
     from harness.checking import Problem
     from harness.report.results import Sweep, SweepSummary
     from harness.suites.expansion import Expansion
     from harness.trials.trial import TrialResult
 
 
-def open_console() -> Console:
+def open_console() -> Terminal:
     """A console for tables that fill the page; without a terminal 100 columns unless ``COLUMNS`` says otherwise."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=100)
+    return wide_console(piped_width=100)
 
 
 def print_json(content: Any) -> None:
     """``content`` as indented JSON; numbers that JSON does not have become null."""
     import json
 
-    typer.echo(json.dumps(_finite(content), indent=2))
+    say(json.dumps(_finite(content), indent=2))
 
 
 def _finite(content: Any) -> Any:
@@ -45,19 +41,19 @@ def _finite(content: Any) -> Any:
 def show_skipped(found: Expansion) -> None:
     """Say which combinations of a grid are no trials, and why."""
     for reason, count in found.skipped.items():
-        typer.echo(f"skipped {count} {'combination' if count == 1 else 'combinations'}: {reason}", err=True)
+        say(f"skipped {count} {'combination' if count == 1 else 'combinations'}: {reason}", err=True)
 
 
 def show_lines(lines: Iterable[str]) -> None:
     """Lines as they are: CI systems read annotations out of a log."""
     for line in lines:
-        typer.echo(line)
+        say(line)
 
 
 def show_problems(found: Iterable[Problem]) -> None:
     """Say what this machine lacks for some trials, before the others run."""
     for problem in found:
-        typer.echo(f"WARNING: {problem}", err=True)
+        say(f"WARNING: {problem}", err=True)
 
 
 def show_sweep(sweep: Sweep, workdir: Path) -> None:
@@ -128,7 +124,6 @@ def show_drift(sweep: Sweep, workdir: Path) -> None:
 
 
 def show_trial(result: TrialResult, workdir: Path) -> None:
-    from engine.cli.console import open_console as wide_console
     from harness.report.tables import node_table, trial_table
     from harness.trials.trial import TrialStore
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from harness.cli.output import open_console
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from engine.cli.terminal import Terminal
     from harness.estimates import Estimates
     from harness.trials.tasks import Preparation, Prepared
     from harness.trials.trial import TrialResult, TrialSpec
@@ -48,7 +48,7 @@ class ProgressBar:
     """
 
     def __init__(
-        self, progress: Progress, console: Console, estimates: Estimates | None = None, workers: int = 1
+        self, progress: Progress, console: Terminal, estimates: Estimates | None = None, workers: int = 1
     ) -> None:
         from harness.estimates import Estimates
 

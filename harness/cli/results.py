@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.cli.console import say
 from harness import workdir as workdirs
 from harness.cli.options import Json, Workdir
 from harness.cli.output import open_console, print_json, show_sweep, show_trial
@@ -136,5 +137,5 @@ def find_trial(workdir: Path, name: str) -> TrialResult:
     latest = max(having, key=lambda suite: datetime.fromisoformat(sweeps[suite].summary.started_at))
     others = [suite for suite in having if suite != latest]
     if others:
-        typer.echo(f"{name}: of suite {latest}, run last; also in {', '.join(others)}", err=True)
+        say(f"{name}: of suite {latest}, run last; also in {', '.join(others)}", err=True)
     return next(result for result in sweeps[latest].results if result.spec.id == name)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import ConfigError
 from harness import workdir as workdirs
 from harness.cli.options import Workdir
@@ -34,6 +35,6 @@ def serve(
         except OSError as error:
             raise ConfigError(f"--port {port}: {error.strerror}; choose another, or 0 for any") from error
         listener.listen()  # whoever reads the address may ask at once
-        typer.echo(f"http://{ADDRESS}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
+        say(f"http://{ADDRESS}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
         config = uvicorn.Config(application(workdir.resolve()), log_level="warning")
         uvicorn.Server(config).run(sockets=[listener])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import ConfigError
 from harness import workdir as workdirs
 from harness.cli.forecast import show_forecast, show_unfinished
@@ -222,13 +223,13 @@ def nightly(
     show_drift(sweep, workdir)
     if promote_if_good(sweep, accept=accept, anchor=anchor):
         aliases = "@last-good and @anchor" if anchor else "@last-good"
-        typer.echo(f"promoted: this sweep is {aliases} of {definition.name} now")
+        say(f"promoted: this sweep is {aliases} of {definition.name} now")
     elif anchor:
-        typer.echo(f"not promoted: @anchor of {definition.name} is unchanged", err=True)
+        say(f"not promoted: @anchor of {definition.name} is unchanged", err=True)
     code = exit_code(sweep, accept=accept)
     show_lines(tell_ci(sweep, workdir))
     if webhook is not None and (problem := tell_webhook(webhook, message(sweep, workdir, code))):
-        typer.echo(f"WARNING: the webhook could not be called: {problem}", err=True)
+        say(f"WARNING: the webhook could not be called: {problem}", err=True)
     sys.exit(code)
 
 
@@ -263,7 +264,7 @@ def _run(
                 asked=asked,
             )
         except KeyboardInterrupt:
-            typer.echo(f"interrupted; {progress.kept} finished trials are kept. The same command continues.")
+            say(f"interrupted; {progress.kept} finished trials are kept. The same command continues.")
             sys.exit(EXIT_INTERRUPTED)
 
 
@@ -286,12 +287,12 @@ def sync(
     for folder in folders:
         record = replay(folder, workdir, tracking_uri)
         forget(record.sweep, workdir)
-        typer.echo(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
+        say(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
     try:
         closed = close_unfinished(workdir)
     except (MlflowException, OSError) as error:
         raise ConfigError(f"killed sweeps stay open in MLflow: {' '.join(str(error).split())[:400]}") from error
     for killed in closed:
-        typer.echo(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in MLflow")
+        say(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in MLflow")
     if not folders and not closed:
-        typer.echo("nothing to sync")
+        say("nothing to sync")

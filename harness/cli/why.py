@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.console import say
 from harness import workdir as workdirs
 from harness.cli.options import ExplainBudget, Workdir
 
@@ -40,10 +41,10 @@ def why(
     if baseline is None and explanation != sweep.summary.explanation:
         sweep = replace(sweep, summary=sweep.summary.model_copy(update={"explanation": explanation}))
         write_sweep(sweep, workdir)
-    typer.echo(f"{sweep.verdict.value}: {suite}, sweep {sweep.summary.id} of {sweep.summary.started_at}")
+    say(f"{sweep.verdict.value}: {suite}, sweep {sweep.summary.id} of {sweep.summary.started_at}")
     if explanation is None:
-        typer.echo("it was not compared with a baseline")
+        say("it was not compared with a baseline")
         return
     lines = in_words(explanation)
     for line in lines or ["nothing recorded has changed since the baseline, and every trial passes"]:
-        typer.echo(line)
+        say(line)

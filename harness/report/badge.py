@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from html import escape
 
+from engine.visible import in_html
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 
@@ -44,12 +44,12 @@ def badge_svg(sweep: Sweep) -> str:
     left, right = (round(len(text) * _CHARACTER) + _MARGIN for text in (label, message))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HEIGHT}" role="img" '
-        f'aria-label="{escape(label)}: {message}">',
+        f'aria-label="{in_html(label)}: {message}">',
         f'<clipPath id="r"><rect width="{left + right}" height="{_HEIGHT}" rx="3"/></clipPath><g clip-path="url(#r)">',
         f'<rect width="{left}" height="{_HEIGHT}" fill="#424a53"/>',
         f'<rect x="{left}" width="{right}" height="{_HEIGHT}" fill="{_COLOURS[sweep.verdict]}"/></g>',
         '<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">',
-        f'<text x="{left / 2:g}" y="14">{escape(label)}</text>',
+        f'<text x="{left / 2:g}" y="14">{in_html(label)}</text>',
         f'<text x="{left + right / 2:g}" y="14">{message}</text></g></svg>\n',
     ]
     return "".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from engine.visible import in_markdown
 from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.report.results import Sweep
 
@@ -78,9 +79,7 @@ def _why(sweep: Sweep, verdict: TrialVerdict) -> str:
 
 def _cell(text: str) -> str:
     """Text that may stand in a cell of a table: no line breaks, bars or markup of its own."""
-    for character in "\\`*_[]<>|":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("\n", "<br>")
+    return in_markdown(text).replace("\n", "<br>")
 
 
 def _data(text: str) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import Field
 
+from engine.visible import in_markdown
 from harness.cache import locked
 from harness.strict_yaml import StrictModel, as_plain
 from harness.suites.suite import Suite
@@ -194,7 +195,8 @@ class SweepRecord:
             return False
         note = f"All {len(specs)} trials were reused; they are runs of {earlier.info.run_name}."
         self._client.set_tag(self.parent, _SAME, earlier.info.run_id)
-        self._client.set_tag(self.parent, "mlflow.note.content", f"{self._suite.description}\n\n{note}".strip())
+        text = f"{in_markdown(self._suite.description)}\n\n{note}".strip()
+        self._client.set_tag(self.parent, "mlflow.note.content", text)
         return True
 
     def trial(self, result: TrialResult, *, reused: bool) -> None:
@@ -268,7 +270,7 @@ class SweepRecord:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
         tags = {
             "mlflow.runName": f"{self._suite.name} v{self._suite.version} {when}",
-            "mlflow.note.content": self._suite.description,
+            "mlflow.note.content": in_markdown(self._suite.description),
             "lab.kind": "sweep",
             "lab.trials": str(len(specs)),
             _TRIALS: trials_digest(specs),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.cli.console import say
+
 if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
@@ -193,21 +195,21 @@ def _show(found: Bisection, as_json: bool) -> None:
     if as_json:
         pairs = [{**asdict(pair), "bad": pair.is_bad} for pair in found.pairs]
         first = None if bad is None else {"stage": bad.after, "node": bad.node, "finding": bad.finding}
-        typer.echo(json.dumps({"first_bad": first, "pairs": pairs}, indent=2))
+        say(json.dumps({"first_bad": first, "pairs": pairs}, indent=2))
         return
     with_task = any(pair.metric is not None for pair in found.pairs)
     heading = f"{'stage':24}{'max abs':>12}{'SQNR dB':>10}{'cosine':>12}{'LSB':>6}"
-    typer.echo(heading + (f"{'metric before':>15}{'after':>9}" if with_task else "") + "  finding")
+    say(heading + (f"{'metric before':>15}{'after':>9}" if with_task else "") + "  finding")
     for pair in found.pairs:
         lsb = "-" if pair.lsb is None else str(pair.lsb)
         text = f"{pair.node}: {pair.finding}" if pair.is_bad else "keeps its bound"
         row = f"{f'{pair.before} -> {pair.after}':24}{pair.max_abs:12.4g}{pair.sqnr:10.2f}{pair.cosine:12.8f}{lsb:>6}"
         task = f"{pair.metric_before:15.4f}{pair.metric:9.4f}" if with_task else ""
-        typer.echo(f"{row}{task}  {text}")
+        say(f"{row}{task}  {text}")
     if bad is None:
-        typer.echo("every stage is within its bound")
+        say("every stage is within its bound")
     else:
-        typer.echo(f"first bad stage: {bad.after}, node {bad.node}: {bad.finding} (bound: {bad.bound})")
+        say(f"first bad stage: {bad.after}, node {bad.node}: {bad.finding} (bound: {bad.bound})")
 
 
 def _show_errors(material: Material, as_json: bool) -> None:
@@ -217,7 +219,7 @@ def _show_errors(material: Material, as_json: bool) -> None:
 
     stages = material.stages
     found = integer_errors(stages[StageName.CALIBRATED], stages[StageName.QUANTIZED], material.feed)
-    typer.echo(error_table(found), err=as_json)
+    say(error_table(found), err=as_json)
 
 
 def _write_minimal(bad: PairReport, material: Material, folder: Path) -> None:
@@ -235,4 +237,4 @@ def _write_minimal(bad: PairReport, material: Material, folder: Path) -> None:
     inputs: dict[str, Any] = {f"in:{name}": array for name, array in case.inputs.items()}
     np.savez(stream, **inputs, expected=case.expected, actual=case.actual)
     write_atomically(folder / "minimal.npz", stream.getvalue())
-    typer.echo(f"minimal case: {folder / 'minimal.onnx'}", err=True)
+    say(f"minimal case: {folder / 'minimal.onnx'}", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def check(
 
     result = convert(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
     if as_json:
-        typer.echo(json.dumps(as_dict(result), indent=2))
+        say(json.dumps(as_dict(result), indent=2))
     else:
         _show(result)
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.console import say
+
 
 class Dialect(StrEnum):
     """The commands whose configuration files differ."""
@@ -35,4 +37,4 @@ def config(
     if (template is None) != reference:
         raise typer.BadParameter("give either --template MARCH or --reference")
     text = reference_page(command.value) if template is None else template_text(March(read_march(template)))
-    typer.echo(text, nl=False)
+    say(text, nl=False)

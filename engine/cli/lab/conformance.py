@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from engine.cli.terminal import Terminal
     from engine.conformance.cases import RecordedCase
     from engine.conformance.measures import Row
 
@@ -92,7 +92,7 @@ def check(
     _write_files(folder.name, rows, json_file, markdown_file, html)
     missed = below(rows, bars)
     for text in missed:
-        typer.echo(text, err=True)
+        say(text, err=True)
     if missed:
         raise typer.Exit(EXIT_BELOW_BAR)
 
@@ -128,10 +128,10 @@ def record(
     failed = False
     for config in configs:
         try:
-            typer.echo(recorder.record(config))
+            say(recorder.record(config))
         except PtqlabError as error:
             failed = True
-            typer.echo(f"ERROR: {config}: {error}", err=True)
+            say(f"ERROR: {config}: {error}", err=True)
     if failed:
         raise typer.Exit(PtqlabError.exit_code)
 
@@ -147,9 +147,9 @@ def coverage(
 
     text = as_yaml(measured(folder))
     if to is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
     else:
-        typer.echo(write_atomically(to, text.encode()))
+        say(write_atomically(to, text.encode()))
 
 
 def _write_files(title: str, rows: list[Row], json_file: Path | None, tables: Path | None, html: Path | None) -> None:
@@ -246,7 +246,7 @@ def _is_in(part: NetworkShare, is_held_out: bool) -> bool:
     return part is NetworkShare.ALL or is_held_out is (part is NetworkShare.HELD_OUT)
 
 
-def _show_row(console: Console, row: Row) -> None:
+def _show_row(console: Terminal, row: Row) -> None:
     from engine.conformance.conversion import Ending
     from engine.conformance.page import mark, share
 
@@ -268,7 +268,7 @@ def _show_row(console: Console, row: Row) -> None:
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def _show_tables(console: Console, rows: list[Row]) -> None:
+def _show_tables(console: Terminal, rows: list[Row]) -> None:
     from rich.table import Table
 
     from engine.conformance.page import percent
@@ -293,7 +293,7 @@ def _show_tables(console: Console, rows: list[Row]) -> None:
         console.print(table)
 
 
-def _console() -> Console:
+def _console() -> Terminal:
     from engine.cli.console import open_console
 
     return open_console()

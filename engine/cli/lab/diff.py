@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
+
 if TYPE_CHECKING:
     from engine.quantize.diff import Difference
 
@@ -36,12 +38,12 @@ def diff(
     found = differences(load_model(first), load_model(second))
     if as_json:
         rows = [{**asdict(difference), "aspect": difference.aspect.value} for difference in found]
-        typer.echo(json.dumps(rows, indent=2))
+        say(json.dumps(rows, indent=2))
     else:
         for line in _summary(found):
-            typer.echo(line)
+            say(line)
         for difference in found:
-            typer.echo(str(difference))
+            say(str(difference))
     if found:
         raise typer.Exit(EXIT_DIFFERENT)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
 from engine.pages import GraphNode, figures_data, graph_data, package_loader, page_templates, rendered
 
@@ -73,11 +74,11 @@ def explain(
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
     doubts = warnings_for(result.models["original_float"], result.performance.march)
     if as_json:
-        typer.echo(json.dumps({"nodes": [asdict(node) for node in nodes], "warnings": doubts}, indent=2))
+        say(json.dumps({"nodes": [asdict(node) for node in nodes], "warnings": doubts}, indent=2))
     else:
         _show(result, nodes, interpreted, doubts)
     if html is not None:
-        typer.echo(write_page(html, page(result, nodes, interpreted, doubts)), err=as_json)
+        say(write_page(html, page(result, nodes, interpreted, doubts)), err=as_json)
 
 
 def explained(result: ConversionResult) -> tuple[Explained, ...]:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.console import say
+
 
 def export(
     source: Annotated[
@@ -36,4 +38,4 @@ def export(
     model = to_standard(open_model(source))
     onnx.checker.check_model(ir.to_proto(model))
     save_model(model, target)
-    typer.echo(f"{target}: {len(model.graph)} nodes, operator set {model.opset_imports['']}")
+    say(f"{target}: {len(model.graph)} nodes, operator set {model.opset_imports['']}")

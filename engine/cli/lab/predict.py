@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info, read_shapes
 from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, CompileMode, InputType, March, OptimizeLevel
 
@@ -47,7 +48,7 @@ def predict(
     drafts = {name: Draft(name, shapes, True, input_type, requests, options) for name in read_marches(march)}
     results = {name: check(model, draft) for name, draft in drafts.items()}
     if as_json:
-        typer.echo(json.dumps({name: as_dict(name, result) for name, result in results.items()}, indent=2))
+        say(json.dumps({name: as_dict(name, result) for name, result in results.items()}, indent=2))
     else:
         _show(results, nodes)
 

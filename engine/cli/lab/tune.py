@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.cli.console import say
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -82,15 +83,15 @@ def tune(
         raise ConfigError(f"{option}: also give labels, with --labels")
     search = _search(settings, source, specs, samples)
     exact = {} if labelled is None else _float_accuracy(search, *labelled)
-    found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: typer.echo(text, err=True))
+    found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: say(text, err=True))
     accuracies = {} if labelled is None else exact | _accuracies(search, found, *labelled)
     given = {name: info.as_written() for name, info in settings.model_parameters.node_info.items()}
     chosen = found.fragment(given, settings.calibration_parameters.run_on_cpu)
     fragment = yaml.safe_dump(chosen, sort_keys=False) if chosen else "# nothing to change\n"
     if as_json:
-        typer.echo(json.dumps(_as_json(found, accuracies, chosen), indent=2))
+        say(json.dumps(_as_json(found, accuracies, chosen), indent=2))
     else:
-        typer.echo(f"{_table(found, accuracies, metric)}\n{fragment}")
+        say(f"{_table(found, accuracies, metric)}\n{fragment}")
     if output is not None:
         write_atomically(output, fragment.encode())
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.common import command_app
+from engine.cli.console import say
 from engine.cli.lab.options import read_march
 from engine.cli.logs import logged
 from engine.cli.vendor.hb_mapper import INPUT_SHAPE, AsOriginal, join_pairs, parse_shape, run_check, run_conversion
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"hb_compile, version {installed_version()}")
+        say(f"hb_compile, version {installed_version()}")
         raise typer.Exit
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.common import command_app
+from engine.cli.console import say
 from engine.cli.logs import logged
 from engine.cli.tables import render
 from engine.errors import ConfigError
@@ -77,7 +78,7 @@ _MARCHES = "|".join(march.value for march in MEASURED_MARCHES)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"hb_mapper, version {installed_version()}")
+        say(f"hb_mapper, version {installed_version()}")
         raise typer.Exit
 
 

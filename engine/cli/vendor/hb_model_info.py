@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.common import command_app, version_option
+from engine.cli.console import say
 from engine.errors import PtqlabError
 from engine.terms import Layout, named
 from engine.version import installed_version
@@ -38,12 +39,12 @@ def hb_model_info(
     """Show the parameters, versions, inputs and outputs of a .bin file."""
     from engine.compile.pack import open_models
 
-    typer.echo("Start hb_model_info....")
-    typer.echo(f"hb_model_info version {installed_version()}")
+    say("Start hb_model_info....")
+    say(f"hb_model_info version {installed_version()}")
     try:
         models = open_models(model_file, name)
     except PtqlabError as error:
-        typer.echo(f"ERROR {error}", err=True)
+        say(f"ERROR {error}", err=True)
         raise typer.Exit(error.exit_code) from None
     for model in models:
         _show(model)
@@ -56,35 +57,35 @@ def hb_model_info(
 
 
 def _show(model: CompiledModel) -> None:
-    typer.echo(f"******** {model.name} info *********")
-    typer.echo("############# model deps info #############")
-    typer.echo(f"ptqlab version : {installed_version()}")
-    typer.echo(f"BPU march : {named(model.march)}")
+    say(f"******** {model.name} info *********")
+    say("############# model deps info #############")
+    say(f"ptqlab version : {installed_version()}")
+    say(f"BPU march : {named(model.march)}")
     for group, parameters in model.parameters.items():
-        typer.echo(f"############# {group} info #############")
+        say(f"############# {group} info #############")
         if group == _INPUTS:
             _show_inputs(model)
         else:
             _show_pairs(parameters)
     if "compiler_parameters" not in model.parameters:
-        typer.echo("############# compiler_parameters info #############")
+        say("############# compiler_parameters info #############")
         _show_pairs({key: str(option) for key, option in model.options.model_dump(mode="json").items()})
     from engine.frontend.preprocess import saved_inputs
 
     graph = model.model.graph
     specs = {spec.name: spec for spec in saved_inputs(model.model)}
-    typer.echo("--------- input/output types -")
-    typer.echo(f"model input types : {[_data_type(value, specs) for value in graph.inputs]}")
-    typer.echo(f"model output types : {[_data_type(value, {}) for value in graph.outputs]}")
+    say("--------- input/output types -")
+    say(f"model input types : {[_data_type(value, specs) for value in graph.inputs]}")
+    say(f"model output types : {[_data_type(value, {}) for value in graph.outputs]}")
     for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
         for value in values:
             shape = "x".join(str(dim) for dim in value.shape or ())
             dtype = "" if value.dtype is None else value.dtype.numpy().name
-            typer.echo(f"model {kind} {value.name} : {shape} {dtype}")
+            say(f"model {kind} {value.name} : {shape} {dtype}")
     if model.removed:
-        typer.echo("--------- deleted nodes -")
+        say("--------- deleted nodes -")
         for node in model.removed:
-            typer.echo(f"deleted nodes: {node.name}")
+            say(f"deleted nodes: {node.name}")
 
 
 _INPUTS = "input_parameters"
@@ -97,8 +98,8 @@ def _show_inputs(model: CompiledModel) -> None:
     given = model.parameters[_INPUTS]
     folders = model.parameters.get("calibration_parameters", {}).get("cal_data_dir", "").split(";")
     for index, spec in enumerate(saved_inputs(model.model)):
-        typer.echo("------")
-        typer.echo(f"---------input info : {spec.name} ---------")
+        say("------")
+        say(f"---------input info : {spec.name} ---------")
         _show_pairs(
             {
                 "input_name": spec.name,
@@ -114,8 +115,8 @@ def _show_inputs(model: CompiledModel) -> None:
                 "cal_data_dir": folders[index] if index < len(folders) else "",
             }
         )
-        typer.echo(f"---------input info : {spec.name} end -------")
-    typer.echo("------")
+        say(f"---------input info : {spec.name} end -------")
+    say("------")
     _show_pairs({key: given[key] for key in _OF_ALL_INPUTS if key in given})
 
 
@@ -137,7 +138,7 @@ _OF_ALL_INPUTS = ("input_batch",)
 def _show_pairs(pairs: Mapping[str, str]) -> None:
     width = max(map(len, pairs), default=0)
     for key, text in pairs.items():
-        typer.echo(f"{key:<{width}} : {text}")
+        say(f"{key:<{width}} : {text}")
 
 
 def _data_type(value: ir.Value, specs: Mapping[str, InputSpec]) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.common import command_app, version_option
+from engine.cli.console import say
 from engine.errors import ConfigError, PtqlabError
 
 app = command_app("hmct-debugger", "Find the nodes of a calibrated model that lose accuracy.", no_args_is_help=True)
@@ -178,7 +179,7 @@ def runall(
         ae_metric,
         read_flag("--average_mode", average_mode),
     )
-    typer.echo(f"page: {page}")
+    say(f"page: {page}")
 
 
 for _command in (
@@ -244,5 +245,5 @@ def main() -> None:
     try:
         app()
     except PtqlabError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         sys.exit(error.exit_code)

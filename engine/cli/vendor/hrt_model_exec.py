@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.common import Truth, command_app, version_option
+from engine.cli.console import say
 from engine.errors import ConfigError, PtqlabError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=None if arguments is None else list(arguments))
     except PtqlabError as error:
-        typer.echo(f"ERROR {error}", err=True)
+        say(f"ERROR {error}", err=True)
         raise SystemExit(error.exit_code) from None
 
 
@@ -66,14 +67,14 @@ def model_info(model_file: ModelFile, model_name: ModelName = None) -> None:
     from engine.compile.pack import open_models
 
     for compiled in open_models(model_file, model_name or None):
-        typer.echo(f"[model name]: {compiled.name}\n")
+        say(f"[model name]: {compiled.name}\n")
         graph = compiled.model.graph
         for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
             for index, value in enumerate(values):
-                typer.echo(f"{kind}[{index}]:")
-                typer.echo(f"name: {value.name}")
-                typer.echo(f"valid shape: ({','.join(str(dim) for dim in value.shape or ())})")
-                typer.echo(f"tensor type: {'' if value.dtype is None else value.dtype.numpy().name}\n")
+                say(f"{kind}[{index}]:")
+                say(f"name: {value.name}")
+                say(f"valid shape: ({','.join(str(dim) for dim in value.shape or ())})")
+                say(f"tensor type: {'' if value.dtype is None else value.dtype.numpy().name}\n")
 
 
 @app.command()
@@ -128,11 +129,11 @@ def infer(
         seconds, again = _timed(session, feed)
         milliseconds.append(seconds * 1e3)
         differing += any(not np.array_equal(again[name], array, equal_nan=True) for name, array in results.items())
-    typer.echo(f"Infer time: {sum(milliseconds) / len(milliseconds):.3f} ms per frame on the simulator")
+    say(f"Infer time: {sum(milliseconds) / len(milliseconds):.3f} ms per frame on the simulator")
     if frame_count > 1:
-        typer.echo(f"{frame_count} frames: {differing} differ from the first in their outputs")
+        say(f"{frame_count} frames: {differing} differ from the first in their outputs")
     if core_id:
-        typer.echo("--core_id has no effect: the simulator has no cores")
+        say("--core_id has no effect: the simulator has no cores")
     outputs = dequantized(compiled, results) if hybrid_dequantize_process else results
     if enable_dump:
         for index, (name, array) in enumerate(outputs.items()):
@@ -192,17 +193,17 @@ def perf(
             "thread_num": thread_num,
         },
     }
-    typer.echo("Running condition:")
-    typer.echo(f"  Thread number is: {thread_num}")
-    typer.echo(f"  Frame count   is: {len(latencies)}")
-    typer.echo(f"  core number   is: {compiled.options.core_num}")
-    typer.echo(f"  Program run time: {run_time:.6f} ms")
-    typer.echo("Perf result (simulator):")
-    typer.echo(f"  Frame totally latency is: {sum(latencies):.6f} ms")
-    typer.echo(f"  Average    latency    is: {sum(latencies) / len(latencies):.6f} ms")
-    typer.echo(f"  Frame      rate       is: {fps:.6f} FPS")
-    typer.echo("Estimate (BPU):")
-    typer.echo(f"  latency is: {predicted.latency_us / 1e3:.6f} ms, {predicted.fps:.3f} FPS")
+    say("Running condition:")
+    say(f"  Thread number is: {thread_num}")
+    say(f"  Frame count   is: {len(latencies)}")
+    say(f"  core number   is: {compiled.options.core_num}")
+    say(f"  Program run time: {run_time:.6f} ms")
+    say("Perf result (simulator):")
+    say(f"  Frame totally latency is: {sum(latencies):.6f} ms")
+    say(f"  Average    latency    is: {sum(latencies) / len(latencies):.6f} ms")
+    say(f"  Frame      rate       is: {fps:.6f} FPS")
+    say("Estimate (BPU):")
+    say(f"  latency is: {predicted.latency_us / 1e3:.6f} ms, {predicted.fps:.3f} FPS")
     if profile_path is not None:
         _write_profile(profile_path, figures, latencies, compiled)
 
@@ -273,7 +274,7 @@ def _dump(stem: str, array: NDArray[Any], formats: Sequence[DumpFormat], precisi
     for form in formats:
         content = array.tobytes() if form is DumpFormat.BIN else _text(array, precision, axis).encode()
         write_atomically(DUMP_FOLDER / f"{stem}.{form.value}", content)
-        typer.echo(f"dump {stem}.{form.value}")
+        say(f"dump {stem}.{form.value}")
 
 
 def _text(array: NDArray[Any], precision: int, axis: int) -> str:
@@ -288,7 +289,7 @@ def _text(array: NDArray[Any], precision: int, axis: int) -> str:
 def _print_classes(scores: NDArray[Any]) -> None:
     flat = scores.reshape(-1)
     for rank, index in enumerate((-flat).argsort(kind="stable")[:TOP]):
-        typer.echo(f"[{rank}]: class {index}, score {float(flat[index]):.6f}")
+        say(f"[{rank}]: class {index}, score {float(flat[index]):.6f}")
 
 
 def _write_profile(folder: Path, figures: dict[str, Any], latencies: Sequence[float], compiled: CompiledModel) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.common import command_app, version_option
+from engine.cli.console import say
 from engine.errors import InferenceError, PtqlabError
 
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ def vec_diff(
         rows = [",".join(HEADINGS), *(_row(name, a, b, dtype) for name, a, b in pairs)]
         text = "\n".join(rows) + "\n"
         if output is None:
-            typer.echo(text, nl=False)
+            say(text, nl=False)
         else:
             write_atomically(output, text.encode())
     except PtqlabError as error:
-        typer.echo(f"ERROR {error}", err=True)
+        say(f"ERROR {error}", err=True)
         raise typer.Exit(error.exit_code) from None
 
 

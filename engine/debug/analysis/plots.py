@@ -25,6 +25,7 @@ from engine.debug.analysis.model import NodeType
 from engine.debug.analysis.partial import PartialQuantisation
 from engine.ir import file_names, write_atomically
 from engine.pages.colours import PALETTE
+from engine.visible import in_html, in_picture
 
 RED = "#c0392b"
 CONFIG = {"displaylogo": False, "responsive": True}
@@ -88,12 +89,12 @@ def curves_page(curves: Curves) -> Any:
         figure.add_scatter(
             x=list(range(len(curves.nodes))),
             y=curve.values,
-            text=curves.nodes,
-            name=curve.label,
+            text=[in_html(name) for name in curves.nodes],
+            name=in_html(curve.label),
             mode="lines+markers",
             marker={"size": 4},
             line={"color": colour},
-            hovertemplate="%{text}<br>%{y:.6g}<extra>" + curve.label + "</extra>",
+            hovertemplate="%{text}<br>%{y:.6g}<extra>%{fullData.name}</extra>",
         )
     figure.update_layout(_layout("Accumulated error over the nodes", "node", curves.metric))
     return figure
@@ -130,7 +131,7 @@ def distribution_png(found: ValueDistribution) -> Figure:
     """See :func:`draw_distributions`."""
     figure = Figure(figsize=(13, 4.2))
     figure.subplots_adjust(left=0.055, right=0.985, top=0.8, bottom=0.09, wspace=0.2)
-    figure.suptitle(f"{found.node}\n{distribution_title(found)}", fontsize=10)
+    figure.suptitle(f"{in_picture(found.node)}\n{distribution_title(found)}", fontsize=10)
     for axes, (title, histogram, colour) in zip(figure.subplots(1, 3), _panels(found), strict=True):
         axes.stairs(histogram.counts, histogram.edges, fill=True, color=colour)
         axes.set_yscale("symlog", linthresh=1)
@@ -177,7 +178,7 @@ def distribution_page(found: ValueDistribution) -> Any:
             for limit in _limits(found, float(histogram.edges[0]), float(histogram.edges[-1])):
                 figure.add_vline(limit, line={"color": RED, "dash": "dash"}, row=1, col=column)
     figure.update_yaxes(type="log", dtick=1)
-    title_text = f"{found.node}<br><span style='font-size:12px'>{distribution_title(found)}</span>"
+    title_text = f"{in_html(found.node)}<br><span style='font-size:12px'>{distribution_title(found)}</span>"
     figure.update_layout(_layout(title_text, None, None), bargap=0, showlegend=False, height=430)
     figure.update_layout(margin={"t": 110})
     figure.update_annotations(font={"size": 12})
@@ -216,7 +217,7 @@ def channels_png(found: Channels) -> Figure:
     axes.set_xlim(-1, count)
     axes.xaxis.set_major_locator(MaxNLocator(30, integer=True))
     axes.set_xlabel("channel")
-    axes.set_title(channels_title(found), fontsize=10)
+    axes.set_title(in_picture(channels_title(found)), fontsize=10)
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8, ncols=4)
     return figure
@@ -247,7 +248,7 @@ def channels_page(found: Channels) -> Any:
             name="± threshold",
             showlegend=shown,
         )
-    figure.update_layout(_layout(channels_title(found), "channel", "value"), height=450)
+    figure.update_layout(_layout(in_html(channels_title(found)), "channel", "value"), height=450)
     return figure
 
 
@@ -269,7 +270,7 @@ def _name_ticks(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _short(name: str, length: int = 28) -> str:
-    return name if len(name) <= length else f"…{name[1 - length :]}"
+    return in_picture(name if len(name) <= length else f"…{name[1 - length :]}")
 
 
 def _cycle(count: int) -> list[str]:
@@ -302,7 +303,7 @@ def ranking_page(metric: DistanceMeasure, values: Mapping[str, float], targets: 
     figure.add_bar(
         x=list(range(1, len(heights) + 1)),
         y=heights,
-        customdata=[[name, value, linked.get(name, "")] for name, value in values.items()],
+        customdata=[[in_html(name), value, linked.get(name, "")] for name, value in values.items()],
         hovertemplate="%{x}. %{customdata[0]}<br>" + metric + " %{customdata[1]:.8g}<extra></extra>",
         marker={"color": [PALETTE[1] if name in linked else PALETTE[0] for name in values]},
     )
@@ -332,7 +333,7 @@ def draw_partial_quantisation(found: PartialQuantisation, save_dir: Path) -> tup
     axes.set_title("Partial quantisation of the sensitive nodes")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    page = go.Figure()
+    page, shown = go.Figure(), [in_html(name) for name in names]
     for values, name, mode, style in (
         (
             [found.baseline] * max(1, len(names)),
@@ -343,7 +344,7 @@ def draw_partial_quantisation(found: PartialQuantisation, save_dir: Path) -> tup
         (found.cumulative, "first n nodes not quantised", "lines+markers", {"line": {"color": PALETTE[0]}}),
         (found.single, "this node alone not quantised", "markers", {"marker": {"symbol": "x", "color": PALETTE[1]}}),
     ):
-        page.add_scatter(x=list(range(len(values))), y=values, text=names, name=name, mode=mode, **style)
+        page.add_scatter(x=list(range(len(values))), y=values, text=shown, name=name, mode=mode, **style)
     page.update_traces(hovertemplate="%{text}<br>%{y:.6g}")
     page.update_layout(_layout("Partial quantisation of the sensitive nodes", "sensitive node", found.metric))
     return save("partial_quantization", png, page, save_dir)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import io
 
 import pytest
 from rich.console import Console
 
-from engine.cli.console import PIPED_WIDTH, open_console, plain_table
+from engine.cli.console import PIPED_WIDTH, open_console, plain_table, say
+from tests.conftest import ROOT
 
 NAME = "/model.22/cv3.2/cv3.2.0/cv3.2.0.1/conv/Conv_with_a_name_of_its_own_that_goes_on_and_on_beyond_any_terminal"
 
@@ -40,3 +42,21 @@ def test_at_80_columns_headings_stand_upright_and_nothing_is_cut() -> None:
 def test_who_sets_columns_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "90")
     assert open_console().width == 90
+
+
+def test_what_is_said_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("net\x1b]0;title\x07 \u202eback")
+    say(ValueError("a\rb"), nl=False, err=True)
+    assert capsys.readouterr() == ("net\\x1b]0;title\\x07 \\u202eback\n", "a\\rb")
+
+
+def test_commands_print_in_this_way_alone() -> None:
+    """``engine.compat`` stands beside the commands and names files of its own."""
+    found = set()
+    for path in [*(ROOT / "engine").rglob("*.py"), *(ROOT / "harness").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in ("typer.echo", "click.echo", "typer.secho"):
+                found.add(path.relative_to(ROOT).as_posix())
+            if isinstance(node, ast.ImportFrom) and node.module == "rich.console":
+                found |= {path.relative_to(ROOT).as_posix() for name in node.names if name.name == "Console"}
+    assert found == {"engine/cli/console.py", "engine/cli/terminal.py", "engine/compat/command.py"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
+import logging
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Leaves the process as it was, modules that are deferred among it."""
     thresholds = gc.get_threshold()
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(logging, "lastResort", logging.StreamHandler(io.StringIO()))
     yield
     gc.set_threshold(*thresholds)
 
@@ -46,6 +49,13 @@ def test_preparing_again_changes_nothing() -> None:
     assert gc.get_threshold()[0] == 50_000
     prepare()
     assert sys.meta_path == finders
+
+
+def test_what_no_command_logs_does_nothing_to_a_terminal() -> None:
+    prepare()
+    assert isinstance(logging.lastResort, logging.StreamHandler)
+    logging.lastResort.emit(logging.LogRecord("n", logging.WARNING, "f", 1, "file \x1b[2K", (), None))
+    assert logging.lastResort.stream.getvalue() == "file \\x1b[2K\n"
 
 
 def test_a_command_prepares_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:

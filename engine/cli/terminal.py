@@ -1,0 +1,29 @@
+"""Rich's console for text of strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from engine.visible import visible
+
+
+class Terminal(Console):
+    """A console that takes no text as markup, emoji or control of the terminal; only what rich itself writes is."""
+
+    def __init__(self, **options: Any) -> None:
+        """As that of the base class."""
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """As that of the base class, of ``text`` as it is shown, so that tables have room for it."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As that of the base class; characters that are obeyed are written out."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
