@@ -73,6 +73,10 @@ class LutRule(FloatRule):
         """The inputs of LeakyRelu and of a symmetric Clip take the output's threshold (reference/arithmetic.md 2.1)."""
         return Tie.INPUT_TAKES_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
 
+    def keeps_threshold(self, node: ir.Node) -> bool:
+        """A Relu that no convolution absorbs, of either width (golden conversions ``i16_conv1`` and ``i16_res``)."""
+        return node.op_type == "Relu"
+
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if node.op_type != "Pow":
             return None

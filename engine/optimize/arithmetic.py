@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -97,38 +99,39 @@ class ExpandConstants(NodePass):
 
 
 class SumToAdd(NodePass):
-    """``Sum`` of several tensors becomes a chain of ``Add``; the last keeps the node's name."""
+    """``Sum`` of several tensors, which may broadcast, becomes a chain of ``Add``; the last keeps the node's name."""
 
     op_types = frozenset({"Sum"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        operands = list(node.inputs)
-        shape = static_shape(node.outputs[0])
-        if len(operands) < 2 or any(static_shape(value) != shape for value in operands):
+        if not self.remains(node):
             return False
+        operands = list(node.inputs)
+        shapes = [static_shape(value) or () for value in operands]
         new_nodes: list[ir.Node] = []
         total = operands[0]
         for index, operand in enumerate(operands[1:]):
             last = index == len(operands) - 2
             name = str(node.name) if last else f"{node.name}_add_{index}"
-            add = make_node("Add", [total, operand], name=name, output=f"{name}_sum", like=node.outputs[0])
+            shape = np.broadcast_shapes(*shapes[: index + 2])
+            add = make_node("Add", [total, operand], name=name, output=f"{name}_sum", like=node.outputs[0], shape=shape)
             new_nodes.append(add)
             total = add.outputs[0]
         substitute(node, new_nodes)
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """One of several tensors of one shape."""
-        shape = static_shape(node.outputs[0])
-        return len(node.inputs) > 1 and all(static_shape(value) == shape for value in node.inputs)
+        """One of several tensors of known shapes."""
+        return len(node.inputs) > 1 and all(static_shape(value) is not None for value in node.inputs)
 
 
 class WhereToProducts(NodePass):
     """``Where(c, a, b)`` of float maps becomes ``c * a + (1 - c) * b``, as in the original
     (reference/operators.md).
 
-    The parts are named ``<node>_mul``, ``<node>_add`` and so on. Not where a constant operand is infinite or undefined:
-    its product with zero would be undefined.
+    The parts are named ``<node>_mul``, ``<node>_add`` and so on. Not where an operand is infinite or undefined, or may be
+    because it is computed with such a constant (rows of an attention that are masked as a whole): its product with zero
+    would be undefined.
     """
 
     op_types = frozenset({"Where"})
@@ -138,8 +141,7 @@ class WhereToProducts(NodePass):
         shape = static_shape(node.outputs[0])
         if condition is None or chosen is None or other is None or shape is None or len(shape) != _MAP_RANK:
             return False
-        constants = [array for value in (chosen, other) if (array := constant(value)) is not None]
-        if chosen.dtype != ir.DataType.FLOAT or not all(np.all(np.isfinite(array)) for array in constants):
+        if chosen.dtype != ir.DataType.FLOAT or _may_be_undefined((chosen, other)):
             return False
         decided = constant(condition)
         if decided is None:
@@ -161,6 +163,20 @@ class WhereToProducts(NodePass):
 
 
 _MAP_RANK = 4
+
+
+def _may_be_undefined(values: Sequence[ir.Value]) -> bool:
+    """Whether one of ``values`` is, or is computed with, a constant that is not finite."""
+    pending, seen = list(values), set(values)
+    while pending:
+        value = pending.pop()
+        array, producer = constant(value), value.producer()
+        if array is not None and array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            return True
+        new = [] if producer is None else [item for item in producer.inputs if item is not None and item not in seen]
+        pending += new
+        seen.update(new)
+    return False
 
 
 def _computed_masks(node: ir.Node, condition: ir.Value) -> tuple[tuple[ir.Value, ir.Value], list[ir.Node]]:

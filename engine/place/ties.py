@@ -7,7 +7,8 @@ a sum reads too keeps its own (`input.20` of GhostNet, `input.68` of YOLO11), so
 which is computed with (``min_c2f``); through Reshape, Transpose and Resize the Concat reaches back to the tensor that
 was moved (the heads of YOLO11); of two Concats that a Resize's input and output go to, the one that runs last decides
 (the necks of YOLOv5 to YOLO11). A Reshape that goes to the CPU late is tied as if it stayed (`input.244`
-of yolo11_b); a Pad that reflects is not (style_c), Gathers are in another way (swin).
+of yolo11_b); a Pad that reflects is not (style_c), Gathers are in another way (swin). The result of a Relu that no
+convolution absorbs has its input's threshold (golden conversions ``i16_conv1``, ``i16_res``).
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
             operands = [name for name in operands if name not in asked]
         for name in operands:
             _tie_operand(ties, name, output, computed)
+    for node, rule in _placed(model):
+        if rule.keeps_threshold(node) and _tensor_name(node.inputs[0]) in calibrations:
+            _tie(ties, str(node.outputs[0].name), _tensor_name(node.inputs[0]))
     for node in model.graph:
         _fix_thresholds(node, calibrations, ties)
     for name in ties:

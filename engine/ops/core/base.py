@@ -281,6 +281,10 @@ class FloatRule(ABC):
         """Which thresholds of ``node`` must be the same."""
         return Tie.NONE
 
+    def keeps_threshold(self, node: ir.Node) -> bool:
+        """Whether the result has the threshold of the input although ``node`` could rescale; other ties come first."""
+        return False
+
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         """Indices of the inputs that are quantised as activations."""
         return (0,)

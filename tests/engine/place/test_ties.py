@@ -168,6 +168,16 @@ def test_a_reshape_that_goes_to_the_cpu_late_takes_the_threshold_of_its_input() 
     assert (found["a"], found["r"]) == (None, "a")
 
 
+def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -> None:
+    """Golden conversions ``i16_conv1`` and ``i16_res``; as an operand of a Concat it takes the joint one."""
+    alone = ties([node("Add", "a b", "s"), node("Relu", "s", "r"), ("r", "y", CHANNELS)], ["y"])
+    assert (alone["s"], alone["r"]) == (None, "s")
+    joined = ties(
+        [node("Add", "a b", "s"), node("Relu", "s", "r"), node("Concat", "r a", "c", axis=1), ("c", "y", 8)], ["y"]
+    )
+    assert (joined["s"], joined["r"]) == (None, "c")
+
+
 def test_gathered_windows_share_the_threshold_of_the_first() -> None:
     """Queries, keys and values of swin: Gathers of rank 5 run on the CPU."""
     constants = {
