@@ -129,9 +129,9 @@ class WhereToProducts(NodePass):
     """``Where(c, a, b)`` of float maps becomes ``c * a + (1 - c) * b``, as in the original
     (reference/operators.md).
 
-    The parts are named ``<node>_mul``, ``<node>_add`` and so on. Not where an operand is infinite or undefined, or may be
-    because it is computed with such a constant (rows of an attention that are masked as a whole): its product with zero
-    would be undefined.
+    The parts are named ``<node>_mul``, ``<node>_add`` and so on. Not where an operand is infinite or undefined, or may
+    be because it is computed with such a constant (rows of an attention that are masked as a whole): its product with
+    zero would be undefined.
     """
 
     op_types = frozenset({"Where"})

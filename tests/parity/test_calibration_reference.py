@@ -242,8 +242,9 @@ OTHER_THRESHOLDS = frozenset(
     {"bpu_softmax c0", "i16_rslin c0", "i16_rslin resize1"}
     | {f"bpu_softmax3 softmax2{part}" for part in ("", "_sub", "_reciprocal")}
 )
-"""Golden thresholds that our placement gives otherwise: before a Softmax that is late on the CPU, around a linear Resize
-of which int16 was asked in vain, and in a Softmax that the original's calibrated model has decomposed already."""
+"""Golden thresholds that our placement gives otherwise: before a Softmax that is late on the CPU, around a linear
+Resize of which int16 was asked in vain, and in a Softmax that the original's calibrated model has decomposed already.
+"""
 
 
 def test_golden_thresholds_are_those_of_our_placement(reference_dir: Path) -> None:
