@@ -129,7 +129,7 @@ def fit_constants(cases: Sequence[MeasuredCase], latency: Latency) -> Latency:
 
     The loss has several minima in how much the engines overlap; the best of three starts counts.
     """
-    names = list(Fitted.model_fields)
+    names = [name for name in Fitted.model_fields if name in START[cases[0].row.march]]
     start = np.log([START[cases[0].row.march][name] for name in names])
     prior = np.asarray([_MEASURED.get(name, _PRIOR_WEIGHT) for name in names])
     measured = np.asarray([case.row.latency_us for case in cases])

@@ -7,7 +7,7 @@ do not count as errors of the performance model.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,17 @@ HELD_OUT = frozenset(
 )
 """Every fifth network: it takes no part in the fit, and nobody looked at it while the rules were sought."""
 
+_FAMILIES: Mapping[str, frozenset[str]] = {
+    "attention": frozenset({"detr", "mobilevit", "swin", "vit_sep", "vit_timm"}),
+    "classifier": frozenset({"densenet", "repvgg_unfused", "resnet", "squeezenet", "vgg"}),
+    "detector": frozenset({"darknet", "yolo11", "yolov5_raw", "yolov5_relu_bilinear", "yolov8_decode", "yolov8_nhwc"}),
+    "excitation": frozenset({"regnet_se", "senet_fc", "sknet"}),
+    "heads": frozenset({"centernet", "fpn_retina_gn", "fpn_ssd"}),
+    "map": frozenset({"bisenet", "db_text", "dncnn", "hourglass", "style"}),
+    "mobile": frozenset({"blazeface", "efficientnet", "ghostnet", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3"}),
+    "unet": frozenset({"unet_depthwise_transpose", "unet_nearest_prelu", "unet_t2", "unet_t3_argmax"}),
+}
+"""Networks that share their building blocks: one left out is known by its family, a family left out is not."""
 
 _QUANTIZED = "quantized.onnx"
 
@@ -92,6 +103,11 @@ class Deployed:
     def ddr_bytes(self) -> int:
         """Measured, of all subgraphs."""
         return sum(figures.ddr for figures in self.subgraphs)
+
+    @property
+    def family(self) -> str:
+        """Networks of the same building blocks; the network itself where there are no others."""
+        return next((family for family, nets in _FAMILIES.items() if self.net in nets), self.net)
 
     @property
     def held_out(self) -> bool:

@@ -7,8 +7,8 @@ constants into the march's data file, ``--validate`` adds the errors on rows lef
 the tables into a Markdown file.
 
 Two steps per march (:mod:`research.constants`, :mod:`research.overheads`). No row enters the model by itself: some 35
-constants stand against some 200 rows per march. The uncertainty that the data file states is that of networks left out
-of the fit; every fifth network takes no part in it at all (:data:`research.deployed.HELD_OUT`).
+constants stand against some 200 rows per march. The uncertainty that the data file states is that of families of
+networks left out of the fit; every fifth network takes no part in it at all (:data:`research.deployed.HELD_OUT`).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from research.validation import (
     Evidence,
     accuracy_of,
     built_text,
+    family,
     fit,
     held_out,
     left_out,
@@ -95,27 +96,28 @@ def _fit_all(
         )
         latency = fit(evidence, old)
         overheads[march] = latency.overheads
-        unseen = left_out(evidence, latency)
+        unseen, strangers = left_out(evidence, latency), left_out(evidence, latency, family)
         cases = cases_of(evidence.networks, latency)
         text = f"{march}: {report(cases, len(of_march), latency)}\n"
         text += built_text(evidence.built, latency)
         seen = [(network, latency) for network in evidence.deployed]
-        text += _networks_text(seen, unseen, held_out(deployed, latency))
+        text += _networks_text(seen, unseen, strangers, held_out(deployed, latency))
         if validate:
             text += validation_report(evidence, old)
         sys.stdout.write(f"\n== {text}")
         sys.stdout.flush()
         reports.append(text)
         if write:
-            stated = latency.model_copy(update={"accuracy": accuracy_of(unseen)}) if unseen else latency
+            stated = latency.model_copy(update={"accuracy": accuracy_of(strangers)}) if strangers else latency
             write_atomically(data_file(march), _to_yaml(stated).encode())
     return reports
 
 
-def _networks_text(seen: Estimates, unseen: Estimates, kept_apart: Estimates) -> str:
+def _networks_text(seen: Estimates, unseen: Estimates, strangers: Estimates, kept_apart: Estimates) -> str:
     lines = [NETWORKS_HEADER, networks_report("in the fit", seen), networks_report("each left out of the fit", unseen)]
-    lines += [networks_report("kept apart from all work", kept_apart), "worst ten of those left out:"]
-    return "\n".join([*lines, *worst_networks(unseen)]) + "\n"
+    lines += [networks_report("each family left out of the fit", strangers)]
+    lines += [networks_report("kept apart from all work", kept_apart), "worst ten of the families left out:"]
+    return "\n".join([*lines, *worst_networks(strangers)]) + "\n"
 
 
 def _reference() -> Path:

@@ -33,7 +33,8 @@ _ROUNDS = 30
 """Of reweighting, after which the constants change no more."""
 _PRIOR_WEIGHT = 0.03
 """Pull towards the constants of a march of the same generation that more networks show."""
-_FIXED, _LAYER = "fixed_us", "layer_us"
+_FIXED, _ENTRY, _LAYER = "fixed_us", "entry_us", "layer_us"
+_FREE = (_FIXED, _ENTRY, _LAYER)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def fit_overheads(
     parts = [*parts_of(fused), *rows]
     names, costs = _least_absolute(parts, latency, prior or {})
     constants = dict(zip(names, costs, strict=True))
-    fixed = {name: float(constants.pop(name, 0.0)) for name in (_FIXED, _LAYER)}
+    fixed = {name: float(constants.pop(name, 0.0)) for name in _FREE}
     shown = _networks_of(fused, latency)
     overheads = {
         Overhead(name): Measured(us=float(f"{us:.3g}"), networks=shown.get(Overhead(name), 0))
@@ -135,7 +136,7 @@ def _least_absolute(
 ) -> tuple[list[str], Floats]:
     """Names and values of the non-negative constants; by least squares that are weighted anew in every round."""
     bare = latency.model_copy(
-        update={"fitted": latency.fitted.model_copy(update={_FIXED: 0.0, _LAYER: 0.0}), "overheads": {}}
+        update={"fitted": latency.fitted.model_copy(update=dict.fromkeys(_FREE, 0.0)), "overheads": {}}
     )
     found = [_amounts_of(part.schedules, latency) for part in parts]
     names = sorted({name for entry in found for name in entry} | {key.value for key in prior})
@@ -164,6 +165,7 @@ def _amounts_of(schedules: Sequence[Schedule], latency: Latency) -> dict[str, fl
     found: dict[str, float] = defaultdict(float)
     for schedule in schedules:
         found[_FIXED] += 1
+        found[_ENTRY] += any(not tensor.inner for tensor in schedule.inputs)
         found[_LAYER] += len(schedule.layers)
         for layer in schedule.layers:
             for overhead, amount in amounts(layer, schedule.overlap, latency):
@@ -175,6 +177,6 @@ def _networks_of(networks: Collection[Deployed], latency: Latency) -> dict[Overh
     """How many networks show each overhead."""
     shown: dict[Overhead, set[str]] = defaultdict(set)
     for network in networks:
-        for name in _amounts_of(network.schedules, latency).keys() - {_FIXED, _LAYER}:
+        for name in _amounts_of(network.schedules, latency).keys() - set(_FREE):
             shown[Overhead(name)].add(network.net)
     return {overhead: len(names) for overhead, names in shown.items()}

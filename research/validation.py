@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,6 +43,10 @@ Estimates = Sequence[tuple[Deployed, Latency]]
 """Networks, each with the data that its estimate is made with."""
 
 
+def _net(network: Deployed) -> str:
+    return network.net
+
+
 def fit(evidence: Evidence, latency: Latency) -> Latency:
     """Memory sizes and constants from the rows at O2, overheads from the networks too."""
     plain = latency.model_copy(update={"overheads": {}})
@@ -62,15 +66,22 @@ def _with_overheads(evidence: Evidence, cases: Sequence[MeasuredCase], latency: 
     return fit_unfused([*parts_of(apart), *alone], fitted, len({network.net for network in apart}))
 
 
-def left_out(evidence: Evidence, latency: Latency) -> Estimates:
-    """Each deployed network with overheads fitted to all others; the rows of the first step hold none of them."""
+def left_out(evidence: Evidence, latency: Latency, group: Callable[[Deployed], str] = _net) -> Estimates:
+    """Each deployed network with overheads fitted without its group: to other networks, or to other families
+    (:func:`family`); the rows of the first step hold none of them.
+    """
     cases = cases_of(evidence.networks, latency)
     found: list[tuple[Deployed, Latency]] = []
-    for net in sorted({network.net for network in evidence.deployed}):
-        others = [network for network in evidence.deployed if network.net != net]
+    for name in sorted({group(network) for network in evidence.deployed}):
+        others = [network for network in evidence.deployed if group(network) != name]
         fitted = _with_overheads(replace(evidence, deployed=others), cases, latency)
-        found += [(network, fitted) for network in evidence.deployed if network.net == net]
+        found += [(network, fitted) for network in evidence.deployed if group(network) == name]
     return found
+
+
+def family(network: Deployed) -> str:
+    """The family of a network, for :func:`left_out`."""
+    return network.family
 
 
 def accuracy_of(estimates: Estimates) -> ModelAccuracy:

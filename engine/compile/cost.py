@@ -80,6 +80,8 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
     weights = sum(copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in schedule.layers)
     traffic = sum((cost.traffic for cost in costs), Traffic())
     fixed = fitted.fixed_us + fitted.layer_us * len(costs) + sum(cost.overhead_us for cost in costs)
+    if any(not tensor.inner for tensor in schedule.inputs):
+        fixed += fitted.entry_us
     if schedule.cores > 1:
         fixed += fitted.sync_us * (len(schedule.groups) - 1)
     match schedule.overlap:

@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
+from engine.compile.motion import Motion, motions_of
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.partition import is_layout_change
 from engine.compile.records import Count, Record, Shape
@@ -61,6 +62,7 @@ class Layer(Record):
         strides: vertical and horizontal stride.
         dilations: vertical and horizontal distance of the window's taps.
         planar: whether the output leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
+        motion: what a reshape or a transposition does to the order of memory.
         group: convolution groups.
         macs: multiply-accumulates per frame.
         weight_bytes: packed weights.
@@ -80,6 +82,7 @@ class Layer(Record):
     strides: tuple[Step, Step] = (1, 1)
     dilations: tuple[Step, Step] = (1, 1)
     planar: bool = False
+    motion: Motion = Motion.ROWS
     group: Step = 1
     macs: Count = 0
     weight_bytes: Count = 0
@@ -98,7 +101,9 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
         ModelError: a tensor's shape is not static.
         UnsupportedError: the BPU does not have an operator.
     """
-    return tuple(_layer(node, block) for node in nodes if not is_layout_change(node))
+    motions = motions_of(nodes)
+    layers = [node for node in nodes if not is_layout_change(node)]
+    return tuple(_layer(node, block, motions.get(node, Motion.ROWS)) for node in layers)
 
 
 def through_layout(value: ir.Value) -> ir.Value:
@@ -121,7 +126,7 @@ def _is_integer(value: ir.Value) -> bool:
     return value.dtype is not None and value.dtype.is_integer()
 
 
-def _layer(node: ir.Node, block: Block) -> Layer:
+def _layer(node: ir.Node, block: Block, motion: Motion) -> Layer:
     activations = [value for value in node.inputs if value is not None and value.const_value is None]
     declared = bpu_operator(node).cost
     weight = _weight(node, declared)
@@ -141,6 +146,7 @@ def _layer(node: ir.Node, block: Block) -> Layer:
         strides=_pair(node, "strides"),
         dilations=_pair(node, "dilations"),
         planar=_is_planar(output),
+        motion=motion,
         group=int(attribute(node, "group", 1)),
         macs=_macs(node, declared, weight, out_shape),
         weight_bytes=0

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from engine.compile.layers import Layer, Overlap
+from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.march.latency import Latency, Overhead, SmallTables
 from engine.ops.core.costs import CostKind
@@ -16,7 +17,7 @@ from engine.ops.core.costs import CostKind
 Amount = tuple[Overhead, float]
 """An overhead and how often it occurs: layers, or thousands of elements or rows."""
 
-_PIXELS = 8
+_PIXELS = 16
 """Multiple that rows have in the accumulators."""
 _MAP_RANK = 4
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
@@ -65,12 +66,24 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
-        case CostKind.TRANSPOSE if rank > _MAP_RANK:
-            yield Overhead.SINGLE, elements
-        case CostKind.TRANSPOSE:
+        case CostKind.TRANSPOSE | CostKind.RESHAPE:
+            yield from _moves(layer)
+
+
+def _moves(layer: Layer) -> Iterator[Amount]:
+    """What it takes to move data; a line of elements, which has one dimension, stays as it is."""
+    if _is_line(layer.output_shape) and _is_line(layer.input_shapes[0]):
+        return
+    match layer.motion:
+        case Motion.VIEW if layer.input_shapes[0][-1] != layer.output_shape[-1]:
+            yield Overhead.VIEW, _rows(layer.output_shape)
+        case Motion.ROWS:
             yield Overhead.MOVED, _rows(layer.output_shape)
-        case CostKind.RESHAPE if not (_is_line(layer.output_shape) and _is_line(layer.input_shapes[0])):
-            yield Overhead.MOVED, _rows(layer.input_shapes[0])
+        case Motion.ELEMENTS:
+            yield Overhead.FLATTENED, math.prod(layer.output_shape) / 1e3
+        case Motion.BLOCKS:
+            *outer, rows, length = layer.output_shape
+            yield Overhead.SINGLE, math.prod(outer) * (1 << (rows - 1).bit_length()) * length / 1e3
 
 
 def is_plain(layer: Layer, latency: Latency) -> bool:

@@ -161,19 +161,20 @@ def estimate_subgraph(schedule: Schedule, latency: Latency, longest_call_us: int
         schedule: of the subgraph.
         latency: of the march.
         longest_call_us: ``max_time_per_fc``: a subgraph that takes longer is started in several function calls, each
-            with the fixed cost of a subgraph; 0: one call.
+            with the fixed costs of a subgraph; 0: one call.
     """
     costs = layer_costs(schedule, latency)
     total = sum((cost.traffic for cost in costs), Traffic())
     whole = subgraph_us(schedule, costs, latency.fitted)
     calls = math.ceil(whole / longest_call_us) if longest_call_us else 1
+    again = (calls - 1) * (latency.fitted.fixed_us + latency.fitted.entry_us)
     return SubgraphPerformance(
         name=schedule.name,
-        latency_us=whole + (calls - 1) * latency.fitted.fixed_us,
+        latency_us=whole + again,
         function_calls=calls,
         loaded_bytes=total.loaded,
         stored_bytes=total.stored,
-        layers=_layers(schedule, costs, whole + (calls - 1) * latency.fitted.fixed_us, latency),
+        layers=_layers(schedule, costs, whole + again, latency),
     )
 
 

@@ -17,7 +17,7 @@ FILE = load_latency("bayes-e")
 TRUTH = FILE.model_copy(
     update={
         "overheads": {Overhead.TABLE: Measured(us=3.0, networks=2), Overhead.JOIN: Measured(us=5.0, networks=2)},
-        "fitted": FILE.fitted.model_copy(update={"fixed_us": 2.0, "layer_us": 0.5}),
+        "fitted": FILE.fitted.model_copy(update={"fixed_us": 2.0, "entry_us": 1.0, "layer_us": 0.5}),
     }
 )
 
@@ -35,22 +35,33 @@ TABLES = [CONV, {"op": "act"}, CONV, {"op": "act"}, CONV]
 JOINS = [CONV, {"op": "conv", "n": "b", "cout": 16, "k": 3, "act": "relu"}, {"op": "concat", "i": ["L0", "b"]}, CONV]
 
 
-def network(net: str, layers: list[dict[str, object]], truth: Latency = TRUTH, level: str = "O2") -> Deployed:
+def inner(planned: Schedule) -> Schedule:
+    """The same subgraph behind another one."""
+    tensors = tuple(tensor.model_copy(update={"inner": True}) for tensor in planned.inputs)
+    return planned.model_copy(update={"inputs": tensors})
+
+
+def network(
+    net: str, layers: list[dict[str, object]], truth: Latency = TRUTH, level: str = "O2", *, behind: bool = False
+) -> Deployed:
     planned = schedule(layers, OptimizeLevel(level))
+    planned = inner(planned) if behind else planned
     measured = Figures(latency=latency_us([planned], truth), ddr=1)
     return Deployed(f"{net}_a", net, "bayes-e", OptimizeLevel(level), (measured,), (planned,))
 
 
 def test_overheads_of_a_synthetic_machine_are_recovered() -> None:
     networks = [network("a", TABLES), network("b", [*TABLES, CONV]), network("c", JOINS), network("d", [CONV] * 6)]
+    networks += [network("e", [CONV] * 3, behind=True), network("f", TABLES, behind=True)]
     planned = [schedule([CONV] * count) for count in (1, 2, 3, 9)]
     rows = [MeasuredPart.of_row(latency_us([one], TRUTH), one) for one in planned]
     found = fit_overheads(rows, networks, FILE)
     assert found.fitted.fixed_us == pytest.approx(2.0, rel=0.02)
+    assert found.fitted.entry_us == pytest.approx(1.0, rel=0.03)
     assert found.fitted.layer_us == pytest.approx(0.5, rel=0.02)
     assert found.overheads[Overhead.TABLE].us == pytest.approx(3.0, rel=0.02)
     assert found.overheads[Overhead.JOIN].us == pytest.approx(5.0, rel=0.02)
-    assert found.overheads[Overhead.TABLE].networks == 2
+    assert found.overheads[Overhead.TABLE].networks == 3
     assert found.overheads[Overhead.JOIN].networks == 1
 
 

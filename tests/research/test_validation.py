@@ -11,6 +11,7 @@ import pytest
 from engine.march.latency import ModelAccuracy
 from engine.terms import OptimizeLevel
 from research import validation
+from research.deployed import Deployed
 from research.validation import (
     FOLDS,
     Evidence,
@@ -18,6 +19,7 @@ from research.validation import (
     built_text,
     cross_validated,
     errors_of_networks,
+    family,
     held_out,
     left_out,
     networks_report,
@@ -71,6 +73,17 @@ def test_networks_are_left_out_with_all_their_forms(monkeypatch: pytest.MonkeyPa
     first, other, again = network("b"), network("a"), network("b", 1.0)
     found = left_out(Evidence(networks=[], deployed=[first, other, again]), 1.0)  # type: ignore[arg-type]
     assert found == [(other, "b@bayes-e+b@bayes-e"), (first, "a@bayes-e"), (again, "a@bayes-e")]
+
+
+def test_families_are_left_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that is alone of its kind is a family of its own."""
+    monkeypatch.setattr(validation, "cases_of", lambda networks, latency: [])
+    monkeypatch.setattr(
+        validation, "_with_overheads", lambda evidence, cases, latency: "+".join(n.net for n in evidence.deployed)
+    )
+    first, other, same = (Deployed(net, net, "bayes", OptimizeLevel.O2, (), ()) for net in ("swin", "alone", "detr"))
+    found = left_out(Evidence(networks=[], deployed=[first, other, same]), 1.0, family)  # type: ignore[arg-type]
+    assert found == [(other, "swin+detr"), (first, "alone"), (same, "alone")]
 
 
 def test_networks_that_no_fit_saw() -> None:

@@ -61,8 +61,8 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
 
     A run computes ``frames`` samples, the batch of the model's inputs; ``fps`` counts them. ``cpu_us`` is a rough
     estimate for what the CPU does, quantisation and layout changes too; it is not in ``latency_us``.
-    ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten networks stay in which the
-    model was not fitted to;
+    ``uncertainty`` holds the relative errors of latency and DDR bytes that nine of ten networks stay in where the
+    model was fitted without their whole family;
     ``extrapolated_from`` names the march whose figures these are, where ``march`` has none of its own.
     """
     from engine.march.latency import load_latency

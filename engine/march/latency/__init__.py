@@ -154,6 +154,7 @@ class Fitted(Data):
 
     Attributes:
         fixed_us: cost of a subgraph.
+        entry_us: cost of a subgraph that reads what enters the model, besides.
         layer_us: cost of a layer.
         mac_rate: multiply-accumulates per ns of a dense convolution.
         depthwise_rate: multiply-accumulates per ns of a depthwise convolution.
@@ -179,6 +180,7 @@ class Fitted(Data):
     """
 
     fixed_us: float
+    entry_us: float = 0.0
     layer_us: float
     mac_rate: float
     depthwise_rate: float
@@ -231,14 +233,18 @@ class Overhead(StrEnum):
     """Resizing."""
     SLOPE = "slope"
     """Elements that take one slope or another by their sign."""
+    VIEW = "view"
+    """Rows (of the last dimension) that are cut or joined and stay where they are."""
     MOVED = "moved"
-    """Rows (of the last dimension) that are reshaped, or transposed in up to four dimensions."""
+    """Rows that are moved, but for ``SINGLE``."""
+    FLATTENED = "flattened"
+    """Elements of maps that get rows of another length in the order of NCHW, or single pixels that become rows."""
     DILATED = "dilated"
     """Pixels of dilated convolutions, which are sorted into phases and back."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
     SINGLE = "single"
-    """Elements moved one at a time: transposed in more than four dimensions."""
+    """Elements of rows that are moved in more than four dimensions, rows padded to a power of two in number."""
     WIDE_POOL = "wide_pool"
     """Int16 elements of pools."""
     DEEP_REDUCE = "deep_reduce"
@@ -276,7 +282,9 @@ class SmallTables(Data):
 
 
 class ModelAccuracy(Data):
-    """Relative errors that nine of ten measured compilations at O2 stay within; 0.1 is 10 percent."""
+    """Relative errors that nine of ten measured networks stay within, each with its family left out of the fit; 0.1 is
+    10 percent.
+    """
 
     latency: float
     ddr: float

@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.layers import Overlap
+from engine.compile.motion import Motion
+from engine.compile.packing import round_up
 from engine.compile.traffic import Traffic
 from engine.march.latency import Alignment, load_latency
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import alone
 
 MAP = (1, 28, 28, 64)
+CONV = CostKind.CONV
+UNSHAPED = (CostKind.ADD, CostKind.MUL, CostKind.JOIN, CostKind.MOVE, CostKind.RESIZE, CostKind.SLOPE)
+"""Kinds of layers of which the cost follows from shapes alone."""
 
 
 def test_dilated_layers_run_on_each_phase_apart() -> None:
@@ -145,3 +152,39 @@ def test_only_int32_results_drain() -> None:
     assert wide.drain_us == pytest.approx((28 * 28 * 64 / fitted.wide_rate + fitted.row_ns * 28 * 64) / 1000)
     plain = alone(CostKind.CONV, MAP, MAP, output_bits=32)
     assert layer_costs(plain, latency)[0].drain_us == 0
+
+
+def test_what_enters_the_model_takes_more_than_what_the_model_computes() -> None:
+    """bernoulli2: a classifier's head behind another subgraph takes 1.4 us, a whole small network 4 us and more."""
+    for march in ("bayes-e", "bayes", "bernoulli2"):
+        latency = load_latency(march)
+        schedules = [alone(CONV, (1, 1, 1, 16), (1, 1, 1, 32), inner=inner) for inner in (False, True)]
+        first, second = (subgraph_us(one, layer_costs(one, latency), latency.fitted) for one in schedules)
+        assert first - second >= latency.fitted.entry_us > 0.5
+
+
+ABSURD_NS = 150.0
+"""Per element that is read or computed: twice what the slowest measured layer takes (int32 pixels made rows)."""
+_SIZES = st.integers(1, 96)
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bayes", "bernoulli2"])
+@pytest.mark.parametrize("motion", [None, *Motion])
+@given(kind=st.sampled_from(UNSHAPED), height=_SIZES, width=_SIZES, channels=_SIZES, grown=st.integers(0, 2))
+def test_no_layer_is_absurd(
+    march: str, motion: Motion | None, kind: CostKind, height: int, width: int, channels: int, grown: int
+) -> None:
+    """Times are positive, grow with every dimension and stay within what elements and fixed costs can explain."""
+    latency = load_latency(march)
+    if motion is not None:
+        kind = CostKind.TRANSPOSE
+
+    def time(*shape: int) -> float:
+        one = alone(kind, (1, *shape), (1, *shape), motion=motion or Motion.ROWS)
+        return subgraph_us(one, layer_costs(one, latency), latency.fitted)
+
+    shape = [height, width, channels]
+    larger = [2 * size if axis == grown else size for axis, size in enumerate(shape)]
+    padded = height * round_up(width, 16) * round_up(channels, 16)
+    assert 0 < time(*shape) <= time(*larger) * 1.001
+    assert time(*shape) < 30 + 2 * padded * ABSURD_NS / 1000

@@ -156,7 +156,8 @@ def test_long_subgraphs_are_called_in_parts() -> None:
     parts = changed(max_time_per_fc=limit)
     (subgraph,) = parts.subgraphs
     assert subgraph.function_calls >= 3
-    extra = (subgraph.function_calls - 1) * load_latency("bernoulli2").fitted.fixed_us
+    fitted = load_latency("bernoulli2").fitted
+    extra = (subgraph.function_calls - 1) * (fitted.fixed_us + fitted.entry_us)
     assert parts.latency_us == pytest.approx(whole.latency_us + extra)
 
 
@@ -170,7 +171,8 @@ def test_what_nothing_hides_is_a_layers_own_and_the_rest_is_shared() -> None:
     limit = int(whole.latency_us / 2)
     parts = estimate_subgraph(schedule, latency, limit)
     assert parts.function_calls == -(-whole.latency_us // limit)
-    assert parts.latency_us == pytest.approx(whole.latency_us + (parts.function_calls - 1) * latency.fitted.fixed_us)
+    again = latency.fitted.fixed_us + latency.fitted.entry_us
+    assert parts.latency_us == pytest.approx(whole.latency_us + (parts.function_calls - 1) * again)
     assert sum(layer.latency_us for layer in parts.layers) == pytest.approx(parts.latency_us)
 
 

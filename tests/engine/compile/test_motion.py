@@ -1,0 +1,97 @@
+"""What reshapes and transpositions move: the networks of the reference that show each rule are named."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.compile.motion import Motion, merged_permutation, motions_of
+
+PLANES, PIXELS = (0, 3, 1, 2), (0, 2, 3, 1)
+Step = tuple[int, ...] | list[int]
+"""A permutation, or as a list the shape to take."""
+
+
+def tensor(name: str, shape: tuple[int, ...]) -> ir.Value:
+    return ir.Value(name=name, type=ir.TensorType(ir.DataType.INT8), shape=ir.Shape(shape))
+
+
+def chain(shape: tuple[int, ...], *steps: Step) -> list[ir.Node]:
+    """Nodes that read each other, and a last one that ends the chain."""
+    value, nodes = tensor("x", shape), []
+    for index, step in enumerate(steps):
+        permuted = tuple(shape[axis] for axis in step) if isinstance(step, tuple) else tuple(step)
+        output, attributes = tensor(f"t{index}", permuted), {"perm": list(step)} if isinstance(step, tuple) else {}
+        op_type = "Transpose" if isinstance(step, tuple) else "Reshape"
+        nodes.append(ir.node(op_type, [value], attributes, outputs=[output]))
+        value, shape = output, permuted
+    nodes.append(ir.node("HzLut", [value], outputs=[tensor("y", shape)], domain="horizon"))
+    return nodes
+
+
+def motions(shape: tuple[int, ...], *steps: Step) -> list[Motion]:
+    """What each step does that is no layout change."""
+    found = motions_of(chain(shape, *steps))
+    return list(found.values())
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "expected"),
+    [
+        # vit_sep, vit_timm, min_rank3, min_ln: pixels become tokens
+        ((1, 8, 8, 32), (PLANES, [1, 32, 64], (0, 2, 1)), [Motion.NONE, Motion.VIEW]),
+        # ... and tokens pixels
+        ((1, 64, 32), ((0, 2, 1), [1, 32, 8, 8], PIXELS), [Motion.NONE, Motion.VIEW]),
+        ((1, 1, 64, 32), ([1, 64, 32],), [Motion.VIEW]),
+        ((1, 8, 8, 32), ([1, 64, 2, 16], (0, 2, 1, 3)), [Motion.VIEW, Motion.ROWS]),
+        # vgg, min_reset: a map is flattened; fpn_retina_gn: group normalisation and back
+        ((1, 8, 8, 16), (PLANES, [1, 1, 1, 1024]), [Motion.ELEMENTS]),
+        ((1, 4, 1024), ([1, 16, 16, 16], PIXELS), [Motion.ELEMENTS]),
+        # sknet: rows stay as long as they are
+        ((1, 24, 24, 16), (PLANES, [1, 1, 16, 24, 24]), [Motion.ROWS]),
+        # yolo11, yolov8_decode: pixels of one channel become a row
+        ((1, 2, 336, 1), ([1, 2, 336],), [Motion.ELEMENTS]),
+        # vit_timm: queries, keys and values; swin: windows
+        ((1, 65, 3, 2, 16), ((2, 0, 3, 1, 4),), [Motion.BLOCKS]),
+        ((1, 2, 4, 2, 4, 16), ((0, 1, 3, 2, 4, 5),), [Motion.BLOCKS]),
+        # a detector's head: channels of each anchor go last, which is a change of layout
+        ((1, 3, 8, 4, 4), ((0, 1, 3, 4, 2),), [Motion.ROWS]),
+        ((1, 1, 5, 1, 7), ((1, 0, 2, 3, 4),), [Motion.VIEW]),
+    ],
+)
+def test_each_kind_of_move(shape: tuple[int, ...], steps: tuple[Step, ...], expected: list[Motion]) -> None:
+    assert motions(shape, *steps) == expected
+
+
+def test_what_several_nodes_read_is_in_its_order_there() -> None:
+    """The flattened map is wanted as it is by one reader, so that it is moved though another turns it back."""
+    nodes = chain((1, 8, 8, 32), PLANES, [1, 32, 64], (0, 2, 1))
+    flat = nodes[1].outputs[0]
+    nodes.append(ir.node("HzLut", [flat], outputs=[tensor("z", (1, 32, 64))], domain="horizon"))
+    assert list(motions_of(nodes).values()) == [Motion.ELEMENTS, Motion.ROWS]
+
+
+def test_other_nodes_move_nothing() -> None:
+    assert motions((1, 8, 8, 32)) == []
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_merged_permutations_move_the_same_elements(shape: list[int], random: object) -> None:
+    perm = tuple(np.random.default_rng(random.getrandbits(32)).permutation(len(shape)))  # type: ignore[attr-defined]
+    merged = merged_permutation(shape, perm)
+    moved = np.arange(np.prod(shape)).reshape(shape).transpose(perm).ravel()
+    assert sorted(merged) == list(range(len(merged)))
+    assert all(after != before + 1 for before, after in pairwise(merged))
+    assert (len(merged) <= 1) == bool((np.diff(moved) == 1).all())
+
+
+@given(st.permutations(range(4)), st.tuples(*[st.integers(1, 5)] * 4))
+def test_a_transposition_and_its_inverse_leave_everything_in_place(perm: list[int], shape: tuple[int, ...]) -> None:
+    inverse = tuple(int(axis) for axis in np.argsort(perm))
+    found = motions(shape, tuple(perm), inverse)
+    assert not {Motion.ROWS, Motion.ELEMENTS, Motion.BLOCKS} & set(found[-1:])
