@@ -52,7 +52,8 @@ def run_calibration(
         placed: the same with ``HzCalibration`` nodes.
         data: calibration data; None where the method needs none (:func:`needs_data`).
         options: what to do.
-        statistics: of the data, from :func:`collect_for`, where they are there already; None to collect them.
+        statistics: of the data, from :func:`collect` or :func:`collect_for`, where they are there already; None to
+            collect them. Those of constants are added where they lack.
         threads: CPU threads; None for all.
 
     Raises:
@@ -64,6 +65,7 @@ def run_calibration(
         return apply_thresholds(with_given(placed) if is_load else placed, None, keep=is_load)
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads)
+    statistics = _with_constants(statistics, [placed], _wanted(options, threads))
     subject = Subject(optimized, placed, statistics, data, threads)
     calibrated = _choose_thresholds(subject, options)
     record_quirks(calibrated, statistics, candidates_of(options))
@@ -134,15 +136,22 @@ def collect_for(
     threads: int | None = None,
 ) -> Statistics:
     """Statistics that serve ``options`` on every one of the placed models ``placements``; see :func:`collect_once`."""
-    rule = HistogramRule.ORDER_INDEPENDENT if options.order_independent_kl else HistogramRule.REFERENCE
-    wanted = StatisticsOptions.covering(candidates_of(options), rule, kernels=Kernels.PLAIN, threads=threads)
+    wanted = _wanted(options, threads)
     tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
-    found = collect_once(optimized, tensors, data, wanted)
+    return _with_constants(collect_once(optimized, tensors, data, wanted), placements, wanted)
+
+
+def _wanted(options: CalibrationOptions, threads: int | None) -> StatisticsOptions:
+    """The statistics that ``options`` need."""
+    rule = HistogramRule.ORDER_INDEPENDENT if options.order_independent_kl else HistogramRule.REFERENCE
+    return StatisticsOptions.covering(candidates_of(options), rule, kernels=Kernels.PLAIN, threads=threads)
+
+
+def _with_constants(found: Statistics, placements: Sequence[ir.Model], wanted: StatisticsOptions) -> Statistics:
+    """``found`` and those of the constants that the models quantise as activations, which no pass shows."""
     constants = {name: array for placed in placements for name, array in calibrated_constants(placed).items()}
-    if not constants:
-        return found
-    own = {name: constant_statistics(array, wanted) for name, array in constants.items()}
-    return replace(found, tensors={**found.tensors, **own})
+    own = {name: constant_statistics(array, wanted) for name, array in constants.items() if name not in found.tensors}
+    return replace(found, tensors={**found.tensors, **own}) if own else found
 
 
 def needs_data(options: CalibrationOptions) -> bool:

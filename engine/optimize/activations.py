@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,14 +41,20 @@ class CollapseActivations(GraphPass):
 
     gives = (Condition("no Swish is left in two nodes", lambda node: _is_swish(node)),)
 
-    def __init__(self) -> None:
-        rules = [_rule(op_type, target, constants) for op_type, target, constants in _PATTERNS]
-        self._rules = pattern.RewriteRuleSet(rules, commute=True)
-
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        if not any(is_standard(node, "Mul") for node in model.graph):  # every pattern has one; matching is slow
+        present = {node.op_type for node in model.graph if is_standard(node, node.op_type)}
+        # Matching is slow: what the model has no operators for is not tried.
+        wanted = frozenset(_NEEDED.values()) & present if "Mul" in present else frozenset()
+        if not wanted:
             return ir.passes.PassResult(model, modified=False)
-        return ir.passes.PassResult(model, self._rules.apply_to_model(model) > 0)
+        return ir.passes.PassResult(model, _rules(wanted).apply_to_model(model) > 0)
+
+
+@cache
+def _rules(present: frozenset[str]) -> pattern.RewriteRuleSet:
+    """The patterns that such operators may be part of, operands in any order."""
+    rules = [_rule(name, target, constants) for name, target, constants in _PATTERNS if _NEEDED[name] in present]
+    return pattern.RewriteRuleSet(rules, commute=True)
 
 
 def _is_swish(node: ir.Node) -> bool:
@@ -169,6 +177,11 @@ _PATTERNS: tuple[tuple[str, _Pattern, Mapping[str, float]], ...] = (
         for inner, constants in ((_one_plus_erf_of_quotient, _QUOTIENT), (_one_plus_erf_of_product, _PRODUCT))
     ),
 )
+
+_NEEDED: Mapping[str, str] = MappingProxyType(
+    {"HzSwish": "Sigmoid", "HzMish": "Softplus", "HzHardSwish": "Clip", "HzGelu": "Erf"}
+)
+"""An operator that every pattern of a result has, besides ``Mul``."""
 
 
 class CollapseRsqrt(NodePass):

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -226,10 +226,19 @@ class Network:
             raise MissingError(
                 f"model {self.spec.model}: the statistics {key} have been removed; start the sweep again"
             )
-        return Statistics.load(path)
+        return _loaded(path)
 
     def _statistics_path(self, key: str) -> Path:
         return self.bench.cache.path(COLLECT.name, key, ".npz")
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path) -> Statistics:
+    """Statistics kept for the next trial of the same process; what ``kl`` computed of their histograms stays there.
+
+    The name of the file follows from its content.
+    """
+    return Statistics.load(path)
 
 
 @dataclass(frozen=True)

@@ -124,15 +124,16 @@ class ChainedRunner:
     def __init__(self, model: ir.Model, open_part: Callable[[ir.Model], ort.InferenceSession]) -> None:
         model = model.clone()
         model.graph.sort()
-        depths = _depths(model.graph)
+        cut = _Cut(model.graph)
         self._outputs = {str(value.name): None for value in model.graph.outputs}
         self._steps: list[_Step] = []
-        for depth in range(max(depths.values(), default=0) + 1):
-            part = _part(model, depths, depth, open_part)
-            self._steps += [] if part is None else [part]
-            self._steps += [
-                _apart(node) for node in model.graph if _is_apart(node) and depths.get(node.outputs[0], 0) == depth + 1
-            ]
+        for depth in range(cut.parts):
+            part = cut.part(depth)
+            if part is not None:
+                inputs = tuple(str(value.name) for value in part.inputs)
+                outputs = {str(value.name): _spec(value) for value in part.outputs}
+                self._steps.append(_Part(open_part(_model(part, model.ir_version)), inputs, outputs))
+            self._steps += map(_apart, cut.apart[depth])
         self._layout = _Layout(self._steps)
         self._spare: list[dict[str, Array]] = []
 
@@ -196,16 +197,16 @@ class _Layout:
             if spec is not None
         }
         self._placed: dict[str, tuple[Spec, int]] = {}
-        taken: list[tuple[int, int, int, int]] = []
+        taken: list[set[tuple[int, int]]] = [set() for _ in steps]  # by step, so that only neighbours are compared
         self._size = 0
         for name, (spec, first, end) in sorted(lives.items(), key=lambda item: -_bytes(item[1][0])):
             start, size = 0, _bytes(spec)
-            for other_start, other_stop, other_first, other_end in sorted(taken):
-                if other_first <= end and first <= other_end:
-                    if start + size <= other_start:
-                        break
-                    start = max(start, other_stop)
-            taken.append((start, start + size, first, end))
+            for other_start, other_stop in sorted(set().union(*taken[first : end + 1])):
+                if start + size <= other_start:
+                    break
+                start = max(start, other_stop)
+            for step in taken[first : end + 1]:
+                step.add((start, start + size))
             self._placed[name] = spec, start
             self._size = max(self._size, start + size)
 
@@ -236,42 +237,92 @@ def _apart(node: ir.Node) -> _Step:
     return _Computed(compute, (source,), {result: (shape_of(node.outputs[0]), np.dtype(np.float32))})
 
 
-def _depths(graph: ir.Graph) -> dict[ir.Value, int]:
-    """How many nodes of Python stand before each tensor, on the longest way; what no input changes is left out."""
-    depths = dict.fromkeys((value for value in graph.inputs if not value.is_initializer()), 0)
-    for node in graph:
-        before = [depths[value] for value in node.inputs if value is not None and value in depths]
-        if before or _is_apart(node):
-            depths.update(dict.fromkeys(node.outputs, max(before, default=0) + _is_apart(node)))
-    return depths
+class _Cut:
+    """A graph cut at the nodes that Python computes: the n-th part holds the standard nodes behind n such nodes.
 
+    What no input changes belongs to no part: every part has its own copy of what it reads of that.
 
-def _part(
-    model: ir.Model, depths: Mapping[ir.Value, int], depth: int, open_part: Callable[[ir.Model], ort.InferenceSession]
-) -> _Part | None:
-    """The standard nodes of one depth; None where there are none that anything outside needs.
+    Args:
+        graph: sorted; not changed.
 
-    Constants are no borders: every part has its own copy of those that it reads.
+    Attributes:
+        parts: how many there are, empty ones included.
+        apart: the nodes that Python computes behind each part.
     """
 
-    def inside(node: ir.Node | None) -> bool:
-        return node is not None and not _is_apart(node) and depths.get(node.outputs[0], depth) == depth
+    def __init__(self, graph: ir.Graph) -> None:
+        self._graph = graph
+        self._order = {node: index for index, node in enumerate(graph)}
+        self._apart = {node for node in graph if _is_apart(node)}
+        self._depths = self._count()
+        self.parts = max(self._depths.values(), default=0) + 1
+        self.apart: list[list[ir.Node]] = [[] for _ in range(self.parts)]
+        self._nodes: list[list[ir.Node]] = [[] for _ in range(self.parts)]
+        for node in graph:
+            depth = self._depths.get(node.outputs[0], 0)
+            if node in self._apart:
+                self.apart[depth - 1].append(node)
+            else:
+                self._nodes[depth].append(node)
 
-    def is_wanted(value: ir.Value) -> bool:
+    def part(self, depth: int) -> ir.Graph | None:
+        """A copy of the nodes of one part; None where there are none that anything outside needs."""
+        wanted = [value for node in self._nodes[depth] for value in node.outputs if self._is_wanted(value, node, depth)]
+        if not wanted:
+            return None
+        nodes: dict[ir.Node, None] = {}
+        borders: dict[ir.Value, None] = {}
+        initializers: dict[ir.Value, None] = {}
+        waiting = [value.producer() for value in wanted]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in nodes:
+                continue
+            nodes[node] = None
+            for value in node.inputs:
+                if value is None:
+                    continue
+                if value in self._depths and not self._is_inside(value.producer(), depth):
+                    borders[value] = None
+                elif value.is_initializer():
+                    initializers[value] = None
+                else:
+                    waiting.append(value.producer())
+        view = ir.GraphView(
+            sorted(borders, key=lambda value: str(value.name)),
+            wanted,
+            nodes=sorted(nodes, key=self._order.__getitem__),
+            initializers=tuple(initializers),
+            opset_imports=self._graph.opset_imports,
+            name=self._graph.name,
+        )
+        return view.clone()
+
+    def _count(self) -> dict[ir.Value, int]:
+        """How many nodes of Python stand before each tensor that an input changes, on the longest way."""
+        depths = dict.fromkeys((value for value in self._graph.inputs if not value.is_initializer()), 0)
+        for node in self._graph:
+            before = [depths[value] for value in node.inputs if value is not None and value in depths]
+            if before or node in self._apart:
+                depths.update(dict.fromkeys(node.outputs, max(before, default=0) + (node in self._apart)))
+        return depths
+
+    def _is_inside(self, node: ir.Node | None, depth: int) -> bool:
+        return node is not None and node not in self._apart and self._depths.get(node.outputs[0], depth) == depth
+
+    def _is_wanted(self, value: ir.Value, node: ir.Node, depth: int) -> bool:
+        """Whether the part is to give ``value``, which its ``node`` computes."""
         readers = [usage.node for usage in value.uses()]
-        if value in depths:
-            return value.is_graph_output() or not all(map(inside, readers))
-        return depth == 0 and (value.is_graph_output() or (constant_of(value) is None and any(map(_is_apart, readers))))
+        if node.outputs[0] in self._depths:
+            return value.is_graph_output() or not all(self._is_inside(reader, depth) for reader in readers)
+        is_needed = constant_of(value) is None and any(reader in self._apart for reader in readers)
+        return value.is_graph_output() or is_needed
 
-    wanted = [value for node in model.graph if inside(node) for value in node.outputs if is_wanted(value)]
-    if not wanted:
-        return None
-    borders = [value for value, at in depths.items() if at <= depth and not inside(value.producer())]
-    part = ir.Model(ir.convenience.extract(model.graph, borders, wanted), ir_version=model.ir_version)
-    part.graph.inputs[:] = [value for value in part.graph.inputs if value.uses()]
-    RemoveUnusedOpsetsPass()(part)
-    inputs = tuple(str(value.name) for value in part.graph.inputs)
-    return _Part(open_part(part), inputs, {str(value.name): _spec(value) for value in part.graph.outputs})
+
+def _model(graph: ir.Graph, ir_version: int) -> ir.Model:
+    model = ir.Model(graph, ir_version=ir_version)
+    RemoveUnusedOpsetsPass()(model)
+    return model
 
 
 def _spec(value: ir.Value) -> Spec | None:

@@ -6,7 +6,7 @@ Source: reference/calibration.md 2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +67,8 @@ def compare(
     """
     names = [str(value.name) for value in optimized.graph.outputs]
     pairs = _counterparts(optimized, calibrated)
-    expected = FloatSession(optimized, [*names, *pairs], threads=threads, kernels=Kernels.PLAIN).run(feed)
-    actual = FloatSession(calibrated, [*names, *pairs.values()], threads=threads, kernels=Kernels.PLAIN).run(feed)
+    expected = _run(optimized, [*names, *pairs], feed, threads)
+    actual = _run(calibrated, [*names, *pairs.values()], feed, threads)
     return ModelComparison(
         outputs={name: distance(actual[name], expected[name]) for name in names},
         nodes={
@@ -77,6 +77,11 @@ def compare(
             if str(node.outputs[0].name) in pairs
         },
     )
+
+
+def _run(model: ir.Model, names: Sequence[str], feed: Mapping[str, Array], threads: int | None) -> dict[str, Array]:
+    # One sample per run: whether more could share one need not be tried, which takes three runs.
+    return FloatSession(model, names, threads=threads, kernels=Kernels.PLAIN, max_batch=1).run(feed)
 
 
 def distance(actual: Array, expected: Array) -> Distance:

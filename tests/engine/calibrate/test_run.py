@@ -8,7 +8,17 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, Kernels, Statistics, run_calibration
+from engine.calibrate import (
+    ArrayData,
+    CalibrationOptions,
+    FloatSession,
+    Kernels,
+    Statistics,
+    StatisticsOptions,
+    calibration_tensors,
+    collect,
+    run_calibration,
+)
 from engine.calibrate.methods.mse import mse_threshold
 from engine.calibrate.run import collect_for, needs_data
 from engine.calibrate.statistics.collection import HistogramRule
@@ -201,5 +211,9 @@ def test_quantised_constants_are_looked_at_as_tensors(kind: str, expected: float
     model = ir.Model(graph, ir_version=8)
     placed = place(model, "bayes-e", PlacementOptions()).model
     feed = ArrayData({"x": np.random.default_rng(0).normal(size=(8, 4, 8)).astype(np.float32)})
-    found = thresholds_of(run_calibration(model, placed, feed, CalibrationOptions(calibration_type=kind)))
+    options = CalibrationOptions(calibration_type=kind)
+    found = thresholds_of(run_calibration(model, placed, feed, options))
     assert found["k_HzCalibration"] == pytest.approx([expected])
+    shared = collect(model, calibration_tensors(placed), feed, StatisticsOptions(kernels=Kernels.PLAIN))
+    assert "k" not in shared.tensors  # as a sweep hands them on
+    assert thresholds_of(run_calibration(model, placed, feed, options, statistics=shared)) == found

@@ -13,6 +13,7 @@ from hypothesis import given, strategies
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.calibrate.forward import chained
 from engine.calibrate.forward.chained import _bytes, _Computed, _Layout
 from engine.calibrate.forward.float_model import FloatSession
 from engine.errors import ModelError
@@ -127,3 +128,30 @@ def test_results_share_memory_unless_they_are_needed_at_once() -> None:
     assert all(apart(one, other) for one, other in itertools.pairwise("abcd"))
     assert spans["a"] == spans["c"], "a is read for the last time before c is made"
     assert layout._size == 64 + 128
+
+
+def test_whether_python_computes_a_node_is_asked_once_and_not_per_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["x", *(f"t{index}" for index in range(20))]
+    nodes = [
+        helper.make_node("Neg", [one], [other], f"n{index}")
+        if index % 2
+        else helper.make_node("PyOp", [one, one], [other, f"u{index}"], f"n{index}", "", "horizon.custom")
+        for index, (one, other) in enumerate(itertools.pairwise(names))
+    ]
+    for node in nodes[::2]:
+        node.attribute.append(helper.make_attribute("class_name", "TestBlend"))
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in names]
+    graph = helper.make_graph(nodes, "g", info[:1], info[-1:], value_info=info[1:-1])
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("horizon.custom", 1)]
+    asked: list[ir.Node] = []
+    is_apart = chained._is_apart
+
+    def counting(node: ir.Node) -> bool:
+        asked.append(node)
+        return is_apart(node)
+
+    monkeypatch.setattr(chained, "_is_apart", counting)
+    session = FloatSession(ir.from_proto(helper.make_model(graph, opset_imports=opsets, ir_version=8)))
+    assert len(asked) == len(nodes)
+    x = np.ones(SHAPE, np.float32)
+    np.testing.assert_array_equal(session.run({"x": x})["t19"], x)  # blend gives -x of x and x
