@@ -20,6 +20,7 @@ from engine.calibrate import (
     run_calibration,
 )
 from engine.calibrate.methods.mse import mse_threshold
+from engine.calibrate.methods.thresholds import threshold_sources
 from engine.calibrate.run import collect_for, needs_data
 from engine.calibrate.statistics.collection import HistogramRule
 from engine.ir import calibration_nodes
@@ -138,7 +139,8 @@ def test_tensors_of_16_bits_are_never_clipped_for_the_sake_of_the_square_error()
     kinds = {str(node.name).removesuffix("_HzCalibration"): node for node in calibration_nodes(calibrated)}
     assert kinds["r0"].attributes["qtype"].value == "int16"
     found = thresholds_of(calibrated)
-    assert found["r0_HzCalibration"] == [statistics["r0"].pooled.maximum]
+    source = threshold_sources(placed)["r0_HzCalibration"]
+    assert found["r0_HzCalibration"] == [statistics[source].pooled.maximum]
     clipped = mse_threshold(statistics["x"].pooled.histogram, statistics["x"].pooled.maximum)
     assert found["x_HzCalibration"] == [np.float32(clipped)]
     assert clipped < 60.0
