@@ -155,7 +155,10 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
         height=520,
         legend={"orientation": "h", "y": -0.16},
         xaxis={"title": LATENCY.title, "rangemode": "tozero"},
-        yaxis={"title": QUALITIES[0].title},
+        yaxis={
+            "title": {"text": QUALITIES[0].title, "standoff": 8},
+            "automargin": False,
+        },  # else drawn twice per change
         updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn, best))],
     )
     return figure

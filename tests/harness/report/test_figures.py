@@ -97,6 +97,7 @@ def test_heat_is_normalised_within_a_column_and_latency_the_other_way() -> None:
 def test_quality_stands_over_the_time_of_bpu_and_cpu(sweep: Sweep) -> None:
     links = {result.spec.key: f"link-{result.spec.id}" for result in sweep.results}
     figure = pareto_figure(sweep.results, sweep.front, links)
+    assert figure.layout.yaxis.automargin is False, "labels of another width would draw all points twice"
     front, points = figure.data[2], figure.data[3]
     usable = [result for result in sweep.results if result.spec.model == "two" and result.ok]
     assert list(points.x) == [result.footprint.total_ms for result in usable if result.footprint]

@@ -140,6 +140,12 @@ def whole(sweep: Sweep, tmp_path: Path) -> Path:
     return page
 
 
+OUTSIDE_ITS_CARD = """[...document.querySelectorAll(".card select")].filter(
+  each => each.getBoundingClientRect().right > each.closest(".card").getBoundingClientRect().right - 8)"""
+OUTSIDE_ITS_BOX = """[...document.querySelectorAll("#graph g.node text")].filter(
+  each => each.getBoundingClientRect().right > each.parentNode.querySelector("rect").getBoundingClientRect().right)"""
+
+
 @needs_browser
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
 def test_the_page_works_in_a_browser(whole: Path, width: int, dark: bool) -> None:
@@ -152,6 +158,8 @@ def test_the_page_works_in_a_browser(whole: Path, width: int, dark: bool) -> Non
         assert browser.run("document.querySelector('#worst + p + details img').naturalWidth") == 600
         assert browser.overflow() == []
         assert browser.run("document.documentElement.scrollWidth") == width
+        assert browser.run(f"{OUTSIDE_ITS_CARD}.map(each => each.id)") == []
+        assert browser.run(f"{OUTSIDE_ITS_BOX}.map(each => each.textContent)") == []
         assert browser.run("document.querySelectorAll('main img[src=x]').length") == 0
         assert browser.problems == []
 
