@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, is_unpadded_pool, strip_columns
 from engine.compile.overheads import is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
@@ -75,6 +75,9 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
         elif layer.output in spilled:
             detour += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
             detour += _round_trip(schedule, layer.output)
+        if schedule.overlap is Overlap.NONE and _is_rescale(layer):
+            passed = latency.output_relay.rescaled_pixel_bytes * math.prod(layer.output_shape[:-1])
+            detour += Traffic(passed, passed)
         at_hand.add(layer.output)
         result.append((straight, detour))
     return result
@@ -142,6 +145,11 @@ def _is_deep(layer: Layer, latency: Latency) -> bool:
     """Whether a layer is a convolution of one tap over so many channels that more output channels are loaded."""
     single = layer.kind is CostKind.CONV and layer.kernel == (1, 1)
     return single and bool(layer.input_shapes) and layer.input_shapes[0][-1] > latency.weight_load.deep_above
+
+
+def _is_rescale(layer: Layer) -> bool:
+    """Whether a layer computes with one map and constants: it changes the scale, or adds one."""
+    return layer.kind is CostKind.ADD and len(layer.inputs) == 1
 
 
 def _is_table(layer: Layer, latency: Latency) -> bool:

@@ -142,11 +142,13 @@ class OutputRelay(Data):
         keeps: largest output in bytes that O1 rearranges on the chip; 0: none, nor does O1 overlap loads and computing.
         maps: whether maps within the subgraph are rearranged there too: what resizes and transposed convolutions
             compute and, at O0, what strided windows and resizes read.
+        rescaled_pixel_bytes: stored and loaded once more at O0, per pixel of a map of which only the scale changes.
     """
 
     rows: tuple[int, ...]
     keeps: int
     maps: bool = False
+    rescaled_pixel_bytes: int = 0
 
 
 class Fitted(Data):

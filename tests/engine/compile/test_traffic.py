@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.compile.layers import Layer
+from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.compile.traffic import Traffic, layer_traffic
@@ -162,3 +162,13 @@ def test_rearranged_maps_pass_through_ddr_again() -> None:
     schedule = subgraph(chain("a"), AMPLE).model_copy(update={"relaid": {"x": 100, "a": 30}})
     ((_, detour),) = layer_traffic(schedule, load_latency("bayes-e"))
     assert detour == Traffic(130, 130)
+
+
+@pytest.mark.parametrize(("march", "pixel"), [("bayes", 512), ("bayes-e", 192), ("bernoulli2", 0)])
+def test_changes_of_scale_pass_through_ddr_by_pixel_at_o0(march: str, pixel: int) -> None:
+    """``densenet_c``: 493 bytes per pixel of 12 and 18 channels, ``unet_t3_argmax_c``: 530 of 8 and 16."""
+    rescale = alone(CostKind.ADD, MAP, MAP)
+    more = moved(march, rescale.model_copy(update={"overlap": Overlap.NONE})) - moved(march, rescale)
+    assert more == Traffic(pixel // 2 * 28 * 28, pixel // 2 * 28 * 28)
+    total = alone(CostKind.ADD, MAP, MAP, MAP)
+    assert moved(march, total.model_copy(update={"overlap": Overlap.NONE})) == moved(march, total)
