@@ -24,7 +24,7 @@ DEEPEST = 3
 MOST_ENTRIES = 5_000
 """How many names of files and folders are looked at, so that a command in a large folder does not wait."""
 HEAD_CHARACTERS = 2_000
-"""The head of a page says what it is within so many characters."""
+"""The head of a page says what the page is within this number of characters."""
 
 _IDENTITY = re.compile(r'<meta name="ptqlab-page" content="([a-z_]+) ([0-9a-f]{16})">')
 _LINKS = re.compile(r"<!-- links -->.*?<!-- end of links -->", re.DOTALL)

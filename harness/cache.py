@@ -142,7 +142,7 @@ def _digest(path: Path) -> str:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether ``path`` is there with the content of its digest; one whose digest nobody kept is taken as it is."""
+    """Whether ``path`` is there with the content of its digest; one without a recorded digest is taken as it is."""
     try:
         return path.is_file() and _digest_file(path).read_bytes() == _digest(path).encode()
     except FileNotFoundError:

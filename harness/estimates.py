@@ -55,7 +55,7 @@ class Estimates:
         return None
 
     def total(self, specs: Sequence[TrialSpec], workers: int) -> float | None:
-        """What ``specs`` take on so many workers; trials of unknown models count as the mean of the others.
+        """Time of ``specs`` on this number of workers; trials of unknown models count as the mean of the others.
 
         None where nothing is known of any.
         """

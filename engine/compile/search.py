@@ -117,7 +117,7 @@ def _digest(schedule: Schedule, memory: Memory, latency: Latency) -> str:
 
 
 def _read(file: Path, layers: int) -> Cuts | None:
-    """A plan from the cache; a file that does not hold one for so many layers is as good as none."""
+    """A plan from the cache; None if the file does not hold one for this number of layers."""
     try:
         cuts = _PLAN.validate_json(unsealed(file.read_bytes()))["cuts"]
     except OSError:

@@ -11,7 +11,7 @@ from engine.march.latency import RowPadding
 _BATCH_PIXELS = 64
 
 IMAGE_CHANNELS = 4
-"""Maps with at most so many channels are images, whose channels are not padded in DDR."""
+"""Maps with at most this number of channels are images, whose channels are not padded in DDR."""
 
 
 def as_map(shape: Sequence[int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 LARGEST_KEPT = 8
-"""Constants of at most so many elements are kept: shapes, limits, slopes, the numbers that decide a structure."""
+"""Constants with at most this number of elements are kept: shapes, limits, slopes."""
 
 _FLOATS = "f"
 

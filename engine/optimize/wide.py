@@ -36,7 +36,7 @@ class SplitWideConv(NodePass):
         self.limit = march.limits.conv_1x1_channels
 
     def remains(self, node: ir.Node) -> bool:
-        """A dense 1x1 convolution of so many channels."""
+        """A dense 1x1 convolution with the given numbers of channels."""
         weight, shape = constant(node.inputs[1]), static_shape(node.inputs[0])
         if self.part is None or weight is None or shape is None or len(shape) != 4:
             return False

@@ -160,7 +160,7 @@ class FastSimulator:
             helper.cancel()
 
     def _take_workplace(self) -> Workplace:
-        """One that nobody uses; who takes it puts it back."""
+        """One that is not in use; the caller puts it back after use."""
         try:
             return self._workplaces.get_nowait()
         except Empty:

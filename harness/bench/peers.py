@@ -126,7 +126,7 @@ class _Noise:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Nothing below an error is logged: advice about networks of the suite helps nobody who reads the figures."""
+    """Nothing below an error is logged: advice about networks of the suite does not help readers of the figures."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -12,7 +12,7 @@ from harness.cli.options import ExplainBudget, Workdir
 
 
 def why(
-    suite: Annotated[str, typer.Argument(help="A suite that was run.")],
+    suite: Annotated[str, typer.Argument(help="Suite that was run: its name, or its file.")],
     workdir: Workdir = workdirs.DEFAULT,
     baseline: Annotated[
         str | None,
@@ -28,9 +28,12 @@ def why(
     from harness.gates.baseline import load_baseline
     from harness.gates.explanation import in_words
     from harness.report.results import sweep_folder
+    from harness.suites.suite import open_suite
     from harness.sweep import explained, load_sweep, resolve_baseline, write_sweep
     from harness.trials.trial import TrialStore
 
+    if suite.endswith((".yaml", ".yml")):
+        suite = open_suite(suite).name
     sweep = load_sweep(workdir, suite)
     if baseline is not None:
         accepted = load_baseline(

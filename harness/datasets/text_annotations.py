@@ -20,7 +20,7 @@ FILE_COLUMNS = ("file", "filename", "file_name", "image", "image_id", "path", "n
 TEXT_COLUMNS = ("text", "words", "word", "transcription", "label", "gt", "target")
 """Columns of tables that hold texts."""
 UNREADABLE = ("###", "*")
-"""Transcriptions of text that nobody can read."""
+"""Transcriptions that mark illegible text."""
 
 
 def text_lines_of(folder: Path, labels: Path | None) -> tuple[list[tuple[Path, str]], int]:
@@ -113,7 +113,7 @@ def _rows(file: Path) -> Iterator[tuple[int, str, str]]:
 def text_boxes_of(folder: Path, labels: Path | None) -> BoxListing:
     """Upright boxes around words: ``image<TAB>JSON`` (PaddleOCR), or ``gt_IMAGE.txt`` with eight coordinates (ICDAR).
 
-    Text that nobody can read (``###``) is left out.
+    Illegible text (``###``) is left out.
 
     Raises:
         CalibrationDataError: a line is of another form, or no image of ``folder`` is named.

@@ -20,7 +20,7 @@ from harness.trials.tasks import Bench
 from harness.trials.trial import Symptom, is_environmental
 
 IDLE_SECONDS = 120.0
-"""A child that nobody asks anything for so long ends."""
+"""A child that gets no request for this time ends."""
 
 _LEAST_WANTED = "1000"
 """Score that makes the kernel, should memory run out, take this process rather than the coordinator."""

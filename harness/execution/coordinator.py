@@ -33,13 +33,13 @@ from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Outcome, Symptom, TrialResult, TrialSpec
 
 ExecutorFactory = Callable[[int], Executor]
-"""Makes an executor with so many workers."""
+"""Makes an executor with the given number of workers."""
 
 DEFAULT_EXECUTOR = "processes"
 
 
 def processes(workers: int) -> Executor:
-    """So many tasks at a time, each in a child process of its own."""
+    """Runs the given number of tasks at a time, each in a child process of its own."""
     return _LocalExecutor(workers, "trial")
 
 
@@ -123,8 +123,8 @@ class Plan:
         time_limit: seconds that a trial or preparation may take; None for :data:`DEFAULT_TIME_LIMIT`.
         stages: module that offers ``prepare`` and ``run_trial``, and ``fingerprints`` of the stages that these run.
         fail_fast: begin nothing more once a trial has failed; what is left counts as that of a budget.
-        most_trials: so many are computed, others are left for the next run; None for all.
-        seconds: after so many, no task is begun any more; None for no limit.
+        most_trials: largest number that is computed; others are left for the next run. None for all.
+        seconds: time after which no further task is started; None for no limit.
     """
 
     bench: Bench

@@ -55,6 +55,6 @@ class DaskExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave the cluster, which goes on; what it has not begun is cancelled, as nobody waits for it any more."""
+        """Leave the cluster, which goes on; tasks that it has not started are cancelled."""
         self._executor.shutdown(wait=wait and not cancel_futures)
         self._client.close()

@@ -28,10 +28,10 @@ STARTED = "started"
 """What a child says when a task begins."""
 
 TASKS_PER_CHILD = 100
-"""A child is replaced after so many tasks: what leaks in a library stays bounded."""
+"""A child is replaced after this number of tasks, which bounds what a library leaks."""
 
 _STARTS = 3
-"""A child that ends before it began the task is not the task's fault so many times."""
+"""Children that may be started for one task; a child that ends before the task began is replaced."""
 
 
 class Task(StrictModel):
@@ -65,7 +65,7 @@ class Reply(StrictModel):
     Attributes:
         result: of a trial.
         prepared: of a preparation.
-        error: exception that nobody foresaw, in one line.
+        error: unexpected exception, in one line.
         symptom: of ``error``.
         failure: the child died or was killed.
     """
@@ -122,7 +122,7 @@ class ChildPool:
         return Reply(failure=failure)
 
     def kill(self) -> None:
-        """End all children, whatever they are at."""
+        """End all children, also those that are running a task."""
         with self._lock:
             self._kills += 1
             doomed = [*self._idle, *self._busy]
@@ -206,7 +206,7 @@ class Child:
 
 
 class _Limit:
-    """Calls ``act`` after so many seconds unless cancelled."""
+    """Calls ``act`` after the given number of seconds unless cancelled."""
 
     def __init__(self, seconds: float | None, act: Callable[[], None]) -> None:
         self.reached = False

@@ -11,7 +11,7 @@ from harness.trials.artefacts import Artefact
 from harness.trials.origins import Environment, ModelOrigin
 
 _NAMED = 5
-"""So many files are named; more are counted."""
+"""Largest number of files that are named; further ones are counted."""
 _SHOWN_DIGITS = 12
 """Hexadecimal digits of a digest that people are shown."""
 _RELATIVE = 1e-6

@@ -1,4 +1,4 @@
-"""What a network scores that knows nothing of the image, by the labels alone."""
+"""The score of answers that do not depend on the image, computed from the labels alone."""
 
 from __future__ import annotations
 

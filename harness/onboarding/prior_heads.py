@@ -107,7 +107,7 @@ _VOC_CLASSES = 20
 
 
 def _ssd_of(size: tuple[int, int], positions: int, classes: int) -> tuple[str, list[dict[str, Any]]] | None:
-    """The published SSD with so many positions, and its priors."""
+    """The published SSD with this number of positions, and its priors."""
     match size, positions:
         case (300, 300), 8732:
             is_voc = classes == _VOC_CLASSES

@@ -40,13 +40,13 @@ from harness.onboarding.sources import DataSource, find_source
 from harness.zoo.cards import Labels, TaskKind
 
 _SECONDS = 12.0
-"""That guessing, and the float score, may each take."""
+"""Time limit of guessing, and of the float score."""
 _CALIBRATION, _EVALUATION, _LEAST = 100, 400, 50
-"""Images that a card names at most, and of evaluation images at least where there are so many."""
+"""Most calibration and evaluation images on a card; fewest evaluation images, where there are enough."""
 
 
 _MOST_VALUES, _FEWEST = 1 << 27, 8
-"""Of outputs that are held at once, and images of which they are held however large they are."""
+"""Most output values held at once; outputs of this number of images are held in any case."""
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def _float_score(head: HeadGuess, dataset: Dataset, outputs: Sequence[NDArray[An
 
 
 def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, ...]:
-    """What to look at where the float model is no better than a network that knows nothing of the images."""
+    """What to look at where the float model is no better than answers that do not depend on the images."""
     level = chance_level(head.metric, targets)
     if head.task is TaskKind.OTHER or not is_at_chance(score, level, len(targets)):
         return ()

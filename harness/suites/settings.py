@@ -14,7 +14,7 @@ from harness.cache import content_key
 from harness.strict_yaml import StrictModel
 
 _SHORT_LIST = 2
-"""So many names of an int16 policy are spelled out in an id."""
+"""Largest number of names of an int16 policy that an id spells out."""
 
 
 class Engine(StrEnum):

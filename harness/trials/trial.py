@@ -55,7 +55,7 @@ class TrialSpec(StrictModel):
         model: name of the card.
         march: BPU architecture.
         settings: what the sweep varies.
-        calibration_samples, evaluation_samples: first so many samples of the card's splits.
+        calibration_samples, evaluation_samples: number of samples from the start of the card's splits.
         card: key of what the card determines: model file, input parameters, data set use and metric.
         file: SHA-256 of the model file as it was found; ``absent`` where it was not.
         data: digest of the data set.
@@ -94,7 +94,7 @@ class Symptom(StrEnum):
     Attributes:
         REFUSED: the engine or harness refused, with a message for the user.
         ENVIRONMENT: this machine lacks a package, a file or a command; the message says how to get it.
-        DEFECT: an exception that nobody foresaw.
+        DEFECT: an unexpected exception.
         OUT_OF_MEMORY: Python could not allocate.
         TIMED_OUT: it took longer than the time limit.
         WORKER_DIED: the process that computed it went away.

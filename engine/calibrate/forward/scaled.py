@@ -36,7 +36,7 @@ class ScaledSession:
         self._session = FloatSession(self._model, threads=threads, max_batch=1)
 
     def run(self, feed: Arrays, samples: int, thresholds: Thresholds) -> dict[str, NDArray[Any]]:
-        """The outputs for ``feed``, which holds so many samples, with ``thresholds``, one per tensor."""
+        """The outputs for ``feed`` with its number of samples, with ``thresholds``, one per tensor."""
         scales = activation_scales(self._model, thresholds)
         return self._session.run(
             {**feed, **{name: np.repeat(scales[node], samples) for node, name in self._inputs.items()}}

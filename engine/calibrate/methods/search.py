@@ -141,7 +141,7 @@ class _Runner:
 
     Args:
         calibrated: gives its model.
-        forward: the outputs of its model for a feed of so many samples.
+        forward: the outputs of its model for a feed and its number of samples.
 
     Attributes:
         calibrated: as given.
@@ -269,7 +269,7 @@ def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
 
 
 def _split(arrays: Arrays, samples: int) -> list[Arrays]:
-    """``arrays``, which hold so many samples, sample by sample."""
+    """``arrays`` sample by sample, for the given number of samples."""
     parts = [np.split(array, samples) for array in arrays.values()]
     return [dict(zip(arrays, values, strict=True)) for values in zip(*parts, strict=True)]
 

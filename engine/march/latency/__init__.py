@@ -74,7 +74,7 @@ class WeightLoad(Data):
     Attributes:
         parameter_channels: multiple of output channels that biases and requantisation parameters are loaded for.
         wide_depthwise_lanes: input channels per depthwise filter whose results leave as int32: the depthwise unit
-            cannot compute it, so it is loaded as a dense convolution of so many channels; 0: it can.
+            cannot compute it, so it is loaded as a dense convolution with that number of channels; 0: it can.
         deep_out_channels: multiple of output channels that are loaded for convolutions of one tap over more than
             ``deep_above`` input channels.
         deep_above: see ``deep_out_channels``.

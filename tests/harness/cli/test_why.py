@@ -56,6 +56,14 @@ def test_why_says_what_the_page_says(nights: Path) -> None:
     )
 
 
+def test_why_takes_the_file_of_a_suite(nights: Path) -> None:
+    file = nights / "suite of mine.yaml"
+    file.write_text("{name: mine, version: 1, models: mnist_lenet, sweep: {}}")
+    finished = CliRunner().invoke(app, ["why", str(file), "--workdir", str(nights)])
+    assert finished.exit_code == 0, finished.output
+    assert finished.stdout.startswith("REGRESSION: mine, sweep ")
+
+
 def test_why_against_another_baseline_judges_nothing(nights: Path) -> None:
     own = sweep_folder(nights, "mine") / BASELINE_FILE
     finished = CliRunner().invoke(app, ["why", "mine", "--workdir", str(nights), "--baseline", str(own)])
