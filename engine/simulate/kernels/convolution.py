@@ -147,18 +147,34 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
         copy_run(f, x + first * width, operands, rows * width)
         return
     offsets = int64_at(f.tap_offsets, f.taps)
-    group_start = group * (f.in_c // f.groups) * f.x_bytes
-    out_y, out_x = first // f.out_w, first % f.out_w
-    for row in range(rows):
-        corner = out_y * f.stride_h * f.in_w + out_x * f.stride_w
-        source = x + corner * f.in_c * f.x_bytes + group_start
-        target = operands + row * width * item
-        for tap in range(f.taps):
-            copy_run(f, source + offsets[tap], target, f.tap_length)
-            target += f.tap_length * item
+    # Stores might change the instruction for all that the compiler knows: what the loops need of it is read once.
+    taps, length, out_w, pixel, short = (
+        f.taps,
+        f.tap_length,
+        f.out_w,
+        f.in_c * f.x_bytes,
+        f.quads and f.tap_length <= SHORT,
+    )
+    step, line, pitch, advance = f.stride_w * pixel, f.stride_h * f.in_w * pixel, width * item, f.tap_length * item
+    out_y, out_x = first // out_w, first % out_w
+    source = x + group * (f.in_c // f.groups) * f.x_bytes + out_y * line + out_x * step
+    target = operands
+    for _row in range(rows):
+        at = target
+        if short:
+            for tap in range(taps):
+                flip_short(source + offsets[tap], at)
+                at += advance
+        else:
+            for tap in range(taps):
+                copy_run(f, source + offsets[tap], at, length)
+                at += advance
+        target += pitch
+        source += step
         out_x += 1
-        if out_x == f.out_w:
-            out_y, out_x = out_y + 1, 0
+        if out_x == out_w:
+            source += line - out_w * step
+            out_x = 0
 
 
 @compiled

@@ -16,11 +16,16 @@ from engine.simulate.kernels.elementwise_rows import (
     OFFSET,
     OUT_SHIFT,
     SCALE,
+    SIDE_BY_SIDE,
     X_SHIFT,
 )
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
+from engine.simulate.kernels.movement import copy_runs
 from engine.simulate.kernels.scalar import shifted_left, shifted_right
+from engine.simulate.kernels.shuffles import I8, make_raise
+
+raise_8, raise_16 = make_raise(I8, 8), make_raise(I8, 16)
 
 
 @compiled
@@ -56,6 +61,14 @@ def fill_block(address: int, item_bytes: int, dims: Any, strides: int, target: i
     rows, size = dims[2], dims[3]
     if dims[strides + 3] == 1 and dims[strides + 2] == size:
         widen(address, item_bytes, 1, int32_at(target, rows * size))
+        return
+    if dims[strides + 2] == 0 and dims[strides + 3] == 1:  # one row, which repeats
+        widen(address, item_bytes, 1, int32_at(target, size))
+        done = size
+        while done < rows * size:
+            more = min(done, rows * size - done)
+            copy_bytes(target, target + done * 4, more * 4)
+            done += more
         return
     for row in range(rows):
         source = address + row * dims[strides + 2] * item_bytes
@@ -136,12 +149,28 @@ def max_pool(f: Any, arena: int, begin: int, end: int) -> None:
         for out_x in range(f.out_w):
             source = row + out_x * f.stride_w * f.in_c * f.x_bytes
             y = arena + f.y + (out_y * f.out_w + out_x) * f.in_c * f.x_bytes
-            copy_bytes(source + offsets[0], y, f.in_c * f.x_bytes)
+            copy_runs(source + offsets[0], 0, y, 0, 1, f.in_c * f.x_bytes)
             for tap in range(1, f.taps):
                 if f.x_bytes == 1:
-                    keep_larger(int8_at(source + offsets[tap], f.in_c), int8_at(y, f.in_c))
+                    raise_run(source + offsets[tap], y, f.in_c)
                 else:
                     keep_larger(int16_at(source + offsets[tap], f.in_c), int16_at(y, f.in_c))
+
+
+@compiled
+def raise_run(x: int, y: int, size: int) -> None:
+    """``y = max(x, y)`` of int8 in vectors; the last may overlap the one before, which changes nothing."""
+    if size >= 16:
+        for start in range(0, size - 15, 16):
+            raise_16(x + start, y + start)
+        if size % 16:
+            raise_16(x + size - 16, y + size - 16)
+    elif size >= 8:
+        raise_8(x, y)
+        if size > 8:
+            raise_8(x + size - 8, y + size - 8)
+    else:
+        keep_larger(int8_at(x, size), int8_at(y, size))
 
 
 @compiled
@@ -187,10 +216,17 @@ def global_average(f: Any, arena: int, scratch: int, begin: int, end: int) -> No
     """Mean over an int8 map with both shifts rounded, or its sum where the result is int32: one unit."""
     total = int32_at(scratch, f.in_c)
     p = int64_at(f.params, 8 * f.in_c)
-    total[:] = 0
-    for pixel in range(f.in_h * f.in_w):
-        accumulate(int8_at(arena + f.x + pixel * f.in_c, f.in_c), total)
-    size = f.in_c
+    size, pixels = f.in_c, f.in_h * f.in_w
+    together = max(1, SIDE_BY_SIDE // size)
+    side_by_side = int32_at(scratch, together * size)
+    side_by_side[:] = 0
+    whole = pixels - pixels % together
+    for pixel in range(0, whole, together):
+        accumulate(int8_at(arena + f.x + pixel * size, together * size), side_by_side)
+    for index in range(1, together):
+        accumulate(side_by_side[index * size : (index + 1) * size], total)
+    for pixel in range(whole, pixels):
+        accumulate(int8_at(arena + f.x + pixel * size, size), total)
     if f.y_bytes == 4:
         copy_bytes(scratch, arena + f.y, 4 * size)
         return

@@ -8,8 +8,15 @@ import numpy as np
 
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
-from engine.simulate.kernels.shuffles import I8, I16, I32, look_up_bytes, make_transpose
+from engine.simulate.kernels.shuffles import I8, I16, I32, interleave_3, look_up_bytes, make_move, make_transpose, side
 
+move_2, move_4, move_8, move_16 = make_move(2), make_move(4), make_move(8), make_move(16)
+SHORT_RUN = 64
+"""Bytes up to which a run is copied in pieces that may overlap; a loop for longer ones is worth its start."""
+CHANNEL_RUN = side(I8)
+"""Pixels whose three channels are brought together at once."""
+FEW = 4
+"""Rows or columns of a matrix that are too few for square blocks."""
 transpose_int8, transpose_int16, transpose_int32 = make_transpose(I8), make_transpose(I16), make_transpose(I32)
 
 
@@ -55,8 +62,7 @@ def strided_copy(f: Any, arena: int, begin: int, end: int) -> None:
         x = arena + f.x + f.start + (i * dims[4] + j * dims[5]) * f.x_bytes
         y = arena + f.y + f.value + (i * dims[8] + j * dims[9]) * f.x_bytes
         if dims[7] == 1 and dims[11] == 1:
-            for k in range(dims[2]):
-                copy_bytes(x + k * dims[6] * f.x_bytes, y + k * dims[10] * f.x_bytes, dims[3] * f.x_bytes)
+            copy_runs(x, dims[6] * f.x_bytes, y, dims[10] * f.x_bytes, dims[2], dims[3] * f.x_bytes)
         elif f.x_bytes == 8:
             copy_plane(int64_at(x, reach(dims, 4)), int64_at(y, reach(dims, 8)), dims)
         elif dims[6] == 1 and dims[11] == 1:
@@ -69,6 +75,31 @@ def strided_copy(f: Any, arena: int, begin: int, end: int) -> None:
             copy_plane(int16_at(x, reach(dims, 4)), int16_at(y, reach(dims, 8)), dims)
         else:
             copy_plane(int32_at(x, reach(dims, 4)), int32_at(y, reach(dims, 8)), dims)
+
+
+@compiled
+def copy_runs(x: int, x_step: int, y: int, y_step: int, count: int, size: int) -> None:
+    """``count`` runs of ``size`` bytes; short ones in two pieces that overlap, or in pieces of 16 bytes."""
+    if size > SHORT_RUN or size == 1 or size == 3:
+        for k in range(count):
+            copy_bytes(x + k * x_step, y + k * y_step, size)
+    elif size >= 16:
+        for k in range(count):
+            source, target = x + k * x_step, y + k * y_step
+            for start in range(0, size - 15, 16):
+                move_16(source + start, target + start)
+            move_16(source + size - 16, target + size - 16)
+    elif size >= 8:
+        for k in range(count):
+            move_8(x + k * x_step, y + k * y_step)
+            move_8(x + k * x_step + size - 8, y + k * y_step + size - 8)
+    elif size >= 4:
+        for k in range(count):
+            move_4(x + k * x_step, y + k * y_step)
+            move_4(x + k * x_step + size - 4, y + k * y_step + size - 4)
+    else:
+        for k in range(count):
+            move_2(x + k * x_step, y + k * y_step)
 
 
 @compiled
@@ -90,6 +121,11 @@ def copy_plane(x: Any, y: Any, dims: Any) -> None:
 @compiled
 def transpose_plane(x: int, y: int, across: int, along: int, x_pitch: int, y_pitch: int, item_bytes: int) -> None:
     """``y[i, j] = x[j, i]`` for ``across`` i and ``along`` j; pitches of rows in elements."""
+    if along == 3 and y_pitch == 3 and item_bytes == 1:  # the channels of an image
+        whole = across - across % CHANNEL_RUN
+        for i in range(0, whole, CHANNEL_RUN):
+            interleave_3(x + i, x_pitch, y + 3 * i)
+        x, y, across = x + whole, y + 3 * whole, across - whole
     size = 16 // item_bytes
     for j in range(0, along - size + 1, size):
         for i in range(0, across - size + 1, size):
@@ -124,12 +160,22 @@ def rest_of_plane(
 
 @compiled
 def swap_axes(x: Any, y: Any, across: int, begin: int, end: int, x_pitch: int, y_pitch: int) -> None:
-    """``y[i, j] = x[j, i]``; three rows at once become the channels of pixels."""
-    if begin == 0 and end == 3 and y_pitch == 3:
+    """``y[i, j] = x[j, i]``; two rows that become pairs, and pairs that become rows, in loops that vectors can run."""
+    if begin == 0 and end == 2 and y_pitch == 2:
         for i in range(across):
-            y[3 * i] = x[i]
-            y[3 * i + 1] = x[x_pitch + i]
-            y[3 * i + 2] = x[2 * x_pitch + i]
+            y[2 * i] = x[i]
+            y[2 * i + 1] = x[x_pitch + i]
+        return
+    if across == 2 and x_pitch == 2:
+        for j in range(begin, end):
+            y[j] = x[2 * j]
+        for j in range(begin, end):
+            y[y_pitch + j] = x[2 * j + 1]
+        return
+    if across <= FEW:
+        for i in range(across):
+            for j in range(begin, end):
+                y[i * y_pitch + j] = x[j * x_pitch + i]
         return
     for j in range(begin, end):
         for i in range(across):

@@ -12,11 +12,9 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
 
 from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.object_file import ObjectFile, function_of_c
 from engine.simulate.kernels.registers import LEVEL, Level
 from engine.simulate.kernels.sources import sources_digest
 
@@ -39,32 +37,19 @@ def file_name(level: Level) -> str:
 
 
 _LINKING = threading.Lock()
-"""One thread links: of two linkers, the one that is not kept would free the code that its addresses lead to."""
+"""One thread loads: of two objects, the one that is not kept would free the code that its addresses lead to."""
 
 
 def addresses() -> Mapping[str, int] | None:
     """Addresses of :data:`NAMES`, valid as long as the process lives; None where no object suits this CPU."""
     with _LINKING:
-        return _addresses()
+        found = _object()
+    return None if found is None else {name: found.addresses[PREFIX + name] for name in NAMES}
 
 
 @cache
-def _addresses() -> Mapping[str, int] | None:
+def _object() -> ObjectFile | None:
     if LEVEL is None or not supported():
         return None
     path = FOLDER / file_name(LEVEL)
-    if not path.is_file():
-        return None
-    engine = _linker()
-    engine.add_object_file(binding.ObjectFileRef.from_path(str(path)))
-    engine.finalize_object()
-    return {name: engine.get_function_address(PREFIX + name) for name in NAMES}
-
-
-@cache
-def _linker() -> Any:
-    """LLVM's linker, which places objects in the memory of this process and keeps them there."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    target = binding.Target.from_default_triple().create_target_machine(jit=True)
-    return binding.create_mcjit_compiler(binding.parse_assembly(""), target)
+    return ObjectFile(path, function_of_c) if path.is_file() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.simulate.kernels.elementwise import accumulate, keep_larger
-from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, HIGH_16, LOW_16, OUT_SHIFT, SCALE
+from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, HIGH_16, LOW_16, OUT_SHIFT, SCALE, SIDE_BY_SIDE
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store
 
@@ -15,6 +15,7 @@ def reduce(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     """Sum, requantised, or maximum over an axis of ``in_h``: units precede it, ``in_c`` elements follow it."""
     total = int32_at(scratch, f.in_c)
     row = f.in_c * f.x_bytes
+    together = max(1, SIDE_BY_SIDE // f.in_c)
     for unit in range(begin, end):
         source = arena + f.x + unit * f.in_h * row
         if f.in_c == 1:
@@ -23,8 +24,17 @@ def reduce(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             else:
                 total[0] = reduced(int16_at(source, f.in_h), f.largest)
         else:
-            total[:] = LOW_16 if f.largest else 0
-            for index in range(f.in_h):
+            side_by_side = int32_at(scratch, together * f.in_c)
+            side_by_side[:] = LOW_16 if f.largest else 0
+            whole = f.in_h - f.in_h % together
+            for index in range(0, whole, together):
+                if f.x_bytes == 1:
+                    add_row(int8_at(source + index * row, together * f.in_c), side_by_side, f.largest)
+                else:
+                    add_row(int16_at(source + index * row, together * f.in_c), side_by_side, f.largest)
+            for index in range(1, together):
+                add_row(side_by_side[index * f.in_c : (index + 1) * f.in_c], total, f.largest)
+            for index in range(whole, f.in_h):
                 if f.x_bytes == 1:
                     add_row(int8_at(source + index * row, f.in_c), total, f.largest)
                 else:

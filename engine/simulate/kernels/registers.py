@@ -8,9 +8,12 @@ same tiles.
 from __future__ import annotations
 
 import os
+import platform
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
+from pathlib import Path
+from types import MappingProxyType
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,20 @@ _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 _AVX512 = (12, 12, 8, 6)
 _OTHER = (8, 6)
 
+LINUX_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "sahf": "lahf_lm",
+        "sse3": "pni",
+        "sse4.1": "sse4_1",
+        "sse4.2": "sse4_2",
+        "bmi": "bmi1",
+        "lzcnt": "abm",
+        "avx512vnni": "avx512_vnni",
+    }
+)
+"""Linux's names of features that LLVM calls otherwise."""
+CPU_INFO = Path("/proc/cpuinfo")
+
 LEVELS = (
     Level(
         "v4-vnni-vbmi",
@@ -81,7 +98,18 @@ def available_features() -> frozenset[str]:
     asked = os.environ.get("NUMBA_CPU_FEATURES")
     if asked is not None:
         return frozenset(name[1:] for name in asked.split(",") if name.startswith("+"))
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        return features_of(CPU_INFO.read_text(encoding="ascii", errors="replace"))
+    from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types; LLVM takes 40 MB
+
     return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+
+
+def features_of(cpu_info: str) -> frozenset[str]:
+    """The features of a level that all CPUs of ``/proc/cpuinfo`` have, under LLVM's names."""
+    lines = [line.partition(":")[2].split() for line in cpu_info.splitlines() if line.startswith("flags")]
+    flags = frozenset.intersection(*map(frozenset, lines)) if lines else frozenset()
+    return frozenset(name for level in LEVELS for name in level.features if LINUX_NAMES.get(name, name) in flags)
 
 
 def highest_level(features: frozenset[str]) -> Level | None:

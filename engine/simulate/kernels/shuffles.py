@@ -56,6 +56,58 @@ def _row(builder: ir.IRBuilder, base: ir.Value, pitch: ir.Value, index: int, kin
     return builder.inttoptr(address, kind.as_pointer())
 
 
+def make_move(size: int) -> Callable[..., None]:
+    """Intrinsic ``(x, y)``: copies ``size`` bytes, any alignment."""
+    kind = ir.IntType(8 * size)
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        source, target = (builder.inttoptr(address, kind.as_pointer()) for address in args)
+        builder.store(builder.load(source, align=1), target, align=1)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def move(typing_context: Any, x: Any, y: Any) -> Any:
+        return types.void(*[types.intp] * 2), codegen
+
+    return move
+
+
+def make_raise(item: ir.IntType, count: int) -> Callable[..., None]:
+    """Intrinsic ``(x, y)``: ``y = max(x, y)`` of ``count`` signed integers, any alignment."""
+    kind = ir.VectorType(item, count)
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        source, target = (builder.inttoptr(address, kind.as_pointer()) for address in args)
+        x, y = builder.load(source, align=1), builder.load(target, align=1)
+        builder.store(builder.select(builder.icmp_signed(">", x, y), x, y), target, align=1)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def raise_(typing_context: Any, x: Any, y: Any) -> Any:
+        return types.void(*[types.intp] * 2), codegen
+
+    return raise_
+
+
+@intrinsic
+def interleave_3(typing_context: Any, x: Any, pitch: Any, y: Any) -> Any:
+    """``y[3 k + r] = x[r, k]`` for three rows of 16 bytes, ``pitch`` bytes apart."""
+    size = side(I8)
+    kind = ir.VectorType(I8, size)
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        x, pitch, y = args
+        a, b, c = (builder.load(_row(builder, x, pitch, r, kind), align=1) for r in range(3))
+        both = ir.Constant(ir.VectorType(I32, 2 * size), list(range(2 * size)))
+        pairs = (builder.shuffle_vector(*pair, both) for pair in ((a, b), (c, c)))
+        order = [k // 3 + k % 3 * size for k in range(3 * size)]
+        result = builder.shuffle_vector(*pairs, ir.Constant(ir.VectorType(I32, 3 * size), order))
+        builder.store(result, builder.inttoptr(y, result.type.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 3), codegen
+
+
 @intrinsic
 def look_up_bytes(typing_context: Any, x: Any, table: Any, y: Any, size: Any) -> Any:
     """``y[i] = table[x[i] + 128]`` for int8 ``x``, in whole registers; how many elements, which may be none.

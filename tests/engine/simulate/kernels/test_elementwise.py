@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 import pytest
@@ -96,3 +98,21 @@ def test_a_product_has_an_offset(wide: int, period: int) -> None:
 def test_parameters_may_differ_by_element() -> None:
     assert combined([1, 1], [0, 0], {X_SHIFT: [3, 5]}) == [8, 32]
     assert combined([1, 1, 1, 1], [0] * 4, {X_SHIFT: [3, 5]}, wide=1) == [8, 32, 8, 32]
+
+
+@pytest.mark.parametrize("channels", [*range(1, 18), 24, 31, 32, 40])
+def test_windows_of_any_number_of_channels(channels: int) -> None:
+    """Vectors of a last part overlap, which a maximum does not mind; nothing behind the result is written."""
+    program = Assembler()
+    x = np.random.default_rng(channels).integers(-128, 128, (1, 4, 6, channels)).astype(np.int8)
+    feeds = fed(program, x)
+    both = program.constant_operand(np.full(2 * 3 * channels + 64, -77, np.int8))
+    y = replace(both, shape=(1, 2, 3, channels))
+    offsets = np.array([0, channels, 6 * channels, 7 * channels], np.int64)
+    fields = {"in_w": 6, "in_c": channels, "out_w": 3, "stride_h": 2, "stride_w": 2}
+    taps = {"taps": 4, "tap_offsets": program.address(offsets)}
+    program.emit(InstructionKind.MAX_POOL, {"x": feeds[0][0], "y": y}, units=2, **fields, **taps)
+    found = run(program, feeds, both)
+    expected = x.reshape(1, 2, 2, 3, 2, channels).max(axis=(2, 4))
+    np.testing.assert_array_equal(found[: expected.size].reshape(expected.shape), expected)
+    assert (found[expected.size :] == -77).all()

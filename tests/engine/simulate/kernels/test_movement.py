@@ -12,6 +12,19 @@ from engine.simulate.lowering.movement import strided_copy
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import fed, ramp, run
 
+SHAPES = [
+    (3, 40),
+    (40, 3),
+    (2, 40),
+    (40, 2),
+    (4, 33),
+    (33, 4),
+    (17, 19),
+    (16, 16),
+    (33, 5),
+    (1, 7),
+]
+
 
 @numba.njit
 def spanned(dims: np.ndarray, strides: int) -> int:
@@ -36,7 +49,9 @@ def test_a_border_surrounds_the_image(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32])
-@pytest.mark.parametrize(("rows", "columns"), [(3, 40), (40, 3), (17, 19), (16, 16), (33, 5), (1, 7)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(3, 40), (40, 3), (2, 40), (40, 2), (4, 33), (33, 4), (17, 19), (16, 16), (33, 5), (1, 7)]
+)
 def test_planes_are_turned_block_by_block_and_at_their_edges(rows: int, columns: int, kind: type) -> None:
     x = ramp(2, rows, columns, dtype=kind, first=-99)
     for swapped in (False, True):
@@ -51,6 +66,20 @@ def test_planes_are_turned_block_by_block_and_at_their_edges(rows: int, columns:
         order = [0, 1, 3, 2] if swapped else [0, 1, 2, 3]
         strided_copy(feeds[0][0], y, *([part[k] for k in order] for part in (dims, x_strides, y_strides)), program)
         np.testing.assert_array_equal(run(program, feeds, y), x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("size", [*range(1, 36), 63, 64, 65, 130])
+def test_runs_of_every_length_leave_what_is_between_them(size: int) -> None:
+    program, pitch = Assembler(), size + 3
+    x = ramp(7, size, first=size)
+    feeds = fed(program, x)
+    y = program.tensor((7, pitch), np.int8)
+    empty = program.constant_operand(np.full(7 * pitch, -1, np.int8))
+    strided_copy(empty, y, (1, 1, 1, 7 * pitch), (0, 0, 0, 1), (0, 0, 0, 1), program)
+    strided_copy(feeds[0][0], y, (1, 1, 7, size), (0, 0, size, 1), (0, 0, pitch, 1), program)
+    found = run(program, feeds, y)
+    np.testing.assert_array_equal(found[:, :size], x)
+    assert (found[:, size:] == -1).all()
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32])

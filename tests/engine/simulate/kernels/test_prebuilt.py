@@ -28,13 +28,13 @@ def test_without_an_object_of_these_sources_there_are_none(tmp_path: Path, monke
     monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
     for level in LEVELS:
         (tmp_path / f"{level.name}-0123456789abcdef.o").write_bytes(b"of other sources")
-    assert prebuilt._addresses.__wrapped__() is None
+    assert prebuilt._object.__wrapped__() is None
 
 
 def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prebuilt.sys, "platform", "win32")
     assert not prebuilt.supported()
-    assert prebuilt._addresses.__wrapped__() is None
+    assert prebuilt._object.__wrapped__() is None
 
 
 LINKED_AT_ONCE = """

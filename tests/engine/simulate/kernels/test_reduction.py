@@ -60,3 +60,11 @@ def test_sums_saturate_to_16_bits_before_they_are_multiplied() -> None:
     x = np.full((1, 300, 1), 127, np.int8)
     assert reduced(x, np.int16, 0, out=9) == [32767 >> 9]
     assert reduced(-x, np.int16, 0, out=9) == [-32768 >> 9]
+
+
+@pytest.mark.parametrize("inner", [2, 5, 16, 31, 32, 40])
+@pytest.mark.parametrize("length", [1, 2, 7, 64])
+def test_short_rows_are_added_several_at_once(inner: int, length: int) -> None:
+    x = np.random.default_rng(inner).integers(-128, 128, (3, length, inner)).astype(np.int8)
+    assert reduced(x, np.int32, 0) == x.sum(axis=1, dtype=np.int32).ravel().tolist()
+    assert reduced(x, np.int8, 1) == x.max(axis=1).ravel().tolist()

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 from llvmlite import binding
 
-from engine.simulate.kernels.registers import ANY_CPU, LEVELS, Registers, available_features, highest_level
+from engine.simulate.kernels import registers
+from engine.simulate.kernels.registers import (
+    ANY_CPU,
+    LEVELS,
+    LINUX_NAMES,
+    Level,
+    Registers,
+    available_features,
+    features_of,
+    highest_level,
+)
 
 BY_NAME = {level.name: level for level in LEVELS}
 
@@ -37,6 +50,7 @@ def test_other_cpus_have_no_level() -> None:
 
 
 def test_the_cpu_that_numba_compiles_for_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registers.sys, "platform", "darwin")
     monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {"avx2": True, "fma": False})
     monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
     assert available_features() == {"avx2"}
@@ -44,3 +58,18 @@ def test_the_cpu_that_numba_compiles_for_decides(monkeypatch: pytest.MonkeyPatch
     assert available_features() == {"sse3", "popcnt"}
     monkeypatch.setenv("NUMBA_CPU_FEATURES", BY_NAME["v3"].feature_text)
     assert highest_level(available_features()) == BY_NAME["v3"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_linux_has_names_of_its_own_for_features(level: Level) -> None:
+    flags = " ".join(sorted(LINUX_NAMES.get(name, name) for name in level.features))
+    info = f"processor\t: 0\nflags\t\t: fpu {flags}\nvmx flags\t: x\nprocessor\t: 1\nflags\t\t: {flags} more\n"
+    assert features_of(info) == level.features
+    assert features_of(info + "flags\t: fpu\n") == features_of("") == frozenset()
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").is_file(), reason="the system has no list of features")
+def test_linux_and_llvm_agree_on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
+    found = {name for name, has in binding.get_host_cpu_features().items() if has}
+    assert sys.platform != "linux" or highest_level(available_features()) == highest_level(frozenset(found))
