@@ -144,6 +144,10 @@ OUTSIDE_ITS_CARD = """[...document.querySelectorAll(".card select")].filter(
   each => each.getBoundingClientRect().right > each.closest(".card").getBoundingClientRect().right - 8)"""
 OUTSIDE_ITS_BOX = """[...document.querySelectorAll("#graph g.node text")].filter(
   each => each.getBoundingClientRect().right > each.parentNode.querySelector("rect").getBoundingClientRect().right)"""
+OVER_ITS_DETAIL = """[...document.querySelectorAll("#graph g.node")].map(
+  each => [...each.querySelectorAll("text")]).filter(
+  ([kind, detail]) => detail.textContent && kind.getBoundingClientRect().right > detail.getBoundingClientRect().left
+).map(([kind]) => kind)"""
 
 
 @needs_browser
@@ -160,6 +164,7 @@ def test_the_page_works_in_a_browser(whole: Path, width: int, dark: bool) -> Non
         assert browser.run("document.documentElement.scrollWidth") == width
         assert browser.run(f"{OUTSIDE_ITS_CARD}.map(each => each.id)") == []
         assert browser.run(f"{OUTSIDE_ITS_BOX}.map(each => each.textContent)") == []
+        assert browser.run(f"{OVER_ITS_DETAIL}.map(each => each.textContent)") == []
         assert browser.run("document.querySelectorAll('main img[src=x]').length") == 0
         assert browser.problems == []
 
