@@ -46,8 +46,12 @@ class Pad(QuantizedOperator):
         Raises:
             UnsupportedError: a mode that the BPU does not have.
         """
-        x = np.asarray(inputs[0])
-        width = list(zip(attributes["pads"][: x.ndim], attributes["pads"][x.ndim :], strict=True))
+        whole = np.asarray(inputs[0])
+        begins, ends = attributes["pads"][: whole.ndim], attributes["pads"][whole.ndim :]
+        # A negative width cuts off.
+        sides = zip(whole.shape, begins, ends, strict=True)
+        x = whole[tuple(slice(max(0, -begin), size + min(0, end)) for size, begin, end in sides)]
+        width = [(max(0, begin), max(0, end)) for begin, end in zip(begins, ends, strict=True)]
         if check_mode(attributes) == "edge":
             return (np.pad(x, width, mode="edge"),)
         return (np.pad(x, width, constant_values=pad_integer(inputs, attributes)),)
@@ -112,7 +116,10 @@ def pad_integer(inputs: Sequence[Array | None], attributes: Attributes) -> int:
 
 
 class PadRule(MovementRule):
-    """Pad with a constant or with the border, on a rank-4 tensor; nothing is cut off."""
+    """Pad with a constant or with the border, on a rank-4 tensor; negative widths of a constant Pad cut off.
+
+    reference/networks.md, Pad on channels or negative: both run on the BPU; that they are an HzPad is provisional.
+    """
 
     op_types = ("Pad",)
 
@@ -122,7 +129,8 @@ class PadRule(MovementRule):
         widths = pad_widths(node)
         if march.rank4_only and widths is not None and any(widths[axis] for axis in (0, 1, 4, 5)):
             return because(Code.PADDED_AXES, march=march.name)
-        return because(Code.PADS) if widths is None or min(widths) < 0 else None
+        cuts = widths is not None and min(widths) < 0 and str(attribute(node, "mode", "constant")) != "constant"
+        return because(Code.PADS) if widths is None or cuts else None
 
     def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
         """The image before a reflecting Pad is int8 all the same (``style``; provisional, 1 network)."""

@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute
-from engine.optimize.base import NodePass, add_initializer, graph_of, static_shape
+from engine.optimize.base import NodePass, Padding, add_initializer, graph_of, padding_of, static_shape
 
 
 class CompleteAttributes(NodePass):
     """Convolutions and pools get their default ``strides``, ``pads``, ``group``; ``auto_pad`` becomes ``pads``.
 
-    A ``Pad`` gets the value that it pads with, whatever its mode (``style``).
+    A ``Pad`` gets the value that it pads with, whatever its mode (``style``), and pads of all axes.
     """
 
     op_types = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace", "Pad"})
@@ -40,7 +40,7 @@ class CompleteAttributes(NodePass):
     def remains(self, node: ir.Node) -> bool:
         """One without ``strides``, or without ``kernel_shape``; of ``DepthToSpace`` without ``mode``."""
         if node.op_type == "Pad":
-            return _lacks_value(node)
+            return _lacks_value(node) or _of_named_axes(node) is not None
         names = ("mode",) if node.op_type == "DepthToSpace" else ("kernel_shape", "strides")
         return any(name not in node.attributes for name in names)
 
@@ -66,12 +66,26 @@ class CompleteAttributes(NodePass):
 
 
 def _complete_pad(node: ir.Node) -> bool:
+    padding = _of_named_axes(node)
+    if padding is not None:
+        pads = add_initializer(
+            graph_of(node), f"{node.name}_pads", np.asarray(padding.before + padding.after, np.int64)
+        )
+        node.replace_input_with(1, pads)
+        node.resize_inputs(_PAD_WITHOUT_VALUE if node.inputs[2] is None else _PAD_WITHOUT_VALUE + 1)
     if not _lacks_value(node):
-        return False
+        return padding is not None
     value = add_initializer(graph_of(node), f"{node.name}_default_constant_value", np.zeros((), np.float32))
     node.resize_inputs(_PAD_WITHOUT_VALUE + 1)
     node.replace_input_with(_PAD_WITHOUT_VALUE, value)
     return True
+
+
+def _of_named_axes(node: ir.Node) -> Padding | None:
+    """What a ``Pad`` adds that names its axes, as since opset 18; ``None`` for any other and what is computed."""
+    if len(node.inputs) <= _PAD_WITHOUT_VALUE + 1:
+        return None
+    return padding_of(node, len(static_shape(node.inputs[0]) or ()))
 
 
 def _lacks_value(node: ir.Node) -> bool:

@@ -125,7 +125,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.BOUNDS_NOT_CONSTANT: "its bounds are not constants",
         Code.COUNT_NOT_CONSTANT: "the number of values is not a constant",
         Code.INDICES_NOT_CONSTANT: "BPU does not support int64 featuremap indices",
-        Code.PADS: "its pads are not constant, or negative",
+        Code.PADS: "its pads are not constant, or negative in another mode than constant",
         Code.PADDED_AXES: "{march} pads only height and width",
         Code.COMPARISON: "the BPU compares a map only with its own MaxPool, cast to float",
         Code.CONSTANT_OPERAND: "an operand is a constant",
