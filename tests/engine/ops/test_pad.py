@@ -43,13 +43,22 @@ def test_widths_and_value_are_attributes_or_inputs() -> None:
         (MAP, {"pads": [0, 0, 1, 1, 0, 0, 1, 1]}, "bernoulli2", None),
         (MAP, {"pads": [0, 1, 1, 1, 0, 0, 1, 1]}, "bernoulli2", Code.PADDED_AXES),
         (MAP, {"pads": [0, 1, 1, 1, 0, 2, 1, 1], "mode": "edge"}, "bayes-e", None),
-        (MAP, {"pads": [0, 0, 1, 1, 0, 0, 1, -1]}, "bayes-e", Code.PADS),
+        (MAP, {"pads": [0, 0, 1, 1, 0, 0, 1, -1]}, "bayes-e", None),
+        (MAP, {"pads": [0, 0, 1, 1, 0, 0, 1, -1], "mode": "edge"}, "bayes-e", Code.PADS),
         (MAP, {"pads": [0, 0, 1, 1, 0, 0, 1, 1], "mode": "reflect"}, "bayes-e", None),
         ((1, 4, 8), {"pads": [0, 0, 1, 0, 0, 1]}, "bayes-e", Code.RANK_4),
     ],
 )
 def test_what_is_padded(shape: tuple[int, ...], attributes: dict[str, Any], march: str, code: Code | None) -> None:
     assert refused(PadRule(), float_node("Pad", [tensor("x", *shape)], MAP, **attributes), march) is code
+
+
+def test_negative_widths_cut_off() -> None:
+    x = np.arange(24, dtype=np.int8).reshape(1, 4, 6, 1)
+    found = evaluate("HzPad", [x], pads=[0, -1, 1, 0, 0, 0, -2, 0], value=7)
+    expected = np.full((1, 3, 5, 1), 7, np.int8)
+    expected[:, :, 1:] = x[:, 1:, :4]
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(("mode", "code"), [("constant", None), ("edge", None), ("reflect", Code.PAD_MODE)])
