@@ -118,7 +118,7 @@ def pad_integer(inputs: Sequence[Array | None], attributes: Attributes) -> int:
 class PadRule(MovementRule):
     """Pad with a constant or with the border, on a rank-4 tensor; negative widths of a constant Pad cut off.
 
-    reference/networks.md, Pad on channels or negative: both run on the BPU; that they are an HzPad is provisional.
+    The original runs Pads on channels and negative ones on the BPU; that the latter are an HzPad is provisional.
     """
 
     op_types = ("Pad",)
