@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn
+from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn, without_bias
 from engine.calibrate.corrections.rounding import round_weights
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import Kernels
@@ -101,7 +101,7 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
         calibrated = round_weights(calibrated, data, threads=threads)
     if options.bias_correction:
         logger.info("Run calibration model with bias correction method with bias samples: 1.")
-        logger.warning("bias_correction %s.", _about_bias_correction(options))
+        logger.warning("bias_correction %s.", _about_bias_correction(options, without_bias(calibrated)))
     if options.corrects_biases_in_turn:
         calibrated = correct_in_turn(subject.optimized, calibrated, data, threads=threads)
     if options.takes_mean_errors:
@@ -111,7 +111,7 @@ def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions
     return calibrated
 
 
-def _about_bias_correction(options: CalibrationOptions) -> str:
+def _about_bias_correction(options: CalibrationOptions, unbiased: Sequence[str]) -> str:
     if options.mean_bias_correction:
         return "has no effect together with mean_bias_correction, which replaces it"
     if options.takes_mean_errors:
@@ -120,6 +120,11 @@ def _about_bias_correction(options: CalibrationOptions) -> str:
         return (
             f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "
             "are. mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
+        )
+    if unbiased:
+        return (
+            f"has no effect, as in the original toolchain, because convolution {unbiased[0]} has no bias. "
+            "mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
         )
     return (
         "follows the original toolchain: it fits the last sample, and the similarities of the calibrated model are to "

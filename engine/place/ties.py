@@ -17,16 +17,18 @@ from collections.abc import Collection, Iterator, Mapping
 
 import onnx_ir as ir
 
-from engine.ir import MARK_FIXED, MARK_TIE, attribute, before_calibration, is_calibration, mark
+from engine.ir import MARK_FIXED, MARK_TIE, MARK_VALUES, attribute, before_calibration, is_calibration, mark
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.registry import rule_for
-from engine.place.chains import on_bpu
+from engine.place.chains import float_readers, on_bpu
 from engine.place.devices import refused_late
 from engine.place.options import INT16
 
+_PERMUTATIONS = ("Reshape", "Transpose")
+
 
 def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
-    """Marks ``hz.tie`` and ``hz.fixed`` on the calibration nodes of tensors whose threshold is not their own.
+    """Marks ``hz.tie``, ``hz.values`` and ``hz.fixed`` on the calibration nodes of tensors that have none of their own.
 
     Operands of an int16 Concat of which int16 is ``asked`` keep theirs (``yolov8_nhwc``, ``unet_t3_argmax``: two that
     are, three that are not).
@@ -55,11 +57,16 @@ def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
             _tie(ties, str(node.outputs[0].name), _tensor_name(node.inputs[0]))
     for node in model.graph:
         _fix_thresholds(node, calibrations, ties)
-    for name in ties:
+    for name, calibration in calibrations.items():
         root = _root(ties, name)
-        if name in calibrations and root in calibrations:
-            mark(calibrations[name], MARK_TIE, root)
-            mark(calibrations[name], MARK_FIXED, calibrations[root].metadata_props.get(MARK_FIXED))
+        if root not in calibrations:
+            continue
+        if root != name:
+            mark(calibration, MARK_TIE, root)
+            mark(calibration, MARK_FIXED, calibrations[root].metadata_props.get(MARK_FIXED))
+        last = _moved_last(calibrations[root].inputs[0])
+        follows = last in calibrations and last != root and _root(ties, last) == root
+        mark(calibration, MARK_VALUES, last if follows else None)
 
 
 def _placed(model: ir.Model) -> Iterator[tuple[ir.Node, FloatRule]]:
@@ -133,6 +140,22 @@ def _keeps_operands(calibration: ir.Node) -> bool:
     readers = [usage.node for usage in calibration.outputs[0].uses()]
     rule = rule_for(readers[0]) if len(readers) == 1 and on_bpu(readers[0]) else None
     return rule is None or rule.fixed_thresholds(readers[0], INT16)[0] is None
+
+
+def _moved_last(value: ir.Value | None) -> str:
+    """What the last Reshape or Transpose behind ``value`` gives; its own name where nothing moves it whole.
+
+    Those values give the threshold, which matters to a percentile: it counts by the first dimension. ``swin`` (products
+    in front of a Reshape to windows, windows in front of a Transpose) and ``crnn_gru`` (a Transpose to steps behind a
+    MaxPool) show it.
+    """
+    last = _tensor_name(value)
+    while value is not None and len(readers := float_readers(before_calibration(value))) == 1:
+        if readers[0].op_type not in (*_PERMUTATIONS, "MaxPool"):
+            break
+        value = readers[0].outputs[0]
+        last = last if readers[0].op_type == "MaxPool" else str(value.name)
+    return last
 
 
 def _tensor_name(value: ir.Value | None) -> str:

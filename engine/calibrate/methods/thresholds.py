@@ -16,6 +16,7 @@ from engine.errors import ModelError
 from engine.ir import (
     MARK_FIXED,
     MARK_TIE,
+    MARK_VALUES,
     QMAX,
     UNSIGNED,
     WEIGHT_QUANT_ATTRS,
@@ -230,7 +231,8 @@ def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
     value = node.inputs[0]
     if value is None:
         raise ModelError(f"node {node.name!r}: HzCalibration has no input")
-    name = str(node.metadata_props.get(MARK_TIE, before_calibration(value).name))
+    marked = node.metadata_props.get(MARK_VALUES) or node.metadata_props.get(MARK_TIE)
+    name = str(marked or before_calibration(value).name)
     return outputs.get(name, name)
 
 

@@ -34,7 +34,7 @@ class DistributionObserver:
 
     Args:
         channels: size of dimension 1.
-        elements: of the tensor in one sample.
+        elements: of the tensor in one sample, as a percentile counts them.
         samples: how many there will be in all.
         percentiles: the fractions wanted.
         histogram: a histogram to fill, or ``None``.

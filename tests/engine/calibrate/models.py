@@ -89,12 +89,13 @@ def residual(opset: int = 13, seed: int = 0) -> ir.Model:
         "w0": rng.standard_normal((4, 3, 3, 3)).astype(np.float32),
         "b0": rng.standard_normal(4).astype(np.float32),
         "w1": rng.standard_normal((4, 4, 1, 1)).astype(np.float32),
+        "b1": np.zeros(4, np.float32),
         "shape": np.asarray([1, -1], np.int64),
     }
     nodes = [
         helper.make_node("Conv", ["x", "w0", "b0"], ["c0"], name="conv0", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c0"], ["r0"], name="relu0"),
-        helper.make_node("Conv", ["r0", "w1"], ["c1"], name="conv1"),
+        helper.make_node("Conv", ["r0", "w1", "b1"], ["c1"], name="conv1"),
         helper.make_node("Add", ["c1", "c0"], ["a"], name="add"),
         helper.make_node("GlobalAveragePool", ["a"], ["g"], name="gap"),
         helper.make_node("Reshape", ["g", "shape"], ["y"], name="reshape"),

@@ -58,6 +58,10 @@ def test_nodes_are_numbered_as_in_the_original() -> None:
     second = ["G25_gemm", "G26_gemm", "G27", "G28", "G30", "G31_gemm", "G32_gemm", "G33", "G34", "G36", "G37_gemm"]
     last = ["G38_gemm", "G40", "G41", "G42", "G43", "G44", "G45", "G46", "G47"]
     assert names == ["G0", *first, *second, *last]
+    results = {item.name: item.outputs[0].name for item in after.graph}
+    # A bias that is folded in leaves the name of its sum to the convolution.
+    assert results["G1_gemm"] == "G5_out_reshape_reshape"
+    assert results["G38_gemm"] == "G39_out_reshape_reshape"
 
 
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])

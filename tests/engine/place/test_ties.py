@@ -10,7 +10,8 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.ir import MARK_FIXED, MARK_TIE, calibration_nodes
+from engine.calibrate import calibration_tensors
+from engine.ir import MARK_FIXED, MARK_TIE, MARK_VALUES, calibration_nodes
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.place.ties import mark_thresholds
 from tests.engine.place.networks import calibrated, network, one
@@ -176,6 +177,44 @@ def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -
         [node("Add", "a b", "s"), node("Relu", "s", "r"), node("Concat", "r a", "c", axis=1), ("c", "y", 8)], ["y"]
     )
     assert (joined["s"], joined["r"]) == (None, "c")
+
+
+@pytest.mark.parametrize(
+    ("moves", "moved"),
+    [
+        ([node("Reshape", "a windows", "r")], "r"),  # products of swin
+        ([node("MaxPool", "a", "p", kernel_shape=[1, 1]), node("Transpose", "p", "r", perm=[2, 1, 0, 3])], "r"),
+        ([node("MaxPool", "a", "r", kernel_shape=[1, 1])], None),
+        ([node("Reshape", "a windows", "r"), node("Exp", "a", "e")], None),  # something else reads it too
+    ],
+)
+def test_the_values_of_a_threshold_are_those_of_the_last_form_that_movement_gives(
+    moves: list[onnx.NodeProto], moved: str | None
+) -> None:
+    """Which percentiles tell from the first: ``swin``, ``crnn_gru``."""
+    nodes = [
+        node("Conv", "x w", "a0", kernel_shape=[1, 1]),
+        node("Relu", "a0", "a"),
+        *moves,
+        node("Mul", "r r", "y"),
+    ]
+    results = ["y", *(["e"] if any(item.op_type == "Exp" for item in moves) else [])]
+    constants = {"w": np.ones((4, 4, 1, 1), np.float32), "windows": np.array([4, 1, 8, 8])}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4, 8, 8))],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    proto = onnx.shape_inference.infer_shapes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)]), strict_mode=True
+    )
+    placed = place(ir.from_proto(proto), "bayes-e").model
+    found = {str(item.inputs[0].name): item.metadata_props for item in calibration_nodes(placed) if item.inputs[0]}
+    assert found["a"].get(MARK_VALUES) == moved
+    assert found["r"].get(MARK_TIE) == "a"
+    assert (moved or "a") in calibration_tensors(placed)
 
 
 def test_gathered_windows_share_the_threshold_of_the_first() -> None:

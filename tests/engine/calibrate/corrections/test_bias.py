@@ -10,7 +10,14 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
-from engine.calibrate.corrections.bias import _process, correct_biases, correct_in_turn, mean_errors, with_biases_of
+from engine.calibrate.corrections.bias import (
+    _process,
+    correct_biases,
+    correct_in_turn,
+    mean_errors,
+    with_biases_of,
+    without_bias,
+)
 from engine.ir import constant_of, to_bytes
 from engine.parity import BIAS_CORRECTION_RACE, decided
 from engine.place import PlacementOptions, place
@@ -56,12 +63,37 @@ def test_samples_that_are_not_finite_do_not_reach_biases() -> None:
 @pytest.mark.parametrize("word", ["bias_correction", "mean_bias_correction"])
 def test_convolutions_that_are_calibrated_outputs_are_corrected(word: str) -> None:
     rng = np.random.default_rng(0)
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="conv")]
-    model = graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32)})
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], name="conv")]
+    constants = {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "b": np.zeros(4, np.float32)}
+    model = graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], constants)
     placed = place(model, "bayes-e", PlacementOptions(output_type="int8")).model
     corrected = run_calibration(model, placed, ArrayData(DATA), CalibrationOptions(**{word: True}))
     (node,) = (node for node in corrected.graph if node.op_type == "Conv")
     assert np.abs(constant_of(node.inputs[2])).max() > 0
+
+
+def test_a_convolution_without_bias_keeps_all_from_being_corrected(caplog: pytest.LogCaptureFixture) -> None:
+    """As in ``yolo11_c``."""
+    rng, data = np.random.default_rng(0), ArrayData(DATA)
+    constants = {
+        "w": rng.standard_normal((4, 3, 3, 3)),
+        "b": rng.standard_normal(4),
+        "v": rng.standard_normal((2, 4, 1, 1)),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["m"], name="first"),
+        helper.make_node("Conv", ["m", "v"], ["y"], name="second"),
+    ]
+    model = graph(
+        nodes, {"x": (1, 3, 6, 5)}, ["y"], {name: array.astype(np.float32) for name, array in constants.items()}
+    )
+    placed = place(model, "bayes-e").model
+    plain = run_calibration(model, placed, data, CalibrationOptions())
+    assert without_bias(plain) == ("second",)
+    with caplog.at_level("WARNING"):
+        corrected = run_calibration(model, placed, data, CalibrationOptions(bias_correction=True))
+    assert to_bytes(corrected) == to_bytes(plain)
+    assert "has no effect, as in the original toolchain, because convolution second has no bias" in caplog.text
 
 
 def test_the_float_graph_takes_over_corrected_biases() -> None:
@@ -148,11 +180,11 @@ def test_processes_do_not_see_what_the_other_corrected(
 ) -> None:
     """The first convolution's input loses 0.25; its correction takes that out of the second, or nobody has told it."""
     nodes = [
-        helper.make_node("Conv", ["x", "v"], ["c"], name="first"),
-        helper.make_node("Conv", ["c", "w"], ["y"], name="second"),
+        helper.make_node("Conv", ["x", "v", "b"], ["c"], name="first"),
+        helper.make_node("Conv", ["c", "w", "b"], ["y"], name="second"),
     ]
     one = np.ones((1, 1, 1, 1), np.float32)
-    model = graph(nodes, {"x": (1, 1, 1, 2)}, ["y"], {"v": one, "w": one})
+    model = graph(nodes, {"x": (1, 1, 1, 2)}, ["y"], {"v": one, "w": one, "b": np.zeros(1, np.float32)})
     calibrated = model.clone()
     add_calibration(calibrated, "x", thresholds=[127.0], scales=[1.0])
     add_calibration(calibrated, "w", thresholds=[1.0], scales=[1 / 64])

@@ -136,6 +136,21 @@ def test_options_are_checked() -> None:
         collect(residual(), ["absent"], {"x": samples(1)})
 
 
+def test_a_percentile_counts_one_row_of_the_first_dimension() -> None:
+    """As behind the windows of ``swin`` and the steps of ``crnn_gru``."""
+    constants = {"windows": np.asarray([4, 1, -1], np.int64)}
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        helper.make_node("Reshape", ["r", "windows"], ["y"], name="reshape"),
+    ]
+    model = graph(nodes, {"x": (1, 4, 6, 5)}, ["y"], constants)
+    x = np.abs(np.random.default_rng(0).standard_normal((10, 4, 6, 5))).astype(np.float32)
+    statistics = collect(model, ["r", "y"], {"x": x}, StatisticsOptions(percentiles=(0.99,)))
+    descending = np.sort(x.ravel())[::-1]
+    found = [statistics.tensors[name].pooled.percentile(0.99) for name in ("r", "y")]
+    assert found == [descending[12], descending[3]]
+
+
 def test_models_of_a_fixed_batch_take_samples_of_that_many_rows() -> None:
     model, x = identity((2, 3)), samples(20, (3,))
     statistics = collect(model, ["x", "t"], {"x": x}, StatisticsOptions(percentiles=(0.9,)))
