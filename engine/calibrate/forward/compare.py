@@ -80,7 +80,7 @@ def compare(
 
 
 def _run(model: ir.Model, names: Sequence[str], feed: Mapping[str, Array], threads: int | None) -> dict[str, Array]:
-    # One sample per run: whether more could share one need not be tried, which takes three runs.
+    # One sample per run: whether more could share one need not be tried, for which three are computed.
     return FloatSession(model, names, threads=threads, kernels=Kernels.PLAIN, max_batch=1).run(feed)
 
 
