@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from engine.deferral import deferring
+
 
 @dataclass(frozen=True)
 class Moved:
@@ -33,7 +35,8 @@ def lazily(package: str, names: Mapping[str, str], moved: Mapping[str, Moved] | 
 
     def getattribute(name: str) -> Any:
         if name in names:
-            return getattr(import_module(names[name]), name)
+            with deferring():
+                return getattr(import_module(names[name]), name)
         if moved and name in moved:
             to = moved[name].to
             message = f"{package}.{name} is deprecated since ptqlab {moved[name].since}: use {to}"

@@ -32,7 +32,7 @@ LAYERS = (
     {"model_bounds", "untrusted"},
     {"limits"},
     {"errors", "exports", "fingerprint", "jit", "pages", "sealed", "terms", "version"},
-    {"visible"},
+    {"deferral", "visible"},
 )
 RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}
 OPTIONAL = ("torch", "torchvision", "distributed", "dask")

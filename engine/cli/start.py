@@ -10,18 +10,12 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
-from types import ModuleType
 
+from engine.deferral import DeferringFinder
 from engine.errors import NO_MEMORY, MissingError, PtqlabError, system_message
 from engine.visible import VisibleFormatter, visible
-
-DEFERRED = frozenset({"sympy", "onnx_ir._symbolic_shapes"})
-"""Modules that run when something of theirs is first used: arithmetic on symbolic dimensions, 0.25 s of a start."""
 
 PAGES = frozenset({"jinja2", "matplotlib", "plotly"})
 """Packages that pages and pictures need; an engine without the lab may lack them (``.ci/engine_wheel.py``)."""
@@ -34,22 +28,10 @@ _OBJECTS_PER_COLLECTION = 50_000
 """New objects after which garbage is looked for; Python's own 700 cost a start 0.1 s."""
 
 
-class _DeferringFinder(MetaPathFinder):
-    """Finds the modules of :data:`DEFERRED` as the path does, with a loader that waits."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target) if fullname in DEFERRED else None
-        if spec is not None and spec.loader is not None:
-            spec.loader = LazyLoader(spec.loader)
-        return spec
-
-
 def prepare() -> None:
     """Make this process, which is a command's, start quickly. Calling it again changes nothing."""
-    if not any(isinstance(finder, _DeferringFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _DeferringFinder())
+    if not any(isinstance(finder, DeferringFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, DeferringFinder())
     if logging.lastResort is not None:  # what is logged where a command has set up no log of its own
         logging.lastResort.setFormatter(VisibleFormatter())
     gc.set_threshold(_OBJECTS_PER_COLLECTION, *gc.get_threshold()[1:])

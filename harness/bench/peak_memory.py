@@ -57,11 +57,10 @@ def _main(contender: str, model: str, batch: str, threads: str) -> None:
 
 
 def _run_fast(model: str, batch: int, threads: int) -> None:
-    from engine.ir import load_model
-    from engine.simulate.fast import FastSimulator
+    from engine import Session
     from engine.simulate.tensors import random_feed
 
-    simulator = FastSimulator(load_model(Path(model)), threads)
+    simulator = Session(model, threads=threads)
     feed = random_feed(simulator.inputs, batch)
     for _ in range(CALLS):
         simulator.run(feed)

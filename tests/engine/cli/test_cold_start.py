@@ -85,3 +85,11 @@ def test_importing_the_commands_leaves_the_process_as_it_was(tmp_path: Path) -> 
         "print(before == (gc.get_threshold(), list(sys.meta_path)))"
     )
     assert run(code, tmp_path) == "True"
+
+
+def test_a_session_does_not_load_what_waits(tmp_path: Path) -> None:
+    code = (
+        "import sys; before = list(sys.meta_path); from engine import Session; "
+        "print('onnx_ir' in sys.modules, 'sympy.core' in sys.modules, before == sys.meta_path)"
+    )
+    assert run(code, tmp_path) == "True False True"

@@ -9,13 +9,11 @@ import logging
 import sys
 import tomllib
 from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 
 from engine.cli import start
-from engine.cli.start import DEFERRED, command, prepare
+from engine.cli.start import command, prepare
 from engine.errors import NO_MEMORY
 from tests.conftest import ROOT
 
@@ -28,19 +26,6 @@ def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(logging, "lastResort", logging.StreamHandler(io.StringIO()))
     yield
     gc.set_threshold(*thresholds)
-
-
-def test_a_deferred_module_runs_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"sympy", "onnx_ir._symbolic_shapes"} == DEFERRED
-    (tmp_path / "deferred_module.py").write_text("import sys\nsys.deferred_ran = True\nvalue = 3\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(start, "DEFERRED", {"deferred_module"})
-    prepare()
-    module = import_module("deferred_module")
-    assert not hasattr(sys, "deferred_ran")
-    assert module.value == 3
-    assert sys.deferred_ran
-    del sys.deferred_ran, sys.modules["deferred_module"]
 
 
 def test_preparing_again_changes_nothing() -> None:

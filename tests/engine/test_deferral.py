@@ -1,0 +1,82 @@
+"""Modules that run when they are used: once, whole for every thread, and only those that were imported in the block."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from engine import deferral
+from engine.deferral import DEFERRED, deferring
+
+NAME = "deferred_module"
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """One that takes a while, deferred."""
+    (tmp_path / f"{NAME}.py").write_text(
+        "import sys, time\nsys.deferred_runs.append(1)\nearly = 1\ntime.sleep(0.2)\nfrom deferred_module import early\n"
+        "value = early + 2\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(deferral, "DEFERRED", {NAME})
+    monkeypatch.setattr(sys, "deferred_runs", [], raising=False)
+    with deferring():
+        found = import_module(NAME)
+    yield found
+    del sys.modules[NAME]
+
+
+def runs() -> int:
+    """How often the module ran."""
+    return len(vars(sys)["deferred_runs"])
+
+
+def test_symbolic_dimensions_wait() -> None:
+    assert {"sympy", "onnx_ir._symbolic_shapes"} == DEFERRED
+
+
+def test_a_deferred_module_runs_when_it_is_used(module: ModuleType) -> None:
+    assert runs() == 0
+    assert module.value == 3
+    assert module.early == 1
+    assert runs() == 1
+    assert type(module) is ModuleType
+
+
+def test_no_thread_sees_a_module_that_is_half_run(module: ModuleType) -> None:
+    seen: list[object] = []
+    start = threading.Barrier(8)
+
+    def use() -> None:
+        start.wait()
+        seen.append(getattr(module, "value", None))
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [3] * 8
+    assert runs() == 1
+
+
+def test_a_module_that_fails_can_be_tried_again(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(sys, "deferred_runs")
+    with pytest.raises(AttributeError, match="deferred_runs"):
+        _ = module.value
+    monkeypatch.setattr(sys, "deferred_runs", [], raising=False)
+    assert module.value == 3
+
+
+def test_later_imports_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = list(sys.meta_path)
+    with deferring():
+        assert len(sys.meta_path) == len(before) + 1
+    assert sys.meta_path == before
