@@ -87,8 +87,8 @@ def test_a_node_is_doubled_beside_itself() -> None:
     node = node_by_name(model, ["conv1"])["conv1"]
     assert double(model.graph, node) == ("c1", "c1_alone")
     copy = node_by_name(model, [alone("conv1")])["conv1_alone"]
-    assert [value.name for value in node.inputs] == ["r0", "w1"]
-    assert [value.name for value in copy.inputs] == ["r0_calibrated", "w1"]
+    assert [value.name for value in node.inputs] == ["r0", "w1", "b1"]
+    assert [value.name for value in copy.inputs] == ["r0_calibrated", "w1", "b1"]
 
 
 def test_opset_8_is_refused() -> None:
