@@ -45,8 +45,10 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0.1",
 }
-"""Environment with which MLflow is imported: no telemetry, and short timeouts for a server that cannot be reached."""
+"""Environment with which MLflow is imported: no telemetry, short timeouts for a server that cannot be reached, and a
+short wait before a call that failed is repeated: MLflow's own is up to 1 s, and one thread alone asks."""
 
 _TAG_LENGTH = 4000
 """Longest value of a tag that every MLflow store takes."""

@@ -65,7 +65,7 @@ TRIALS = 2
 
 _TIMES = frozenset({"seconds", "finished_at", "peak_memory_mb", "started_at", "sweep", "id", "run", "experiment"})
 """Keys of JSON files whose values differ from run to run."""
-_OF_THE_FOLDER = frozenset({"reused", "shared", "tracking_uri", "baseline", "sha256", "commit"})
+_OF_THE_FOLDER = frozenset({"reused", "shared", "tracking_uri", "baseline", "baseline_digest", "sha256", "commit"})
 """Keys whose values tell what was there before."""
 _FREE = frozenset({"report.html", "trial.html", "summary.md", "trials.parquet", "mlflow.db", "running.json", SUMS_FILE})
 """Files that tell times or ids throughout."""
@@ -190,12 +190,8 @@ def content(path: Path) -> object:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: _plain(each) for key, each in value.items() if key not in _TIMES and not key.startswith("peak_")}
-        return {
-            key: each
-            for key, each in kept.items()
-            if key not in ("reused", "shared", "tracking_uri", "baseline", "sha256", "commit")
-        }
+        free = _TIMES | _OF_THE_FOLDER
+        return {key: _plain(each) for key, each in value.items() if key not in free and not key.startswith("peak_")}
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
 

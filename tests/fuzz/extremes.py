@@ -30,6 +30,7 @@ from engine import HB_ONNXRuntime, Session
 from engine.cli.vendor import hb_mapper, hrt_model_exec, vec_diff
 from engine.compat.api import infer
 from engine.errors import PtqlabError
+from harness.cli.main import app as ptqlab
 from tests.configurations import FEATUREMAP
 from tests.engine.frontend.networks import convolution
 
@@ -93,13 +94,16 @@ def _command(app: Any, *arguments: str) -> None:
         raise RefusedError(result.output)
 
 
-def _converted(folder: Path, model: onnx.ModelProto, data: Array, name: str = "0.npy") -> Path:
+def _converted(
+    folder: Path, model: onnx.ModelProto, data: Array, name: str = "0.npy", parameters: Mapping[str, str] | None = None
+) -> Path:
     """The ``.bin`` of ``hb_mapper makertbin``."""
     onnx.save(model, folder / "m.onnx")
     (folder / "data").mkdir()
     np.save(folder / "data" / name, data)
     content = json.loads(json.dumps(FEATUREMAP))
     content["model_parameters"] |= {"onnx_model": str(folder / "m.onnx"), "working_dir": str(folder / "out")}
+    content["input_parameters"] |= parameters or {}
     content["calibration_parameters"] |= {"cal_data_dir": str(folder / "data")}
     (folder / "c.yaml").write_text(yaml.safe_dump(content))
     try:
@@ -138,6 +142,26 @@ def _checked(folder: Path, array: Array) -> None:
     onnx.save(_weights(array), folder / "m.onnx")
     with chdir(folder):  # it writes below the working directory
         _command(hb_mapper.app, "checker", "--model-type", "onnx", "--march", "bayes-e", "--model", "m.onnx")
+
+
+def _tool(*words: str) -> Callable[[Path, Array], None]:
+    """A command of ``ptqlab`` that takes a float model."""
+
+    def entry(folder: Path, array: Array) -> None:
+        onnx.save(_weights(array), folder / "m.onnx")
+        with chdir(folder):
+            _command(ptqlab, *words, "m.onnx")
+
+    return entry
+
+
+IMAGE = {"input_type_train": "rgb", "input_layout_train": "NCHW", "input_type_rt": "rgb", "norm_type": "no_preprocess"}
+"""Parameters of an input that takes images."""
+
+
+def _image_data(folder: Path, array: Array) -> Array:
+    """Calibration data of an image input."""
+    return _run(_converted(folder, convolution(), array, parameters=IMAGE))
 
 
 def _model(folder: Path, stage: str) -> Path:
@@ -191,6 +215,9 @@ ENTRIES: Mapping[str, Callable[[Path, Array], Array | None]] = {
     "calibration data": _calibration,
     "weights": _weight,
     "weights, checker": _checked,
+    "weights, ptqlab check": _tool("check"),
+    "weights, ptqlab predict": _tool("predict"),
+    "calibration data of an image": _image_data,
     "HB_ONNXRuntime, float": _float_runtime,
     "HB_ONNXRuntime, quantised": _runtime,
     "HB_ONNXRuntime.run_feature": _features,
@@ -200,7 +227,7 @@ ENTRIES: Mapping[str, Callable[[Path, Array], Array | None]] = {
     "hrt_model_exec infer, raw": _board_raw,
     "vec_diff": _difference,
 }
-FINITE = ("calibration data", "weights")
+FINITE = ("calibration data", "calibration data of an image", "weights")
 """Entries whose data make a model: whatever they take, it gives finite results for plain inputs."""
 INFINITE = ("all huge", "beyond float32")
 """Weights of which already the float model makes infinite results."""

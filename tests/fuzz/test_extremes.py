@@ -10,7 +10,7 @@ from tests.fuzz.extremes import ENTRIES, KINDS, SAME, outcome
 
 REFUSED = ("complex", "text", "dates", "no samples", "other shape", "one number")
 """Nothing takes these as a sample."""
-MODELS = ("weights", "weights, checker")
+MODELS = tuple(entry for entry in ENTRIES if entry.startswith("weights"))
 """Their values are repeated to the shape of the weight."""
 
 

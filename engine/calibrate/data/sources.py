@@ -292,9 +292,10 @@ def as_fed(samples: Array, spec: InputSpec | None) -> Array:
         Images: float32 minus 128 in the colours of ``type_rt``. Other samples as they are, numbers of any width as
         float32 if they are not integers.
     """
+    with np.errstate(over="ignore"):  # beyond float32: infinite, which is reported
+        samples = samples.astype(np.float32) if samples.dtype.kind == "f" else samples
     if spec is None or not spec.is_image:
-        with np.errstate(over="ignore"):  # beyond float32: infinite, which is reported
-            return samples.astype(np.float32) if samples.dtype.kind == "f" else samples
+        return samples
     channels_last = samples if spec.layout_train is Layout.NHWC else samples.transpose(0, 2, 3, 1)
     return calibration_input(channels_last, spec)
 
