@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 
+_SQLITE = "sqlite:///"
+
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -118,18 +120,25 @@ def _make_database(path: Path) -> None:
         if path.exists():  # another sweep was faster
             return
         fresh = Path(folder).resolve() / path.name
-        connect(f"sqlite:///{fresh}")  # makes the tables
+        _client(f"sqlite:///{fresh}")  # makes the tables
         with contextlib.closing(sqlite3.connect(fresh)) as database:
             database.execute("PRAGMA journal_mode=WAL")
         os.replace(fresh, path)
 
 
 def connect(tracking_uri: str) -> MlflowClient:
-    """A client of the store at ``tracking_uri``.
+    """A client of the store at ``tracking_uri``; a SQLite store that is not there is made, by one process alone.
 
     Raises:
         mlflow.exceptions.MlflowException, OSError: the store is away or cannot be opened.
     """
+    database = Path(tracking_uri.removeprefix(_SQLITE))
+    if tracking_uri.startswith(_SQLITE) and database.parent.is_dir():
+        _make_database(database)
+    return _client(tracking_uri)
+
+
+def _client(tracking_uri: str) -> MlflowClient:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient  # takes seconds: only where there is something to record
@@ -169,8 +178,6 @@ class SweepRecord:
         specs: Sequence[TrialSpec],
     ) -> None:
         self._suite, self._sweep, self._store = suite, sweep, store
-        if tracking_uri == default_tracking_uri(workdir):
-            _make_database(workdir / DATABASE)
         self._client = connect(tracking_uri)
         local = not tracking_uri.startswith(("http:", "https:", "databricks"))
         self._swept = swept(suite)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -260,3 +262,13 @@ def test_a_database_that_cannot_be_opened_is_an_error_of_the_system(
     (tmp_path / "mlflow.db").mkdir()
     with pytest.raises(OSError, match="unable to open database file"):
         connect(f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+
+@pytest.mark.timeout(600)
+def test_two_processes_that_connect_to_a_new_store_at_once(tmp_path: Path) -> None:
+    """MLflow makes its tables step by step: two at once end in each other's steps."""
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    code = f"from harness.tracking.mlflow_store import connect; connect({uri!r}).search_experiments()"
+    both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
