@@ -38,7 +38,7 @@ def with_given(placed: ir.Model) -> ir.Model:
     model = placed.clone()
     given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
     thresholds = _thresholds(model, given, names)
-    per_channel, unsigned = equalizable(model, given), unsigned_tensors(model)
+    sources, per_channel, unsigned = threshold_sources(model), equalizable(model, given), unsigned_tensors(model)
     without = []
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])
@@ -54,7 +54,8 @@ def with_given(placed: ir.Model) -> ir.Model:
             continue
         if types.get(names.get(str(node.name), "")) == UNSIGNED and tensor.name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
-        if len(values) > 1 and tensor.name in per_channel and len(values) == shape_of(tensor)[1]:
+        source = sources.get(str(node.name), tensor.name)
+        if len(values) > 1 and source in per_channel and len(values) == shape_of(tensor)[1]:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
             set_thresholds(node, np.asarray(values, np.float32))
         else:

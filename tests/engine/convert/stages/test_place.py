@@ -53,7 +53,8 @@ def test_every_calibrated_tensor_is_an_output_on_request() -> None:
     dumped = ran(DECOMPOSE, configured(model__layer_out_dump=True), **given)["optimized_float"]
     names = {value.name for value in dumped.graph.outputs}
     assert plain.name == "y"
-    assert names >= {"y", "c0", "r0"}
+    assert names >= {"y", "c0", "a"}
+    assert "r0" not in names, "it takes the threshold of c0"
 
 
 def test_requests_reach_the_placement() -> None:
