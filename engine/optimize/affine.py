@@ -95,7 +95,9 @@ class FoldAffineIntoPrevious(NodePass):
     """A per-channel affine operator behind a convolution changes that convolution's weight and bias.
 
     The convolution takes over the operator's result and its name; one without bias gets one, called
-    ``<convolution>_hz_bias``. A Reshape between the two sinks first (33 results of ``crnn_gru`` are named so).
+    ``<convolution>_hz_bias``. Arithmetic behind a Reshape goes before it first (33 results of ``crnn_gru`` are named
+    so). A BatchNormalization behind one that keeps batch and channels apart leaves its name to it
+    (reference/operators.md, ``BatchNormalization`` 3d, on all marches; provisional).
     """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
@@ -105,8 +107,10 @@ class FoldAffineIntoPrevious(NodePass):
         if found is None:
             return False
         value, affine = found
-        producer = value.producer()
-        if producer is None or not is_standard(producer, *CONVOLUTIONS):
+        last = value.producer()
+        through = node.op_type == "BatchNormalization" and is_standard(last, "Reshape")
+        producer = _behind_reshape(value) if through else last
+        if last is None or producer is None or not is_standard(producer, *CONVOLUTIONS):
             return False
         if sole_consumer(value) is not node:
             return False
@@ -120,7 +124,9 @@ class FoldAffineIntoPrevious(NodePass):
         if np.any(affine.scale != 1.0):
             replace_constant(producer, 1, new_weight.astype(np.float32))
         _set_bias(producer, new_bias)
-        absorb_next(producer, node)
+        absorb_next(last, node)
+        if last is not producer:
+            last.name = node.name
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -308,6 +314,16 @@ def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | N
                 return None
             wide = first
     return np.ascontiguousarray(np.broadcast_to(wide.reshape(-1), (shape[1],)))
+
+
+def _behind_reshape(value: ir.Value) -> ir.Node | None:
+    """What computes the tensor that ``value`` reshapes, where batch and channels stay and no other node reads it."""
+    reshape = value.producer()
+    source = None if reshape is None else reshape.inputs[0]
+    before, after = static_shape(source), static_shape(value)
+    if source is None or before is None or after is None or before[:2] != after[:2]:
+        return None
+    return source.producer() if sole_consumer(source) is reshape else None
 
 
 def _bias_of(conv: ir.Node) -> NDArray[np.float64] | None:

@@ -240,7 +240,7 @@ def test_ordinary_runs_import_nothing_of_the_harness() -> None:
         "print([m for m in sys.modules if m.startswith(('harness.', 'engine.'))], 'numpy' in sys.modules)"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert finished.stdout.strip() == "['engine.errors', 'engine.exports', 'harness.pytest_plugin'] False"
+    assert finished.stdout.strip() == "['engine.errors', 'engine.deferral', 'engine.exports', 'harness.pytest_plugin'] False"
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,17 @@ ALPHA = 0.2
 def network(tmp_path: Path) -> Path:
     """Convolution, HardSigmoid of another slope than 1/6, convolution."""
     weights = np.random.default_rng(0).normal(size=(2, 4, 4, 1, 1)).astype(np.float32)
+    bias = np.zeros(4, np.float32)
     graph = helper.make_graph(
         [
-            helper.make_node("Conv", ["x", "w"], ["c"], "first"),
+            helper.make_node("Conv", ["x", "w", "b"], ["c"], "first"),
             helper.make_node("HardSigmoid", ["c"], ["h"], "gate", alpha=ALPHA, beta=0.5),
-            helper.make_node("Conv", ["h", "v"], ["y"], "last"),
+            helper.make_node("Conv", ["h", "v", "b"], ["y"], "last"),
         ],
         "network",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4, 8, 8])],
         [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 8, 8])],
-        [onnx.numpy_helper.from_array(weight, name) for weight, name in zip(weights, "wv", strict=True)],
+        [onnx.numpy_helper.from_array(array, name) for array, name in zip((*weights, bias), "wvb", strict=True)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
     onnx.save(model, tmp_path / "net.onnx")
