@@ -169,7 +169,7 @@ def results(folder: Path) -> dict[str, object]:
 def content(path: Path) -> object:
     """What ``path`` holds, without what differs from run to run; None where nothing else is in it."""
     try:
-        if path.suffix in (".log", ".db-wal", ".db-shm"):
+        if path.suffix in (".log", ".db-wal", ".db-shm", ".db-journal"):
             return None
         if path.suffix == ".html" and not path.read_text().rstrip().endswith("</html>"):
             return f"{path.name} is cut off"

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from engine.calibrate.forward.batching import computes_samples_apart, with_symbolic_batch
+from engine.calibrate.forward.batching import computes_samples_apart, mixes_samples, with_symbolic_batch
 from engine.calibrate.forward.chained import ChainedRunner, run_bound
 from engine.calibrate.forward.depthwise import extract_depthwise
 from engine.calibrate.forward.fake_quantization import lower_calibration
@@ -107,7 +107,7 @@ class FloatSession:
             return ChainedRunner(model, self._load), 1
         if any(map(is_custom, model.graph)):
             return ChainedRunner(model, self._load), 1
-        if max_batch > 1 and all(kind == np.float32 for kind in self._types.values()):
+        if max_batch > 1 and not mixes_samples(model) and all(kind == np.float32 for kind in self._types.values()):
             symbolic = with_symbolic_batch(model)
             if symbolic is not None:
                 session = self._load(symbolic)

@@ -8,9 +8,10 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.calibrate.forward.batching import computes_samples_apart, with_symbolic_batch
+from engine.calibrate.forward.batching import IN_FOURS, computes_samples_apart, mixes_samples, with_symbolic_batch
+from engine.calibrate.forward.runtime import open_session
 from engine.ir import constant_of, to_bytes
-from tests.engine.calibrate.models import graph, residual
+from tests.engine.calibrate.models import graph, residual, samples
 
 
 def test_symbolic_batch_keeps_static_shapes_elsewhere() -> None:
@@ -72,6 +73,25 @@ def test_samples_are_apart_where_every_operator_keeps_them_apart() -> None:
     soft = graph([helper.make_node("Softmax", ["x"], ["y"], "s", axis=1)], {"x": SHAPE}, ["y"])
     assert not computes_samples_apart(soft), "which axis it runs over is not looked at"
     assert not computes_samples_apart(graph([*_folded()], {"x": SHAPE}, ["y"], _SHAPES))
+
+
+ELEMENTWISE = ("Erf", "Exp", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Sqrt", "Tanh", *sorted(IN_FOURS))
+RANGES = {"Acos": (-1, 1), "Asin": (-1, 1), "Log": (0.01, 4), "Sqrt": (0, 4)}
+
+
+@pytest.mark.parametrize("operator", ELEMENTWISE)
+def test_what_is_computed_in_fours_mixes_samples_unless_they_are_whole_fours(operator: str) -> None:
+    for size in range(1, 10):
+        model = graph([helper.make_node(operator, ["x"], ["y"], "n")], {"x": (1, size)}, ["y"], opset=18)
+        symbolic = with_symbolic_batch(model)
+        assert symbolic is not None
+        session = open_session(to_bytes(symbolic), threads=1, blocked_layouts=False)
+        x = np.clip(samples(800, (size,)), *RANGES.get(operator, (-4, 4)))
+        alone = np.concatenate([session.run(None, {"x": row[None]})[0] for row in x])
+        together = np.concatenate([session.run(None, {"x": part})[0] for part in np.split(x, 100)])
+        same = together.tobytes() == alone.tobytes()
+        assert same is not mixes_samples(model)
+        assert same or not computes_samples_apart(model)
 
 
 _SHAPES = {"a": np.asarray([2, 6], np.int64), "b": np.asarray([1, 12], np.int64)}

@@ -51,6 +51,16 @@ def test_threads_change_no_bit(batch: int, kernels: Kernels) -> None:
     assert seen[1] == seen[2] == seen[4]
 
 
+@pytest.mark.parametrize("operator", ["Softplus", "Elu", "Log"])
+def test_the_number_of_samples_in_a_run_changes_no_bit(operator: str) -> None:
+    """Threads share the samples, and so decide how many are computed in a run."""
+    model = graph([helper.make_node(operator, ["x"], ["y"], name="n")], {"x": (1, 2, 1, 3)}, ["y"])
+    x = np.abs(samples(400, (2, 1, 3)))
+    alone = FloatSession(model, max_batch=1).run({"x": x})["y"]
+    for threads in (1, 2, 4):
+        assert FloatSession(model, threads=threads).run({"x": x})["y"].tobytes() == alone.tobytes()
+
+
 def test_models_that_fix_the_batch_run_one_sample_at_a_time() -> None:
     nodes = [
         helper.make_node("Reshape", ["x", "s"], ["t"], name="r0"),
