@@ -9,10 +9,14 @@ from __future__ import annotations
 import html
 import logging
 import re
+from pathlib import PurePath
 
 _OBEYED = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line feed; marks of direction (Unicode's Bidi_Control); ends of lines and
 paragraphs; halves of pairs, which no encoding has."""
+
+_FORGED = re.compile(r"\n(?=\s*\d{4}-\d\d-\d\d[ T]\d\d:\d\d)")
+"""A line feed before what looks like the time that begins a line of a log."""
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>|&]")
 
@@ -20,6 +24,11 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>|&]")
 def visible(text: str) -> str:
     """``text``, its obeyed characters as Python writes them: ``\\x1b`` for escape, ``\\u202e`` for a turned order."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def in_one_line(text: str) -> str:
+    """``text`` as :func:`visible` shows it, its tabs and line feeds written out too: a name, whatever it holds."""
+    return visible(text).replace("\t", r"\t").replace("\n", r"\n")
 
 
 def in_markdown(text: str) -> str:
@@ -38,8 +47,17 @@ def in_picture(text: str) -> str:
 
 
 class VisibleFormatter(logging.Formatter):
-    """Lines of a log as :func:`visible` shows them."""
+    """Lines of a log as :func:`visible` shows them; no name makes a line of its own.
+
+    Text and paths that a message of one line is made of stay in that line. Tables, which a message breaks the line for,
+    and errors may have several; none of theirs begins as those of a log do.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """As that of the base class."""
-        return visible(super().format(record))
+        if isinstance(record.args, tuple) and "\n" not in str(record.msg):
+            record = logging.makeLogRecord(record.__dict__)
+            record.args = tuple(
+                in_one_line(str(each)) if isinstance(each, str | PurePath) else each for each in record.args
+            )
+        return _FORGED.sub(r"\\n", visible(super().format(record)))

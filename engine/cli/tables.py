@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.visible import in_one_line
+
 _GAP = "  "
 
 
@@ -12,9 +14,10 @@ def render(headers: Sequence[str], rows: Sequence[Sequence[str]], right: frozens
 
     Args:
         headers: one per column.
-        rows: cells as text.
+        rows: cells as text; a cell stays in its line, whatever it holds.
         right: headers of the columns that are aligned to the right (numbers).
     """
+    rows = [[in_one_line(cell) for cell in row] for row in rows]
     columns = list(zip(headers, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     width = sum(widths) + len(_GAP) * (len(widths) - 1)

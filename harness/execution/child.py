@@ -46,11 +46,23 @@ def main() -> None:
             continue
         line = sys.stdin.readline()
         if not line:
-            # The parent is gone: so go this process and whatever it has started.
-            os.killpg(0, signal.SIGKILL)
-        replies.write(STARTED + "\n")
+            _follow_parent()
+        _tell(replies, STARTED)
         running = worker.submit(_compute, Task.model_validate_json(line))
         running.add_done_callback(_answer_on(replies))
+
+
+def _tell(replies: IO[str], line: str) -> None:
+    """Say ``line`` to the parent, which may be gone."""
+    try:
+        replies.write(line + "\n")
+    except BrokenPipeError:
+        _follow_parent()
+
+
+def _follow_parent() -> None:
+    """The parent is gone: so go this process and whatever it has started."""
+    os.killpg(0, signal.SIGKILL)
 
 
 def _compute(task: Task) -> Reply:
@@ -75,7 +87,7 @@ def _answer_on(replies: IO[str]) -> Callable[[Future[Reply]], Any]:
         else:
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
             reply = Reply(error=text, symptom=_symptom(error))
-        replies.write(reply.model_dump_json() + "\n")
+        _tell(replies, reply.model_dump_json())
 
     return answer
 

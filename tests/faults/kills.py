@@ -2,7 +2,8 @@
 
 A command is started, killed with SIGKILL after a random time, and started again, eight times in a row; then it runs
 to its end. Exit code 1: what a kill left is not whole, processes that it started live on, the rerun's files (and the
-record in MLflow) differ from an undisturbed run's, or temporary files are left after ``ptqlab gc``.
+record in MLflow) differ from an undisturbed run's and from those of a second one behind it, a command prints a
+traceback because another was killed, or temporary files are left after ``ptqlab gc``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.setting import hidden, left_running, prepare, recorded, results, run, start
+from tests.faults.setting import Whole, hidden, left_running, prepare, recorded, results, run, start
 
 IN_A_ROW = 8
 """Kills before a command runs to its end."""
@@ -60,8 +61,8 @@ class Campaign:
     folder: Path
     faults: list[str] = field(default_factory=list)
     in_time: int = 0
-    _whole: dict[str, object] = field(default_factory=dict)
-    _record: object = None
+    _whole: Whole = field(default_factory=lambda: Whole(()))
+    _records: tuple[object, ...] = ()
     _seconds: float = 0.0
     _ready: Path = Path()
 
@@ -76,7 +77,10 @@ class Campaign:
         begun = time.monotonic()
         self._finish("undisturbed")
         self._seconds = time.monotonic() - begun
-        self._whole, self._record = results(self.folder), recorded(self.folder)[-1:]
+        first, record = results(self.folder), recorded(self.folder)[-1:]
+        self._finish("undisturbed, once more")
+        self._whole = Whole((first, results(self.folder)))
+        self._records = (record, recorded(self.folder)[-1:])
 
     def round(self, kills: int, rng: random.Random) -> None:
         """Kill so many times in a row, then let it finish and compare."""
@@ -85,9 +89,9 @@ class Campaign:
             moment = rng.uniform(0.0, 1.0) * self._seconds
             self._kill(moment, f"kill {kill + 1} after {moment:.2f} s")
         self._finish("rerun")
-        self._compare(results(self.folder), "the rerun's", self._whole)
-        if recorded(self.folder)[-1:] != self._record:
-            self.faults.append(f"the rerun's record is {recorded(self.folder)[-1:]}, expected {self._record}")
+        self.faults += [f"the rerun's: {name} is not whole" for name in self._whole.differing(results(self.folder))]
+        if recorded(self.folder)[-1:] not in self._records:
+            self.faults.append(f"the rerun's record is {recorded(self.folder)[-1:]}, expected {self._records[0]}")
         if any(each["status"] == "RUNNING" for each in recorded(self.folder)):
             self.faults.append("a run is open in MLflow for ever")
         self._clean()
@@ -109,13 +113,10 @@ class Campaign:
         process.wait()
         if running := left_running(self.folder):
             self.faults.append(f"{what}: these live on: {running}")
-        process.communicate()
-        left = results(self.folder)
-        self._compare(left, what, {name: self._whole.get(name) for name in left})
-
-    def _compare(self, found: dict[str, object], what: str, expected: dict[str, object]) -> None:
-        names = sorted(found.keys() | expected.keys())
-        self.faults += [f"{what}: {name} is not whole" for name in names if found.get(name) != expected.get(name)]
+        output, _ = process.communicate()
+        if "Traceback" in output:
+            self.faults.append(f"{what}: a traceback: {output[-1500:]}")
+        self.faults += [f"{what}: {name} is not whole" for name in self._whole.damaged(results(self.folder))]
 
     def _clean(self) -> None:
         """All that is there becomes two days old, and is collected."""

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.setting import left_running, prepare, results, run
+from tests.faults.setting import Whole, left_running, prepare, results, run
 
 MEGABYTE = 2**20
 COMMANDS = ("makertbin", "hb_perf", "run", "nightly", "show", "accept", "sync", "tune")
@@ -186,7 +186,7 @@ def tried(command: str, folder: Path, disturbed: Disturbed) -> list[tuple[int, s
 
 
 def faults_of(
-    command: str, fault: Fault, ready: Path, folder: Path, whole: Mapping[str, object], rng: random.Random
+    command: str, fault: Fault, ready: Path, folder: Path, whole: Whole, rng: random.Random
 ) -> tuple[list[str], list[tuple[int, str]]]:
     """What is wrong with ``command`` under ``fault``; exit codes and last lines."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -205,7 +205,7 @@ def faults_of(
     if running := left_running(folder):
         wrong.append(f"these live on: {running}")
     found, before = results(folder), results(ready)
-    wrong += [f"{name} is not whole" for name in found if found[name] not in (whole.get(name), before.get(name))]
+    wrong += [f"{name} is not whole" for name in whole.damaged(found) if found[name] != before.get(name)]
     good = any(code == 0 for code, _ in ended) and not deleted
     if not good:
         code, output = run(command, folder)
@@ -213,11 +213,11 @@ def faults_of(
             wrong.append(f"the rerun ends with exit code {code}: {output[-800:]}")
         found = results(folder)
     if not (deleted and command in BEGUN):
-        wrong += [f"{name} differs from an undisturbed run's" for name in whole if found.get(name) != whole[name]]
+        wrong += [f"{name} differs from an undisturbed run's" for name in whole.differing(found)]
     return wrong, [(code, output.strip().rpartition("\n")[2][:160]) for code, output in ended]
 
 
-def readied(command: str, root: Path) -> tuple[Path, dict[str, object]]:
+def readied(command: str, root: Path) -> tuple[Path, Whole]:
     """A folder in which ``command`` can begin, and what it gives undisturbed."""
     folder, ready = root / "place", root / f"ready {command}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -226,10 +226,13 @@ def readied(command: str, root: Path) -> tuple[Path, dict[str, object]]:
         for needed in ("makertbin", "nightly"):
             run(needed, folder)
     shutil.copytree(folder, ready)
-    code, output = run(command, folder)
-    if code:
-        raise SystemExit(f"{command} fails undisturbed: {output}")
-    return ready, results(folder)
+    runs = []
+    for _ in range(2):
+        code, output = run(command, folder)
+        if code:
+            raise SystemExit(f"{command} fails undisturbed: {output}")
+        runs.append(results(folder))
+    return ready, Whole(tuple(runs))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,32 @@ def results(folder: Path) -> dict[str, object]:
         if path.is_file() and not any(part.startswith(".") or part in _OF_ANOTHER for part in parts):
             found["/".join(parts)] = content(path)
     return {name: each for name, each in found.items() if each is not None}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a command gives if nothing disturbs it: once, and once more in the same folder.
+
+    The second time may give something else: a second night is compared with the first, which it has as its baseline.
+
+    Attributes:
+        runs: :func:`results` after each of the two.
+    """
+
+    runs: tuple[Mapping[str, object], ...]
+
+    def damaged(self, found: Mapping[str, object]) -> list[str]:
+        """Files of ``found`` that neither run gave."""
+        return [name for name in sorted(found) if all(found[name] != run.get(name) for run in self.runs)]
+
+    def differing(self, found: Mapping[str, object]) -> list[str]:
+        """Files that differ from those of a run, of the two that with fewer such files; none if ``found`` is whole."""
+        names = [sorted(found.keys() | run.keys()) for run in self.runs]
+        differing = [
+            [name for name in known if found.get(name) != run.get(name)]
+            for known, run in zip(names, self.runs, strict=True)
+        ]
+        return min(differing, key=len)
 
 
 def content(path: Path) -> object:

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 from tests.faults.kills import Campaign
+from tests.faults.setting import Whole
 
 
 def test_a_killed_conversion_leaves_nothing_half_written_and_the_rerun_all(tmp_path: Path) -> None:
@@ -16,7 +17,10 @@ def test_a_killed_conversion_leaves_nothing_half_written_and_the_rerun_all(tmp_p
     assert campaign.in_time >= 1
 
 
-def test_what_is_not_whole_is_found(tmp_path: Path) -> None:
-    campaign = Campaign("makertbin", tmp_path / "place")
-    campaign._compare({"a": 1}, "kill 1", {"a": 2, "b": 3})
-    assert campaign.faults == ["kill 1: a is not whole", "kill 1: b is not whole"]
+def test_what_is_not_whole_is_found() -> None:
+    whole = Whole(({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}))
+    assert whole.damaged({"a": 1, "b": 3}) == []
+    assert whole.damaged({"a": 2, "b": 3, "d": 0}) == ["a", "d"]
+    assert whole.differing({"a": 1, "b": 2}) == whole.differing({"a": 1, "b": 3, "c": 4}) == []
+    assert whole.differing({"a": 1, "b": 3}) == ["b"]
+    assert whole.differing({"a": 1, "b": 3, "c": 4, "d": 0}) == ["d"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.machines import Disturbed, Fault, faults_of, limited, no_locks, readied
+from tests.faults.setting import Whole
 
 
 def small_files(folder: Path, rng: random.Random) -> Iterator[Disturbed]:
@@ -23,13 +24,13 @@ def six_files(folder: Path, rng: random.Random) -> Iterator[Disturbed]:
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Whole]:
     return readied("makertbin", tmp_path_factory.mktemp("machines"))
 
 
 @pytest.mark.parametrize(("fault", "fails"), [(small_files, True), (six_files, None), (no_locks, False)])
 def test_a_conversion_ends_in_words_and_the_rerun_is_whole(
-    ready: tuple[Path, dict[str, object]], fault: Fault, fails: bool | None
+    ready: tuple[Path, Whole], fault: Fault, fails: bool | None
 ) -> None:
     folder, whole = ready
     wrong, ended = faults_of("makertbin", fault, folder, folder.parent / "place", whole, random.Random(0))

@@ -35,3 +35,7 @@ def test_every_column_starts_at_one_place(rows: list[tuple[str, str, str]]) -> N
         assert padded.startswith(row[0])
         assert padded[first:].startswith(row[1])
         assert padded[second:].startswith(row[2])
+
+
+def test_a_cell_stays_in_its_line() -> None:
+    assert render(["node"], [["conv\nERROR"], ["b"]]).splitlines()[3:] == [r"conv\nERROR", "b"]

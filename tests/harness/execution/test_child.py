@@ -82,3 +82,25 @@ def test_a_child_answers_line_by_line_and_ends_with_its_parent(tmp_path: Path) -
     assert not oom.exists() or oom.read_text().strip() == "1000"
     child.stdin.close()
     assert child.wait(30) == -signal.SIGKILL
+
+
+def test_a_child_whose_parent_is_killed_ends_without_a_word(tmp_path: Path) -> None:
+    """Its replies can no longer be read, while the task that it was told of is still there."""
+    reading, writing = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "harness.execution.child"],
+        stdin=subprocess.PIPE,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    os.close(reading)
+    os.close(writing)
+    assert child.stdin is not None
+    child.stdin.write(task(tmp_path, spec=fakes.spec()).model_dump_json() + "\n")
+    child.stdin.flush()
+    assert child.stderr is not None
+    assert child.stderr.read() == ""
+    assert child.wait(30) == -signal.SIGKILL
