@@ -56,8 +56,6 @@ class VisibleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """As that of the base class."""
         if isinstance(record.args, tuple) and "\n" not in str(record.msg):
-            record = logging.makeLogRecord(record.__dict__)
-            record.args = tuple(
-                in_one_line(str(each)) if isinstance(each, str | PurePath) else each for each in record.args
-            )
+            values = tuple(in_one_line(str(each)) if isinstance(each, str | PurePath) else each for each in record.args)
+            record = logging.makeLogRecord({**record.__dict__, "args": values})
         return _FORGED.sub(r"\\n", visible(super().format(record)))

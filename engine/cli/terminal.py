@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.text import Text
+from rich.text import Span, Text
 
 from engine.visible import visible
 
@@ -24,6 +25,18 @@ class Terminal(Console):
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As that of the base class; characters that are obeyed are written out."""
+        """As that of the base class; characters that are obeyed are written out, before lines are broken."""
+        if isinstance(renderable, Text):
+            renderable = _shown(renderable)
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+def _shown(text: Text) -> Text:
+    """``text`` with its obeyed characters written out, its styles where they were."""
+    if (plain := visible(text.plain)) == text.plain:
+        return text
+    places = [0, *accumulate(len(visible(character)) for character in text.plain)]
+    shown = text.blank_copy(plain)
+    shown.spans = [Span(places[span.start], places[min(span.end, len(text))], span.style) for span in text.spans]
+    return shown

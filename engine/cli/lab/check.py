@@ -55,8 +55,6 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
 
 
 def _show(result: ConversionResult) -> None:
-    from rich.text import Text
-
     from engine.cli.console import open_console, plain_table
     from engine.ops.core.reasons import sentence
     from engine.place.hints import hint_for
@@ -67,7 +65,7 @@ def _show(result: ConversionResult) -> None:
         style = "yellow" if row.on == "CPU" else None
         remarks = "; ".join(filter(None, (sentence(row.reason), row.remarks)))
         cells = (row.node, row.on, subgraph, row.type, row.data_type, remarks)
-        table.add_row(*map(Text, cells), style=style)  # names are no markup
+        table.add_row(*cells, style=style)
     console = open_console()
     console.print(table)
     for row in result.nodes:

@@ -154,8 +154,6 @@ def _show(
     interpreted: tuple[Interpreted, ...],
     doubts: tuple[str, ...],
 ) -> None:
-    from rich.text import Text
-
     from engine.cli.console import open_console, plain_table
 
     words = ("reason and what to change",)
@@ -168,7 +166,7 @@ def _show(
         why = "; ".join(filter(None, (node.reason, node.hint if node.reason else "", node.unmeasured)))
         style = "yellow" if node.on == "CPU" else None
         cells = (node.name, on, node.type, node.data_type, shape, time, traffic, why)
-        table.add_row(*map(Text, cells), style=style)  # names are no markup
+        table.add_row(*cells, style=style)
     console = open_console()
     console.print(table)
     found = result.performance

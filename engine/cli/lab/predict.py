@@ -145,8 +145,6 @@ def _show(results: dict[str, ConversionResult], nodes: int) -> None:
 
 def _dearest(march: str, result: ConversionResult, count: int) -> Table:
     """The nodes that take most of the latency, and how many take the rest."""
-    from rich.text import Text
-
     from engine.cli.console import plain_table
 
     costs, total = _costs(result), result.performance.latency_us
@@ -155,7 +153,7 @@ def _dearest(march: str, result: ConversionResult, count: int) -> Table:
     for cost in costs[:count]:
         share = f"{100 * cost.latency_us / total:.1f}%"
         figures = (str(cost.subgraph), f"{cost.latency_us:.1f}", share, str(cost.ddr_bytes), str(len(cost.layers)))
-        table.add_row(Text(cost.node), cost.op_type, *figures)
+        table.add_row(cost.node, cost.op_type, *figures)
     rest = costs[count:]
     if rest:
         left = sum(cost.latency_us for cost in rest)

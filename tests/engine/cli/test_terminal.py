@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from engine.cli.terminal import Terminal
+from engine.visible import visible
 
 NAMES = ("[red]a[/red]", "[/]", ":warning:", "\x1b[2K\x1b[1Aover", "\u202eback", "\x9b31m", "bell\x07")
 
@@ -38,3 +41,23 @@ def test_what_rich_itself_writes_still_works() -> None:
     assert "\x1b[31m" in text
     assert "\x1b[2K" not in text
     assert text.count("\\x1b[2Kname") == 3
+
+
+@pytest.mark.parametrize("kind", [str, Text])
+@pytest.mark.parametrize("width", [1, 7, 12, 30])
+def test_folding_loses_nothing_of_a_name(kind: Callable[[str], RenderableType], width: int) -> None:
+    name = "conv\x1b[2K\x1b]0\u202e[red][/]" * 3
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(overflow="fold", max_width=width)
+    table.add_row(kind(name))
+    stream = io.StringIO()
+    Terminal(file=stream, width=80).print(table)
+    assert "".join(line.rstrip() for line in stream.getvalue().splitlines()) == visible(name)
+
+
+def test_styles_stay_where_they_were() -> None:
+    text = Text("a\x1bbc\x1bd")
+    text.stylize("red", 2, 5)
+    stream = io.StringIO()
+    Terminal(file=stream, width=80, force_terminal=True, color_system="truecolor").print(text)
+    assert stream.getvalue() == "a\\x1b\x1b[31mbc\\x1b\x1b[0md\n"
