@@ -73,9 +73,8 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
     for table in sweep_tables(sweep):
         console.print(table)
         console.print()
-    for verdict in sweep.verdicts:
-        if not verdict.verdict.is_good:
-            console.print(f"{verdict.trial}: {verdict.message}", style="red", markup=False, highlight=False)
+    for line in _bad_figures(sweep):
+        console.print(line, style="red", soft_wrap=True, markup=False, highlight=False)
     summary = sweep.summary
     explanation = None if sweep.verdict is Verdict.PASS else summary.explanation
     for line in in_words(explanation) if explanation else ():
@@ -104,6 +103,21 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
         )
     elif summary.tracking_uri:
         console.print(f"MLflow  {how_to_open(summary.tracking_uri)}", soft_wrap=True, highlight=False)
+
+
+def _bad_figures(sweep: Sweep) -> list[str]:
+    """What does not pass, a line each; trials with the same figures are named together."""
+    from harness.gates.explanation import several
+
+    alike: dict[str, list[str]] = {}
+    for verdict in sweep.verdicts:
+        if not verdict.verdict.is_good:
+            alike.setdefault(verdict.message, []).append(verdict.trial)
+    lines = []
+    for message, trials in alike.items():
+        first, *others = message.splitlines() or [""]
+        lines += [f"{several(trials)}: {first}", *(f"  {figure}" for figure in others)]
+    return lines
 
 
 def _rechecked(summary: SweepSummary) -> str:

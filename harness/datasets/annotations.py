@@ -12,8 +12,16 @@ from types import MappingProxyType
 
 from engine.errors import CalibrationDataError
 from harness.datasets.base import NO_LABEL
-from harness.datasets.box_annotations import BoxListing, LabelledBox, coco_boxes, voc_boxes, yolo_boxes
-from harness.datasets.label_files import PICTURE_SUFFIXES, numbered, pictures, read_label_text
+from harness.datasets.box_annotations import (
+    BoxListing,
+    LabelledBox,
+    as_remarks,
+    coco_boxes,
+    refuse_twice,
+    voc_boxes,
+    yolo_boxes,
+)
+from harness.datasets.label_files import PICTURE_SUFFIXES, NamedImages, numbered, pictures, read_label_text
 from harness.datasets.mask_annotations import mask_listing
 from harness.datasets.text_annotations import FILE_COLUMNS, text_boxes_of, text_lines_of
 
@@ -77,12 +85,12 @@ class Annotations:
     Attributes:
         images: all of them.
         classes: names of the classes in the order of their numbers; empty where they have none.
-        left_out: what was found and is not among the images, in words; empty where nothing is.
+        remarks: images without labels and labels without images, counted, in words.
     """
 
     images: tuple[Annotated, ...]
     classes: tuple[str, ...] = ()
-    left_out: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 def read_annotations(kind: LabelFormat, folder: Path, labels: Path | None) -> Annotations:
@@ -125,39 +133,45 @@ def class_level(paths: Iterable[tuple[str, ...]]) -> int:
 
 def _table(folder: Path, labels: Path | None) -> Annotations:
     file = labels or folder / "labels.csv"
-    rows = _rows(file)
-    pairs = [(_inside_of(folder, name, f"{file}:{line}"), label, f"{file}:{line}") for line, name, label in rows]
-    number, names = numbered([label for _, label, _ in pairs])
-    return Annotations(tuple(Annotated(path, number[label]) for path, label, _ in pairs), names)
+    there = NamedImages(folder)
+    rows = [(there.find(name), label) for name, label in _rows(file)]
+    pairs = [(path, label) for path, label in rows if path is not None]
+    if not pairs:
+        raise CalibrationDataError(f"{file}: names {len(rows)} images, none of which is in {folder}")
+    refuse_twice(file, [path for path, _ in pairs])
+    number, names = numbered([label for _, label in pairs])
+    remarks = [
+        (len(there.images) - len(pairs), "image(s) without labels are left out"),
+        (len(rows) - len(pairs), f"image(s) that {file.name} names are missing"),
+    ]
+    return Annotations(tuple(Annotated(path, number[label]) for path, label in pairs), names, as_remarks(remarks))
 
 
 def _coco(folder: Path, labels: Path | None) -> Annotations:
     if labels is None:
         raise CalibrationDataError(f"{folder}: COCO labels are a JSON file; give its name")
-    return _boxed(folder, coco_boxes(folder, labels))
+    return _boxed(coco_boxes(folder, labels))
 
 
-def _boxed(folder: Path, listing: BoxListing) -> Annotations:
-    images, names = listing
-    missing = len(pictures(folder)) - len(images)
-    left_out = f"{missing} image(s) without labels" if missing > 0 else ""
-    return Annotations(tuple(Annotated(path, boxes=boxes) for path, boxes in images), names, left_out)
+def _boxed(listing: BoxListing) -> Annotations:
+    images = tuple(Annotated(path, boxes=boxes) for path, boxes in listing.images)
+    return Annotations(images, listing.classes, listing.remarks)
 
 
 def _masks(folder: Path, labels: Path | None) -> Annotations:
     found, missing = mask_listing(folder, labels)
-    left_out = f"{missing} image(s) without a mask" if missing else ""
-    return Annotations(tuple(Annotated(path, mask=mask) for path, mask in found), left_out=left_out)
+    remarks = as_remarks([(missing, "image(s) without a mask are left out")])
+    return Annotations(tuple(Annotated(path, mask=mask) for path, mask in found), remarks=remarks)
 
 
 def _texts(folder: Path, labels: Path | None) -> Annotations:
     found, missing = text_lines_of(folder, labels)
-    left_out = f"{missing} line(s) whose image is missing" if missing else ""
-    return Annotations(tuple(Annotated(path, text=text) for path, text in found), left_out=left_out)
+    remarks = as_remarks([(missing, "line(s) whose image is missing are left out")])
+    return Annotations(tuple(Annotated(path, text=text) for path, text in found), remarks=remarks)
 
 
-def _rows(file: Path) -> list[tuple[int, str, str]]:
-    """Line, image and label of every row of a table."""
+def _rows(file: Path) -> list[tuple[str, str]]:
+    """Image and label of every row of a table."""
     text = read_label_text(file)
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
@@ -178,7 +192,7 @@ def _rows(file: Path) -> list[tuple[int, str, str]]:
     for number, row in cells:
         if len(row) <= max(where, what) or not row[what].strip():
             raise CalibrationDataError(f"{file}:{number}: {separator.join(row)!r}: expected an image and its class")
-    return [(number, row[where].strip(), row[what].strip()) for number, row in cells]
+    return [(row[where].strip(), row[what].strip()) for _, row in cells]
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -192,24 +206,17 @@ def _column(head: Sequence[str], names: Sequence[str]) -> int | None:
     return next((head.index(name) for name in names if name in head), None)
 
 
-def _inside_of(folder: Path, name: str, where: str) -> Path:
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        raise CalibrationDataError(f"{where}: {name!r} is not a file in {folder}")
-    return path
-
-
 _READERS: Mapping[LabelFormat, Callable[[Path, Path | None], Annotations]] = MappingProxyType(
     {
         LabelFormat.NONE: _without,
         LabelFormat.CLASS_FOLDERS: _class_folders,
         LabelFormat.CSV: _table,
         LabelFormat.COCO: _coco,
-        LabelFormat.YOLO: lambda folder, labels: _boxed(folder, yolo_boxes(folder, labels)),
-        LabelFormat.VOC: lambda folder, labels: _boxed(folder, voc_boxes(folder, labels)),
+        LabelFormat.YOLO: lambda folder, labels: _boxed(yolo_boxes(folder, labels)),
+        LabelFormat.VOC: lambda folder, labels: _boxed(voc_boxes(folder, labels)),
         LabelFormat.MASKS: _masks,
         LabelFormat.TEXT: _texts,
-        LabelFormat.TEXT_BOXES: lambda folder, labels: _boxed(folder, text_boxes_of(folder, labels)),
+        LabelFormat.TEXT_BOXES: lambda folder, labels: _boxed(text_boxes_of(folder, labels)),
     }
 )
 """What reads labels of each form."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from engine.config import load_yaml
 from engine.errors import CalibrationDataError, ConfigError
 from harness.datasets.coco import read_coco
-from harness.datasets.label_files import numbered, pictures, read_label_text
+from harness.datasets.label_files import NamedImages, instead_of_images, numbered, pictures, read_label_text
 
 _LARGEST_XML = 4 << 20
 """Bytes of an annotation of one image."""
@@ -42,8 +44,19 @@ class LabelledBox:
         return ends * (width, height) if self.is_relative else ends
 
 
-BoxListing = tuple[list[tuple[Path, tuple[LabelledBox, ...]]], tuple[str, ...]]
-"""Images with their objects, and names of the classes; no names where there are none."""
+@dataclass(frozen=True)
+class BoxListing:
+    """Images with their objects.
+
+    Attributes:
+        images: each with its boxes.
+        classes: names of the classes; empty where they have none.
+        remarks: what does not match, in words.
+    """
+
+    images: list[tuple[Path, tuple[LabelledBox, ...]]]
+    classes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def coco_boxes(folder: Path, labels: Path) -> BoxListing:
@@ -69,16 +82,34 @@ def coco_boxes(folder: Path, labels: Path) -> BoxListing:
         left, top, width, height = found.bbox
         box = LabelledBox(number[found.category_id], left, top, left + width, top + height)
         objects[found.image_id].append(box)
-    there = {path.name: path for path in pictures(folder)}
-    listed = [
-        (there[Path(entry.file_name).name], tuple(objects[entry.id]))
-        for entry in sorted(content.images, key=lambda entry: entry.id)
-        if Path(entry.file_name).name in there
-    ]
+    there = NamedImages(folder)
+    found_at = [(there.find(entry.file_name), entry) for entry in sorted(content.images, key=lambda entry: entry.id)]
+    listed = [(path, tuple(objects[entry.id])) for path, entry in found_at if path is not None]
     if not listed:
         raise CalibrationDataError(f"{labels}: names {len(content.images)} images, none of which is in {folder}")
+    refuse_twice(labels, [path for path, _ in listed])
     names = tuple(entry.name for entry in categories)
-    return listed, names if all(names) else ()
+    remarks = [
+        (len(there.images) - len(listed), "image(s) without labels are left out"),
+        (len(found_at) - len(listed), f"image(s) that {labels.name} names are missing"),
+    ]
+    return BoxListing(listed, names if all(names) else (), as_remarks(remarks))
+
+
+def refuse_twice(labels: Path, images: Sequence[Path]) -> None:
+    """Refuse labels that name an image twice: it could be calibrated on and evaluated.
+
+    Raises:
+        CalibrationDataError: they do.
+    """
+    twice = [path for path, count in Counter(images).items() if count > 1]
+    if twice:
+        raise CalibrationDataError(f"{labels}: names {twice[0].name} twice")
+
+
+def as_remarks(remarks: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    """The remarks whose number is above 0, the number in front."""
+    return tuple(f"{number} {text}" for number, text in remarks if number > 0)
 
 
 def yolo_boxes(folder: Path, labels: Path | None) -> BoxListing:
@@ -89,14 +120,15 @@ def yolo_boxes(folder: Path, labels: Path | None) -> BoxListing:
     Raises:
         CalibrationDataError: a line is wrong, or no image has a file.
     """
-    listed, files = [], 0
-    for path in pictures(folder):
-        file = _beside(path, folder, labels, ".txt")
-        files += file is not None
-        listed.append((path, () if file is None else tuple(_yolo_lines(file))))
-    if not files:
+    found = _with_files(folder, labels, LabelFiles.YOLO)
+    if not any(file for _, file in found):
         raise CalibrationDataError(f"{labels or folder}: holds no text file with the name of an image of {folder}")
-    return listed, _yolo_names(labels or folder)
+    listed = [(path, () if file is None else tuple(_yolo_lines(file))) for path, file in found]
+    remarks = [
+        (sum(file is None for _, file in found), "image(s) without a text file are taken for images without objects"),
+        (_strays(found, labels, LabelFiles.YOLO), "text file(s) have no image"),
+    ]
+    return BoxListing(listed, _yolo_names(labels or folder), as_remarks(remarks))
 
 
 def _yolo_lines(file: Path) -> Iterator[LabelledBox]:
@@ -124,9 +156,9 @@ def _yolo_lines(file: Path) -> Iterator[LabelledBox]:
 
 def _yolo_names(labels: Path) -> tuple[str, ...]:
     """Names of the classes from ``classes.txt``, or from ``names`` of a ``data.yaml`` beside or above the labels."""
-    listed = labels / "classes.txt"
-    if listed.is_file():
-        return tuple(line.strip() for line in read_label_text(listed).splitlines() if line.strip())
+    for listed in (labels / "classes.txt", labels / LabelFiles.YOLO.value[1] / "classes.txt"):
+        if listed.is_file():
+            return tuple(line.strip() for line in read_label_text(listed).splitlines() if line.strip())
     for folder in (labels, labels.parent, labels.parent.parent):
         try:
             content = load_yaml(folder / "data.yaml") if (folder / "data.yaml").is_file() else {}
@@ -149,15 +181,17 @@ def voc_boxes(folder: Path, labels: Path | None) -> BoxListing:
     Raises:
         CalibrationDataError: a file is wrong, or no image has one.
     """
-    read = []
-    for path in pictures(folder):
-        file = _beside(path, folder, labels, ".xml")
-        if file is not None:
-            read.append((path, _voc_objects(file)))
+    files = _with_files(folder, labels, LabelFiles.VOC)
+    read = [(path, _voc_objects(file)) for path, file in files if file is not None]
     if not read:
         raise CalibrationDataError(f"{labels or folder}: holds no XML file with the name of an image of {folder}")
     number, names = numbered([name for _, objects in read for name, _ in objects])
-    return [(path, tuple(LabelledBox(number[name], *ends) for name, ends in objects)) for path, objects in read], names
+    listed = [(path, tuple(LabelledBox(number[name], *ends) for name, ends in objects)) for path, objects in read]
+    remarks = [
+        (len(files) - len(read), "image(s) without labels are left out"),
+        (_strays(files, labels, LabelFiles.VOC), "XML file(s) have no image"),
+    ]
+    return BoxListing(listed, names, as_remarks(remarks))
 
 
 def _voc_objects(file: Path) -> list[tuple[str, tuple[float, float, float, float]]]:
@@ -184,10 +218,45 @@ def _voc_objects(file: Path) -> list[tuple[str, tuple[float, float, float, float
 _VOC_KEYS = ("xmin", "ymin", "xmax", "ymax")
 
 
-def _beside(path: Path, folder: Path, labels: Path | None, suffix: str) -> Path | None:
-    """The file of labels of an image: at the same place below ``labels``, in it, or beside the image."""
-    candidates = [path.with_suffix(suffix)]
-    if labels is not None:
-        below = labels / path.relative_to(folder).with_suffix(suffix)
-        candidates = [below, labels / f"{path.stem}{suffix}"]
-    return next((file for file in candidates if file.is_file()), None)
+class LabelFiles(Enum):
+    """Files of labels, one per image: suffix, and the folder that stands for that of the images.
+
+    Attributes:
+        YOLO, VOC: of these forms.
+    """
+
+    YOLO = (".txt", "labels")
+    VOC = (".xml", "Annotations")
+
+
+OTHER_TEXTS = ("classes.txt", "labels.txt", "README.txt")
+"""Text files beside labels that are none."""
+
+
+def _with_files(folder: Path, labels: Path | None, kind: LabelFiles) -> list[tuple[Path, Path | None]]:
+    """Every image with its file of labels.
+
+    The file lies at the same place below ``labels``, or in it; without ``labels`` beside the image, or in the folder of
+    labels beside that of the images.
+    """
+    suffix, name = kind.value
+    found = []
+    for path in pictures(folder):
+        if labels is not None:
+            places = [labels / path.relative_to(folder), labels / path.name]
+        else:
+            instead = instead_of_images(path, name)
+            places = [path] if instead is None else [path, instead]
+        candidates = [place.with_suffix(ending) for place in places for ending in (suffix, suffix.upper())]
+        found.append((path, next((file for file in candidates if file.is_file()), None)))
+    return found
+
+
+def _strays(found: Sequence[tuple[Path, Path | None]], labels: Path | None, kind: LabelFiles) -> int:
+    """Files in the folder of labels that belong to no image."""
+    if labels is None:
+        return 0
+    used = {file for _, file in found}
+    suffix, _ = kind.value
+    files = (path for path in labels.rglob("*") if path.suffix.lower() == suffix and path.name not in OTHER_TEXTS)
+    return sum(path not in used for path in files)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import CalibrationDataError
 
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp"})
+PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp", ".tif", ".tiff"})
 """Suffixes of image files, lower case."""
+IMAGE_FOLDERS = ("images", "image", "JPEGImages", "leftImg8bit", "img", "imgs")
+"""Names of folders of images; a folder of labels may stand in the same path instead."""
 _MOST_BYTES = 256 << 20
 """Of a file of labels."""
 
@@ -18,6 +21,42 @@ def pictures(folder: Path) -> list[Path]:
     below = (path for path in folder.rglob("*") if path.suffix.lower() in PICTURE_SUFFIXES)
     visible = (path for path in below if not any(part.startswith(".") for part in path.relative_to(folder).parts))
     return sorted(path for path in visible if path.is_file())
+
+
+class NamedImages:
+    """The images of a folder, found by the names that files of labels give them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._found: dict[str, list[Path]] = defaultdict(list)
+        self._whole: dict[str, list[Path]] = defaultdict(list)
+        self.images = pictures(folder)
+        for path in self.images:
+            whole = path.relative_to(folder)
+            for name in {path.name, path.stem}:
+                self._found[name].append(path)
+            for name in {whole.as_posix(), whole.with_suffix("").as_posix()}:
+                self._whole[name].append(path)
+
+    def find(self, name: str) -> Path | None:
+        """The image called ``name``: its path from the folder, or from a folder above; its name; each without suffix.
+
+        A name that several images have is none's, unless it is the whole path of one.
+        """
+        parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+        for start in range(len(parts)):
+            rest = "/".join(parts[start:])
+            for known in (self._whole, self._found):
+                if len(found := known.get(rest, [])) == 1:
+                    return found[0]
+        return None
+
+
+def instead_of_images(path: Path, name: str) -> Path | None:
+    """``path`` with ``name`` in place of its last folder of images; None where it has none."""
+    for index in range(len(path.parts) - 1, 0, -1):
+        if path.parts[index] in IMAGE_FOLDERS:
+            return Path(*path.parts[:index], name, *path.parts[index + 1 :])
+    return None
 
 
 def numbered(labels: Sequence[str]) -> tuple[Mapping[str, int], tuple[str, ...]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import CalibrationDataError
-from harness.datasets.label_files import pictures
+from harness.datasets.label_files import instead_of_images, pictures
 
 IGNORED = 255
 """Value of pixels that are not counted."""
@@ -19,8 +19,6 @@ MASK_FOLDERS = (
     "segmentation", "targets",
 )  # fmt: skip
 """Names of folders of masks, beside the folder of the images or in it."""
-IMAGE_FOLDERS = ("images", "image", "JPEGImages", "leftImg8bit", "img", "imgs")
-"""Names of folders of images, for which the masks' folder stands in the same path."""
 _ENDINGS = (
     "",
     "_gtFine_labelTrainIds",
@@ -45,12 +43,9 @@ _CITYSCAPES_IDS = MappingProxyType(
 
 def mask_folder(folder: Path) -> Path | None:
     """Where the masks of the images in ``folder`` are: a folder of masks beside it, or at the same path; else None."""
-    beside = [place / name for place in (folder.parent, folder) for name in MASK_FOLDERS]
-    for index in range(len(folder.parts) - 1, 0, -1):
-        if folder.parts[index] in IMAGE_FOLDERS:
-            front, rest = Path(*folder.parts[:index]), folder.parts[index + 1 :]
-            beside = [front / Path(name, *rest) for name in MASK_FOLDERS] + beside
-            break
+    beside = [place / name for place in (folder, folder.parent) for name in MASK_FOLDERS]
+    swapped = [instead_of_images(folder, name) for name in MASK_FOLDERS]
+    beside = [place for place in swapped if place is not None] + beside
     images = [path for path in pictures(folder) if not _lies_in(path, folder, MASK_FOLDERS)][:_TRIED]
     for place in beside:
         if place.is_dir() and place != folder and any(mask_of(path, folder, place) for path in images):

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.errors import CalibrationDataError
 from harness.datasets.box_annotations import BoxListing, LabelledBox
-from harness.datasets.label_files import PICTURE_SUFFIXES, pictures, read_label_text
+from harness.datasets.label_files import PICTURE_SUFFIXES, NamedImages, pictures, read_label_text
 
 FILE_COLUMNS = ("file", "filename", "file_name", "image", "image_id", "path", "name")
 """Columns of tables that name images."""
@@ -34,10 +34,10 @@ def text_lines_of(folder: Path, labels: Path | None) -> tuple[list[tuple[Path, s
     file = labels or text_file(folder)
     if file is None or not file.is_file():
         raise CalibrationDataError(f"{file or folder}: no file of texts; give --labels, lines of image<TAB>text")
-    there = _by_name(folder)
+    there = NamedImages(folder)
     found, missing, taken = [], 0, set()
     for number, name, text in _rows(file):
-        path = _image(there, name)
+        path = there.find(name)
         if path is None:
             missing += 1
         elif path in taken:
@@ -60,26 +60,9 @@ def text_file(folder: Path) -> Path | None:
                     _, name, _ = next(_rows(file))
                 except (CalibrationDataError, StopIteration):
                     continue
-                if _image(_by_name(folder), name) is not None:
+                if NamedImages(folder).find(name) is not None:
                     return file
     return None
-
-
-def _by_name(folder: Path) -> dict[str, Path]:
-    """Images by their path from ``folder``, and by their name alone where there is one only."""
-    found: dict[str, Path] = {}
-    again: set[str] = set()
-    for path in pictures(folder):
-        again |= {path.name} & found.keys()
-        found[path.name] = path
-    for name in again:
-        del found[name]
-    return found | {path.relative_to(folder).as_posix(): path for path in pictures(folder)}
-
-
-def _image(there: dict[str, Path], name: str) -> Path | None:
-    name = name.replace("\\", "/").removeprefix("./")
-    return there.get(name, there.get(name.rpartition("/")[2]))
 
 
 def _rows(file: Path) -> Iterator[tuple[int, str, str]]:
@@ -122,11 +105,11 @@ def text_boxes_of(folder: Path, labels: Path | None) -> BoxListing:
     listed = _paddle(folder, Path(str(labels))) if is_file else _icdar(folder, labels or folder)
     if not listed:
         raise CalibrationDataError(f"{labels or folder}: names no image of {folder}")
-    return listed, ()
+    return BoxListing(listed)
 
 
 def _paddle(folder: Path, file: Path) -> list[tuple[Path, tuple[LabelledBox, ...]]]:
-    there, listed = _by_name(folder), []
+    there, listed = NamedImages(folder), []
     for number, line in enumerate(read_label_text(file).splitlines(), 1):
         if not line.strip():
             continue
@@ -138,7 +121,7 @@ def _paddle(folder: Path, file: Path) -> list[tuple[Path, tuple[LabelledBox, ...
             raise CalibrationDataError(
                 f"{file}:{number}: {line[:80]!r}: expected image<TAB>JSON, a list of transcription and points"
             ) from error
-        path = _image(there, name.strip())
+        path = there.find(name.strip())
         if path is not None:
             listed.append((path, boxes))
     return listed

@@ -192,19 +192,37 @@ def _labels(model: str, count: int) -> NDArray[np.int64] | None:
     return np.asarray(targets) if isinstance(targets, np.ndarray) and targets.dtype.kind == "i" else None
 
 
+def several(trials: Sequence[str]) -> str:
+    """Ids of trials, the first :data:`_NAMED` by name."""
+    more = [f"{len(trials) - _NAMED} more"] if len(trials) > _NAMED else []
+    return ", ".join([*trials[:_NAMED], *more])
+
+
+_NAMED = 3
+
+
+def _details(trial: TrialCauses, shared: Sequence[Cause]) -> list[str]:
+    """The headline of a trial, then what differs in it and is not among ``shared``."""
+    lines = [trial.headline, *(str(cause) for cause in trial.causes if cause not in shared)]
+    if trial.flips is not None:
+        lines.append(f"images: {trial.flips.worse} worse, {trial.flips.better} better")
+        lines += [f"  {flip}" for flip in trial.flips.images]
+        lines += [
+            f"  class {delta.label}: {delta.before:.4f} → {delta.now:.4f} of {delta.count}"
+            for delta in trial.flips.classes
+        ]
+    return lines
+
+
 def in_words(explanation: Explanation) -> list[str]:
-    """The explanation for a terminal, a line each."""
+    """The explanation for a terminal, a line each; trials that differ in the same way are named together."""
     lines = [f"changed since the baseline: {cause}" for cause in explanation.shared]
+    alike: dict[tuple[str, ...], list[str]] = {}
     for trial in explanation.trials:
-        lines.append(f"{trial.trial}: {trial.headline}")
-        lines += [f"  {cause}" for cause in trial.causes]
-        if trial.flips is not None:
-            lines.append(f"  images: {trial.flips.worse} worse, {trial.flips.better} better")
-            lines += [f"    {flip}" for flip in trial.flips.images]
-            lines += [
-                f"    class {delta.label}: {delta.before:.4f} → {delta.now:.4f} of {delta.count}"
-                for delta in trial.flips.classes
-            ]
+        alike.setdefault(tuple(_details(trial, explanation.shared)), []).append(trial.trial)
+    for (headline, *details), trials in alike.items():
+        lines.append(f"{several(trials)}: {headline}")
+        lines += [f"  {detail}" for detail in details]
     if explanation.bisection is not None:
         found = explanation.bisection
         lines.append(f"bisection of {found.trial}: {found.finding}")

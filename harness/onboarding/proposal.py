@@ -127,7 +127,7 @@ def propose(
         fed = _as_usual(network, head, dataset)
         head = with_blank(head, np.concatenate([runner(images)[0] for images in fed]))
     fits, notes = labels_fit(source, head)
-    notes = (*said, *notes, *([f"left out: {source.annotations.left_out}"] if source.annotations.left_out else []))
+    notes = (*said, *notes, *source.annotations.remarks)
     decision, reason = _decision(network, head, dataset, runner, first_classes(source, head) if fits else None)
     options = options.model_copy(update={"first_class": decision.first_class})
     dataset = OwnImages(options)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from engine.errors import CalibrationDataError
 from harness.datasets.annotations import Annotations, LabelFormat, class_level, read_annotations
-from harness.datasets.label_files import pictures
+from harness.datasets.box_annotations import OTHER_TEXTS
+from harness.datasets.label_files import instead_of_images, pictures
 from harness.datasets.mask_annotations import mask_folder, mask_of
 from harness.datasets.text_annotations import text_file
 
@@ -87,14 +88,11 @@ _FILES = {LabelFormat.VOC: "an XML file per image (PASCAL VOC)", LabelFormat.YOL
 def _in_files(folder: Path, stems: Collection[str] | None = None) -> LabelFormat | None:
     """The form of files of labels, one per image, in ``folder`` and below; texts are named as one of ``stems``."""
     for suffix, kind in ((".xml", LabelFormat.VOC), (".txt", LabelFormat.YOLO)):
-        for path in folder.rglob(f"*{suffix}"):
-            is_named = path.name not in _OTHER_TEXTS if stems is None else path.stem in stems
+        for path in (path for path in folder.rglob("*") if path.suffix.lower() == suffix):
+            is_named = path.name not in OTHER_TEXTS if stems is None else path.stem in stems
             if is_named or kind is LabelFormat.VOC:
                 return kind
     return None
-
-
-_OTHER_TEXTS = ("classes.txt", "labels.txt", "README.txt")
 
 
 def _among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, str]:
@@ -103,7 +101,7 @@ def _among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, str]:
         return texts
     if (folder / "labels.csv").is_file():
         return LabelFormat.CSV, folder / "labels.csv", "labels.csv lies among the images"
-    beside = _instead_of_images(folder, "annotations")
+    beside = instead_of_images(folder, "annotations")
     near = (folder / "annotations", folder.parent / "annotations", beside, beside and beside.parent, folder)
     annotations = [path for path in near if path is not None and path.is_dir()]
     files = [path for place in annotations for path in sorted(place.glob("*.json")) if _is_coco(path, folder)]
@@ -111,7 +109,7 @@ def _among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, str]:
         return LabelFormat.COCO, files[0], f"{files[0].name} is in COCO's format and names these images"
     found = pictures(folder)
     stems = {path.stem for path in found}
-    places = [folder, folder.parent / "Annotations", _instead_of_images(folder, "labels")]
+    places = [folder, folder.parent / "Annotations", instead_of_images(folder, "labels")]
     for place in places:
         kind = _in_files(place, stems) if place is not None and place.is_dir() else None
         if kind is not None:
@@ -122,8 +120,12 @@ def _among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, str]:
     paths = [path.relative_to(folder).parts for path in found]
     level = class_level(paths)
     tops = {parts[level] for parts in paths}
-    if found and len(tops) > 1 and all(len(parts) > level + 1 for parts in paths):
+    loose = ["/".join(parts) for parts in paths if len(parts) <= level + 1]
+    if found and len(tops) > 1 and not loose:
         return LabelFormat.CLASS_FOLDERS, None, f"{len(tops)} folders of images, taken for classes"
+    if len(tops) > len(loose) + 1:
+        why = f"{len(tops) - len(loose)} folders would be classes, but {len(loose)} image(s) lie in none"
+        return LabelFormat.NONE, None, f"no labels: {why}, such as {loose[0]}"
     return LabelFormat.NONE, None, "no labels among the images"
 
 
@@ -144,15 +146,6 @@ def _texts_among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, s
             continue
         return kind, place, f"{place.name} holds {_TEXTS[kind]}"
     return None
-
-
-def _instead_of_images(folder: Path, name: str) -> Path | None:
-    """The same path with ``name`` for the last ``images``: YOLO's tools look for ``labels`` there."""
-    parts = list(folder.parts)
-    if "images" not in parts:
-        return None
-    place = len(parts) - 1 - parts[::-1].index("images")
-    return Path(*parts[:place], name, *parts[place + 1 :])
 
 
 def _is_coco(file: Path, folder: Path) -> bool:

@@ -58,17 +58,31 @@ def test_tables_of_any_form(text: str, tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("picture,kind\na.png,1\n", "columns picture, kind; expected one of file"),
-        ("file,label\nmissing.png,1\n", r"labels.csv:2: 'missing.png' is not a file in"),
-        ("file,label\n../a.png,1\n", "is not a file in"),
+        ("file,label\nmissing.png,1\n", r"labels.csv: names 1 images, none of which is in"),
+        ("file,label\n../../b.png,1\n", "none of which is in"),
+        ("file,label\na.png,1\n./a.png,1\n", "names a.png twice"),
         ("file,label\na.png\n", r"labels.csv:2: 'a.png': expected an image and its class"),
     ],
 )
 def test_wrong_tables_are_named(text: str, message: str, tmp_path: Path) -> None:
     picture(tmp_path / "images/a.png")
-    picture(tmp_path / "a.png")
+    picture(tmp_path / "b.png")
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(CalibrationDataError, match=message):
         read_annotations(LabelFormat.CSV, tmp_path / "images", tmp_path / "labels.csv")
+
+
+def test_what_a_table_lacks_and_what_it_has_too_much_is_counted(tmp_path: Path) -> None:
+    """As Kaggle's tables: names without suffix; one image has no row, one row no image."""
+    for name in ("a.JPG", "b.png", "c.png"):
+        picture(tmp_path / name)
+    (tmp_path / "labels.csv").write_text("image_id,label\na,cat\nb,dog\ngone,dog\n")
+    found = read_annotations(LabelFormat.CSV, tmp_path, None)
+    assert [(image.path.name, image.label) for image in found.images] == [("a.JPG", 0), ("b.png", 1)]
+    assert found.remarks == (
+        "1 image(s) without labels are left out",
+        "1 image(s) that labels.csv names are missing",
+    )
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:

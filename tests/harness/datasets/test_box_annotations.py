@@ -39,15 +39,15 @@ def test_the_same_box_in_three_forms(tmp_path: Path) -> None:
     picture(tmp_path / "images/a.png", 40, 60)
     for name, text in (("a.xml", VOC), ("a.txt", YOLO), ("coco.json", COCO), ("classes.txt", "cat\ndog\n")):
         (tmp_path / name).write_text(text)
-    coco, names = coco_boxes(tmp_path / "images", tmp_path / "coco.json")
-    yolo, also = yolo_boxes(tmp_path / "images", tmp_path)
-    voc, own = voc_boxes(tmp_path / "images", tmp_path)
-    assert (names, also, own) == (("cat", "dog"), ("cat", "dog"), ("dog",))
+    coco = coco_boxes(tmp_path / "images", tmp_path / "coco.json")
+    yolo = yolo_boxes(tmp_path / "images", tmp_path)
+    voc = voc_boxes(tmp_path / "images", tmp_path)
+    assert (coco.classes, yolo.classes, voc.classes) == (("cat", "dog"), ("cat", "dog"), ("dog",))
     for listing in (coco, yolo, voc):
-        ((path, (box,)),) = listing
+        ((path, (box,)),) = listing.images
         assert path.name == "a.png"
         np.testing.assert_allclose(box.in_pixels(40, 60), [[30, 10], [45, 30]])
-    assert (coco[0][1][0].label, yolo[0][1][0].label, voc[0][1][0].label) == (1, 1, 0)
+    assert [listing.images[0][1][0].label for listing in (coco, yolo, voc)] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(("fit", "wanted"), [("stretch", [16, 8, 24, 24]), ("pad", [16, 11, 24, 21])])
@@ -72,9 +72,30 @@ def test_yolo_polygons_images_without_files_and_names(tmp_path: Path) -> None:
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels/a.txt").write_text("2 0.1 0.2 0.5 0.3 0.4 0.9\n")
     (tmp_path / "data.yaml").write_text("names: {0: x, 1: y, 2: z}\n")
-    listed, names = yolo_boxes(tmp_path / "images", tmp_path / "labels")
-    assert names == ("x", "y", "z")
-    assert [boxes for _, boxes in listed] == [(LabelledBox(2, 0.1, 0.2, 0.5, 0.9, is_relative=True),), ()]
+    found = yolo_boxes(tmp_path / "images", tmp_path / "labels")
+    assert found.classes == ("x", "y", "z")
+    assert found.remarks == ("1 image(s) without a text file are taken for images without objects",)
+    assert [boxes for _, boxes in found.images] == [(LabelledBox(2, 0.1, 0.2, 0.5, 0.9, is_relative=True),), ()]
+
+
+def test_files_of_labels_in_capitals_below_a_common_folder_and_without_an_image(tmp_path: Path) -> None:
+    """The folders that Roboflow and Ultralytics write: ``train/images`` and ``train/labels``."""
+    picture(tmp_path / "train/images/a.png")
+    (tmp_path / "train/labels").mkdir()
+    (tmp_path / "train/labels/a.TXT").write_text("1 0.5 0.5 1 1\n")
+    (tmp_path / "train/labels/gone.txt").write_text("1 0.5 0.5 1 1\n")
+    assert [len(boxes) for _, boxes in yolo_boxes(tmp_path, None).images] == [1]
+    found = yolo_boxes(tmp_path / "train/images", tmp_path / "train/labels")
+    assert (len(found.images[0][1]), found.remarks) == (1, ("1 text file(s) have no image",))
+
+
+def test_images_of_one_name_in_two_folders_are_told_apart(tmp_path: Path) -> None:
+    for name in ("a.png", "below/a.png"):
+        picture(tmp_path / name)
+    for name in ("a.png", "below/a.png"):
+        (tmp_path / "c.json").write_text(COCO.replace("below/a.png", name))
+        (found,) = coco_boxes(tmp_path, tmp_path / "c.json").images
+        assert found[0] == tmp_path / name
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CalibrationDataError
-from harness.datasets.label_files import numbered, pictures, read_label_text
+from harness.datasets.label_files import NamedImages, instead_of_images, numbered, pictures, read_label_text
 from tests.harness.datasets.test_annotations import picture
 
 
@@ -21,6 +21,20 @@ def test_pictures_are_listed_by_name_without_hidden_ones(tmp_path: Path) -> None
         picture(tmp_path / name)
     (tmp_path / "note.txt").write_text("")
     assert [path.relative_to(tmp_path).as_posix() for path in pictures(tmp_path)] == ["a.jpg", "b/a.PNG"]
+
+
+def test_images_are_found_by_what_labels_call_them(tmp_path: Path) -> None:
+    for name in ("a.jpg", "x/b.PNG", "x/a.jpg"):
+        picture(tmp_path / name)
+    there = NamedImages(tmp_path)
+    names = ("a.jpg", "a", "x/a", "images\\x\\a.jpg", "/data/b.PNG", "b", "../c.jpg", "")
+    found = [path and path.relative_to(tmp_path).as_posix() for path in map(there.find, names)]
+    assert found == ["a.jpg", "a.jpg", "x/a.jpg", "x/a.jpg", "x/b.PNG", "x/b.PNG", None, None]
+
+
+def test_folders_of_labels_stand_in_for_the_last_folder_of_images() -> None:
+    assert instead_of_images(Path("/images/x/images/train"), "labels") == Path("/images/x/labels/train")
+    assert instead_of_images(Path("/photos/train"), "labels") is None
 
 
 def test_texts(tmp_path: Path) -> None:

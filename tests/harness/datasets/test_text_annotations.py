@@ -55,8 +55,8 @@ def test_words_on_pages_of_paddle_and_icdar(tmp_path: Path) -> None:
     (tmp_path / "gt").mkdir()
     (tmp_path / "gt/gt_a.txt").write_text("﻿1,2,9,3,9,6,1,5,x, and y\n1,1,2,1,2,2,1,2,###\n", encoding="utf-8")
     wanted = [(image, (LabelledBox(0, 1, 2, 9, 6),))]
-    assert text_boxes_of(image.parent, tmp_path / "Label.txt")[0] == wanted
-    assert text_boxes_of(image.parent, tmp_path / "gt")[0] == wanted
+    assert text_boxes_of(image.parent, tmp_path / "Label.txt").images == wanted
+    assert text_boxes_of(image.parent, tmp_path / "gt").images == wanted
 
 
 def test_wrong_words_are_named(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from harness.gates.baseline import Baseline, updated_baseline
-from harness.gates.explanation import UNKNOWN, Explanation, explain, in_words
+from harness.gates.differences import Cause, Kind
+from harness.gates.explanation import UNKNOWN, Explanation, TrialCauses, explain, in_words
 from harness.gates.made import KeptNode
 from harness.gates.verdicts import Verdict
 from harness.trials.artefacts import Artefact
@@ -90,6 +91,19 @@ def test_a_changed_engine_is_said_of_a_sweep_that_passes_too(tmp_path: Path) -> 
     origin = ORIGIN.model_copy(update={"environment": environment})
     found = explained(tmp_path, kept(tmp_path), origin, Verdict.PASS)
     assert in_words(found) == ["changed since the baseline: tools: numpy absent → 3"]
+
+
+def test_trials_that_differ_alike_are_named_together_without_what_is_shared() -> None:
+    shared = Cause(kind=Kind.ENGINE, text="a.py changed")
+    own = Cause(kind=Kind.ARTEFACT, text="calibrated differs first")
+    alike = [TrialCauses(trial=name, headline="engine changed", causes=(shared, own)) for name in "abcde"]
+    other = TrialCauses(trial="x", headline="engine changed", causes=(shared,))
+    assert in_words(Explanation(shared=(shared,), trials=(*alike[:4], other, alike[4]))) == [
+        f"changed since the baseline: {shared}",
+        "a, b, c, 2 more: engine changed",
+        f"  {own}",
+        "x: engine changed",
+    ]
 
 
 def test_a_failed_trial_is_explained_by_what_it_was_asked(tmp_path: Path) -> None:

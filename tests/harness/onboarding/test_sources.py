@@ -93,6 +93,14 @@ def test_a_messy_folder_of_classes_is_read_as_it_is(tmp_path: Path) -> None:
     assert images.std(axis=(1, 2, 3)).min() > 5
 
 
+def test_one_image_outside_the_folders_of_classes_is_named(tmp_path: Path) -> None:
+    for name in ("cat/a.png", "dog/b.png", "stray.png"):
+        small(tmp_path / name)
+    found = find_source(tmp_path)
+    assert found.kind is LabelFormat.NONE
+    assert found.reason == "no labels: 2 folders would be classes, but 1 image(s) lie in none, such as stray.png"
+
+
 def test_images_without_labels_are_left_out_and_counted(tmp_path: Path) -> None:
     for name in "abc":
         small(tmp_path / f"images/val/{name}.jpg")
@@ -103,7 +111,10 @@ def test_images_without_labels_are_left_out_and_counted(tmp_path: Path) -> None:
     )
     found = find_source(tmp_path / "images/val")
     assert (found.kind, len(found.annotations.images)) == (LabelFormat.COCO, 1)
-    assert found.annotations.left_out == "2 image(s) without labels"
+    assert found.annotations.remarks == (
+        "2 image(s) without labels are left out",
+        "1 image(s) that instances_val.json names are missing",
+    )
 
 
 def test_masks_and_texts_are_found(tmp_path: Path) -> None:
@@ -111,11 +122,14 @@ def test_masks_and_texts_are_found(tmp_path: Path) -> None:
     small(tmp_path / "images/b.jpg")
     small(tmp_path / "masks/a.png", "L")
     found = find_source(tmp_path / "images")
-    assert (found.kind, found.annotations.left_out) == (LabelFormat.MASKS, "1 image(s) without a mask")
+    assert (found.kind, found.annotations.remarks) == (LabelFormat.MASKS, ("1 image(s) without a mask are left out",))
     assert find_source(tmp_path / "images", tmp_path / "masks").kind is LabelFormat.MASKS
     (tmp_path / "rec_gt.txt").write_text("images/a.jpg\tword\nimages/c.jpg\tgone\n")
     read = find_source(tmp_path / "images", None, "edit_similarity")
-    assert (read.kind, read.annotations.left_out) == (LabelFormat.TEXT, "1 line(s) whose image is missing")
+    assert (read.kind, read.annotations.remarks) == (
+        LabelFormat.TEXT,
+        ("1 line(s) whose image is missing are left out",),
+    )
     assert find_source(tmp_path / "images", tmp_path / "rec_gt.txt", "edit_similarity").kind is LabelFormat.TEXT
     (tmp_path / "Label.txt").write_text("images/a.jpg\t[]\n")
     assert find_source(tmp_path / "images", None, "hmean").kind is LabelFormat.TEXT_BOXES
