@@ -34,6 +34,8 @@ CUT_OFF = -9
 """Exit code of a conversion that was ended from outside: no refusal, but nothing comes after the quantised model."""
 PIXEL_OFFSET = 128
 """What int8 image inputs are below the pixels."""
+PRINTED_LENGTH = 50
+"""Characters of the longest name that the original's node table prints whole."""
 
 _EMPTY_ERROR = re.compile(r"exception in command")
 
@@ -64,7 +66,7 @@ class RecordedCase:
         reduced: whether it is of the reduced form; such cases are never held out.
         has_weights: whether its models hold the network's weights; else only their structure and thresholds are real.
         refusal: why the original refused it; empty where it did not.
-        devices: ``BPU`` or ``CPU`` by node of the original's node table.
+        devices: ``BPU`` or ``CPU`` by :func:`printed_name` of a node of the original's node table.
         latencies_us: of its BPU subgraphs; empty where it was not compiled.
         damage: why the case cannot be read; empty where it can.
     """
@@ -131,6 +133,14 @@ class RecordedCase:
         return [str(to)]
 
 
+def printed_name(name: str) -> str:
+    """``name`` of a node as the original's node table prints it: dots and the last 47 characters of more than 50.
+
+    77 of the 5,514 names in the tables of ``networks/cases`` begin with dots: all have 50 characters, no other over 48.
+    """
+    return name if len(name) <= PRINTED_LENGTH else f"...{name[3 - PRINTED_LENGTH :]}"
+
+
 def find_cases(folder: Path) -> tuple[RecordedCase, ...]:
     """All cases at and below ``folder``, by name.
 
@@ -185,7 +195,7 @@ def _recorded(case: RecordedCase, content: Mapping[str, Any]) -> RecordedCase:
         family=str(content.get("net") or case.name),
         has_weights=bool(content.get("weights", True)),
         refusal=(str(reasons[-1]) if reasons else f"exit code {code}") if refused else "",
-        devices={str(row["Node"]): str(row["ON"]) for row in content.get("nodes", ())},
+        devices={printed_name(str(row["Node"])): str(row["ON"]) for row in content.get("nodes", ())},
         latencies_us=tuple(float(part["latency"]) for part in content.get("subgraphs_us_ddr", ())),
     )
 
@@ -197,7 +207,7 @@ def _reduced(case: RecordedCase, content: Mapping[str, Any]) -> RecordedCase:
     return replace(
         case,
         refusal=errors[-1] if errors and not compiled else "",
-        devices={str(row["Node"]): str(row["ON"]) for row in dict(content.get("nodes") or {}).values()},
+        devices={printed_name(str(row["Node"])): str(row["ON"]) for row in dict(content.get("nodes") or {}).values()},
         latencies_us=(float(performance["us"]),) if compiled else (),
     )
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import onnx_ir as ir
 
 from engine.config import parse_config
-from engine.conformance.cases import RecordedCase
+from engine.conformance.cases import RecordedCase, printed_name
 from engine.convert import ConversionResult, convert
 from engine.errors import PtqlabError
 from engine.ir import load_model
@@ -42,7 +42,7 @@ class OurConversion:
         message: why it did not convert; empty where it did.
         calibrated: our calibrated model; ``None`` where the conversion ended before it.
         quantized: our quantised model; likewise.
-        devices: ``BPU`` or ``CPU`` by node of the node table.
+        devices: ``BPU`` or ``CPU`` by name of a node as the original's table prints it.
         latencies_us: predicted latency of the BPU subgraphs.
     """
 
@@ -96,7 +96,7 @@ def convert_case(case: RecordedCase, folder: Path) -> OurConversion:
             message="",
             calibrated=result.models["calibrated"],
             quantized=result.models["quantized"],
-            devices={row.node: row.on for row in result.nodes},
+            devices={printed_name(row.node): row.on for row in result.nodes},
             latencies_us=tuple(part.latency_us for part in result.performance.subgraphs),
         )
     written = {stage: next(iter((folder / "out").glob(f"*_{stage}_model.onnx")), None) for stage in _STAGES}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from engine.conformance.cases import CUT_OFF, find_cases
+from engine.conformance.cases import CUT_OFF, find_cases, printed_name
 from engine.conformance.conversion import Ending
 from engine.conformance.run import MeasurePlan, measure_all
 from engine.errors import ConfigError
@@ -44,6 +44,19 @@ def recorded(tmp_path: Path) -> Path:
     result = {"net": "fc", "rc": 0, "nodes": list(nodes), "messages": [], "subgraphs_us_ddr": [{"latency": 3.5}]}
     (folder / "result.json").write_text(json.dumps(result))
     return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("MatMul_36onnx::Reshape_68_reshape_transpose_Reshape_0", "..._36onnx::Reshape_68_reshape_transpose_Reshape_0"),
+        ("n" * 50, "n" * 50),
+        ("n" * 51, "..." + "n" * 47),
+    ],
+)
+def test_long_names_are_compared_as_the_original_prints_them(name: str, printed: str) -> None:
+    """The first: a row of ``vit_sep_b``."""
+    assert printed_name(name) == printed == printed_name(printed)
 
 
 def test_both_forms_say_the_same(recorded: Path) -> None:
