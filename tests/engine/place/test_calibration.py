@@ -53,6 +53,16 @@ def test_a_clip_that_only_the_cpu_reads_is_as_wide_as_the_march_has(march: str, 
     assert qtype(calibrated(placement)["k"]) == width
 
 
+@pytest.mark.parametrize(("last", "kept"), [("Transpose", {"x", "c0", "m"}), ("MaxPool", {"x", "c0", "a", "m"})])
+def test_between_movements_no_tensor_is_calibrated(last: str, kept: set[str]) -> None:
+    """As the windows of ``swin``; in front of a MaxPool one is (``Pad`` of ``blazeface``)."""
+    first = helper.make_node("Transpose", ["c0"], ["a"], name="First", perm=[0, 1, 3, 2])
+    attributes = {"perm": [0, 1, 3, 2]} if last == "Transpose" else {"kernel_shape": [1, 1]}
+    second = helper.make_node(last, ["a"], ["m"], name="Middle", **attributes)
+    placement = place(network([first, second]), "bayes-e", PlacementOptions())
+    assert {name for name in calibrated(placement) if not name.startswith("w")} == kept
+
+
 def test_a_weight_of_two_convolutions_is_calibrated_once() -> None:
     """Names stay unique: also where a sum reads the same constant, whose calibration is of another kind."""
     shared = helper.make_node("Conv", ["c0", "w0"], ["s"], name="shared")
