@@ -6,6 +6,7 @@ from typing import Any
 
 from numba import int32
 
+from engine.simulate.kernels.combine import make_combine
 from engine.simulate.kernels.elementwise_rows import (
     ACCU_SHIFT,
     E_SCALE,
@@ -22,10 +23,15 @@ from engine.simulate.kernels.elementwise_rows import (
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
 from engine.simulate.kernels.movement import copy_runs
+from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.scalar import shifted_left, shifted_right
-from engine.simulate.kernels.shuffles import I8, make_raise
+from engine.simulate.kernels.shuffles import I8, I16, make_raise
 
 raise_8, raise_16 = make_raise(I8, 8), make_raise(I8, 16)
+add_int8, add_int16 = (make_combine(kind, multiply=False, repeats=False) for kind in (I8, I16))
+add_one_int8, add_one_int16 = (make_combine(kind, multiply=False, repeats=True) for kind in (I8, I16))
+multiply_int8, multiply_int16 = (make_combine(kind, multiply=True, repeats=False) for kind in (I8, I16))
+multiply_by_one_int8, multiply_by_one_int16 = (make_combine(kind, multiply=True, repeats=True) for kind in (I8, I16))
 
 
 @compiled
@@ -36,6 +42,10 @@ def elementwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     inner dimensions are one block, dense in y, of which the parameters hold a value per element, or one for all.
     """
     dims = int64_at(f.dims, 16)
+    if fits_registers(f, dims):
+        for unit in range(begin, end):
+            combine_rows(f, arena, dims, unit // dims[1], unit % dims[1])
+        return
     size = dims[2] * dims[3]
     last = -1
     for unit in range(begin, end):
@@ -53,6 +63,50 @@ def elementwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         else:
             combine(f, x, int32_at(scratch + size * 4, size))
         store(x, arena + f.y + (i * dims[12] + j * dims[13]) * f.y_bytes, f.y_bytes)
+
+
+@compiled
+def fits_registers(f: Any, dims: Any) -> bool:
+    """Whether a block is rows of int8, long enough, one behind the other or with one element of e, and the same
+    parameters for all."""
+    plain = f.period == 1 and not f.wide and f.x_bytes == 1 and f.e_bytes == 1
+    return plain and row_length(dims) >= LANES and dims[7] == 1 and (dims[11] == 1 or dims[11] == 0)
+
+
+@compiled
+def row_length(dims: Any) -> Any:
+    """Elements of a row; the whole block where the rows of both operands go on."""
+    joined = dims[2] == 1 or (dims[6] == dims[3] and dims[10] == dims[3] * dims[11])
+    return dims[2] * dims[3] if joined else dims[3]
+
+
+@compiled
+def combine_rows(f: Any, arena: int, dims: Any, i: int, j: int) -> None:
+    """One block in vector registers."""
+    x = arena + f.x + i * dims[4] + j * dims[5]
+    e = arena + f.e + i * dims[8] + j * dims[9]
+    y = arena + f.y + (i * dims[12] + j * dims[13]) * f.y_bytes
+    length = row_length(dims)
+    rows = dims[2] * dims[3] // length
+    if f.y_bytes == 1:
+        if f.multiply:
+            if dims[11]:
+                multiply_int8(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
+            else:
+                multiply_by_one_int8(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
+        elif dims[11]:
+            add_int8(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
+        else:
+            add_one_int8(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
+    elif f.multiply:
+        if dims[11]:
+            multiply_int16(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
+        else:
+            multiply_by_one_int16(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
+    elif dims[11]:
+        add_int16(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
+    else:
+        add_one_int16(x, dims[6], e, dims[10], y, rows, length, f.params, f.low, f.high)
 
 
 @compiled

@@ -8,13 +8,26 @@ import numpy as np
 
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
-from engine.simulate.kernels.shuffles import I8, I16, I32, interleave_3, look_up_bytes, make_move, make_transpose, side
+from engine.simulate.kernels.shuffles import (
+    I8,
+    I16,
+    I32,
+    look_up_bytes,
+    make_interleave,
+    make_move,
+    make_separate,
+    make_transpose,
+)
 
 move_2, move_4, move_8, move_16 = make_move(2), make_move(4), make_move(8), make_move(16)
 SHORT_RUN = 64
 """Bytes up to which a run is copied in pieces that may overlap; a loop for longer ones is worth its start."""
-CHANNEL_RUN = side(I8)
-"""Pixels whose three channels are brought together at once."""
+interleave_int8_2, interleave_int8_3, interleave_int8_4 = (make_interleave(I8, count) for count in (2, 3, 4))
+interleave_int16_2, interleave_int16_3, interleave_int16_4 = (make_interleave(I16, count) for count in (2, 3, 4))
+interleave_int32_2, interleave_int32_3, interleave_int32_4 = (make_interleave(I32, count) for count in (2, 3, 4))
+separate_int8_2, separate_int8_3, separate_int8_4 = (make_separate(I8, count) for count in (2, 3, 4))
+separate_int16_2, separate_int16_3, separate_int16_4 = (make_separate(I16, count) for count in (2, 3, 4))
+separate_int32_2, separate_int32_3, separate_int32_4 = (make_separate(I32, count) for count in (2, 3, 4))
 FEW = 4
 """Rows or columns of a matrix that are too few for square blocks."""
 transpose_int8, transpose_int16, transpose_int32 = make_transpose(I8), make_transpose(I16), make_transpose(I32)
@@ -67,8 +80,6 @@ def strided_copy(f: Any, arena: int, begin: int, end: int) -> None:
             copy_plane(int64_at(x, reach(dims, 4)), int64_at(y, reach(dims, 8)), dims)
         elif dims[6] == 1 and dims[11] == 1:
             transpose_plane(x, y, dims[2], dims[3], dims[7], dims[10], f.x_bytes)
-        elif dims[7] == 1 and dims[10] == 1:
-            transpose_plane(x, y, dims[3], dims[2], dims[6], dims[11], f.x_bytes)
         elif f.x_bytes == 1:
             copy_plane(uint8_at(x, reach(dims, 4)), uint8_at(y, reach(dims, 8)), dims)
         elif f.x_bytes == 2:
@@ -121,11 +132,12 @@ def copy_plane(x: Any, y: Any, dims: Any) -> None:
 @compiled
 def transpose_plane(x: int, y: int, across: int, along: int, x_pitch: int, y_pitch: int, item_bytes: int) -> None:
     """``y[i, j] = x[j, i]`` for ``across`` i and ``along`` j; pitches of rows in elements."""
-    if along == 3 and y_pitch == 3 and item_bytes == 1:  # the channels of an image
-        whole = across - across % CHANNEL_RUN
-        for i in range(0, whole, CHANNEL_RUN):
-            interleave_3(x + i, x_pitch, y + 3 * i)
-        x, y, across = x + whole, y + 3 * whole, across - whole
+    if 2 <= along <= FEW and y_pitch == along:
+        done = interleave(x, y, across, along, x_pitch, item_bytes)
+        x, y, across = x + done * item_bytes, y + done * along * item_bytes, across - done
+    elif 2 <= across <= FEW and x_pitch == across:
+        done = separate(x, y, along, across, y_pitch, item_bytes)
+        x, y, along = x + done * across * item_bytes, y + done * item_bytes, along - done
     size = 16 // item_bytes
     for j in range(0, along - size + 1, size):
         for i in range(0, across - size + 1, size):
@@ -140,6 +152,66 @@ def transpose_plane(x: int, y: int, across: int, along: int, x_pitch: int, y_pit
     rest_of_plane(x, y, across, done_j, along, x_pitch, y_pitch, item_bytes)
     right_x, right_y = x + done_i * item_bytes, y + done_i * y_pitch * item_bytes
     rest_of_plane(right_x, right_y, across - done_i, 0, done_j, x_pitch, y_pitch, item_bytes)
+
+
+@compiled
+def interleave(x: int, y: int, across: int, rows: int, pitch: int, item_bytes: int) -> int:
+    """Some elements of two, three or four rows, brought together in registers; of how many columns."""
+    run = 16 // item_bytes
+    whole = across - across % run
+    for i in range(0, whole, run):
+        source, target = x + i * item_bytes, y + i * rows * item_bytes
+        if item_bytes == 1:
+            if rows == 2:
+                interleave_int8_2(source, pitch, target)
+            elif rows == 3:
+                interleave_int8_3(source, pitch, target)
+            else:
+                interleave_int8_4(source, pitch, target)
+        elif item_bytes == 2:
+            if rows == 2:
+                interleave_int16_2(source, 2 * pitch, target)
+            elif rows == 3:
+                interleave_int16_3(source, 2 * pitch, target)
+            else:
+                interleave_int16_4(source, 2 * pitch, target)
+        elif rows == 2:
+            interleave_int32_2(source, 4 * pitch, target)
+        elif rows == 3:
+            interleave_int32_3(source, 4 * pitch, target)
+        else:
+            interleave_int32_4(source, 4 * pitch, target)
+    return whole
+
+
+@compiled
+def separate(x: int, y: int, along: int, rows: int, pitch: int, item_bytes: int) -> int:
+    """Some pairs, triples or quadruples, divided into their rows in registers; how many of them."""
+    run = 16 // item_bytes
+    whole = along - along % run
+    for j in range(0, whole, run):
+        source, target = x + j * rows * item_bytes, y + j * item_bytes
+        if item_bytes == 1:
+            if rows == 2:
+                separate_int8_2(source, target, pitch)
+            elif rows == 3:
+                separate_int8_3(source, target, pitch)
+            else:
+                separate_int8_4(source, target, pitch)
+        elif item_bytes == 2:
+            if rows == 2:
+                separate_int16_2(source, target, 2 * pitch)
+            elif rows == 3:
+                separate_int16_3(source, target, 2 * pitch)
+            else:
+                separate_int16_4(source, target, 2 * pitch)
+        elif rows == 2:
+            separate_int32_2(source, target, 4 * pitch)
+        elif rows == 3:
+            separate_int32_3(source, target, 4 * pitch)
+        else:
+            separate_int32_4(source, target, 4 * pitch)
+    return whole
 
 
 @compiled
@@ -160,18 +232,7 @@ def rest_of_plane(
 
 @compiled
 def swap_axes(x: Any, y: Any, across: int, begin: int, end: int, x_pitch: int, y_pitch: int) -> None:
-    """``y[i, j] = x[j, i]``; two rows that become pairs, and pairs that become rows, in loops that vectors can run."""
-    if begin == 0 and end == 2 and y_pitch == 2:
-        for i in range(across):
-            y[2 * i] = x[i]
-            y[2 * i + 1] = x[x_pitch + i]
-        return
-    if across == 2 and x_pitch == 2:
-        for j in range(begin, end):
-            y[j] = x[2 * j]
-        for j in range(begin, end):
-            y[y_pitch + j] = x[2 * j + 1]
-        return
+    """``y[i, j] = x[j, i]``."""
     if across <= FEW:
         for i in range(across):
             for j in range(begin, end):

@@ -89,23 +89,56 @@ def make_raise(item: ir.IntType, count: int) -> Callable[..., None]:
     return raise_
 
 
-@intrinsic
-def interleave_3(typing_context: Any, x: Any, pitch: Any, y: Any) -> Any:
-    """``y[3 k + r] = x[r, k]`` for three rows of 16 bytes, ``pitch`` bytes apart."""
-    size = side(I8)
-    kind = ir.VectorType(I8, size)
+def make_interleave(item: ir.IntType, count: int) -> Callable[..., None]:
+    """Intrinsic ``(x, pitch, y)``: ``y[count * k + r] = x[r, k]`` for rows of :func:`side`, ``pitch`` bytes apart."""
+    size = side(item)
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, pitch, y = args
-        a, b, c = (builder.load(_row(builder, x, pitch, r, kind), align=1) for r in range(3))
-        both = ir.Constant(ir.VectorType(I32, 2 * size), list(range(2 * size)))
-        pairs = (builder.shuffle_vector(*pair, both) for pair in ((a, b), (c, c)))
-        order = [k // 3 + k % 3 * size for k in range(3 * size)]
-        result = builder.shuffle_vector(*pairs, ir.Constant(ir.VectorType(I32, 3 * size), order))
+        kind = ir.VectorType(item, size)
+        rows = [builder.load(_row(builder, x, pitch, r, kind), align=1) for r in range(count)]
+        order = [k // count + k % count * size for k in range(count * size)]
+        result = builder.shuffle_vector(*_halves(builder, rows), _order(order))
         builder.store(result, builder.inttoptr(y, result.type.as_pointer()), align=1)
         return context.get_dummy_value()
 
-    return types.void(*[types.intp] * 3), codegen
+    @intrinsic
+    def interleave(typing_context: Any, x: Any, pitch: Any, y: Any) -> Any:
+        return types.void(*[types.intp] * 3), codegen
+
+    return interleave
+
+
+def make_separate(item: ir.IntType, count: int) -> Callable[..., None]:
+    """Intrinsic ``(x, y, pitch)``: ``y[r, k] = x[count * k + r]`` for rows of :func:`side`, ``pitch`` bytes apart."""
+    size = side(item)
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        x, y, pitch = args
+        kind = ir.VectorType(item, count * size)
+        mixed = builder.load(builder.inttoptr(x, kind.as_pointer()), align=1)
+        for r in range(count):
+            row = builder.shuffle_vector(mixed, mixed, _order([count * k + r for k in range(size)]))
+            builder.store(row, _row(builder, y, pitch, r, row.type), align=1)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def separate(typing_context: Any, x: Any, y: Any, pitch: Any) -> Any:
+        return types.void(*[types.intp] * 3), codegen
+
+    return separate
+
+
+def _halves(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value]:
+    """Rows one behind the other, in two vectors of one length."""
+    size = rows[0].type.count
+    both = _order(list(range(2 * size)))
+    pairs = [builder.shuffle_vector(rows[k], rows[min(k + 1, len(rows) - 1)], both) for k in range(0, len(rows), 2)]
+    return (pairs[0], pairs[1]) if len(pairs) > 1 else (rows[0], rows[1])
+
+
+def _order(indices: Sequence[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(I32, len(indices)), list(indices))
 
 
 @intrinsic

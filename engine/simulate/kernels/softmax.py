@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
+from numba.core import cgutils
 
 from engine.simulate.kernels.exponential import (
     LN2_HIGH,
@@ -29,6 +30,8 @@ FLOATS = ir.VectorType(F32, LANES)
 C0, C1, C2, C3, C4, C5, C6 = POLYNOMIAL
 FUSES = LEVEL is None or "fma" in LEVEL.features
 """Whether the CPU rounds ``a * b + c`` once by itself."""
+ROWS = 4
+"""Rows whose sums run side by side, so that none waits for its last addition."""
 
 
 def make_fused(native: bool) -> Callable[[Any, Any, Any], Any]:
@@ -75,44 +78,129 @@ def power_of_two(typing_context: Any, shifted: Any) -> Any:
 
 
 @intrinsic
-def keep_largest(typing_context: Any, address: Any, lanes: Any) -> Any:
-    """``lanes[k] = max(lanes[k], x[k])`` of a vector of float32 at each address; NaN in x counts as nothing."""
+def largest_lane(typing_context: Any, x: Any, count: Any) -> Any:
+    """The largest of ``count`` float32 at ``x``, at least :data:`LANES`; NaN counts as nothing.
+
+    The last vector may overlap the one before, which changes nothing.
+    """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        source, target = (builder.inttoptr(address, FLOATS.as_pointer()) for address in args)
-        x, most = builder.load(source, align=4), builder.load(target, align=4)
-        builder.store(builder.select(builder.fcmp_ordered(">", x, most), x, most), target, align=4)
+        x, count = args
+        lanes = ir.Constant(I64, LANES)
+        slot = cgutils.alloca_once(builder, FLOATS)
+        builder.store(ir.Constant(FLOATS, [float("-inf")] * LANES), slot)
+        with cgutils.for_range(builder, builder.sdiv(count, lanes)) as loop:
+            start = builder.mul(loop.index, lanes)
+            builder.store(_larger(builder, _floats(builder, x, start), builder.load(slot)), slot)
+        most = _larger(builder, _floats(builder, x, builder.sub(count, lanes)), builder.load(slot))
+        half = LANES // 2
+        while half:
+            order = ir.Constant(ir.VectorType(I32, LANES), [(k + half) % LANES for k in range(LANES)])
+            most = _larger(builder, builder.shuffle_vector(most, most, order), most)
+            half //= 2
+        return builder.extract_element(most, ir.Constant(I32, 0))
+
+    return types.float32(types.intp, types.intp), codegen
+
+
+@intrinsic
+def multiply_run(typing_context: Any, y: Any, count: Any, factor: Any) -> Any:
+    """``y *= factor`` for ``count`` float32, at least :data:`LANES`; the last vector may overlap, and is read first."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        y, count, factor = args
+        lanes = ir.Constant(I64, LANES)
+        first = builder.insert_element(ir.Constant(FLOATS, ir.Undefined), factor, ir.Constant(I32, 0))
+        factors = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
+        rest = builder.sub(count, lanes)
+        last = builder.fmul(_floats(builder, y, rest), factors)
+        with cgutils.for_range(builder, builder.sdiv(count, lanes)) as loop:
+            start = builder.mul(loop.index, lanes)
+            builder.store(builder.fmul(_floats(builder, y, start), factors), _place(builder, y, start, FLOATS), align=4)
+        builder.store(last, _place(builder, y, rest, FLOATS), align=4)
         return context.get_dummy_value()
 
-    return types.void(types.intp, types.intp), codegen
+    return types.void(types.intp, types.intp, types.float32), codegen
+
+
+@intrinsic
+def sums_side_by_side(typing_context: Any, y: Any, pitch: Any, steps: Any, target: Any) -> Any:
+    """For :data:`ROWS` rows, ``pitch`` bytes apart: the sum of ``4 * steps`` float32 in the order of :func:`sum_of`."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        y, pitch, steps, target = args
+        kind = ir.VectorType(F32, SUMS)
+        rows = [builder.add(y, builder.mul(pitch, ir.Constant(I64, r))) for r in range(ROWS)]
+        slots = [cgutils.alloca_once(builder, kind) for _ in rows]
+        for slot in slots:
+            builder.store(ir.Constant(kind, None), slot)
+        with cgutils.for_range(builder, steps) as loop:
+            start = builder.mul(loop.index, ir.Constant(I64, SUMS))
+            for row, slot in zip(rows, slots, strict=True):
+                more = builder.load(_place(builder, row, start, kind), align=4)
+                builder.store(builder.fadd(builder.load(slot), more), slot)
+        for r, slot in enumerate(slots):
+            a, b, c, d = (builder.extract_element(builder.load(slot), ir.Constant(I32, k)) for k in range(SUMS))
+            total = builder.fadd(builder.fadd(a, c), builder.fadd(b, d))
+            builder.store(total, _place(builder, target, ir.Constant(I64, r), F32), align=4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4), codegen
+
+
+def _place(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, kind: ir.Type) -> ir.Value:
+    """Pointer to ``kind`` at float32 ``index`` behind the address ``base``."""
+    return builder.inttoptr(builder.add(base, builder.mul(index, ir.Constant(I64, 4))), kind.as_pointer())
+
+
+def _floats(builder: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
+    return builder.load(_place(builder, base, index, FLOATS), align=4)
+
+
+def _larger(builder: ir.IRBuilder, x: ir.Value, most: ir.Value) -> ir.Value:
+    """``x`` where it is larger than ``most``, which is no NaN."""
+    return builder.select(builder.fcmp_ordered(">", x, most), x, most)
 
 
 @compiled
 def softmax(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
-    """Softmax of rows of ``count`` float32: units are rows."""
-    for row in range(begin, end):
-        x = arena + f.x + row * f.count * 4
-        largest = largest_of(x, f.count, scratch)
-        y = float32_at(arena + f.y + row * f.count * 4, f.count)
-        exponentials(float32_at(x, f.count), largest, y)
-        scale = np.float32(1) / sum_of(y)
-        for k in range(len(y)):
-            y[k] = y[k] * scale
+    """Softmax of rows of ``count`` float32: units are rows. ``scratch`` holds a sum for each of :data:`ROWS` rows."""
+    size, sums = f.count, float32_at(scratch, ROWS)
+    for first in range(begin, end, ROWS):
+        rows = min(ROWS, end - first)
+        y = arena + f.y + first * size * 4
+        for row in range(rows):
+            x = arena + f.x + (first + row) * size * 4
+            exponentials(float32_at(x, size), largest_of(x, size), float32_at(y + row * size * 4, size))
+        if rows == ROWS:
+            sums_side_by_side(y, size * 4, size // SUMS, scratch)
+            for row in range(rows):
+                sums[row] = with_rest(sums[row], float32_at(y + row * size * 4, size))
+        else:
+            for row in range(rows):
+                sums[row] = sum_of(float32_at(y + row * size * 4, size))
+        for row in range(rows):
+            multiply(y + row * size * 4, size, np.float32(1) / sums[row])
 
 
 @compiled
-def largest_of(x: int, count: int, scratch: int) -> Any:
-    """The largest of ``count`` float32 at ``x``; NaN counts as nothing. ``scratch`` holds a vector."""
-    lanes, values = float32_at(scratch, LANES), float32_at(x, count)
-    lanes[:] = np.float32(-np.inf)
-    whole = count - count % LANES
-    for start in range(0, whole, LANES):
-        keep_largest(x + start * 4, scratch)
-    largest = lanes[0]
-    if whole:
-        for k in range(1, LANES):
-            largest = lanes[k] if lanes[k] > largest else largest
-    for k in range(whole, count):
+def multiply(y: int, count: int, factor: Any) -> None:
+    """``y *= factor``."""
+    if count >= LANES:
+        multiply_run(y, count, factor)
+    else:
+        values = float32_at(y, count)
+        for k in range(count):
+            values[k] = values[k] * factor
+
+
+@compiled
+def largest_of(x: int, count: int) -> Any:
+    """The largest of ``count`` float32 at ``x``; NaN counts as nothing."""
+    if count >= LANES:
+        return largest_lane(x, count)
+    values, largest = float32_at(x, count), np.float32(-np.inf)
+    for k in range(count):
         largest = values[k] if values[k] > largest else largest
     return largest
 
@@ -133,14 +221,18 @@ def exponentials(x: Any, largest: Any, y: Any) -> None:
 @compiled
 def sum_of(y: Any) -> Any:
     """Four sums side by side, the first and third, the second and fourth added, then both, then the rest."""
-    whole = len(y) - len(y) % SUMS
     a = b = c = d = np.float32(0)
-    for start in range(0, whole, SUMS):
+    for start in range(0, len(y) - len(y) % SUMS, SUMS):
         a += y[start]
         b += y[start + 1]
         c += y[start + 2]
         d += y[start + 3]
-    total = (a + c) + (b + d)
-    for k in range(whole, len(y)):
+    return with_rest((a + c) + (b + d), y)
+
+
+@compiled
+def with_rest(total: Any, y: Any) -> Any:
+    """``total`` and what no four numbers are left of."""
+    for k in range(len(y) - len(y) % SUMS, len(y)):
         total += y[k]
     return total

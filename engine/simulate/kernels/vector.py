@@ -52,10 +52,10 @@ def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[...,
         starts = [builder.add(a, builder.mul(pitch, _int(row))) for row in range(rows)]
         with cgutils.for_range(builder, steps) as loop:
             columns = builder.add(w, builder.mul(loop.index, _int(vectors * LANES * 4)))
-            weights = [_load(builder, builder.add(columns, _int(v * LANES * 4)), VECTOR) for v in range(vectors)]
+            weights = [load(builder, builder.add(columns, _int(v * LANES * 4)), VECTOR) for v in range(vectors)]
             offset = builder.mul(loop.index, _int(4))
             for row in range(rows):
-                step = _splat(builder, _load(builder, builder.add(starts[row], offset), I32))
+                step = splat(builder, load(builder, builder.add(starts[row], offset), I32))
                 for v in range(vectors):
                     total = tile[row * vectors + v]
                     builder.store(add_dots(builder, builder.load(total), step, weights[v]), total)
@@ -77,9 +77,9 @@ def widen_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
         runs = builder.udiv(builder.add(size, _int(RUN - 1)), _int(RUN))
         with cgutils.for_range(builder, runs) as loop:
             start = builder.mul(loop.index, _int(RUN))
-            narrow = _load(builder, builder.add(source, start), ir.VectorType(I8, RUN))
+            narrow = load(builder, builder.add(source, start), ir.VectorType(I8, RUN))
             wide = builder.sext(narrow, ir.VectorType(I16, RUN))
-            _store(builder, wide, builder.add(target, builder.mul(start, _int(2))))
+            store(builder, wide, builder.add(target, builder.mul(start, _int(2))))
         return context.get_dummy_value()
 
     return _addresses(3), codegen
@@ -95,8 +95,8 @@ def flip_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
         runs = builder.udiv(builder.add(size, _int(2 * RUN - 1)), _int(2 * RUN))
         with cgutils.for_range(builder, runs) as loop:
             start = builder.mul(loop.index, _int(2 * RUN))
-            value = _load(builder, builder.add(source, start), kind)
-            _store(builder, builder.xor(value, ir.Constant(kind, [-128] * (2 * RUN))), builder.add(target, start))
+            value = load(builder, builder.add(source, start), kind)
+            store(builder, builder.xor(value, ir.Constant(kind, [-128] * (2 * RUN))), builder.add(target, start))
         return context.get_dummy_value()
 
     return _addresses(3), codegen
@@ -108,8 +108,8 @@ def flip_short(typing_context: Any, source: Any, target: Any) -> Any:
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         kind = ir.VectorType(I8, SHORT)
-        value = _load(builder, args[0], kind)
-        _store(builder, builder.xor(value, ir.Constant(kind, [-128] * SHORT)), args[1])
+        value = load(builder, args[0], kind)
+        store(builder, builder.xor(value, ir.Constant(kind, [-128] * SHORT)), args[1])
         return context.get_dummy_value()
 
     return _addresses(2), codegen
@@ -128,10 +128,10 @@ def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:
         tile = [_zeroed(builder) for _ in range(PIXELS)]
         starts = [builder.add(x, builder.mul(step, _int(pixel))) for pixel in range(PIXELS)]
         with cgutils.for_range(builder, taps) as loop:
-            offset = _load(builder, builder.add(offsets, builder.mul(loop.index, _int(8))), I64)
-            weight = _load(builder, builder.add(w, builder.mul(loop.index, w_pitch)), VECTOR)
+            offset = load(builder, builder.add(offsets, builder.mul(loop.index, _int(8))), I64)
+            weight = load(builder, builder.add(w, builder.mul(loop.index, w_pitch)), VECTOR)
             for start, total in zip(starts, tile, strict=True):
-                value = _load_wide(builder, builder.add(start, offset), x_type)
+                value = load_wide(builder, builder.add(start, offset), x_type)
                 builder.store(_add_dot_of_pairs(builder, builder.load(total), value, weight), total)
         return _write(context, builder, tile, out)
 
@@ -159,11 +159,11 @@ def make_rows_tile(x_type: ir.IntType, kernel_w: int, stride: int) -> Callable[.
         distances = [builder.mul(column, _int(index)) for index in range(columns)]
         with cgutils.for_range(builder, rows) as loop:
             first = builder.mul(loop.index, _int(kernel_w))
-            start = builder.add(x, _load(builder, builder.add(offsets, builder.mul(first, _int(8))), I64))
+            start = builder.add(x, load(builder, builder.add(offsets, builder.mul(first, _int(8))), I64))
             addresses = [builder.add(w, builder.mul(builder.add(first, _int(k)), w_pitch)) for k in range(kernel_w)]
-            weights = [_load(builder, address, VECTOR) for address in addresses]
+            weights = [load(builder, address, VECTOR) for address in addresses]
             for index, distance in enumerate(distances):
-                value = _load_wide(builder, builder.add(start, distance), x_type)
+                value = load_wide(builder, builder.add(start, distance), x_type)
                 for pixel, total in enumerate(tile):
                     k = index - pixel * stride
                     if 0 <= k < kernel_w:
@@ -192,9 +192,9 @@ def make_add_residual(e_type: ir.IntType) -> Callable[..., None]:
         with cgutils.for_range(builder, count) as loop:
             source = builder.add(e, builder.mul(loop.index, e_step))
             target = builder.add(acc, builder.mul(loop.index, acc_step))
-            product = builder.mul(_load_wide(builder, source, e_type), scale)
+            product = builder.mul(load_wide(builder, source, e_type), scale)
             moved = builder.ashr(builder.shl(product, left), right)
-            _store(builder, builder.add(_load(builder, target, VECTOR), moved), target)
+            store(builder, builder.add(load(builder, target, VECTOR), moved), target)
         return context.get_dummy_value()
 
     @intrinsic
@@ -219,19 +219,19 @@ def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., 
         acc, acc_step, y, y_step, count, params, pitch, low, high = args
         bias, right, scale, out = (_row(builder, params, pitch, k) for k in (BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT))
         half = _row(builder, params, pitch, HALF) if rounded else None
-        least, most = (_splat(builder, builder.trunc(bound, I32)) for bound in (low, high))
-        minimum, maximum = (_splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
+        least, most = (splat(builder, builder.trunc(bound, I32)) for bound in (low, high))
+        minimum, maximum = (splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
         with cgutils.for_range(builder, count) as loop:
-            total = builder.add(_load(builder, builder.add(acc, builder.mul(loop.index, acc_step)), VECTOR), bias)
+            total = builder.add(load(builder, builder.add(acc, builder.mul(loop.index, acc_step)), VECTOR), bias)
             target = builder.add(y, builder.mul(loop.index, y_step))
             if y_type is I32:
-                _store(builder, _larger(builder, total, least), target)
+                store(builder, _larger(builder, total, least), target)
             else:
-                narrowed = _clip(builder, builder.ashr(total, right), minimum, maximum)
+                narrowed = clip(builder, builder.ashr(total, right), minimum, maximum)
                 scaled = _dot_of_pairs(builder, narrowed, scale)
                 scaled = scaled if half is None else builder.add(scaled, half)
-                result = _clip(builder, builder.ashr(scaled, out), least, most)
-                _store(builder, builder.trunc(result, ir.VectorType(y_type, LANES)), target)
+                result = clip(builder, builder.ashr(scaled, out), least, most)
+                store(builder, builder.trunc(result, ir.VectorType(y_type, LANES)), target)
         return context.get_dummy_value()
 
     @intrinsic
@@ -264,10 +264,10 @@ def make_pack(item: ir.IntType, count: int) -> Callable[..., None]:
         mask = ir.Constant(VECTOR, [(1 << bits) - 1] * LANES)
         lanes = ir.Constant(VECTOR, None)
         for index in range(count):
-            value = _load_wide(builder, builder.add(source, builder.mul(pitch, _int(index))), item)
+            value = load_wide(builder, builder.add(source, builder.mul(pitch, _int(index))), item)
             moved = builder.shl(builder.and_(value, mask), ir.Constant(VECTOR, [bits * index] * LANES))
             lanes = builder.or_(lanes, moved)
-        _store(builder, lanes, target)
+        store(builder, lanes, target)
         return context.get_dummy_value()
 
     @intrinsic
@@ -291,34 +291,38 @@ def _zeroed(builder: ir.IRBuilder) -> ir.Value:
     return slot
 
 
-def _load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type) -> ir.Value:
+def load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type) -> ir.Value:
+    """A value of ``kind`` at ``address``, any alignment."""
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
 
 
-def _load_wide(builder: ir.IRBuilder, address: ir.Value, kind: ir.IntType) -> ir.Value:
+def load_wide(builder: ir.IRBuilder, address: ir.Value, kind: ir.IntType) -> ir.Value:
     """A vector of narrow integers, sign-extended to 32 bits."""
-    return builder.sext(_load(builder, address, ir.VectorType(kind, LANES)), VECTOR)
+    return builder.sext(load(builder, address, ir.VectorType(kind, LANES)), VECTOR)
 
 
-def _store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
+def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
+    """``value`` to ``address``, any alignment."""
     builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=1)
 
 
-def _splat(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+def splat(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """An int32 in all lanes."""
     undefined = ir.Constant(VECTOR, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
     return builder.shuffle_vector(first, undefined, ir.Constant(VECTOR, [0] * LANES))
 
 
 def _row(builder: ir.IRBuilder, params: ir.Value, pitch: ir.Value, row: int) -> ir.Value:
-    return _load(builder, builder.add(params, builder.mul(pitch, _int(row))), VECTOR)
+    return load(builder, builder.add(params, builder.mul(pitch, _int(row))), VECTOR)
 
 
 def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 
 
-def _clip(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+def clip(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Every lane, at least ``low`` and at most ``high``."""
     raised = _larger(builder, value, low)
     return builder.select(builder.icmp_signed("<", raised, high), raised, high)
 
@@ -349,5 +353,5 @@ def _every_second(builder: ir.IRBuilder, value: ir.Value, start: int) -> ir.Valu
 
 def _write(context: Any, builder: ir.IRBuilder, tile: Sequence[ir.Value], out: ir.Value) -> ir.Value:
     for index, slot in enumerate(tile):
-        _store(builder, builder.load(slot), builder.add(out, _int(index * LANES * 4)))
+        store(builder, builder.load(slot), builder.add(out, _int(index * LANES * 4)))
     return context.get_dummy_value()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from engine.ops.conv import bias_and_sum, shifted_bias
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
-from engine.ops.core.windows import geometry
+from engine.ops.core.windows import Geometry, geometry
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
@@ -79,14 +80,52 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     if depthwise and _is_pointwise(attributes):
         whole, params, weights = _beside_each_other(whole, params, weights)
         windows = geometry(whole["x"].shape[1:3], attributes)
+    count = _pixels_together(whole, windows, attributes) if depthwise else 1
+    if count > 1:
+        params, weights = _side_by_side(params, weights, count)
+        windows = replace(
+            windows, pads=windows.pads + np.array([0, 0, 0, -(x.shape[2] + windows.pads[1] + windows.pads[3]) % count])
+        )
     for operands in _images(whole, attributes):
-        operands["x"] = pad(operands["x"], windows, 0, program)
+        padded = pad(operands["x"], windows, 0, program)
+        operands["x"] = padded
+        if count > 1:
+            operands = {name: _joined_pixels(tensor, count) for name, tensor in operands.items()}
         if not fields:
             common |= {"params": program.address(params), "params_pitch": params.strides[0]}
             common |= {**window_fields(operands["x"], operands["y"], attributes), "quads": int(quads)}
-            fields = emit(program, operands["x"], common, weights, attributes)
+            fields = emit(program, padded, common, weights, attributes)
         program.emit(kernel, operands, **fields)
     return y
+
+
+def _pixels_together(operands: dict[str, Tensor], windows: Geometry, attributes: Attributes) -> int:
+    """How many neighbouring pixels of a depthwise convolution are best treated as one with as many channels more.
+
+    Where a pixel has fewer channels than a vector has lanes, the same taps serve its neighbours in the same vector, if
+    windows are one column apart. The input's rows must be whole groups; a border that is there anyway may grow.
+    """
+    channels, out_w = operands["y"].shape[3], operands["y"].shape[2]
+    width = operands["x"].shape[2] + int(windows.pads[1] + windows.pads[3])
+    if attributes["strides"][1] != 1 or channels >= LANES:
+        return 1
+    most = min(out_w, MOST_CHANNELS // channels)
+    counts = [n for n in range(1, most + 1) if out_w % n == 0 and (np.any(windows.pads) or width % n == 0)]
+    return min(counts, key=lambda n: (math.ceil(out_w / n / PIXELS) * math.ceil(n * channels / LANES), n))
+
+
+def _joined_pixels(tensor: Tensor, count: int) -> Tensor:
+    """``count`` neighbours in a row as one pixel."""
+    samples, height, width, channels = tensor.shape
+    return tensor.shaped(samples, height, width // count, channels * count)
+
+
+def _side_by_side(params: NDArray[np.int32], weights: Array, count: int) -> tuple[NDArray[np.int32], Array]:
+    """Parameters and weights of ``count`` pixels side by side."""
+    channels = len(weights)
+    tiled = np.zeros((len(params), _whole_vectors(count * channels) + tiles.MAX_VECTORS * LANES), np.int32)
+    tiled[:, : count * channels] = np.tile(params[:, :channels], count)
+    return tiled, np.tile(weights, (count, 1, 1, 1))
 
 
 def _is_pointwise(attributes: Attributes) -> bool:
@@ -108,9 +147,7 @@ def _beside_each_other(
     count = next((n for n in counts if n * channels % LANES == 0 or n * channels >= WIDE_ENOUGH), 1)
     rows = max(n for n in range(1, MOST_ROWS + 1) if pixels // count % n == 0)
     shape = (1, rows, pixels // count // rows, count * channels)
-    tiled = np.zeros((len(params), _whole_vectors(shape[3]) + tiles.MAX_VECTORS * LANES), np.int32)
-    tiled[:, : shape[3]] = np.tile(params[:, :channels], count)
-    return {name: x.shaped(*shape) for name, x in operands.items()}, tiled, np.tile(weights, (count, 1, 1, 1))
+    return {name: x.shaped(*shape) for name, x in operands.items()}, *_side_by_side(params, weights, count)
 
 
 def _images(operands: dict[str, Tensor], attributes: Attributes) -> Iterator[dict[str, Tensor]]:
@@ -198,12 +235,12 @@ def _is_small_affine(x: Tensor, weights: Array, attributes: Attributes) -> bool:
 def _depthwise(
     program: Assembler, x: Tensor, common: dict[str, int], weights: Array, attributes: Attributes
 ) -> dict[str, int]:
-    """What an instruction on one map needs beside its operands."""
+    """What an instruction on one map ``x``, of pixels as they are, needs beside its operands."""
     channels = len(weights)
     packed = np.zeros((weights.shape[1] * weights.shape[2], common["params_pitch"] // 4), np.int32)
     packed[:, :channels] = weights.reshape(channels, -1).T.astype(np.int32) & 0xFFFF
     _, height, width, _ = weights.shape
-    own = x.dtype == np.int8 and attributes["dilations"][1] == 1
+    own = x.dtype == np.int8 and attributes["dilations"][1] == 1 and channels == x.shape[3]
     own = own and (width, common["stride_w"]) in tiles.ROW_WINDOWS
     return {
         "units": common["out_h"],

@@ -110,13 +110,14 @@ def _blocks(axes: Sequence[Axis]) -> Iterator[tuple[NDArray[np.int64], tuple[int
     """Tables of four dimensions, and the first elements of x, e and y that belong to them.
 
     A table has the shape, the strides of x, of e and of y. Its two inner dimensions are a block of up to about
-    :data:`BLOCK` elements: a part of the last axis, or some rows of it.
+    :data:`BLOCK` elements: a part of the last axis, or some rows of it, fewer where then none are left over.
     """
     *outer, rows, last = [_ONE] * max(0, 2 - len(axes)) + list(axes)
     if last[0] > BLOCK and not last[4]:
         outer, cut, inner, most = [*outer, rows], last, _ONE, BLOCK
     else:
         cut, inner, most = rows, last, max(1, BLOCK // last[0])
+        most = next((n for n in range(most, most // 4, -1) if cut[0] % n == 0), most)
     *repeated, unit = [_ONE, *outer]
     whole = cut[0] // most
     parts = [(whole, most, 0), (1, cut[0] - whole * most, whole * most)]

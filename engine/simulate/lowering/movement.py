@@ -11,11 +11,13 @@ from engine.ops.core.windows import Geometry
 from engine.ops.pad import pad_integer
 from engine.ops.roi_resize import sample_positions
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.lowering.common import Call, NotLowered, dense_strides, joined
+from engine.simulate.lowering.common import Axis, Call, NotLowered, dense_strides, joined
 from engine.simulate.program import Assembler, Tensor
 
 COPIED_BYTES = (1, 2, 4, 8)
 """Element sizes that the machine copies."""
+PLANE_BYTES, MOST_PARTS = 1 << 14, 16
+"""Size from which on a plane is copied in parts, and most of them."""
 
 
 def lower_resize(call: Call, program: Assembler) -> Tensor:
@@ -214,12 +216,48 @@ def strided_copy(
     y_start: int = 0,
 ) -> None:
     """Copy a 4-D tensor between two layouts; strides and starts are in elements."""
-    table = np.array([dims, x_strides, y_strides], np.int64)
-    program.emit(
-        InstructionKind.COPY,
-        {"x": x, "y": y},
-        units=int(dims[0] * dims[1]),
-        dims=program.address(table),
-        start=x_start * x.dtype.itemsize,
-        value=y_start * y.dtype.itemsize,
-    )
+    size = x.dtype.itemsize
+    starts = {"start": x_start * size, "value": y_start * size}
+    axes = joined(dims, x_strides, y_strides)
+    run = _whole_elements(axes, x_start, y_start, size)
+    axes = [(n, a // run, b // run) for n, a, b in (axes if run == 1 else axes[:-1])]
+    x, y = (replace(t, dtype=np.dtype(f"i{size * run}"), shape=(t.size // run,)) if run > 1 else t for t in (x, y))
+    table = np.array(_units_and_plane(axes, size * run), np.int64).T
+    units = int(table[0, 0] * table[0, 1])
+    address = program.address(np.ascontiguousarray(table))
+    program.emit(InstructionKind.COPY, {"x": x, "y": y}, units=units, dims=address, **starts)
+
+
+def _whole_elements(axes: Sequence[Axis], x_start: int, y_start: int, size: int) -> int:
+    """Neighbours that a turned plane may move as one larger element; 1 where there are none."""
+    run = axes[-1][0] if len(axes) > 2 and axes[-1][1:] == (1, 1) else 1
+    others = [step for axis in axes[:-1] for step in axis[1:]] + [x_start, y_start]
+    whole = run * size in COPIED_BYTES[:-1] and all(step % run == 0 for step in others)
+    return run if whole and all(any(axis[k] == run for axis in axes[:-1]) for k in (1, 2)) else 1
+
+
+def _units_and_plane(axes: Sequence[Axis], size: int) -> list[Axis]:
+    """Four axes, the two inner ones a plane: that which goes on in y last, before it that which goes on in x.
+
+    Where both are one, the longest of the others. A large plane is cut along its longer axis, so that threads can
+    share it.
+    """
+    if not axes:
+        return [_ONE] * 3 + [(1, 1, 1)]
+    last = min(range(len(axes)), key=lambda k: (abs(axes[k][2] - 1), -k))
+    others = [axis for k, axis in enumerate(axes) if k != last]
+    if not others:
+        return [_ONE] * 3 + [axes[last]]
+    rows = max(others, key=lambda axis: (axis[1] == 1, axis[0]))
+    others.remove(rows)
+    plane = [rows, axes[last]]
+    if not others and rows[0] * axes[last][0] * size > PLANE_BYTES:
+        longer = int(plane[1][0] > plane[0][0])
+        length, *strides = plane[longer]
+        parts = max(n for n in range(1, MOST_PARTS + 1) if length % n == 0)
+        plane[longer] = (length // parts, *strides)
+        others = [(parts, *(stride * (length // parts) for stride in strides))]
+    return [*[_ONE] * (2 - len(others)), *others, *plane]
+
+
+_ONE: Axis = (1, 0, 0)

@@ -451,7 +451,7 @@ def standard_nodes(draw: Draw) -> NodeCase:
 def floats_of(draw: Draw, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
     """Numbers of one of several sizes; now and then what is infinite, undefined or 0."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    found = (rng.standard_normal(shape) * draw(st.sampled_from([1e-3, 1.0, 30.0, 1e4]))).astype(dtype)
+    found = np.asarray(rng.standard_normal(shape) * draw(st.sampled_from([1e-3, 1.0, 30.0, 1e4]))).astype(dtype)
     if draw(st.integers(0, 3)) == 0:
         special = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40], dtype)
         found[rng.random(shape) < 0.05] = rng.choice(special)

@@ -50,7 +50,8 @@ def test_a_border_surrounds_the_image(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32])
 @pytest.mark.parametrize(
-    ("rows", "columns"), [(3, 40), (40, 3), (2, 40), (40, 2), (4, 33), (33, 4), (17, 19), (16, 16), (33, 5), (1, 7)]
+    ("rows", "columns"),
+    [(3, 40), (40, 3), (2, 40), (40, 2), (4, 33), (33, 4), (3, 7), (7, 3), (17, 19), (16, 16), (33, 5), (1, 7)],
 )
 def test_planes_are_turned_block_by_block_and_at_their_edges(rows: int, columns: int, kind: type) -> None:
     x = ramp(2, rows, columns, dtype=kind, first=-99)

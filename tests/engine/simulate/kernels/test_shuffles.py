@@ -7,15 +7,35 @@ import numpy as np
 import pytest
 
 from engine.simulate.kernels.registers import REGISTERS
-from engine.simulate.kernels.shuffles import I8, I16, I32, look_up_bytes, make_transpose, side
+from engine.simulate.kernels.shuffles import (
+    I8,
+    I16,
+    I32,
+    look_up_bytes,
+    make_interleave,
+    make_separate,
+    make_transpose,
+    side,
+)
 
 blocks = {np.int8: I8, np.int16: I16, np.int32: I32}
 transpose_16 = make_transpose(I16)
+interleave_16_3, separate_16_3 = make_interleave(I16, 3), make_separate(I16, 3)
 
 
 @numba.njit
 def transposed(x: int, x_pitch: int, y: int, y_pitch: int) -> None:
     transpose_16(x, x_pitch, y, y_pitch)
+
+
+@numba.njit
+def interleaved(x: int, pitch: int, y: int) -> None:
+    interleave_16_3(x, pitch, y)
+
+
+@numba.njit
+def separated(x: int, y: int, pitch: int) -> None:
+    separate_16_3(x, y, pitch)
 
 
 @numba.njit
@@ -33,6 +53,17 @@ def test_rows_become_columns_between_their_pitches() -> None:
     transposed(x.ctypes.data, x.strides[0], y.ctypes.data, y.strides[0])
     np.testing.assert_array_equal(y[:, :8], x[:, :8].T)
     assert (y[:, 8] == -1).all()
+
+
+def test_rows_become_triples_and_rows_again() -> None:
+    x = np.arange(3 * 10, dtype=np.int16).reshape(3, 10)
+    triples, rows = np.full((9, 3), -1, np.int16), np.full((3, 9), -1, np.int16)
+    interleaved(x.ctypes.data, x.strides[0], triples.ctypes.data)
+    np.testing.assert_array_equal(triples[:8], x[:, :8].T)
+    separated(triples.ctypes.data, rows.ctypes.data, rows.strides[0])
+    np.testing.assert_array_equal(rows[:, :8], x[:, :8])
+    assert (triples[8] == -1).all()
+    assert (rows[:, 8] == -1).all()
 
 
 def test_whole_registers_are_looked_up() -> None:

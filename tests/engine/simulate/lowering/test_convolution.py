@@ -40,6 +40,10 @@ def constants(out: int, inside: int, height: int = 1, width: int = 1, bias: int 
         ((1, 6, 6, 4), (6, 2, 2, 2), {"kernel_shape": [2, 2], "group": 2, "dilations": [2, 3]}),
         ((1, 9, 9, 20), (20, 3, 3, 1), {"kernel_shape": [3, 3], "group": 20, "strides": [2, 2]}),
         ((1, 9, 9, 3), (3, 5, 3, 1), {"kernel_shape": [5, 3], "group": 3, "dilations": [1, 2]}),
+        ((1, 8, 8, 3), (3, 3, 3, 1), {"kernel_shape": [3, 3], "group": 3, "pads": [1, 1, 1, 1]}),
+        ((2, 5, 12, 6), (6, 3, 5, 1), {"kernel_shape": [3, 5], "group": 6, "pads": [0, 2, 1, 2], "strides": [2, 1]}),
+        ((1, 4, 13, 1), (1, 1, 2, 1), {"kernel_shape": [1, 2], "group": 1}),
+        ((1, 4, 16, 4), (4, 3, 1, 1), {"kernel_shape": [3, 1], "group": 4}),
         ((1, 3, 4, 40), (40, 1, 1, 1), {"kernel_shape": [1, 1], "group": 40}),
         ((1, 3, 4, 3), (3, 1, 1, 1), {"kernel_shape": [1, 1], "group": 3}),
     ],
@@ -90,6 +94,18 @@ def test_pixels_lie_beside_each_other_where_vectors_would_be_empty() -> None:
     channels = step.operands["x"].shape[3]
     first = next(n for n in (1, 2, 3, 4, 6, 12) if n * 40 % LANES == 0 or n * 40 >= 128)
     assert channels == first * 40
+
+
+def test_neighbours_share_the_vectors_of_a_depthwise_window() -> None:
+    """A row of 64 pixels of one channel becomes vectors; the border grows to whole groups."""
+    program = Assembler()
+    x = program.input((1, 4, 64, 1), np.int8)
+    window = {"kernel_shape": [3, 3], "group": 1, "pads": [1, 1, 1, 1]}
+    lower_convolution(call(OP, x, *constants(1, 1, 3, 3), **window), program)
+    pad, step = instructions(program)
+    channels = step.operands["y"].shape[3]
+    assert channels == LANES
+    assert pad.operands["y"].shape[2] % channels == 0
 
 
 @pytest.mark.parametrize(("quads", "values", "kind"), [(True, 4, np.int8), (False, 2, np.int16)])

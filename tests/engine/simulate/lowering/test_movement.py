@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from engine.simulate.lowering.movement import (
     transpose,
 )
 from engine.simulate.program import Assembler
-from tests.engine.simulate.machine import call, compute, fed, kinds, ramp, run
+from tests.engine.simulate.machine import call, compute, fed, instructions, kinds, ramp, run
 
 X = ramp(1, 4, 6, 8, first=-100)
 
@@ -126,3 +127,28 @@ def test_tensors_that_cannot_be_joined_or_turned() -> None:
         transpose(program.input((2, 3), np.complex128), (1, 0), program)
     with pytest.raises(NotLowered, match=r"axes \[0, 0\] of a tensor of rank 2"):
         transpose(x, (0, 0), program)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32])
+@pytest.mark.parametrize("shape", [(6, 2, 8, 2), (3, 5, 4, 7), (2, 3, 4, 5), (1, 2, 9000, 1), (1, 300, 90, 1)])
+def test_axes_in_every_order(shape: tuple[int, ...], kind: type) -> None:
+    x = np.random.default_rng(0).integers(-100, 100, shape).astype(kind)
+    for perm in itertools.permutations(range(4)):
+        program = Assembler()
+        feeds = fed(program, x)
+        result = transpose(feeds[0][0], perm, program)
+        np.testing.assert_array_equal(run(program, feeds, result), x.transpose(perm), err_msg=str(perm))
+
+
+def test_pairs_that_stay_together_move_as_one_element() -> None:
+    program = Assembler()
+    transpose(program.input((6, 2, 8, 2), np.int8), (0, 2, 1, 3), program)
+    (step,) = instructions(program)
+    assert [tensor.dtype for tensor in step.operands.values()] == [np.int16, np.int16]
+
+
+@pytest.mark.parametrize("shape", [(2, 90_000), (90_000, 2)])
+def test_large_planes_are_cut_along_their_longer_axis(shape: tuple[int, int]) -> None:
+    program = Assembler()
+    transpose(program.input(shape, np.int8), (1, 0), program)
+    assert [step.fields["units"] for step in instructions(program)] == [16]
