@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -178,6 +179,10 @@ class Assembler:
     _steps: list[Instruction | PythonStep] = field(default_factory=list)
     _buffers: list[Buffer] = field(default_factory=list)
     _constants: list[Array] = field(default_factory=list)
+    _digests: list[bytes] = field(default_factory=list)
+    """SHA-256 of each constant."""
+    _known: dict[bytes, int] = field(default_factory=dict)
+    """Where a constant of that digest is, if it has not been taken back."""
     _initial: list[tuple[Tensor, Array]] = field(default_factory=list)
     _uses: list[tuple[Buffer, int]] = field(default_factory=list)
     """Buffers in the order in which steps use them, with the last use until then."""
@@ -209,11 +214,17 @@ class Assembler:
         tensor.buffer.last = _FOREVER
 
     def address(self, array: Array) -> int:
-        """Address of a constant array, which the program keeps alive."""
-        kept = aligned_zeros(array.nbytes).view(array.dtype).reshape(array.shape)
-        kept[...] = array
-        self._constants.append(kept)
-        return int(kept.ctypes.data)
+        """Address of a constant array, which the program keeps alive; the same for all that have the same bytes."""
+        dense = np.ascontiguousarray(array)
+        digest = hashlib.sha256(dense.data).digest()
+        index = self._known.get(digest, len(self._digests))
+        if index >= len(self._digests) or self._digests[index] != digest:
+            kept = aligned_zeros(dense.nbytes).view(dense.dtype).reshape(dense.shape)
+            kept[...] = dense
+            index = self._known[digest] = len(self._constants)
+            self._constants.append(kept)
+            self._digests.append(digest)
+        return int(self._constants[index].ctypes.data)
 
     def emit(
         self,
@@ -262,7 +273,7 @@ class Assembler:
 
     def _lists(self) -> tuple[list[Any], ...]:
         """All that grows while the program is written."""
-        return (self._steps, self._buffers, self._constants, self._initial, self._uses)
+        return (self._steps, self._buffers, self._constants, self._digests, self._initial, self._uses)
 
     def finish(self) -> Program:
         """Lay out the buffers and encode the instructions."""

@@ -10,7 +10,6 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
-from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
@@ -59,6 +58,7 @@ class StandardNode:
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # of every node its own, and never given back
         try:
             session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except (Fail, InvalidArgument, InvalidGraph, NoKernel):
@@ -75,6 +75,8 @@ class StandardNode:
             raise ModelError(f"node {self._node.name} ({self._node.op_type}) cannot be computed: {error}") from error
 
     def _evaluator(self, model: onnx.ModelProto) -> Run:
+        from onnx.reference import ReferenceEvaluator  # 10 MB that ONNX Runtime's kernels do not need
+
         where = f"node {self._node.name} ({self._node.op_type})"
         try:
             evaluator = ReferenceEvaluator(model)

@@ -111,6 +111,17 @@ def test_constants_are_copied_and_kept() -> None:
     assert (kept.tolist(), kept.ctypes.data) == ([0, 1, 2], address)
 
 
+def test_equal_constants_are_kept_once_until_they_are_taken_back() -> None:
+    program = Assembler()
+    first = program.address(np.arange(3))
+    state = program.state()
+    assert program.address(np.array([0, 1, 2])) == first != program.address(np.arange(4))
+    program.restore(state)
+    again = program.address(np.arange(5))
+    assert [len(kept) for kept in program.finish().constants] == [3, 5]
+    assert program.address(np.arange(4)) not in (first, again)
+
+
 def test_what_was_used_in_between_lives_as_long_as_before() -> None:
     """Taken back in reverse order: the first use counts again."""
     program = Assembler()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -46,3 +48,15 @@ def test_nodes_that_cannot_be_computed_are_named() -> None:
     gather = StandardNode(node("Gather", value("x"), value("i")), {"": 13})
     with pytest.raises(ModelError, match=r"node n \(Gather\) cannot be computed"):
         gather([np.zeros(2, np.float32), np.array([5])])
+
+
+def test_the_definitions_are_not_loaded_for_what_the_runtime_computes() -> None:
+    code = (
+        "import sys, numpy as np, onnx_ir as ir\n"
+        "from engine.simulate.standard import StandardNode\n"
+        "node = ir.node('Relu', [ir.Value(name='x')], outputs=[ir.Value(name='y')])\n"
+        "StandardNode(node, {'': 13})([np.zeros(2, np.float32)])\n"
+        "print('onnx.reference' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
