@@ -144,11 +144,12 @@ def _tied_groups(model: ir.Model) -> list[list[ir.Value]]:
         rule = rule_for(node)
         activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
         tied = on_bpu(node) and rule is not None and rule.tie(node) is not Tie.NONE and not rule.requantized_from_int16
-        for value in (*activations, node.outputs[0]):
-            if value is not None:
-                group_of.setdefault(value, {value})
+        positions = () if rule is None else rule.index_outputs
+        results = [value for index, value in enumerate(node.outputs) if index not in positions]
+        members = [value for value in (*activations, *results) if value is not None]
+        for value in members:
+            group_of.setdefault(value, {value})
         if tied:
-            members = [value for value in (*activations, node.outputs[0]) if value is not None]
             merged = set().union(*(group_of[value] for value in members))
             group_of.update(dict.fromkeys(merged, merged))
     ordered: dict[int, list[ir.Value]] = {}

@@ -195,3 +195,20 @@ def test_a_resize_reads_int8_of_what_others_want_in_int16(asked: str, expected: 
     quantized = quantize(apply_thresholds(place(model, "bayes-e", options).model, None), "bayes-e")
     (up,) = (node for node in quantized.graph if node.name == "Up")
     assert up.inputs[0].dtype == ir.DataType.INT8
+
+
+@pytest.mark.parametrize("op_type", ["Split", "Slice"])
+def test_all_parts_of_a_tensor_have_one_type(op_type: str) -> None:
+    """Where the last part of a gate goes to an int16 tail, the gate and its other parts are int16 too."""
+    constants = {"zero": np.array([0]), "two": np.array([2]), "four": np.array([4]), "one": np.array([1])}
+    parts = [helper.make_node("Split", ["s"], ["a", "b"], name="Parts", axis=1)]
+    if op_type == "Slice":
+        bounds = {"a": ["zero", "two", "one"], "b": ["two", "four", "one"]}
+        parts = [helper.make_node("Slice", ["s", *limits], [name], name=name) for name, limits in bounds.items()]
+    nodes = [helper.make_node("Sigmoid", ["c0"], ["s"], name="Gate"), *parts]
+    nodes += [helper.make_node("Exp", ["a"], ["e"], name="Exp"), one("Concat", "e", "b", axis=1)]
+    placement = place(network(nodes, tail=False, constants=constants), "bayes-e", PlacementOptions())
+    found = calibrated(placement)
+    assert {name: qtype(found[name]) for name in ("c0", "s", "a", "b", "e")} == dict.fromkeys(
+        ["c0", "s", "a", "b", "e"], "int16"
+    )
