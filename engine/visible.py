@@ -54,7 +54,7 @@ class VisibleFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """As that of the base class."""
+        """As in the base class."""
         if isinstance(record.args, tuple) and "\n" not in str(record.msg):
             values = tuple(in_one_line(str(each)) if isinstance(each, str | PurePath) else each for each in record.args)
             record = logging.makeLogRecord({**record.__dict__, "args": values})

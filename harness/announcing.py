@@ -1,6 +1,6 @@
-"""Who is told of a verdict: the job's page on GitHub or GitLab, and whoever listens at a webhook.
+"""Reports a verdict on the job's page of GitHub or GitLab, and to a webhook.
 
-Nothing here changes an exit code: what cannot be told is a warning.
+Nothing here changes an exit code: a report that cannot be delivered is a warning.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GITLAB_FILE = "gl-annotations.json"
 WEBHOOK = "PTQLAB_WEBHOOK"
 """Environment variable that names the webhook's address, which is a secret where it holds a token."""
 _SECONDS = 10.0
-"""That a webhook may take to answer."""
+"""Seconds that a webhook may take to answer."""
 
 
 def check_webhook(url: str | None) -> str | None:
@@ -65,7 +65,7 @@ def tell_ci(sweep: Sweep, workdir: Path, environment: Mapping[str, str] | None =
 
 
 def _gitlab_address(report: Path, environment: Mapping[str, str]) -> str:
-    """Where the job's artefacts show the report; its place on disk where it is none of them."""
+    """Address of the report among the job's artefacts; its path on disk if it is not one of them."""
     job, project = environment.get("CI_JOB_URL"), environment.get("CI_PROJECT_DIR")
     path = report.resolve()
     if job and project and path.is_relative_to(Path(project).resolve()):
@@ -74,7 +74,7 @@ def _gitlab_address(report: Path, environment: Mapping[str, str]) -> str:
 
 
 def message(sweep: Sweep, workdir: Path, exit_code: int) -> dict[str, Any]:
-    """What a webhook gets: ``text`` for chats, the rest for programs."""
+    """The content that a webhook gets: ``text`` for chats, the rest for programs."""
     summary = sweep.summary
     trials = []
     for verdict in sweep.verdicts:
@@ -106,7 +106,7 @@ def message(sweep: Sweep, workdir: Path, exit_code: int) -> dict[str, Any]:
 
 
 def tell_webhook(url: str, content: Mapping[str, Any]) -> str | None:
-    """Send ``content`` as JSON by POST; what went wrong, None where nothing did. The address is not repeated."""
+    """Send ``content`` as JSON by POST. Returns the error without the address; None on success."""
     request = urllib.request.Request(  # noqa: S310 - http or https, by check_webhook
         url, json.dumps(content).encode(), {"Content-Type": "application/json", "User-Agent": "ptqlab"}, method="POST"
     )

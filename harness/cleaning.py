@@ -19,7 +19,7 @@ from harness.tracking.unfinished import FOLDER as UNFINISHED
 CACHE = "cache"
 _DAY = 86_400.0
 _LEFTOVER_DAYS = 1.0
-"""Temporary files of a run that lives are younger."""
+"""Temporary files of a running process are younger."""
 _SCRATCH = (".fresh-*", ".recheck-*", f".{DATABASE}.*", ".*.lock")
 """Folders that a run makes for itself and removes at its end, and its locks, in the working directory itself."""
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
@@ -28,7 +28,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Removable:
-    """A file or folder that may go.
+    """A file or folder that may be removed.
 
     Attributes:
         path: of it.
@@ -44,12 +44,12 @@ class Removable:
 
 
 def removable(workdir: Path, days: float, *, trials: bool = False, now: float | None = None) -> list[Removable]:
-    """What may go.
+    """The files and folders that may be removed.
 
     Args:
         workdir: of sweeps.
         days: results of stages, and trials, that were used since then stay.
-        trials: whether trials that no last sweep of a suite refers to go too.
+        trials: whether trials to which no last sweep of a suite refers are removed too.
         now: seconds since the epoch; None for the clock.
     """
     now = time.time() if now is None else now

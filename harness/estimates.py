@@ -1,4 +1,4 @@
-"""How long trials take, from those that earlier sweeps left."""
+"""How long trials take, estimated from earlier sweeps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Estimates:
 
     @classmethod
     def of(cls, results: Iterable[TrialResult]) -> Estimates:
-        """From ``results``; failures say nothing."""
+        """From ``results``; failures are ignored."""
         found = cls()
         for result in results:
             found.add(result)

@@ -21,7 +21,7 @@ EXIT_BASELINE = 15
 
 
 class BaselineError(ConfigError):
-    """A baseline is there, or may be, and cannot be read: a night without it would not be gated."""
+    """A baseline exists, or may exist, and cannot be read; without it the night would not be gated."""
 
     exit_code = EXIT_BASELINE
 
@@ -43,7 +43,7 @@ def night_references(name: str, suite: Suite, workdir: Path, tracking_uri: str |
     found is not comparable.
 
     Raises:
-        BaselineError: an alias is set, or may be, and what it stands for cannot be read.
+        BaselineError: an alias is set, or may be, and its baseline cannot be read.
     """
     last_good = _of_alias(LAST_GOOD, suite, workdir, tracking_uri)
     return References(baseline=last_good or find_baseline(name), anchor=_of_alias(ANCHOR, suite, workdir, tracking_uri))
@@ -67,7 +67,7 @@ def _of_alias(alias: str, suite: Suite, workdir: Path, tracking_uri: str | None)
 
 
 def promote_if_good(sweep: Sweep, *, accept: bool = False, anchor: bool = False) -> bool:
-    """Make ``sweep`` the last good one if all of it passes, or someone accepts how it differs; whether it is now.
+    """Make ``sweep`` the last good one if all trials pass or ``accept`` is given. Returns whether it is.
 
     A sweep with a trial that failed or was not computed, or without a whole record, is never promoted. A first night,
     which has no gate, is.
@@ -88,7 +88,7 @@ def promote_if_good(sweep: Sweep, *, accept: bool = False, anchor: bool = False)
 
 
 def exit_code(sweep: Sweep, *, accept: bool = False) -> int:
-    """By the worst verdict; that of a missing record where all pass."""
+    """Exit code by the worst verdict; if all pass, that of a missing record."""
     accepted = accept and sweep.verdict is not Verdict.ERROR
     code = 0 if accepted else _EXIT_CODES[sweep.verdict]
     return EXIT_NO_RECORD if code == 0 and sweep.record_problem is not None else code

@@ -118,7 +118,7 @@ class _Progress:
         self._say(f"{preparation.specs[0].model}: prepared in {seconds:.1f} s")
 
     def finished(self, result: Any, *, reused: bool) -> None:
-        """One trial further."""
+        """One more trial is finished."""
         self._done += 1
         figure = f"{result.accuracy.metric} {result.accuracy.value:.4f}" if result.accuracy else "failed"
         self._say(f"[{self._done}/{self._trials}] {result.spec.id}: {figure}{' (reused)' if reused else ''}")

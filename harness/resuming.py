@@ -1,4 +1,4 @@
-"""Sweeps that have not come to their end: ``running.json`` beside where their report will be."""
+"""Unfinished sweeps: ``running.json`` in the folder of their report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Running(StrictModel):
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A sweep that can go on.
+    """An unfinished sweep.
 
     Attributes:
         suite: name.
@@ -58,7 +58,7 @@ def begin(running: Running, workdir: Path) -> None:
 
 
 def end(suite: str, workdir: Path) -> None:
-    """Note that the sweep of ``suite`` has come to its end."""
+    """Note that the sweep of ``suite`` has finished."""
     (sweep_folder(workdir, suite) / FILE).unlink(missing_ok=True)
 
 

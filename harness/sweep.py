@@ -34,6 +34,7 @@ from harness.gates.explanation import explain
 from harness.gates.judgement import Judgement, References
 from harness.gates.nights import WATCHED, Night, append_night, read_nights, trial_night
 from harness.gates.promised import float_checks
+from harness.paths import find_beside
 from harness.report.badge import JSON_FILE, SVG_FILE, badge_json, badge_svg
 from harness.report.results import (
     PARETO_FILE,
@@ -145,10 +146,10 @@ def run_suite(
         tracking_uri: of MLflow; None for a SQLite store in the working directory.
         observers: told of everything that happens.
         night: whether the sweep is one of a series whose drift is followed.
-        recheck_nights: in so many nights every reused trial is computed anew once and compared with what is stored; 0
+        recheck_nights: number of nights within which every reused trial is computed again once and compared; 0
             for never.
         explain_seconds: that a bisection of the first trial that got worse may take; 0 for none.
-        asked: name or file of the suite, which goes on with it after an interruption.
+        asked: name or file of the suite with which the command continues after an interruption.
 
     Raises:
         PtqlabError: suite, cards, data or baseline are wrong. A trial that fails does not raise.
@@ -274,7 +275,7 @@ def as_night(sweep: Sweep, anchor: Path | None, store: TrialStore) -> Night:
 
 
 def within(budget: Budget, plan: Plan) -> Plan:
-    """``plan`` with the limits of a suite; a time limit that the plan has itself counts more."""
+    """``plan`` with the limits of a suite; a time limit of the plan itself takes precedence."""
     total = None if budget.minutes is None else 60 * budget.minutes
     per_trial = None if budget.minutes_per_trial is None else 60 * budget.minutes_per_trial
     most = [count for count in (plan.most_trials, budget.trials) if count is not None]
@@ -283,6 +284,8 @@ def within(budget: Budget, plan: Plan) -> Plan:
 
 def load_sweep(workdir: Path, suite: str) -> Sweep:
     """The last sweep of ``suite``, with the judgement that was made of it then.
+
+    Cards beside the file that the suite was given by are found from here on.
 
     Raises:
         ConfigError: there is none, or it cannot be read.
@@ -296,6 +299,7 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
         raise ConfigError(f"{path}: written by another version of ptqlab; run the suite again") from error
     except ValueError as error:
         raise ConfigError(f"{path}: {error}; run the suite again") from error
+    find_beside(summary.asked)
     store = TrialStore(workdir / "trials")
     results = [result for spec in summary.trials if (result := store.get(spec)) is not None]
     if len(results) < len(summary.trials) - summary.left:

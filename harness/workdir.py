@@ -22,7 +22,7 @@ def default_workdir() -> Path:
 
 
 def refuse_unwritable(workdir: Path) -> None:
-    """End a command before it begins where it could not keep its results.
+    """Refuse to start a command that could not keep its results.
 
     Raises:
         OutputError: nothing can be written to ``workdir``; the message says why.

@@ -1,4 +1,4 @@
-"""What is written about the parameters of a conversion, all of it read off the model that checks them.
+"""Documentation of a conversion's parameters, generated from the model that checks them.
 
 Descriptions are the ``Attributes`` of the groups' docstrings, values and defaults those of their fields.
 """
@@ -45,7 +45,7 @@ _EXAMPLES: Mapping[str, str] = {
     "compile_mode": "latency",
     "optimize_level": "O3",
 }
-"""What a template sets; all other parameters stand in it as comments."""
+"""What a template sets; all other parameters are comments in it."""
 
 _SOME_MARCHES: Mapping[str, tuple[March, ...]] = {
     "core_num": (March.BERNOULLI2,),

@@ -1,4 +1,4 @@
-"""How commands print: lines, and tables; a terminal is as wide as it is, to a file or pipe nothing is cut."""
+"""How commands print lines and tables: tables fit the width of a terminal; in a file or pipe nothing is cut."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ programs can search what is printed."""
 
 
 def say(text: object, *, nl: bool = True, err: bool = False) -> None:
-    """Print ``text``, which may hold names of strangers.
+    """Print ``text``, which may hold names from files of others.
 
     Args:
-        text: what is shown of it does nothing to a terminal.
+        text: control characters in it are written out, so that they have no effect on a terminal.
         nl: whether a line feed follows.
         err: whether it goes to standard error.
     """

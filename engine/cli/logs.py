@@ -56,7 +56,7 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
 
 
 class _LogFile(logging.FileHandler):
-    """A file that may become full: the first line that it cannot take is told of, and no other is written."""
+    """A file that may become full: the first line that cannot be written is reported, and nothing more is written."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
         """Stop writing where the system refuses."""
@@ -68,7 +68,7 @@ class _LogFile(logging.FileHandler):
             super().handleError(record)
 
     def close(self) -> None:
-        """As that of the base class; what cannot be flushed is given up."""
+        """As in the base class; what cannot be flushed is dropped."""
         with suppress(OSError):
             super().close()
 

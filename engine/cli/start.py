@@ -1,7 +1,7 @@
-"""How the console scripts start: quickly, which changes the process, so that importing a module alone does not.
+"""How the console scripts start quickly. This changes the process, so importing a module alone does not do it.
 
 :func:`prepare` defers modules that start-up would load for nothing, and has Python look for cyclic garbage less often:
-graphs are many small objects that stay. What is logged does nothing to a terminal (:mod:`engine.visible`). The
+graphs are many small objects that stay. Log lines have no effect on a terminal (:mod:`engine.visible`). The
 functions below it are the console scripts of ``pyproject.toml``.
 """
 
@@ -22,7 +22,7 @@ PAGES = frozenset({"jinja2", "matplotlib", "plotly"})
 INSTALL_PAGES = "pip install 'ptqlab-engine[pages]'"
 
 _NOT_LOADED = ("failed to map segment", "cannot allocate memory", "cannot enable executable stack")
-"""What the loader of shared libraries says where memory runs out."""
+"""The message of the loader of shared libraries when memory runs out."""
 
 _OBJECTS_PER_COLLECTION = 50_000
 """New objects after which garbage is looked for; Python's own 700 cost a start 0.1 s."""

@@ -1,4 +1,4 @@
-"""Rich's console for text of strangers."""
+"""Rich's console for text from files of others."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from engine.visible import visible
 
 
 class Terminal(Console):
-    """A console that takes no text as markup, emoji or control of the terminal; only what rich itself writes is."""
+    """A console that takes no text as markup, emoji or terminal control; only rich's own output is."""
 
     def __init__(self, **options: Any) -> None:
-        """As that of the base class."""
+        """As in the base class."""
         super().__init__(markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """As that of the base class, of ``text`` as it is shown, so that tables have room for it."""
+        """As in the base class, for ``text`` as it is shown, so that tables have room for it."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As that of the base class; characters that are obeyed are written out, before lines are broken."""
+        """As in the base class; control characters are written out before lines are broken."""
         if isinstance(renderable, Text):
             renderable = _shown(renderable)
         for segment in super().render(renderable, options):
@@ -33,7 +33,7 @@ class Terminal(Console):
 
 
 def _shown(text: Text) -> Text:
-    """``text`` with its obeyed characters written out, its styles where they were."""
+    """``text`` with its control characters written out, and its styles in place."""
     if (plain := visible(text.plain)) == text.plain:
         return text
     places = [0, *accumulate(len(visible(character)) for character in text.plain)]

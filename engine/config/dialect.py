@@ -44,7 +44,7 @@ def older_dialect(content: Mapping[str, Any], path: Path) -> dict[str, dict[str,
 
 
 def dialect_remarks(config: Config) -> tuple[str, ...]:
-    """What is legal in this dialect and has no effect.
+    """Parameters that are legal in this dialect and have no effect.
 
     Raises:
         ConfigError: calibration data are no ``.npy`` files.

@@ -56,7 +56,7 @@ def _march_of(content: Mapping[str, Any]) -> Any:
 
 
 def remarks(config: Config) -> tuple[str, ...]:
-    """What is legal and has no effect, or has a newer form."""
+    """Parameters that are legal and have no effect, or have a newer form."""
     calibration, model = config.calibration_parameters, config.model_parameters
     found = []
     if "max_percentile" in calibration.model_fields_set and calibration.calibration_type is not CalibrationType.MAX:
@@ -96,7 +96,7 @@ def _corrects_without_data(config: Config) -> bool:
 
 
 def _of_data(config: Config) -> list[str]:
-    """What is given and says something of calibration data."""
+    """Given parameters that concern calibration data."""
     given = {
         "cal_data_dir": config.calibration_parameters.cal_data_dir,
         "debug_mode": config.model_parameters.debug_mode,
@@ -114,7 +114,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 class _ShallowLoader(yaml.SafeLoader):
-    """Plain values, each key once; stops at deep nesting, which costs PyYAML its square in time and then the stack."""
+    """Plain values, each key once. Deep nesting is refused: it costs PyYAML quadratic time, then the stack."""
 
     _level = 0
     _merged = 0
@@ -124,7 +124,7 @@ class _ShallowLoader(yaml.SafeLoader):
         self._flattening: list[yaml.MappingNode] = []
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As the base class, counting levels."""
+        """As in the base class, counting levels."""
         if self._level >= _MOST_LEVELS:
             raise yaml.composer.ComposerError(None, None, f"more than {_MOST_LEVELS} levels", None)
         self._level += 1
@@ -152,7 +152,7 @@ class _ShallowLoader(yaml.SafeLoader):
         self._flattening.pop()
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As the base class, which would let the last of equal keys win."""
+        """As in the base class, which would keep the last of equal keys."""
         keys: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
@@ -185,7 +185,7 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
 
 
 def _check_size(content: object, path: str | os.PathLike[str]) -> None:
-    """Refuse what unfolds to more than a million values: a few aliases of aliases can stand for billions."""
+    """Refuse files that expand to more than a million values: a few aliases of aliases can mean billions."""
     waiting, count, most = [content], 1, limit("YAML_VALUES")
     while waiting:
         value = waiting.pop()

@@ -301,7 +301,7 @@ class Config(Group):
         return self
 
     def _fits_bernoulli2(self) -> None:
-        """What bernoulli2 has not: int16, and yuv444 in NCHW."""
+        """Refuse what bernoulli2 does not have: int16, and yuv444 in NCHW."""
         model, inputs = self.model_parameters, self.input_parameters
         int16 = DataType.INT16 in model.set_node_data_type.values()
         int16 |= any(info.uses_int16 for info in model.node_info.values())

@@ -68,7 +68,7 @@ def _exact_bool(value: Any) -> Any:
 
 
 def names_as_text(value: Any) -> Any:
-    """YAML reads a node called 5 as a number: as a key it is a name all the same."""
+    """YAML reads a node called 5 as a number; as a key it is a name nevertheless."""
     if isinstance(value, Mapping):
         return {str(key) if type(key) is int else key: item for key, item in value.items()}
     return value
@@ -113,7 +113,7 @@ _LONGEST_PATH = 3072
 
 
 def check_path(text: str, longest_name: int = _LONGEST_NAME) -> None:
-    """Refuse what no file system takes.
+    """Refuse paths that no file system accepts.
 
     Raises:
         ValueError: ``text`` holds a character that paths cannot, or is too long, or a part of it is.

@@ -97,7 +97,7 @@ class RecordedCase:
         """The content of the configuration file for a conversion that writes below ``folder``.
 
         Calibration data that the case keeps in ``calibration.npz`` are written there too. Python files that register
-        operators are left out: a case may come from anybody, and they would be executed.
+        operators are left out: a case may come from anyone, and they would be executed.
 
         Raises:
             ConfigError: the file cannot be read.
@@ -179,7 +179,7 @@ def _read(path: Path) -> RecordedCase:
 
 
 def _missing(config: Path, model: Mapping[str, Any]) -> str:
-    """What is said of a network that is not where ``config`` has it; empty where it is."""
+    """The message for a network that is missing where ``config`` names it; empty where it exists."""
     missing = [
         str(model[key]) for key in MODEL_KEYS if key in model and not (config.parent / str(model[key])).is_file()
     ]

@@ -1,4 +1,4 @@
-"""One recorded case converted by us; what goes wrong is part of the result."""
+"""One recorded case converted by ptqlab; errors are part of the result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class OurConversion:
-    """What we made of a case.
+    """The result of converting a case.
 
     Attributes:
         outcome: how it ended.
@@ -63,7 +63,7 @@ class Attempt(Generic[Value]):
 
     @property
     def message(self) -> str:
-        """The error in one line, with the place in our sources where it is none that we raise on purpose."""
+        """The error in one line, with the place in our sources if the engine did not raise it on purpose."""
         if self.error is None:
             return ""
         text = " ".join(str(self.error).split())

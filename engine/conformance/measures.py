@@ -42,7 +42,7 @@ class Row(BaseModel):
         case: its name.
         family: the network.
         march: BPU architecture.
-        held_out: whether the network is kept out of sight while rules are looked for.
+        held_out: whether the network is held out while rules are developed.
         reduced: whether it is a network of a few nodes that shows one rule.
         outcome: how our conversion ended.
         refusal: why the original refused; empty where it did not.
@@ -100,7 +100,7 @@ class Row(BaseModel):
 
 
 def unread(case: RecordedCase, reason: str) -> Row:
-    """The row of a case that cannot be read, which says nothing about us."""
+    """The row of a case that cannot be read; it does not count as a disagreement."""
     return Row(
         case=case.name,
         family=case.family,

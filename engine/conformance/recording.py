@@ -1,4 +1,4 @@
-"""Recording a case: the user's own toolchain converts his model, and what it was given and gave is kept."""
+"""Recording a case: the user's own toolchain converts a model, and its inputs and results are kept."""
 
 from __future__ import annotations
 

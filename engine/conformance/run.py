@@ -1,4 +1,4 @@
-"""Many cases measured in child processes, so that one that crashes or hangs costs its own row only."""
+"""Many cases measured in child processes, so that one that crashes or hangs affects only its own row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.conformance.worker import CaseTask
 from engine.simulate.session import Mode
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What keeps libraries of a child to one thread: as many children run as there are processors."""
+"""Environment that limits the libraries of a child to one thread, because one child runs per processor."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Models without their weights: what may leave a house whose weights may not."""
+"""Models without their weights, for users who may not pass their weights on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The conversion: the stage runner, the stages in order, and the tables that users read.
 
-Names are looked up when they are asked for: a stage that imports the runner must not depend on all of this.
+Names are looked up on first use, so that a stage that imports the runner does not depend on all of this.
 """
 
 from __future__ import annotations

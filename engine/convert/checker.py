@@ -101,7 +101,7 @@ def check(
 
 
 def _configuration(name: str, wanted: Draft) -> Config:
-    """What the stages read of a draft. The name is that of a file, whatever it is made of: it is not checked."""
+    """What the stages read of a draft. The name comes from a file, so it is not checked."""
     compiler = wanted.compile.model_dump()
     return Config.model_construct(
         model_parameters=ModelParameters.model_construct(

@@ -216,7 +216,7 @@ def log_idle_options(wanted: CalibrationParameters, calibrated: ir.Model) -> Non
 
 
 def log_quirks(calibrated: ir.Model) -> None:
-    """Log what of the original that costs accuracy, or rests on one network, decided something in this model."""
+    """Log the quirks that affect this model: those that cost accuracy, and rules that rest on one network."""
     for found, nodes in decided(calibrated).items():
         if found.remark:
             shown = f"{', '.join(nodes[:_MOST_NODES])}{' …' if len(nodes) > _MOST_NODES else ''}"
@@ -278,7 +278,7 @@ class Workspace(Hooks):
                 self._save(item.name)
 
     def made(self, item: Item[Any], value: Any) -> None:
-        """Remember a model."""
+        """Keep a model."""
         if item in MODELS:
             self.models[item.name] = value
 

@@ -1,4 +1,4 @@
-"""Models that ptqlab converts and the original refuses: models are tuned here and shipped from there."""
+"""Models that ptqlab converts and the original refuses; the shipped file is built with the original."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def tell_refusals(tool: OriginalTool, source: ir.Model, strict: bool, *, caffe: 
         tool: a command of the original.
         source: the model.
         strict: refuse.
-        caffe: whether it was a Caffe model, so that the versions of ONNX are our own choice.
+        caffe: whether it was a Caffe model, so that ptqlab chose the versions of ONNX.
 
     Raises:
         UnsupportedError: ``strict``, and there is something that it refuses; names all of it.

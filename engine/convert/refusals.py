@@ -1,4 +1,4 @@
-"""Models that are refused whatever is asked of them."""
+"""Models that are refused whatever the configuration says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_IN_RUNTIME = frozenset(
         "Xor",
     ]
 )
-"""Operators that no march has and the CPU's runtime has not either."""
+"""Operators that neither a march nor the CPU's runtime has."""
 
 
 def refuse_cpu_operators(model: ir.Model) -> None:

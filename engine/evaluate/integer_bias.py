@@ -82,7 +82,7 @@ def correct_integer_biases(
         calibrated: model with thresholds; not changed.
         optimized: float model.
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
-        data: calibration data; those of the first ``samples`` samples are used that are finite.
+        data: calibration data; of the first ``samples`` samples, the finite ones are used.
         samples: at least 1.
         threads: CPU threads; None for all.
     """

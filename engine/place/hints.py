@@ -31,7 +31,7 @@ _BY_OPERATOR = {
 }
 """Hints for operators that the BPU does not have, by type."""
 
-_EXACT_TAIL = "nothing; the convolution before it keeps its exact int32 result"
+_EXACT_TAIL = "none needed: the convolution before it keeps its exact int32 result"
 _RANK_4 = "use rank-4 tensors (N, C, H, W)"
 _TWO_DIMENSIONS = "write it in two dimensions, with a height of 1"
 _INDICES = "compute indices and masks in the application, or make them constants"

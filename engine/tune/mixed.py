@@ -158,9 +158,9 @@ class MixedPrecisionSearch:
         return self.conversion[REQUESTS]
 
     def run(self, budget: LatencyBudget, report: Callable[[str], None] = lambda text: None) -> TuningResult:
-        """Search until everything was tried or the budget is spent; ``report`` is told of every model built.
+        """Search until everything was tried or the budget is spent; ``report`` is called for every model built.
 
-        An interrupt from the keyboard ends the search with what it has found so far.
+        A keyboard interrupt ends the search with the best mix so far.
 
         Raises:
             ConfigError: the march has no int16, and the CPU is not allowed either.

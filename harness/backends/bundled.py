@@ -76,7 +76,7 @@ from harness.zoo.cards import ModelCard, load_card
 Array = NDArray[Any]
 
 BY_OPTIONS = "by its options"
-"""Key of statistics: whichever pass collected them, the thresholds that they give follow from data and options."""
+"""Key of statistics. The thresholds depend on data and options only, whichever pass collected the statistics."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Network:
 
 @lru_cache(maxsize=1)
 def _loaded(path: Path) -> Statistics:
-    """Statistics kept for the next trial of the same process; what ``kl`` computed of their histograms stays there.
+    """Statistics kept for the next trial of the same process; with what ``kl`` computed from them.
 
     The name of the file follows from its content.
     """
@@ -243,7 +243,7 @@ def _loaded(path: Path) -> Statistics:
 
 @dataclass(frozen=True)
 class _CacheHooks(Hooks):
-    """Times stages, and keeps what is dear to compute."""
+    """Times stages, and keeps results that are expensive to compute."""
 
     bench: Bench
     clock: StageClock

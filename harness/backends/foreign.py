@@ -1,6 +1,6 @@
 """Engines beside the bundled one, on the same models, data and metrics: ONNX Runtime's quantisation, and the vendor's.
 
-Both leave an ONNX file; how it is evaluated is the pipeline's business.
+Both write an ONNX file, which the pipeline evaluates.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RAW = (np.uint8, np.float32)
 """What raw binary calibration files may hold."""
 
 _VERSION_SECONDS = 60
-"""That the command may take to say its version."""
+"""Seconds that the command may take to print its version."""
 
 _ENTROPY_BINS = 1024
 """Of the histograms of ONNX Runtime's Entropy calibration, which has 128 quantised ones."""

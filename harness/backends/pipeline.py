@@ -112,7 +112,7 @@ def stages_of(settings: Settings, run: Run) -> tuple[Stage, ...]:
 
 
 def planned(settings: Settings, config: Any) -> Run:
-    """A run of a trial that is only asked what it would run."""
+    """A run of a trial that only lists the stages that it would run."""
     return Run(STAGES[settings.engine], config, {item: Given(None) for item in _GIVEN})
 
 

@@ -44,7 +44,7 @@ class SuiteNetwork:
 
 
 def suite(names: Sequence[str]) -> list[SuiteNetwork]:
-    """The networks that ``names`` ask for: :data:`SUITE`, groups, structures; others are no concern of the suite."""
+    """The networks that ``names`` ask for: :data:`SUITE`, groups, structures; other names are ignored."""
     wanted = set(names)
     return [
         network

@@ -1,4 +1,4 @@
-"""What ``ptqlab run --dry-run`` and ``--resume`` print: what would run, and what has not come to its end."""
+"""What ``ptqlab run --dry-run`` and ``--resume`` print: trials to run, and unfinished sweeps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
 
 
 def show_unfinished(workdir: Path) -> None:
-    """Sweeps that can go on, with the command for it."""
+    """Unfinished sweeps, with the command that continues each."""
     from shlex import join
 
     from harness.resuming import unfinished

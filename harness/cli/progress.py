@@ -1,4 +1,4 @@
-"""How a sweep goes: a bar on a terminal, lines elsewhere."""
+"""Progress of a sweep: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def progress_bar(estimates: Estimates | None = None, workers: int = 1) -> Iterat
 
 
 class ProgressBar:
-    """Shows how a sweep goes.
+    """Shows the progress of a sweep.
 
     Attributes:
         kept: trials that have a result so far.
@@ -77,7 +77,7 @@ class ProgressBar:
         self._say(f"{spec.model} on {spec.march.value}: prepared in {seconds:.1f} s{ahead}", advance=0)
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
-        """One trial further."""
+        """One more trial is finished."""
         self.kept += 1
         self._waiting.pop(result.spec.key, None)
         if not reused:

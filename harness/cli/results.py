@@ -1,4 +1,4 @@
-"""``ptqlab show`` and ``compare``: what sweeps have left."""
+"""``ptqlab show`` and ``compare``: results of finished sweeps."""
 
 from __future__ import annotations
 

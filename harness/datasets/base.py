@@ -230,7 +230,7 @@ def one_by_one(inputs: Samples) -> Iterator[dict[str, NDArray[Any]]]:
 
 
 def stacked(images: Iterable[Images], count: int, image_format: ImageFormat) -> Images:
-    """``count`` images, each (height, width, channels), one behind the other; none too."""
+    """``count`` images, each (height, width, channels), concatenated; there may be none."""
     result = np.empty((count, *image_format.shape), np.uint8)
     for position, image in enumerate(images):
         result[position] = image

@@ -62,7 +62,7 @@ class BoxListing:
 def coco_boxes(folder: Path, labels: Path) -> BoxListing:
     """Boxes of a JSON file in COCO's format; classes in the order of the categories' ids, crowds left out.
 
-    Images of the file that are not in ``folder`` are left out, for a part of a data set is one too.
+    Images of the file that are not in ``folder`` are left out, because a part of a data set is a data set too.
 
     Raises:
         CalibrationDataError: the file is of another format, or names no image of ``folder``.

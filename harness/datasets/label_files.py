@@ -40,7 +40,7 @@ class NamedImages:
     def find(self, name: str) -> Path | None:
         """The image called ``name``: its path from the folder, or from a folder above; its name; each without suffix.
 
-        A name that several images have is none's, unless it is the whole path of one.
+        A name that several images share finds none of them, unless it is the whole path of one.
         """
         parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         for start in range(len(parts)):

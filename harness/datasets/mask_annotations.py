@@ -30,7 +30,7 @@ _ENDINGS = (
     "-mask",
     "_seg",
 )
-"""What the name of a mask has behind the name of its image, the best first."""
+"""Endings that the name of a mask has after the name of its image, the best first."""
 _IMAGE_ENDINGS = ("_leftImg8bit",)
 _CITYSCAPES_IDS = MappingProxyType(
     {
@@ -54,7 +54,7 @@ def mask_folder(folder: Path) -> Path | None:
 
 
 _TRIED = 50
-"""Images that a mask is looked for, before a folder is no folder of masks."""
+"""Images for which a mask is looked for before a folder is taken for no folder of masks."""
 
 
 def mask_listing(folder: Path, labels: Path | None) -> tuple[list[tuple[Path, Path]], int]:

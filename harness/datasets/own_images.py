@@ -39,7 +39,7 @@ class OwnImagesOptions(StrictModel):
             from 1; of masks 0 is not counted then.
         seed: of the shuffle before the cut.
         calibration: images of this split, classes in rotation.
-        evaluation: likewise.
+        evaluation: images of this split, classes in rotation.
     """
 
     folder: Path

@@ -157,7 +157,7 @@ def _around(points: Sequence[Any]) -> LabelledBox:
     """The upright box around a polygon.
 
     Raises:
-        ValueError: the points are none.
+        ValueError: the points are not a polygon.
     """
     corners = np.array(points, np.float64)
     if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3 or not np.isfinite(corners).all():

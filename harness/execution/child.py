@@ -20,7 +20,7 @@ from harness.trials.tasks import Bench
 from harness.trials.trial import Symptom, is_environmental
 
 IDLE_SECONDS = 120.0
-"""A child that gets no request for this time ends."""
+"""A child ends after this time without a request."""
 
 _LEAST_WANTED = "1000"
 """Score that makes the kernel, should memory run out, take this process rather than the coordinator."""
@@ -61,7 +61,7 @@ def _tell(replies: IO[str], line: str) -> None:
 
 
 def _follow_parent() -> None:
-    """The parent is gone: so go this process and whatever it has started."""
+    """End this process and all that it has started, because the parent has ended."""
     os.killpg(0, signal.SIGKILL)
 
 

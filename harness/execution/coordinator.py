@@ -1,8 +1,8 @@
 """Sweeps: trials on any ``concurrent.futures.Executor``, one typed result each, whatever happens to a worker.
 
 The coordinator hands out one preparation per (model, march, data), then its trials. Workers compute each task in a
-child process (:mod:`harness.execution.isolation`), so that a trial can take down nothing but itself. Should an
-executor lose workers all the same, what they were at is tried once more, one task alone at a time.
+child process (:mod:`harness.execution.isolation`), so that a trial can take down nothing but itself. If an
+executor loses workers nevertheless, their tasks are tried once more, one at a time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _LocalExecutor(ThreadPoolExecutor):
     """Threads that wait for children."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As that of the base class; what is still computing, which is so after an interrupt only, ends at once."""
+        """As in the base class. Tasks still run here only after an interrupt; they are ended at once."""
         super().shutdown(wait=False, cancel_futures=cancel_futures)
         children().kill()
         super().shutdown(wait=wait)
@@ -94,7 +94,7 @@ def executor_factory(name: str) -> ExecutorFactory:
 
 
 class Observer(Protocol):
-    """Told by the coordinator, in its own thread, how a sweep goes."""
+    """The coordinator reports the progress of a sweep to it, in the coordinator's thread."""
 
     def planned(self, specs: Sequence[TrialSpec]) -> None:
         """The sweep consists of ``specs``."""
@@ -217,7 +217,7 @@ def _own_cache(plan: Plan) -> Iterator[Plan]:
 
 
 def is_reusable(found: TrialResult, *, retry_failed: bool) -> bool:
-    """Whether a kept result stands for the trial: figures do, what the environment did never."""
+    """Whether a kept result is valid for the trial: figures are, failures of the environment never are."""
     return found.failure is None or (found.failure.symptom.is_final and not retry_failed)
 
 
@@ -283,12 +283,12 @@ class _Coordinator:
             executor.shutdown(wait=True, cancel_futures=True)
 
     def begin_no_more(self) -> None:
-        """Leave what has not begun."""
+        """Drop the tasks that have not begun."""
         self._queue.clear()
         self._suspects.clear()
 
     def _fill(self, executor: Executor) -> None:
-        """Hand out tasks: one suspect alone, else one more than there are workers, so that none waits for us."""
+        """Hand out tasks: a suspect alone; else one more than there are workers, so that no worker waits."""
         if self.plan.seconds is not None and time.monotonic() > self._begun + self.plan.seconds:
             self._queue.clear()
         if self._suspects:

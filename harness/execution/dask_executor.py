@@ -43,7 +43,7 @@ class DaskExecutor(Executor):
 
     @property
     def capacity(self) -> int:
-        """Threads of all workers, at most :data:`CAPACITY_SECONDS` ago: to ask costs as much as to submit a task."""
+        """Threads of all workers, at most :data:`CAPACITY_SECONDS` ago: asking costs as much as submitting a task."""
         now = time.monotonic()
         if now > self._counted_at + CAPACITY_SECONDS:
             self._threads, self._counted_at = sum(self._client.nthreads().values()), now

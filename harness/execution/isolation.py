@@ -1,7 +1,7 @@
-"""A task in a child process that may be killed: what a task does to its process, it does to itself alone.
+"""A task in a child process that may be killed, so that a crash affects this task alone.
 
 :func:`run_task` is all that an executor runs, wherever it runs it. Children serve one task after the other and are
-replaced after some; one that dies or exceeds the time limit costs the task that it was at. Nothing is pickled: tasks
+replaced after some; if one dies or exceeds the time limit, only its current task fails. Nothing is pickled: tasks
 and replies are JSON lines.
 """
 
@@ -104,7 +104,7 @@ class ChildPool:
     _kills: int = 0
 
     def run(self, task: Task) -> Reply:
-        """Compute ``task`` in a child of its own for the time."""
+        """Compute ``task`` in a child that serves no other task meanwhile."""
         kills = self._kills
         for _ in range(_STARTS):
             if self._kills != kills:

@@ -1,4 +1,4 @@
-"""Trials computed anew although they have a result, and compared with it: what a night finds by that nothing else does.
+"""Trials that are computed again although they have a result, to compare both.
 
 A key covers what is known to determine a result. What is not known (a driver, the processor, a defect in a cache) shows
 only where a stored result is computed again.

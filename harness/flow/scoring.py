@@ -121,7 +121,7 @@ def outputs_of(
         prepare: what is done to each image.
         files: the images.
         jobs: threads that read images.
-        done: told how many images went through, after each batch.
+        done: called after each batch with the number of images processed.
 
     Raises:
         ConfigError: the model has other inputs.

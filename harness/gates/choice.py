@@ -1,7 +1,8 @@
 """Which settings a sweep would choose, and what that choice is worth on samples that it did not look at.
 
 Settings are compared on one half of the evaluation samples (:mod:`harness.trials.halves`); what was chosen is reported
-on the other half. The best of many settings is partly the luckiest: how much it loses between the halves says how much.
+on the other half. The best of many settings is partly the luckiest; its loss between the halves
+shows how much was luck.
 """
 
 from __future__ import annotations

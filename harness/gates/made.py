@@ -102,7 +102,7 @@ class Answers(StrictModel):
         return np.frombuffer(self._bytes(), "<i4").astype(np.int64)
 
     def _bytes(self) -> bytes:
-        """The unpacked classes, at most one byte more than they should take: a baseline may be anybody's."""
+        """The unpacked classes, at most one byte more than they should take: a baseline may come from anyone."""
         return zlib.decompressobj().decompress(base64.b64decode(self.packed), 4 * self.count + 1)
 
 

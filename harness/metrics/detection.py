@@ -307,7 +307,7 @@ def _select(boxes: NDArray[np.float32], scores: NDArray[np.float32], options: Ma
 def _suppressed(boxes: NDArray[np.float32], classes: NDArray[np.int64], nms_iou: float, most: int) -> NDArray[np.int64]:
     """Indices of the first ``most`` boxes, given best first, that no better one of their class overlaps too much.
 
-    Only boxes that stay are compared with what is left behind them: where a network finds thousands of boxes, all pairs
+    Only boxes that are kept are compared with the remaining ones: where a network finds thousands of boxes, all pairs
     would take a hundred times as long.
     """
     if nms_iou >= 1:

@@ -207,7 +207,7 @@ def _likeliest_columns(*tables: NDArray[np.float64]) -> list[NDArray[np.float64]
 def contrasted(scores: Array) -> NDArray[np.float64]:
     """Probabilities of a softmax over scores of the same standard deviation for every guess, shape (rows, classes).
 
-    It is ten over the root of the number of classes, within 1..3: one class stands out by about ten of the others.
+    It is ten over the root of the number of classes, within 1..3: the largest class exceeds the others by about ten.
     A network without normalisation layers gives greater scores for greater inputs; it is no surer of its answers.
     """
     values = _finite(scores)

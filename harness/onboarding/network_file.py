@@ -263,7 +263,7 @@ def _is_depthwise(node: onnx.NodeProto) -> bool:
 
 
 _RUNS = 3
-"""Whose shortest time counts: other programs slow single runs down."""
+"""Runs that are timed; the shortest counts, because other programs slow single runs down."""
 
 
 def _with_outputs(network: NetworkFile, model: onnx.ModelProto) -> NetworkFile:

@@ -315,7 +315,7 @@ def _float_score(head: HeadGuess, dataset: Dataset, outputs: Sequence[NDArray[An
 
 
 def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, ...]:
-    """What to look at where the float model is no better than answers that do not depend on the images."""
+    """What to check if the float model is no better than answers that do not depend on the images."""
     level = chance_level(head.metric, targets)
     if head.task is TaskKind.OTHER or not is_at_chance(score, level, len(targets)):
         return ()

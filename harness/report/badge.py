@@ -1,4 +1,4 @@
-"""A badge with the verdict of the last sweep: an SVG, and the JSON that shields.io makes one of."""
+"""A badge with the verdict of the last sweep: an SVG, and the JSON from which shields.io draws one."""
 
 from __future__ import annotations
 

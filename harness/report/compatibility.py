@@ -1,4 +1,4 @@
-"""What imitating the original costs: trials of a sweep that differ in ``compatibility`` alone, side by side."""
+"""What compatibility with the original costs: pairs of trials that differ only in ``compatibility``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CompatibilityPair:
 
     @property
     def gain(self) -> float | None:
-        """:attr:`accuracy`, positive where ``clean`` is more accurate: of an error its decrease."""
+        """:attr:`accuracy`, positive where ``clean`` is more accurate: for an error, its decrease."""
         is_error = self.clean.accuracy is not None and not self.clean.accuracy.higher_is_better
         return None if self.accuracy is None else (-1 if is_error else 1) * self.accuracy
 

@@ -22,7 +22,7 @@ HOSTS = ("127.0.0.1", "localhost")
 FRAMES = "frame-ancestors 'none'"
 """What the policy within the first page cannot say: no other page shows it in a frame."""
 SECONDS, IDLE_SECONDS = 2, 15
-"""After which the first page is asked for again while a sweep runs, and while none does."""
+"""Seconds after which the first page is reloaded while a sweep runs, and while none does."""
 
 
 def application(workdir: Path) -> Starlette:
@@ -57,7 +57,7 @@ def application(workdir: Path) -> Starlette:
 
 
 def _no_icon(request: Request) -> Response:
-    """Browsers ask for a picture of every site; there is none."""
+    """Browsers request an icon of every site; there is none."""
     return Response(status_code=204)
 
 

@@ -43,7 +43,7 @@ class SuiteRow:
     Attributes:
         name: of the suite.
         summary: of its last finished sweep; None where there is none.
-        running: what is known of a sweep that has not come to its end.
+        running: what is known of a sweep that has not finished.
         nights: the last one first.
         damaged: why its record of nights cannot be read; empty where it can.
         has_report: whether its page is there.
@@ -76,7 +76,7 @@ def points(values: Sequence[float]) -> str:
 
 
 def overview(workdir: Path) -> list[SuiteRow]:
-    """All suites that have a folder below ``workdir/sweeps``, by name; where neither a sweep nor a run is, is none."""
+    """All suites with a folder below ``workdir/sweeps``, by name; folders without a sweep or a run are left out."""
     waiting = {one.suite: one for one in unfinished(workdir)}
     rows = []
     for folder in sorted((workdir / "sweeps").glob("[!.]*")):

@@ -134,7 +134,7 @@ class Settings(ConversionOptions):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        """Stricter than the options themselves: what would change nothing is no trial of its own."""
+        """Stricter than the options themselves: settings that change nothing are refused."""
         if self.calibration_type is not CalibrationType.MAX and self.max_percentile != 1.0:
             raise ValueError(
                 f"max_percentile {self.max_percentile} has no meaning with calibration_type "

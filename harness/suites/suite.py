@@ -110,7 +110,7 @@ class Suite(StrictModel):
         models: names, globs (``mnist_*``), ``tag:…``, ``task:…`` or ``dataset:…``, globs there too.
         march: BPU architectures.
         calibration_samples: number of samples from the start of each model's calibration split; None for all.
-        evaluation_samples: likewise of the evaluation split.
+        evaluation_samples: the same number of the evaluation split.
         sweep: the grid; None for explicit trials only.
         trials: beside the grid.
         gates: when results count as good.

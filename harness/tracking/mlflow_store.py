@@ -50,7 +50,7 @@ _QUIET = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0.1",
 }
 """Environment with which MLflow is imported: no telemetry, short timeouts for a server that cannot be reached, and a
-short wait before a call that failed is repeated: MLflow's own is up to 1 s, and one thread alone asks."""
+short wait before a call that failed is repeated: MLflow's own wait is up to 1 s, and only one thread calls it."""
 
 _TAG_LENGTH = 4000
 """Longest value of a tag that every MLflow store takes."""
@@ -110,9 +110,9 @@ def default_tracking_uri(workdir: Path) -> str:
 
 
 def _make_database(path: Path) -> None:
-    """Make a SQLite store that is whole or not there at all: one whose tables are half made MLflow never opens again.
+    """Make a SQLite store that is whole or not there at all: MLflow never opens one whose tables are incomplete.
 
-    It writes ahead: commits take half the time, and who reads it does not hold up the sweep.
+    It uses a write-ahead log: commits take half the time, and readers do not block the sweep.
     """
     if path.exists():
         return
@@ -244,7 +244,7 @@ class SweepRecord:
         self._client.set_tag(self.parent, _COMPLETE, "true")
 
     def _remove_doubles(self) -> None:
-        """Delete runs that are there twice: the server made one, its answer got lost, and MLflow asked again."""
+        """Delete runs that exist twice: the server created one, its answer was lost, and MLflow asked again."""
         known = {self.parent, *self._children.values()}
         for run in _find_runs(self._client, self._experiment, self._sweep):
             if run.info.run_id not in known:
@@ -372,7 +372,7 @@ class SweepRecord:
 
 
 def close_killed(tracking_uri: str, suite: str, sweep: str) -> None:
-    """Let the runs that a sweep left incomplete when it was killed say so.
+    """Mark the runs that a killed sweep left incomplete.
 
     The time of the kill is unknown, so they end with the last complete trial.
     """

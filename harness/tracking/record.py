@@ -2,8 +2,8 @@
 
 Params hold what varies, ``lab.*`` tags identity, metrics the figures (:mod:`harness.tracking.trial_run`). Only the
 coordinator writes, from one thread of its own, so that neither MLflow's start nor a slow server holds up the trials.
-Should MLflow refuse or be away, the sweep goes on without it, and what is left under ``unsynced`` in the working
-directory is replayed by ``ptqlab sync``.
+If MLflow refuses or cannot be reached, the sweep goes on without it, and ``ptqlab sync`` later replays what is kept
+under ``unsynced`` in the working directory.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Recorder:
         return None if error is None else f"{self.tracking_uri}: {' '.join(str(error).split())[:400]}"
 
     def _later(self, write: Callable[..., object], *arguments: Any) -> None:
-        """Write in the recorder's thread, after all earlier writes; not at all once one of them failed."""
+        """Write in the recorder's thread, after all earlier writes; skip it once one of them has failed."""
 
         def guarded() -> None:
             if not any(earlier.done() and earlier.exception() for earlier in self._writes):

@@ -1,4 +1,4 @@
-"""Sweeps that MLflow has not got, kept until it has: ``<workdir>/unsynced/<sweep>/``."""
+"""Sweeps that are not in MLflow yet, kept until they are: ``<workdir>/unsynced/<sweep>/``."""
 
 from __future__ import annotations
 

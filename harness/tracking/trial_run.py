@@ -1,7 +1,7 @@
-"""How a trial reads as a run of MLflow: a short name, swept settings as params, the figures that count first.
+"""A trial as a run of MLflow: a short name, swept settings as params, the most important figures first.
 
-MLflow's pages list params and metrics by name. The four figures that everybody looks at have names of their own
-(:data:`FIRST`); all others begin with ``more.``, times with ``seconds.``, so that they come behind.
+MLflow's pages list params and metrics by name. The four most important figures have names of their own
+(:data:`FIRST`); all others begin with ``more.``, times with ``seconds.``, so that they are listed last.
 """
 
 from __future__ import annotations

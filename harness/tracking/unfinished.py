@@ -1,7 +1,7 @@
 """Sweeps whose record is open, and those that were killed with it open: ``<workdir>/unfinished/<sweep>.json``.
 
 A sweep holds the lock of its file while it runs. The system releases the lock however the process ends, so that a file
-that is not locked belongs to a sweep that was killed; whoever comes next closes its runs.
+that is not locked belongs to a sweep that was killed; the next sweep closes its runs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def mark_open(record: OpenRecord, workdir: Path) -> Mark:
 
 
 def forget(sweep: str, workdir: Path) -> None:
-    """The record of ``sweep`` was written after all, be it to another store: there is nothing left to close."""
+    """Note that the record of ``sweep`` was written, possibly to another store, so that nothing is left to close."""
     (workdir / FOLDER / f"{sweep}.json").unlink(missing_ok=True)
 
 
@@ -89,7 +89,7 @@ def close_unfinished(workdir: Path, tracking_uri: str | None = None) -> list[Ope
 
 @contextmanager
 def _taken(path: Path) -> Iterator[OpenRecord | None]:
-    """The record of a dead sweep, locked inside; None where the sweep is alive, or somebody else was here first."""
+    """The record of a dead sweep, locked inside; None if the sweep is alive, or another process has the lock."""
     with ExitStack() as stack:
         record = None
         with suppress(FileNotFoundError, BlockingIOError, ValueError):

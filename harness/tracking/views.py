@@ -125,7 +125,7 @@ def table_link(tracking_uri: str, experiment: str, model: str = "") -> str:
 
 
 def how_to_open(tracking_uri: str) -> str:
-    """What a person does to see the record: the server's address, or the command that serves the store."""
+    """How to open the record: the server's address, or the command that serves the store."""
     if tracking_uri.startswith(("http:", "https:")):
         return tracking_uri
     return f"mlflow ui --backend-store-uri {tracking_uri}"

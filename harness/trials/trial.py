@@ -109,12 +109,12 @@ class Symptom(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the same trial fails again wherever it runs; what the environment did is never reused."""
+        """Whether the same trial fails again wherever it runs; failures of the environment are never reused."""
         return self in (Symptom.REFUSED, Symptom.DEFECT)
 
 
 def is_environmental(error: BaseException | None) -> bool:
-    """Whether ``error`` comes of what this machine lacks: a package, a file, a command, space on a disk."""
+    """Whether ``error`` means that this machine lacks something: a package, a file, a command, space on a disk."""
     if error is None:
         return False
     return isinstance(error, MissingError | OSError | ImportError) or is_environmental(error.__cause__)

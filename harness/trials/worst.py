@@ -1,4 +1,4 @@
-"""The worst samples of a trial: which they are, what both models say of them, and a picture of that."""
+"""The worst samples of a trial: their numbers, both models' answers, and a picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORST = 16
 """Samples on the picture."""
 
 SPEAKERS = ("right", "float", "said")
-"""Who says something of a sample: the targets, the float model, the quantised model. Panels stand in this order."""
+"""Sources of answers for a sample, in the order of the panels: the targets, the float model, the quantised model."""
 
 _HEADINGS = {"right": "target", "float": "float", "said": "quantised"}
 _SIDE, _CAPTION, _GAP = 144, 15, 8

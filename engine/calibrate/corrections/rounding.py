@@ -79,7 +79,7 @@ def round_weights(
 
     Args:
         calibrated: model with thresholds; not changed.
-        data: calibration data; those of the first ``samples`` samples are used that are finite.
+        data: calibration data; of the first ``samples`` samples, the finite ones are used.
         samples: at least 1.
         threads: CPU threads; None for all.
     """

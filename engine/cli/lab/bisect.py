@@ -223,7 +223,7 @@ def _show_errors(material: Material, as_json: bool) -> None:
 
 
 def _write_minimal(bad: PairReport, material: Material, folder: Path) -> None:
-    """Leave ``minimal.onnx`` and ``minimal.npz`` (inputs ``in:NAME``, ``expected``, ``actual``)."""
+    """Write ``minimal.onnx`` and ``minimal.npz`` (inputs ``in:NAME``, ``expected``, ``actual``)."""
     import io
 
     import numpy as np

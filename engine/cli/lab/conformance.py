@@ -201,7 +201,7 @@ def read_bars(texts: list[str] | tuple[str, ...]) -> dict[str, tuple[float, ...]
 
 
 def below(rows: list[Row], bars: dict[str, tuple[float, ...]]) -> list[str]:
-    """What is worse than its bar, in words."""
+    """The measures that are worse than their bars, in words."""
     from engine.conformance.table import MEASURES, parts
 
     found = []

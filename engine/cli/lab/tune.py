@@ -212,7 +212,7 @@ def _scored(accuracies: Mapping[str, float], name: str) -> str:
 
 
 def _row(mix: Mix) -> str:
-    """Cosine on the samples that mixes were chosen by; what the others say; costs."""
+    """Cosine on the samples by which mixes were chosen, and on the others; costs."""
     test = mix.test
     reported = f"{'-':>10}{'-':>10}{'-':>10}"
     if test is not None:
@@ -223,7 +223,7 @@ def _row(mix: Mix) -> str:
 
 
 def _worth(int8: Mix, chosen: Mix) -> str:
-    """How much of what was gained over int8 is left on other samples."""
+    """How much of the gain over int8 remains on other samples."""
     gained = f"cosine over int8: {chosen.score.cosine - int8.score.cosine:+.6f} on the samples that chose the mix"
     if chosen.test is None or int8.test is None:
         return f"{gained}; there are too few samples to report on others"

@@ -1,4 +1,4 @@
-"""The stage that chooses thresholds, and what stands in for it where there are no data."""
+"""The stage that chooses thresholds, and fixed thresholds where there are no data."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def accumulated_error(
 def averaged(curves: Curves) -> Curves:
     """Every value replaced by the mean of the finite values up to it; it stays where there are none yet.
 
-    An ``sqnr`` is infinite where there is no error: counted, the nodes before the first error would hide all others.
+    An ``sqnr`` is infinite where there is no error; if counted, the nodes before the first error would hide all others.
     """
     means = (Curve(curve.label, tuple(_running_mean(np.asarray(curve.values)).tolist())) for curve in curves.curves)
     return Curves(curves.nodes, curves.metric, tuple(means))

@@ -23,7 +23,7 @@ BINS = 128
 
 @dataclass(frozen=True)
 class ValueHistogram:
-    """Counts of values in bins of equal width.
+    """Number of values in bins of equal width.
 
     Attributes:
         edges: float64, shape (bins + 1,).

@@ -1,4 +1,4 @@
-"""Partial quantisation: how much accuracy comes back where sensitive nodes are left in float."""
+"""Partial quantisation: how much accuracy is regained if sensitive nodes stay in float."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.debug.analysis.variants import Variant
 
 @dataclass(frozen=True)
 class PartialQuantisation:
-    """How much accuracy comes back where sensitive nodes are not quantised.
+    """How much accuracy is regained if sensitive nodes are not quantised.
 
     Attributes:
         metric: what is measured at the outputs.

@@ -274,7 +274,7 @@ def _short(name: str, length: int = 28) -> str:
 
 
 def _cycle(count: int) -> list[str]:
-    """As many colours: all different, of a rainbow if there are many."""
+    """``count`` different colours, from a rainbow if there are many."""
     if count <= len(PALETTE):
         return list(PALETTE[:count])
     return [to_hex(colormaps["turbo"](index / (count - 1))) for index in range(count)]

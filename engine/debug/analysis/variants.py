@@ -1,4 +1,4 @@
-"""Many choices of quantised tensors of a calibrated model, at the price of what each of them changes.
+"""Many choices of quantised tensors of a calibrated model; each costs only what it changes.
 
 A *variant* is the set of ``HzCalibration`` nodes that quantise; all others pass through. The float model is computed
 once and all its tensors are kept. A variant then computes only the segments of the graph that lie downstream of what it

@@ -109,7 +109,7 @@ def _of_weight(model: ir.Model, node: ir.Node) -> FaultyCase:
 
 
 def _of_dump(report: PairReport, tensor: str, material: Material) -> FaultyCase:
-    """A node that a board computes differently: what comes out is what was dumped, thus no shape can be smaller."""
+    """A node that a board computes differently: its result is the dump, so no shape can be smaller."""
     model, dumps = material.stages[report.before], material.dumps or {}
     node = next(node for node in model.graph if node.name == report.node)
     dynamic = dynamic_values(model.graph)

@@ -1,4 +1,4 @@
-"""What a source model is fed with where images reach the converted one in YUV: the same loss of colour.
+"""Inputs of a source model with the loss of colour that the converted model has when it is fed with YUV.
 
 A user prepares images for the source model from their pixels. The converted model gets them as NV12 or YUV 4:4:4,
 rounded, and with one chroma for four pixels. That is no fault of the preprocessing, so the source model's input goes
@@ -30,7 +30,7 @@ def with_colours_of(original: ir.Model, source_feed: Mapping[str, Array]) -> dic
     """``source_feed`` as the user's preprocessing would give it of images that went through YUV.
 
     Args:
-        original: the original_float model, which says in which formats it takes its inputs.
+        original: the original_float model, which names the formats of its inputs.
         source_feed: what the source model takes, normalised, samples along the first dimension.
     """
     specs = {spec.name: spec for spec in saved_inputs(original)}

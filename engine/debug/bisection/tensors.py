@@ -59,8 +59,8 @@ def _has_rows(value: ir.Value) -> bool:
 def with_rearranged(model: ir.Model, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> dict[str, Array]:
     """``expected`` with the tensors of ``model`` that it holds rearranged, under another name.
 
-    An optimisation may compute a tensor under another name, in another shape, and rearrange it behind: what is wrong is
-    then the node that computes it. Where the values are right but for their order, it is the one that rearranges.
+    An optimisation may compute a tensor under another name and in another shape, and rearrange it afterwards; the node
+    that computes it is then the wrong one. If only the order of the values is wrong, it is the one that rearranges.
 
     Args:
         model: float stage.
