@@ -2,7 +2,7 @@
 
 Usage: python -m docs.generate.screenshots [FOLDER]
 
-FOLDER keeps what is run; a sweep that is in it already is not run again.
+FOLDER keeps what is run; a sweep that is in it already is not run again, unless a template of a page has changed since.
 
 Fails where a page, or an element that a picture shows, is gone, where a page reports an error or reaches beyond the
 window, and where Chromium is not installed.
@@ -10,7 +10,9 @@ window, and where Chromium is not installed.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -103,12 +105,23 @@ def photograph(browser: Browser, shot: Shot, address: str, folder: Path) -> Path
 
 def make(folder: Path) -> None:
     """Run what the pictures show: a sweep of two nights, and the tools on one of its networks."""
+    drawn_with, templates = folder / "templates.sha256", templates_digest()
+    if not drawn_with.is_file() or drawn_with.read_text("utf-8") != templates:
+        shutil.rmtree(folder / "work", ignore_errors=True)
+        drawn_with.write_text(templates, "utf-8")
     while len(read_nights(folder / "work" / "sweeps" / "scenes")) < 2:
         run("ptqlab", "nightly", str(SUITE), "--workdir", "work", folder=folder)
     model = load_card("scene_yolo").model_path()
     run("ptqlab", "explain", str(model), "--html", "explain.html", folder=folder)
     compiled = check(model, Draft(March.BAYES_E)).compiled
     write_report(replace(compiled, name="net"), folder / "perf")
+
+
+def templates_digest() -> str:
+    """SHA-256 of all templates of pages; those of a trial are drawn once, when the trial runs."""
+    root = IMAGES.parents[1]
+    files = sorted(path for place in ("engine", "reports") for path in (root / place).rglob("*.j2"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def run(*command: str, folder: Path) -> None:

@@ -29,11 +29,12 @@ _COLOURS = {
 }
 
 
-LEGEND = (
-    "★ Pareto point: nothing as fast is as accurate, beyond noise. ≈ within noise of the best. "
-    "= same integers, and so same figures, as an earlier setting. "
-    "± half a 95 % interval of Δ. ms: estimates."
-)
+_MARKS = {
+    "★": "★ Pareto point: nothing as fast is as accurate, beyond noise.",
+    "≈": "≈ within noise of the best.",
+    "=": "= same integers, and so same figures, as an earlier setting.",
+}
+_FIGURES = "± half a 95 % interval of Δ. ms: estimates."
 
 
 def sweep_tables(sweep: Sweep) -> list[Table]:
@@ -41,7 +42,9 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
     groups = groupby(sweep.results, key=lambda result: (result.spec.model, result.spec.march))
     tables = [_table(sweep, list(results)) for _, results in groups]
     if tables:
-        tables[-1].caption = Text(f"{tables[-1].caption}\n{LEGEND}")
+        used = "".join(sweep.marks(result.spec.key) for result in sweep.results)
+        legend = " ".join([*(text for mark, text in _MARKS.items() if mark in used), _FIGURES])
+        tables[-1].caption = Text(f"{tables[-1].caption}\n{legend}")
     return tables
 
 

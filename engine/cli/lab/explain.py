@@ -172,7 +172,7 @@ def _show(
     found = result.performance
     console.print(
         f"{result.name} on {found.march}: {found.latency_us:.1f} us, {found.ddr_bytes} bytes of DDR traffic, "
-        f"{len(found.subgraphs)} BPU subgraphs, {len(found.cpu_nodes)} CPU nodes (not in the latency)",
+        f"BPU subgraphs: {len(found.subgraphs)}, CPU nodes: {len(found.cpu_nodes)} (not in the latency)",
         highlight=False,
         markup=False,
     )
