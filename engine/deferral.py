@@ -59,7 +59,7 @@ class _WaitingLoader(Loader):
         module.__class__ = _Waiting
 
     def run(self, module: ModuleType) -> None:
-        """Run the module unless this thread is about it, or another one has done it meanwhile."""
+        """Run the module unless this thread is running it already, or another thread has run it meanwhile."""
         with self.lock:
             if self.running or type(module) is not _Waiting:
                 return

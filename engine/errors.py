@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 
 NO_MEMORY = "this input needs more memory than this machine has or this process may use"
-"""What commands say where Python or a library raises :class:`MemoryError`."""
+"""Message of commands if Python or a library raises :class:`MemoryError`."""
 
 
 def system_message(error: OSError) -> str:
-    """What commands say where the system refuses: the file if there is one, and why."""
+    """Message of commands if the system refuses an operation: the file, if there is one, and the reason."""
     what = f"{error.filename}: " if error.filename else ""
     advice = "; raise the limit (ulimit -n)" if error.errno in (errno.EMFILE, errno.ENFILE) else ""
     return f"{what}{error.strerror or error}{advice}"

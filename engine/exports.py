@@ -1,4 +1,4 @@
-"""Names that a package offers but does not import until somebody asks for them, and names that have moved."""
+"""Names that a package offers but imports only on first use, and names that have moved."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A module depends on what it imports, at its top or inside functions, and on what that imports in turn. Whoever imports
 a module from outside its package depends on the package's ``__init__`` as well, which is where registries are filled:
-on what of that runs when it is imported. A string that names a module counts as an import of it, for modules are
-imported by name too. Imports for type checkers only count for nothing.
+on the part of it that runs on import. A string that names a module counts as an import of it, for modules are
+imported by name too. Imports for type checkers alone do not count.
 """
 
 from __future__ import annotations
@@ -219,4 +219,4 @@ def version_of(distribution: str) -> str:
 
 
 ABSENT = "absent"
-"""In place of the version of what is not installed."""
+"""Takes the place of the version of a package that is not installed."""

@@ -1,4 +1,4 @@
-"""What an ONNX file is refused for before anything is built of it: too many nodes, names that are no names."""
+"""Checks of an ONNX file before a model is built from it: the number of nodes, and valid names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FunctionKey = tuple[str, str, str]
 
 
 def check_bounds(proto: onnx.ModelProto, path: Path) -> None:
-    """Refuse what would take the time or memory of a machine, or ends in a fault of a library.
+    """Refuse files that would exhaust time or memory, or crash a library.
 
     Args:
         proto: as it was parsed.

@@ -139,8 +139,7 @@ def _set_links(page: Path, others: dict[Path, PageKind]) -> None:
     text = page.read_text(encoding="utf-8")
     place = _LINKS.search(text)
     if place is not None:
-        linked = (
-            f"{text[: place.start()]}<!-- links -->Of this network: {links}<!-- end of links -->{text[place.end() :]}"
-        )
+        line = f"<!-- links -->Other pages of this network: {links}<!-- end of links -->"
+        linked = f"{text[: place.start()]}{line}{text[place.end() :]}"
         if linked != text:
             write_atomically(page, linked.encode())

@@ -1,4 +1,4 @@
-"""JSON texts that carry their own digest, so that a bit that flipped since is noticed.
+"""JSON texts that carry their own digest, so that later damage is noticed.
 
 ``{"a":1}`` becomes ``{"a":1,"sha256":"…"}``. Texts of versions that sealed nothing are taken as they are; a seal that
 is damaged itself is an unknown key, which strict readers refuse.

@@ -42,7 +42,7 @@ def named(march: str) -> str:
 
 
 def extrapolation(march: str) -> str:
-    """What to say beside every figure for ``march``: where it comes from; empty where it was measured."""
+    """The remark on every figure for ``march``: where it comes from; empty if it was measured."""
     origin = measured_march(march)
     return "" if origin == march else f"extrapolated from {origin}; nothing measured"
 
@@ -108,7 +108,7 @@ class CalibrationType(StrEnum):
 
 
 class Compatibility(StrEnum):
-    """Whether a conversion imitates what of the original costs accuracy, or does the right thing."""
+    """Whether a conversion imitates the original where that costs accuracy, or computes the accurate result."""
 
     ORIGINAL = "original"
     CLEAN = "clean"

@@ -1,4 +1,4 @@
-"""Arrays and images from files of strangers: whatever is wrong with one is a ValueError, nothing large is allocated."""
+"""Arrays and images from files of others: any fault is a ValueError, and nothing large is allocated."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def image_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def opened_image(path: Path) -> Iterator[Image]:
-    """An image file; what it turns out not to be within the context is a ValueError.
+    """An image file; if it is no image, the context raises a ValueError.
 
     Pillow's warnings of metadata that are wrong do not concern the pixels and are not shown.
     """

@@ -1,4 +1,4 @@
-"""Text of strangers for people: characters that a terminal or a browser obeys, instead of showing them, written out.
+"""Text from others, shown safely: characters that a terminal or a browser obeys instead of showing are written out.
 
 Names of models, nodes and files may hold them: they would move the cursor, hide what stands beside them, or turn the
 order of the letters round.
@@ -22,17 +22,17 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>|&]")
 
 
 def visible(text: str) -> str:
-    """``text``, its obeyed characters as Python writes them: ``\\x1b`` for escape, ``\\u202e`` for a turned order."""
+    """``text``, with control characters as Python writes them: ``\\x1b`` for escape, ``\\u202e`` for a turned order."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def in_one_line(text: str) -> str:
-    """``text`` as :func:`visible` shows it, its tabs and line feeds written out too: a name, whatever it holds."""
+    """``text`` as :func:`visible` shows it, with tabs and line feeds written out too, as for a name."""
     return visible(text).replace("\t", r"\t").replace("\n", r"\n")
 
 
 def in_markdown(text: str) -> str:
-    """``text`` as Markdown that shows it: none of its letters is markup, and those that are obeyed are written out."""
+    """``text`` as Markdown that shows it: nothing in it is markup, and control characters are written out."""
     return _MARKUP.sub(r"\\\g<0>", visible(text))
 
 

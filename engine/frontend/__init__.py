@@ -60,7 +60,7 @@ def load_custom_operators(config: Config) -> None:
 
 
 def _check_batch(batch: int, source: ir.Model) -> None:
-    """``input_batch`` above 1 is of models for one sample, which the model's file may contradict."""
+    """``input_batch`` above 1 needs a model for one sample; the model's file may contradict it."""
     shapes = {str(value.name): shape_of(value) for value in source.graph.inputs}
     for name, shape in shapes.items() if batch > 1 else ():
         if not shape or shape[0] != 1:

@@ -1,4 +1,4 @@
-"""Constants that are computed, within a budget: a few lines of a model can stand for more than memory holds."""
+"""Constants that are computed, within a budget: a few lines of a model can describe more than memory holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no later stage can hold: element types that the board's runtime lacks, operators in training mode."""
+"""What no later stage can represent: element types that the board's runtime lacks, operators in training mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ELEMENT_TYPES = frozenset(
 
 
 def refuse_unsupported(model: ir.Model, path: Path) -> None:
-    """Refuse what could be read and never be converted.
+    """Refuse models that can be read but never converted.
 
     Raises:
         UnsupportedError: a tensor is of a type outside :data:`ELEMENT_TYPES`; an input or output is no tensor, an

@@ -110,7 +110,7 @@ def _length(dims: Sequence[int]) -> int:
 
 
 def _without_weights(model: ir.Model) -> onnx.ModelProto:
-    """The model with inputs in the place of large initializers: no rule or shape hangs on their values.
+    """The model with inputs in the place of large initializers: no rule or shape depends on their values.
 
     The libraries copy a model several times, so that weights would take most of the time.
     """
@@ -164,7 +164,7 @@ def _is_dynamic(value: ir.Value) -> bool:
 
 
 def _infer_by_folding(model: ir.Model) -> None:
-    """Complete shapes that hang on computed constants: fold a copy and take over what can then be inferred."""
+    """Complete shapes that depend on computed constants: fold a copy and take over what can then be inferred."""
     from engine.frontend.folding import folded  # onnxscript: 0.1 s and 23 MB that static models never need
 
     copy = model.clone()

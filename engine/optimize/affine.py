@@ -300,7 +300,7 @@ def _affine_of_batch_norm(node: ir.Node) -> tuple[ir.Value, Affine] | None:
 def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
     """``array``, broadcast to ``shape``, as one value per channel (axis 1); ``None`` where it varies otherwise.
 
-    A vector of another axis is none, even if its numbers are equal (the scales of a LayerNorm in ``swin``).
+    A vector along another axis does not count, even if its numbers are equal (the scales of a LayerNorm in ``swin``).
     """
     if len(shape) < 2 or array.ndim > len(shape):
         return None

@@ -125,7 +125,7 @@ def check_names(model: ir.Model) -> None:
 
 
 def did_not_settle(changed: Sequence[str]) -> OptimizeError:
-    """The error of passes that never come to an end."""
+    """The error for passes that never finish."""
     names = ", ".join(dict.fromkeys(changed))
     return OptimizeError(f"optimisation: {names} still change the model after {MAX_ROUNDS} rounds; a defect of ptqlab")
 

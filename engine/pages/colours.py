@@ -1,7 +1,7 @@
-"""Colours of plots, PNG files and graphs: those of Okabe and Ito, which people with any colour vision tell apart.
+"""Colours of plots, PNG files and graphs: those of Okabe and Ito, which can be distinguished with any colour vision.
 
 Masataka Okabe, Kei Ito: Color Universal Design (2008). Shades are a little darker than theirs where lines and points
-would not stand out from a white page. No page says with a colour alone what it does not say otherwise.
+would not stand out from a white page. No page shows anything by colour alone.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class GraphNode:
         note: what a reader who chooses the node sees besides.
         cost: what a bar within the node shows, beside the greatest; None where it is not known.
         reads: names of the nodes whose results it reads.
-        href: where more of it stands; empty for nowhere.
+        href: address of its details; empty for none.
     """
 
     name: str

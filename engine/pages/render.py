@@ -1,7 +1,7 @@
-"""HTML pages that show names of strangers: a content security policy that lets the page's own scripts run and no other.
+"""HTML pages that show names from others' files: a content security policy runs the page's own scripts and no other.
 
 Names are escaped where they are put in, and characters that turn the order of letters round are written out; the policy
-holds should that ever fail. Every page is a file that is opened
+still holds if that fails. Every page is a file that is opened
 from a disk, loads nothing from elsewhere and has the same bytes every time.
 """
 

@@ -1,4 +1,4 @@
-"""The original's quirks: what it does that no document says, each with its evidence, and which of them decided what."""
+"""The original's quirks: undocumented behaviour, each with its evidence and the nodes that it decided."""
 
 from engine.parity.decisions import decided, decline, is_declined, quirks_of, record
 from engine.parity.quirks import (

@@ -1,6 +1,6 @@
 """The table of quirks: rules of the original that were measured, not documented.
 
-A rule stands where it is applied; here stand its evidence and how far that carries. What rests on one network is
+A rule is written where it is applied; this table has its evidence and how general that is. What rests on one network is
 provisional: users are told when such a rule decided something in their network.
 """
 

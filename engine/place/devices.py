@@ -119,7 +119,7 @@ def _has_other_rank(node: ir.Node, march: March) -> bool:
 
 
 def _quantised_of_rank_3(node: ir.Node, march: March) -> bool:
-    """Whether ``node`` is quantised, for nothing, as a tensor of rank 3.
+    """Whether ``node`` is quantised although it runs on the CPU, as a tensor of rank 3.
 
     So are 100 means, differences, products, powers and sums of LayerNorm and InstanceNorm in ``detr``, ``vit_sep``,
     ``vit_timm`` and ``fpn_retina_gn`` on bernoulli2; sums of two tensors of rank 3 beside them and what is of rank 5

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from engine.ops.core.reasons import Code, Reason
 
 DEFAULT_HINT = "change its shapes or attributes as the reason says, or accept a CPU node and the copies around it"
-"""For reasons that say themselves what is allowed."""
+"""For reasons whose text already says what is allowed."""
 
 _BY_OPERATOR = {
     "Min": "multiply both operands by -1, use Max, multiply by -1",
@@ -96,7 +96,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.NEGATIVE_STEP: "use a positive step",
     }
 )
-"""Hints by code; the sentences of all other codes say themselves what is allowed."""
+"""Hints by code; the texts of all other codes already say what is allowed."""
 
 
 def hint_for(op_type: str, reason: Reason) -> str:

@@ -1,4 +1,4 @@
-"""Who computes each node, BPU or CPU, and which tensors are quantised.
+"""The device of each node, BPU or CPU, and which tensors are quantised.
 
 Source: reference/operators.md, reference/calibration.md 2.
 """

@@ -102,7 +102,8 @@ def _tie_moved(ties: dict[str, str], node: ir.Node, rule: FloatRule) -> None:
 def _tie_gathered(ties: dict[str, str], model: ir.Model) -> None:
     """What several ``Gather`` on the CPU read, and all that they give, take the threshold of what the first one gives.
 
-    They are quantised for nothing: the queries, keys and values of windows in ``swin``, on two marches.
+    They are quantised although nothing on the BPU reads them: the queries, keys and values of windows in ``swin``, on
+    two marches.
     """
     first: dict[str, str] = {}
     for node in model.graph:
@@ -175,7 +176,7 @@ def _tie(ties: dict[str, str], name: str, to: str) -> None:
 
 
 def _fix_thresholds(node: ir.Node, calibrations: Mapping[str, ir.Node], ties: Mapping[str, str]) -> None:
-    """Thresholds that an operator fixes, on tensors that nothing else has a say in."""
+    """Thresholds that an operator fixes, on tensors whose threshold nothing else determines."""
     rule = rule_for(node)
     if is_calibration(node) or not on_bpu(node) or rule is None:
         return

@@ -106,8 +106,13 @@ def read_annotations(kind: LabelFormat, folder: Path, labels: Path | None) -> An
     """
     found = _READERS[kind](folder, labels)
     if not found.images:
-        raise CalibrationDataError(f"{folder}: holds no images ({', '.join(sorted(PICTURE_SUFFIXES))})")
+        arrays = sum(path.suffix.lower() == ".npy" for path in folder.rglob("*"))
+        hint = f", but {arrays} .npy file(s): {_ARRAYS}" if arrays else ""
+        raise CalibrationDataError(f"{folder}: holds no images ({', '.join(sorted(PICTURE_SUFFIXES))}){hint}")
     return found
+
+
+_ARRAYS = "arrays need a data set card with adapter input_folders or array_folder, see docs/datasets.md"
 
 
 def _without(folder: Path, labels: Path | None) -> Annotations:

@@ -199,7 +199,7 @@ def message_class(name: str) -> Any:
 
 @cache
 def _pool() -> descriptor_pool.DescriptorPool:
-    """A pool of our own, so that an installed Caffe does not clash."""
+    """A separate pool, so that an installed Caffe does not clash."""
     file = descriptor_pb2.FileDescriptorProto(name="caffe.proto", package=PACKAGE, syntax="proto2")
     for name, values in _ENUMS.items():
         # Labels share the scope that encloses their enum: a message per enum keeps equal labels apart.

@@ -92,5 +92,10 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_images(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationDataError, match="holds no images"):
+    with pytest.raises(CalibrationDataError, match=r"holds no images \(.*\)$"):
+        read_annotations(LabelFormat.NONE, tmp_path, None)
+    (tmp_path / "0.npy").write_bytes(b"")
+    with pytest.raises(
+        CalibrationDataError, match=r"but 1 .npy file\(s\): arrays need a data set card with adapter input_"
+    ):
         read_annotations(LabelFormat.NONE, tmp_path, None)
