@@ -15,6 +15,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from engine.errors import ModelError
 from engine.ir import constant_of
+from engine.simulate.float_convolution import convolved, window_of
 from engine.simulate.softmax import normalised_axes, softmax_over
 
 Array = NDArray[Any]
@@ -30,7 +31,8 @@ class StandardNode:
     ONNX Runtime computes it where it has a kernel for the types at hand, else the ONNX reference evaluator (a quantised
     graph holds nodes such as ``Max`` on int8 that the operator set of its file does not define). Neither depends on
     the rest of the graph, so that the result of a node never changes with what stands around it. A Softmax of float32,
-    which ONNX Runtime computes otherwise on other CPUs, is that of :mod:`engine.simulate.softmax`.
+    which ONNX Runtime computes otherwise on other CPUs, is that of :mod:`engine.simulate.softmax`, and a convolution
+    over one axis that of :mod:`engine.simulate.float_convolution`.
     """
 
     def __init__(self, node: ir.Node, opsets: dict[str, int]) -> None:
@@ -54,6 +56,9 @@ class StandardNode:
     def _prepare(self, feed: dict[str, Array]) -> Run:
         if self._node.op_type == "Softmax" and [x.dtype for x in feed.values()] == [np.float32]:
             return lambda given: [softmax_over(x, self._softmax_axes(x)) for x in given.values()]
+        operands = [feed.get(f"i{k}", constant) for k, constant in enumerate(self._constants)]
+        if self._node.op_type == "Conv" and list(feed) == ["i0"] and window_of(self._node, operands) is not None:
+            return self._convolve
         model = self._one_node_model(feed)
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -67,6 +72,13 @@ class StandardNode:
 
     def _softmax_axes(self, x: Array) -> tuple[int, ...]:
         return normalised_axes(self._node, x.ndim, self._opsets.get("", 0))
+
+    def _convolve(self, given: dict[str, Array]) -> list[Array]:
+        _, weights, bias = [*self._constants, None][:3]
+        window = window_of(self._node, [given["i0"], weights, bias])
+        if window is None or weights is None:
+            raise ModelError(f"node {self._node.name} (Conv) cannot be computed on shape {given['i0'].shape}")
+        return [convolved(given["i0"], weights, bias, window)]
 
     def _run(self, session: ort.InferenceSession, given: dict[str, Array]) -> list[Array]:
         try:

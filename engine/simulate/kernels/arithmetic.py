@@ -8,12 +8,12 @@ import numpy as np
 
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import float32_at, float64_at, int8_at, int64_at
-from engine.simulate.kernels.operations import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from engine.simulate.kernels.operations import ADD, DIVIDE, MULTIPLY, RAISE, SUBTRACT
 
 
 @compiled
 def arithmetic(f: Any, arena: int, begin: int, end: int) -> None:
-    """Sum, difference, product or quotient of float32 or float64 that broadcast: units are the two outer dimensions.
+    """Sum, difference, product, quotient or larger of two floats that broadcast: units are the two outer dimensions.
 
     ``dims``: the shape of the result, the strides of x, e and y, in elements (0 where an operand repeats).
     """
@@ -59,6 +59,9 @@ def combine(f: Any, x: Any, x_step: int, e: Any, e_step: int, y: Any) -> None:
     elif f.operation == DIVIDE:
         for k in range(len(y)):
             y[k] = x[k * x_step] / e[k * e_step]
+    elif f.operation == RAISE:
+        for k in range(len(y)):
+            y[k] = e[k * e_step] if x[k * x_step] < e[k * e_step] else x[k * x_step]
 
 
 @compiled

@@ -18,6 +18,7 @@ from engine.simulate.kernels import arithmetic as floats
 from engine.simulate.kernels import conversion, matmul, movement, reduction
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
+from engine.simulate.kernels import float_convolution as float_conv
 from engine.simulate.kernels import interpreter as machine
 from engine.simulate.kernels import softmax as powers
 from engine.simulate.kernels.instructions import INSTRUCTION
@@ -168,6 +169,14 @@ def _cast(sources: str) -> Kernel:
     return cast
 
 
+def _float_convolution(sources: str) -> Kernel:
+    def float_convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+        _ = sources
+        float_conv.float_convolution(carray(f, 1)[0], arena, scratch, begin, end)
+
+    return float_convolution
+
+
 def _interpreter(sources: str) -> Kernel:
     def interpreter(records: Any, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
         _ = sources
@@ -195,6 +204,7 @@ MAKERS: Mapping[str, Callable[[str], Kernel]] = {
     "softmax": _softmax,
     "arithmetic": _arithmetic,
     "cast": _cast,
+    "float_convolution": _float_convolution,
     INTERPRETER: _interpreter,
 }
 """By the name of a kind of instruction in lower case; and the interpreter."""

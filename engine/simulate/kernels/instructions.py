@@ -31,6 +31,7 @@ class InstructionKind(IntEnum):
     SOFTMAX = 14
     ARITHMETIC = 15
     CAST = 16
+    FLOAT_CONVOLUTION = 17
 
 
 FIELDS = (

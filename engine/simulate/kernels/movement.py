@@ -51,11 +51,15 @@ def pad(f: Any, arena: int, begin: int, end: int) -> None:
 
 @compiled
 def fill(address: int, size: int, item_bytes: int, value: int) -> None:
-    """``size`` elements of 1 or 2 bytes become ``value``."""
+    """``size`` elements of 1 or 2 bytes become ``value``; those of 4 bytes, floats, become 0."""
     if item_bytes == 1:
         bytes_ = int8_at(address, size)
         for k in range(size):
             bytes_[k] = value
+    elif item_bytes == 4:
+        floats = int32_at(address, size)
+        for k in range(size):
+            floats[k] = 0
     else:
         words = int16_at(address, size)
         for k in range(size):

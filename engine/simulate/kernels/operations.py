@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
-ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
+ADD, SUBTRACT, MULTIPLY, DIVIDE, RAISE = range(5)
+"""``RAISE``: the first operand, or the second where the first is less."""

@@ -23,38 +23,21 @@ from engine.simulate.kernels.exponential import (
 )
 from engine.simulate.kernels.jit import compiled, intrinsic
 from engine.simulate.kernels.memory import float32_at
-from engine.simulate.kernels.registers import LANES, LEVEL
+from engine.simulate.kernels.multiply_add import FUSES, multiply_add
+from engine.simulate.kernels.registers import LANES
 
-I32, I64, F32, F64 = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
 C0, C1, C2, C3, C4, C5, C6 = POLYNOMIAL
-FUSES = LEVEL is None or "fma" in LEVEL.features
-"""Whether the CPU rounds ``a * b + c`` once by itself."""
 ROWS = 4
 """Rows whose sums run side by side, so that none waits for its last addition."""
 
 
 def make_fused(native: bool) -> Callable[[Any, Any, Any], Any]:
-    """Intrinsic ``(a, b, c)``: ``a * b + c`` of float32, rounded once.
-
-    Without the CPU's own instruction: in float64, with an odd last bit where the sum is not exact.
-    """
+    """Intrinsic ``(a, b, c)``: ``a * b + c`` of float32, rounded once."""
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        if native:
-            return builder.fma(*args)
-        a, b, c = (builder.fpext(value, F64) for value in args)
-        product = builder.fmul(a, b)
-        total = builder.fadd(product, c)
-        part = builder.fsub(total, product)
-        error = builder.fadd(builder.fsub(product, builder.fsub(total, part)), builder.fsub(c, part))
-        zero, bits = ir.Constant(F64, 0.0), builder.bitcast(total, I64)
-        even = builder.icmp_signed("==", builder.and_(bits, ir.Constant(I64, 1)), ir.Constant(I64, 0))
-        same = builder.icmp_signed("==", builder.fcmp_ordered(">", error, zero), builder.fcmp_ordered(">", total, zero))
-        step = builder.select(same, ir.Constant(I64, 1), ir.Constant(I64, -1))
-        inexact = builder.and_(builder.fcmp_ordered("!=", error, zero), even)
-        odd = builder.add(bits, builder.select(inexact, step, ir.Constant(I64, 0)))
-        return builder.fptrunc(builder.bitcast(odd, F64), F32)
+        return multiply_add(builder, args, native)
 
     @intrinsic
     def fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:

@@ -13,3 +13,7 @@ OVER = 1 << 62
 LOWER = (1 << 32) - 1
 CHUNKS = 4
 """Parts per thread that the units of an instruction are handed out in."""
+
+HEADER, ROW = 4, 4
+"""int64 that describe samples which one thread runs through: first, end, step, number of rows. A row for each input and
+output follows: address of the first sample, place in the arena, bytes per sample, 1 for an output."""

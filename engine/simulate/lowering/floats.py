@@ -1,4 +1,4 @@
-"""Lowering of standard operators that stay on the CPU, in floats: Softmax, arithmetic, changes of type."""
+"""Lowering of standard operators that stay on the CPU, in floats: Softmax, arithmetic, casts, convolutions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import onnx
 import onnx_ir as ir
 
 from engine.ir import attribute
+from engine.simulate.float_convolution import window_of
+from engine.simulate.kernels import float_convolution as kernel
 from engine.simulate.kernels import operations
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered, broadcast_strides, dense_strides, joined
-from engine.simulate.lowering.movement import transpose
+from engine.simulate.lowering.movement import extract, transpose
 from engine.simulate.program import Assembler, Operand, Tensor
 from engine.simulate.softmax import normalised_axes
 
@@ -77,6 +79,52 @@ def lower_cast(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
     return y
 
 
+def lower_relu(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
+    """Relu: 0 where a number is less."""
+    x = given[0]
+    if not isinstance(x, Tensor):
+        raise NotLowered("its input is a constant")
+    return _arithmetic(operations.RAISE)(node, opset, [x, np.zeros(1, x.dtype)], program)
+
+
+def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
+    """Conv of float32 over one axis; with a stride, windows in between are computed too and left out."""
+    x, weights, bias = [*given, None][:3]
+    constant = isinstance(weights, np.ndarray) and not isinstance(bias, Tensor)
+    if not isinstance(x, Tensor) or not isinstance(weights, np.ndarray) or not constant or x.shape[:1] != (1,):
+        raise NotLowered("its input is no sample by itself, or its weights are computed")
+    window = window_of(node, [x, weights, bias])
+    if window is None:
+        raise NotLowered("it is no convolution of float32 over one axis")
+    outputs, inside, taps = weights.shape
+    count = window.positions(x.shape[2], taps)
+    steps = (count - 1) * window.stride + 1
+    wide = x.shape[2] + window.before + window.behind
+    padded = x
+    if window.before or window.behind:
+        padded = program.tensor((1, x.shape[1], wide), np.float32)
+        size = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": 1, "out_h": x.shape[1], "out_w": wide}
+        program.emit(InstructionKind.PAD, {"x": x, "y": padded}, units=x.shape[1], left=window.before, value=0, **size)
+    shares, tiles = outputs // window.groups, -(-outputs // window.groups // kernel.ROWS)
+    packed = np.zeros((window.groups, tiles * kernel.ROWS, inside * taps), np.float32)
+    packed[:, :shares] = weights.reshape(window.groups, shares, -1)
+    packed = packed.reshape(window.groups * tiles, kernel.ROWS, -1).transpose(0, 2, 1)
+    offsets = np.add.outer(np.arange(inside) * wide, np.arange(taps) * window.dilation).ravel() * 4
+    y = program.tensor((1, outputs, steps), np.float32)
+    program.emit(
+        InstructionKind.FLOAT_CONVOLUTION,
+        {"x": padded, "y": y},
+        units=window.groups * tiles,
+        overrun=kernel.WIDTH * 4,
+        **{"out_c": outputs, "out_w": steps, "groups": window.groups, "panels": tiles, "taps": inside * taps},
+        group_weights=inside * wide * 4,
+        tap_offsets=program.address(offsets.astype(np.int64)),
+        weights=program.address(np.ascontiguousarray(packed)),
+        params=program.address(bias) if isinstance(bias, np.ndarray) else 0,
+    )
+    return extract(y, (0, 0, 0), (1, outputs, count), (1, 1, window.stride), program)
+
+
 FLOAT_LOWERINGS: Mapping[str, FloatLowering] = MappingProxyType(
     {
         "Softmax": lower_softmax,
@@ -85,6 +133,8 @@ FLOAT_LOWERINGS: Mapping[str, FloatLowering] = MappingProxyType(
         "Mul": _arithmetic(operations.MULTIPLY),
         "Div": _arithmetic(operations.DIVIDE),
         "Cast": lower_cast,
+        "Relu": lower_relu,
+        "Conv": lower_conv,
     }
 )
 """By type of a standard node."""

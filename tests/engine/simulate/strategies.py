@@ -483,6 +483,32 @@ def arithmetic(draw: Draw) -> NodeCase:
 
 
 @st.composite
+def rectifiers(draw: Draw) -> NodeCase:
+    shape = (draw(st.integers(1, 3)), 1, *(draw(st.integers(1, 30)) for _ in range(draw(st.integers(0, 2)))))
+    return NodeCase("Relu", {0: floats_of(draw, shape)}, {}, {}, "")
+
+
+@st.composite
+def float_convolutions(draw: Draw) -> NodeCase:
+    """Convolutions over one axis, and some over two, which the machine has no instruction for."""
+    axes, groups = draw(st.sampled_from([1, 1, 1, 2])), draw(st.integers(1, 3))
+    inside, taps = draw(st.integers(1, 5)), [draw(st.integers(1, 4)) for _ in range(axes)]
+    outputs = groups * draw(st.integers(1, 9))
+    attributes: dict[str, Any] = {
+        "strides": [draw(st.integers(1, 3)) for _ in range(axes)],
+        "dilations": [draw(st.integers(1, 3)) for _ in range(axes)],
+        "pads": [draw(st.integers(0, 3)) for _ in range(2 * axes)],
+        "group": groups,
+    }
+    size = [draw(st.integers(10, 80)) for _ in range(axes)]
+    x = floats_of(draw, (draw(st.integers(1, 2)), 1, groups * inside, *size))
+    constants = {1: floats_of(draw, (outputs, inside, *taps))}
+    if draw(st.booleans()):
+        constants[2] = floats_of(draw, (outputs,))
+    return NodeCase("Conv", {0: x}, attributes, constants, "")
+
+
+@st.composite
 def casts(draw: Draw) -> NodeCase:
     source, result = draw(st.sampled_from(sorted(CASTS)))
     shape = (draw(st.integers(1, 2)), 1, draw(st.sampled_from([1, 7, 5000])), draw(st.integers(1, 4)))

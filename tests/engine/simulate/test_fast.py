@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.errors import InferenceError
-from engine.simulate.fast import FastSimulator, _unstack, available_cpus
+from engine.simulate.fast import SAMPLES_AT_ONCE, FastSimulator, _unstack, available_cpus
 from tests.engine.simulate.machine import ramp
 from tests.engine.simulate.models import node_model
 
@@ -22,6 +22,13 @@ MODEL = node_model("HzLut", [X], {}, {1: TABLE})
 def test_any_number_of_samples_over_any_number_of_threads(samples: int, threads: int) -> None:
     """Those that do not divide by the threads are computed by all of them together."""
     x = np.concatenate([X + shift for shift in range(samples)]).astype(np.int8)
+    (found,) = FastSimulator(MODEL, threads).run({"x0": x}).values()
+    np.testing.assert_array_equal(found, -1 - x)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_more_samples_than_one_call_takes_and_arrays_with_gaps(threads: int) -> None:
+    x = np.random.default_rng(0).integers(-128, 128, (2 * SAMPLES_AT_ONCE + 3, 5, 6, 8)).astype(np.int8)[..., ::2]
     (found,) = FastSimulator(MODEL, threads).run({"x0": x}).values()
     np.testing.assert_array_equal(found, -1 - x)
 

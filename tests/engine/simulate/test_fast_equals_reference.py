@@ -32,7 +32,9 @@ def test_standard_operator(case: NodeCase) -> None:
     check(case)
 
 
-@given(case=st.one_of(cases.softmaxes(), cases.arithmetic(), cases.casts()))
+@given(
+    case=st.one_of(cases.softmaxes(), cases.arithmetic(), cases.casts(), cases.rectifiers(), cases.float_convolutions())
+)
 def test_float_operator(case: NodeCase) -> None:
     check(case)
 

@@ -36,11 +36,9 @@ def test_every_unit_of_every_instruction_is_computed_once(threads: int) -> None:
     scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
     (part,) = finished.parts
     assert isinstance(part, np.ndarray)
-    linked = link(part)
+    linked, shared = link(part), state.ctypes.data if threads > 1 else 0
     with ThreadPoolExecutor(threads) as pool:
-        arguments = [
-            (linked, arena.ctypes.data, scratch[n].ctypes.data, state.ctypes.data, n, threads) for n in range(threads)
-        ]
+        arguments = [(linked, arena.ctypes.data, scratch[n].ctypes.data, shared, n, threads) for n in range(threads)]
         for done in [pool.submit(run, *given) for given in arguments]:
             done.result()
     np.testing.assert_array_equal(y.view(arena), np.arange(100_000) % 100 + 5)

@@ -1,0 +1,46 @@
+"""The kernel of float convolutions: rests of tiles in both directions, strides, groups, equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from engine.simulate.float_convolution import convolved, window_of
+from engine.simulate.kernels.float_convolution import ROWS, WIDTH, add_to
+from engine.simulate.lowering.floats import FLOAT_LOWERINGS
+from engine.simulate.program import Assembler
+from tests.engine.simulate.machine import fed, run
+
+
+@pytest.mark.parametrize("positions", [1, WIDTH - 1, WIDTH, 2 * WIDTH + 3])
+@pytest.mark.parametrize("outputs", [2, ROWS, 2 * ROWS + 1])
+@pytest.mark.parametrize(("groups", "stride"), [(1, 1), (2, 1), (1, 2), (3, 3)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_rests_of_tiles(positions: int, outputs: int, groups: int, stride: int, biased: bool) -> None:
+    rng, program = np.random.default_rng(outputs), Assembler()
+    length = (positions - 1) * stride + 1
+    x = rng.standard_normal((1, 3 * groups, length)).astype(np.float32)
+    weights = rng.standard_normal((groups * outputs, 3, 3)).astype(np.float32)
+    bias = rng.standard_normal(groups * outputs).astype(np.float32) if biased else None
+    attributes = {"group": groups, "strides": [stride], "pads": [1, 3], "dilations": [2]}
+    node = ir.node("Conv", [], attributes, name="n")
+    window = window_of(node, [x, weights, bias])
+    assert window is not None
+    feeds = fed(program, x)
+    result = FLOAT_LOWERINGS["Conv"](node, 13, [feeds[0][0], weights, bias], program)
+    np.testing.assert_array_equal(run(program, feeds, result), convolved(x, weights, bias, window))
+
+
+@numba.njit
+def added(values: Any, bias: Any) -> None:
+    add_to(values, bias)
+
+
+def test_a_bias_is_added_to_all() -> None:
+    values = np.arange(3, dtype=np.float32)
+    added(values, np.float32(0.5))
+    assert values.tolist() == [0.5, 1.5, 2.5]

@@ -1,0 +1,92 @@
+"""Convolutions of floats over one axis: their order of sums, which ONNX Runtime has too, and what is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+
+from engine.simulate.float_convolution import Window, convolved, window_of
+from engine.simulate.kernels.registers import LEVEL
+
+SHAPES = [
+    ((1, 16, 64), (16, 16, 3), Window(2, 0, 1, 1, 1)),
+    ((2, 8, 64), (16, 8, 3), Window(1, 1, 1, 2, 1)),
+    ((1, 12, 31), (6, 4, 5), Window(0, 2, 2, 3, 3)),
+    ((1, 16, 20), (32, 1, 3), Window(1, 1, 1, 1, 16)),
+    ((1, 32, 90), (24, 32, 4), Window(0, 0, 1, 1, 1)),
+]
+
+
+def conv(window: Window, **more: Any) -> ir.Node:
+    attributes = {
+        "pads": [window.before, window.behind],
+        "strides": [window.stride],
+        "dilations": [window.dilation],
+        "group": window.groups,
+        **more,
+    }
+    return ir.node("Conv", [None, None], attributes, name="n")
+
+
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("shape", "kernel", "window"), SHAPES)
+def test_sums_agree_with_float64(shape: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> None:
+    x, weights, bias = noise(*shape), noise(*kernel), noise(kernel[0])
+    assert window_of(conv(window), [x, weights, bias]) == window
+    expected = onnx.reference.ReferenceEvaluator(_model(window, weights.astype(np.float64), bias.astype(np.float64)))
+    found = convolved(x, weights, bias, window)
+    np.testing.assert_allclose(found, expected.run(None, {"x": x.astype(np.float64)})[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(LEVEL is None or "avx512f" not in LEVEL.features, reason="measured on CPUs with AVX-512")
+@pytest.mark.parametrize(("shape", "kernel", "window"), SHAPES)
+def test_the_runtime_has_the_same_bits(shape: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> None:
+    x, weights, bias = noise(*shape), noise(*kernel), noise(kernel[0])
+    session = ort.InferenceSession(_model(window, weights, bias).SerializeToString())
+    np.testing.assert_array_equal(convolved(x, weights, bias, window), session.run(None, {"x": x})[0])
+
+
+def test_without_bias_the_sum_is_the_result() -> None:
+    ones = np.ones((1, 1, 3), np.float32)
+    assert convolved(ones, ones, None, Window(1, 1, 1, 1, 1)).tolist() == [[[2, 3, 2]]]
+
+
+@pytest.mark.parametrize(
+    ("x", "weights", "more"),
+    [
+        (noise(1, 3, 4, 4), noise(2, 3, 1, 1), {}),
+        (noise(1, 3, 4).astype(np.float64), noise(2, 3, 1).astype(np.float64), {}),
+        (noise(1, 3, 4), noise(2, 2, 1), {}),
+        (noise(1, 3, 4), noise(2, 3, 5), {}),
+        (noise(1, 3, 4), noise(1, 3, 1), {}),
+        (noise(1, 43, 4), noise(2, 43, 3), {}),
+        (noise(1, 3, 4), noise(2, 3, 1), {"auto_pad": "SAME_UPPER"}),
+    ],
+)
+def test_what_is_no_such_convolution(x: np.ndarray, weights: np.ndarray, more: dict[str, Any]) -> None:
+    assert window_of(conv(Window(0, 0, 1, 1, 1), **more), [x, weights]) is None
+
+
+def _model(window: Window, weights: np.ndarray, bias: np.ndarray) -> onnx.ModelProto:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(weights.dtype)
+    node = onnx.helper.make_node(
+        *("Conv", ["x", "w", "b"], ["y"]),
+        **{"pads": [window.before, window.behind], "strides": [window.stride]},
+        **{"dilations": [window.dilation], "group": window.groups},
+    )
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", kind, [None] * 3)],
+        [onnx.helper.make_tensor_value_info("y", kind, [None] * 3)],
+        [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(bias, "b")],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=8)
