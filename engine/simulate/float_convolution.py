@@ -27,7 +27,7 @@ MOST_PRODUCTS = 128
 
 
 @dataclass(frozen=True)
-class Window:
+class RowWindow:
     """The window of a convolution over one axis.
 
     Attributes:
@@ -49,7 +49,7 @@ class Window:
         return (length + self.before + self.behind - self.dilation * (taps - 1) - 1) // self.stride + 1
 
 
-def window_of(node: ir.Node, inputs: Sequence[Any]) -> Window | None:
+def window_of(node: ir.Node, inputs: Sequence[Any]) -> RowWindow | None:
     """The window of a ``Conv`` of float32 over one axis that is computed here; ``None`` for any other.
 
     Args:
@@ -64,7 +64,7 @@ def window_of(node: ir.Node, inputs: Sequence[Any]) -> Window | None:
         return None
     before, behind = attribute(node, "pads") or (0, 0)
     (stride,), (dilation,) = attribute(node, "strides") or (1,), attribute(node, "dilations") or (1,)
-    found = Window(int(before), int(behind), int(stride), int(dilation), int(attribute(node, "group", 1)))
+    found = RowWindow(int(before), int(behind), int(stride), int(dilation), int(attribute(node, "group", 1)))
     fits = weights.shape[1] * found.groups == x.shape[1] and weights.shape[0] % found.groups == 0
     sensible = min(found.before, found.behind) >= 0 and min(found.stride, found.dilation) >= 1
     biases = all(bias.shape == weights.shape[:1] for bias in given[2:])
@@ -73,7 +73,7 @@ def window_of(node: ir.Node, inputs: Sequence[Any]) -> Window | None:
     return found if fits and sensible and short and biases and filled else None
 
 
-def convolved(x: Floats, weights: Floats, bias: Floats | None, window: Window) -> Floats:
+def convolved(x: Floats, weights: Floats, bias: Floats | None, window: RowWindow) -> Floats:
     """The sum of ``x * weights`` in every window, plus ``bias``.
 
     From 0 on, one multiply-add (rounded once) after the other: by input channel, then by tap. The bias is added last.

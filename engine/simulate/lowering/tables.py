@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.ops.mul import Mul
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.lowering.common import ACTIVATION_TYPES, Call, NotLowered
+from engine.simulate.lowering.common import ACTIVATION_TYPES, Call, NotLowered, per_channel
+from engine.simulate.lowering.elementwise import lower_product
 from engine.simulate.program import Assembler, Tensor
 from engine.simulate.reference import MISFITS
 
@@ -16,6 +19,8 @@ Array = NDArray[Any]
 
 TABLE_UNIT = 1 << 14
 """Elements per unit of a table look-up."""
+MOST_FACTORS = 1 << 16
+"""Of a change of scale that is computed as a product."""
 
 
 def lower_table_of_ramp(call: Call, program: Assembler) -> Tensor:
@@ -31,17 +36,24 @@ def lower_table_of_ramp(call: Call, program: Assembler) -> Tensor:
 
 
 def lower_requantize(call: Call, program: Assembler) -> Tensor:
-    """HzRequantize: int8 along the last axis, int16 where all channels share their parameters."""
+    """HzRequantize: a table per channel, or the product with 1 where a table is not of the last axis or of int8."""
     x, a = call.tensor(), call.attributes
-    if len(x.shape) != 4:
-        raise NotLowered(f"its input has rank {len(x.shape)}")
+    if x.dtype not in ACTIVATION_TYPES or not -len(x.shape) <= a["axis"] < len(x.shape):
+        raise NotLowered(f"axis {a['axis']} of a tensor of {x.dtype} and rank {len(x.shape)}")
+    axis = int(a["axis"]) % len(x.shape)
     lists = {name: a[name] for name in ("output_scale", "output_right_shift")}
-    if all(np.all(values == values[0]) for values in lists.values()):
-        shared = {**a, **{name: values[:1] for name, values in lists.items()}}
-        return lower_table_of_ramp(Call(call.operator, shared, call.inputs), program)
-    if x.dtype != np.int8 or a["axis"] not in (3, -1):
-        raise NotLowered("its parameters differ along another axis than the last, or for int16")
-    return lower_table_of_ramp(call, program)
+    shared = all(np.all(values == values[0]) for values in lists.values())
+    if shared:
+        lists = {name: values[:1] for name, values in lists.items()}
+    if shared or (x.dtype == np.int8 and axis == len(x.shape) - 1):
+        return lower_table_of_ramp(Call(call.operator, {**a, **lists, "axis": -1}, call.inputs), program)
+    inside = math.prod(x.shape[axis + 1 :])
+    values = {name: np.repeat(per_channel(values, x.shape[axis]), inside) for name, values in lists.items()}
+    if x.shape[axis] * inside > MOST_FACTORS:
+        raise NotLowered(f"{x.shape[axis] * inside} factors that differ")
+    stage = {"accu_right_shift": np.zeros(1, np.int64), "output_bit": a["bits"], "rounding_method": "ROUND"}
+    rows = x.shaped(math.prod(x.shape[:axis]), x.shape[axis] * inside)
+    return lower_product(Call(Mul(), {**values, **stage}, [rows, np.ones(1, np.int8)]), program).shaped(*x.shape)
 
 
 def tables_of_ramp(call: Call, dtype: np.dtype[Any], channels: int) -> Array:

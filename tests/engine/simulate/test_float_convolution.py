@@ -10,19 +10,19 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from engine.simulate.float_convolution import Window, convolved, window_of
+from engine.simulate.float_convolution import RowWindow, convolved, window_of
 from engine.simulate.kernels.registers import LEVEL
 
 SHAPES = [
-    ((1, 16, 64), (16, 16, 3), Window(2, 0, 1, 1, 1)),
-    ((2, 8, 64), (16, 8, 3), Window(1, 1, 1, 2, 1)),
-    ((1, 12, 31), (6, 4, 5), Window(0, 2, 2, 3, 3)),
-    ((1, 16, 20), (32, 1, 3), Window(1, 1, 1, 1, 16)),
-    ((1, 32, 90), (24, 32, 4), Window(0, 0, 1, 1, 1)),
+    ((1, 16, 64), (16, 16, 3), RowWindow(2, 0, 1, 1, 1)),
+    ((2, 8, 64), (16, 8, 3), RowWindow(1, 1, 1, 2, 1)),
+    ((1, 12, 31), (6, 4, 5), RowWindow(0, 2, 2, 3, 3)),
+    ((1, 16, 20), (32, 1, 3), RowWindow(1, 1, 1, 1, 16)),
+    ((1, 32, 90), (24, 32, 4), RowWindow(0, 0, 1, 1, 1)),
 ]
 
 
-def conv(window: Window, **more: Any) -> ir.Node:
+def conv(window: RowWindow, **more: Any) -> ir.Node:
     attributes = {
         "pads": [window.before, window.behind],
         "strides": [window.stride],
@@ -38,7 +38,7 @@ def noise(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("shape", "kernel", "window"), SHAPES)
-def test_sums_agree_with_float64(shape: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> None:
+def test_sums_agree_with_float64(shape: tuple[int, ...], kernel: tuple[int, ...], window: RowWindow) -> None:
     x, weights, bias = noise(*shape), noise(*kernel), noise(kernel[0])
     assert window_of(conv(window), [x, weights, bias]) == window
     expected = onnx.reference.ReferenceEvaluator(_model(window, weights.astype(np.float64), bias.astype(np.float64)))
@@ -48,7 +48,7 @@ def test_sums_agree_with_float64(shape: tuple[int, ...], kernel: tuple[int, ...]
 
 @pytest.mark.skipif(LEVEL is None or "avx512f" not in LEVEL.features, reason="measured on CPUs with AVX-512")
 @pytest.mark.parametrize(("shape", "kernel", "window"), SHAPES)
-def test_the_runtime_has_the_same_bits(shape: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> None:
+def test_the_runtime_has_the_same_bits(shape: tuple[int, ...], kernel: tuple[int, ...], window: RowWindow) -> None:
     x, weights, bias = noise(*shape), noise(*kernel), noise(kernel[0])
     session = ort.InferenceSession(_model(window, weights, bias).SerializeToString())
     np.testing.assert_array_equal(convolved(x, weights, bias, window), session.run(None, {"x": x})[0])
@@ -56,7 +56,7 @@ def test_the_runtime_has_the_same_bits(shape: tuple[int, ...], kernel: tuple[int
 
 def test_without_bias_the_sum_is_the_result() -> None:
     ones = np.ones((1, 1, 3), np.float32)
-    assert convolved(ones, ones, None, Window(1, 1, 1, 1, 1)).tolist() == [[[2, 3, 2]]]
+    assert convolved(ones, ones, None, RowWindow(1, 1, 1, 1, 1)).tolist() == [[[2, 3, 2]]]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_without_bias_the_sum_is_the_result() -> None:
     ],
 )
 def test_what_is_no_such_convolution(x: np.ndarray, weights: np.ndarray, more: dict[str, Any]) -> None:
-    assert window_of(conv(Window(0, 0, 1, 1, 1), **more), [x, weights]) is None
+    assert window_of(conv(RowWindow(0, 0, 1, 1, 1), **more), [x, weights]) is None
 
 
-def _model(window: Window, weights: np.ndarray, bias: np.ndarray) -> onnx.ModelProto:
+def _model(window: RowWindow, weights: np.ndarray, bias: np.ndarray) -> onnx.ModelProto:
     kind = onnx.helper.np_dtype_to_tensor_dtype(weights.dtype)
     node = onnx.helper.make_node(
         *("Conv", ["x", "w", "b"], ["y"]),

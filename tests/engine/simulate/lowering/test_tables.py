@@ -7,6 +7,7 @@ import pytest
 
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.tables import (
+    MOST_FACTORS,
     TABLE_UNIT,
     look_up,
     lower_requantize,
@@ -63,20 +64,28 @@ def test_elements_take_tables_in_turn() -> None:
     assert run(program, feeds, look_up(feeds[0][0], tables, program)).tolist() == [0, 1000, 255, 1255]
 
 
-def test_requantisation_along_the_last_axis_or_of_one_kind() -> None:
-    x = ramp(1, 2, 50, 2, first=-100)
-    compute(lower_requantize, "HzRequantize", [x], output_scale=[3, 200], output_right_shift=[1, 2])
-    shared = {"output_scale": [3, 3], "output_right_shift": [1, 1]}
-    compute(lower_requantize, "HzRequantize", [x], axis=2, bits=16, **{k: v[:1] for k, v in shared.items()})
-    compute(lower_requantize, "HzRequantize", [x.astype(np.int16)], **shared)
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1, 2, 50, 2), 3), ((1, 2, 50, 2), 2), ((1, 3, 7), 1), ((5, 4), 0), ((6,), -1)]
+)
+@pytest.mark.parametrize("bits", [8, 16])
+def test_requantisation_along_any_axis(shape: tuple[int, ...], axis: int, kind: type, bits: int) -> None:
+    x, count = (ramp(*shape, first=-100) * 3).astype(kind), shape[axis]
+    factors, shifts = [3 + 9 * k for k in range(count)], [k % 5 for k in range(count)]
+    for scale, shift in ((factors, shifts), ([7] * count, [2] * count), ([32767], [15])):
+        compute(
+            lower_requantize, "HzRequantize", [x], axis=axis, bits=bits, output_scale=scale, output_right_shift=shift
+        )
+
+
+def test_requantisations_that_are_left_to_the_definition() -> None:
     program = Assembler()
-    narrow, wide = program.input(x.shape, np.int8), program.input(x.shape, np.int16)
-    differ = {"output_scale": [3, 4], "output_right_shift": [1, 1]}
-    for tensor, axis in ((narrow, 1), (wide, 3)):
-        with pytest.raises(NotLowered, match="its parameters differ along another axis than the last, or for int16"):
-            lower_requantize(call("HzRequantize", tensor, axis=axis, **differ), program)
-    with pytest.raises(NotLowered, match="its input has rank 2"):
-        lower_requantize(call("HzRequantize", program.input((1, 2), np.int8), **shared), program)
+    x = program.input((1, 4, MOST_FACTORS // 4 + 1), np.int8)
+    differ = {"output_scale": [3, 4, 5, 6], "output_right_shift": [1]}
+    with pytest.raises(NotLowered, match="factors that differ"):
+        lower_requantize(call("HzRequantize", x, axis=1, **differ), program)
+    with pytest.raises(NotLowered, match="axis 3 of a tensor of int8 and rank 3"):
+        lower_requantize(call("HzRequantize", x, axis=3, **differ), program)
 
 
 def test_what_is_no_function_of_an_integer() -> None:
