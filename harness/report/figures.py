@@ -135,7 +135,7 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
     models = list(dict.fromkeys(result.spec.model for result in usable))
     marches = list(dict.fromkeys(result.spec.march for result in usable))
     figure = go.Figure()
-    drawn: list[list[TrialResult]] = []
+    drawn: list[_Part] = []
     for model in models:
         for march in marches:
             group = [r for r in usable if r.spec.model == model and r.spec.march is march]
@@ -148,8 +148,10 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
             name = escape(model) if len(marches) == 1 else f"{escape(model)}, {march}"
             front = sorted((r for r in group if r.spec.key in best), key=_latency)
             figure.add_trace(_front(front, name, style["color"]))
-            figure.add_trace(_points(group, best, links, name, style))
-            drawn += [front, group]
+            drawn.append(_Part(front))
+            for part in _parts(group, best):
+                figure.add_trace(_points(part, best, links, name, style))
+                drawn.append(part)
     figure.update_layout(
         **_LAYOUT,
         height=520,
@@ -159,7 +161,7 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
             "title": {"text": QUALITIES[0].title, "standoff": 8},
             "automargin": False,
         },  # else drawn twice per change
-        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn, best))],
+        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
     )
     return figure
 
@@ -195,20 +197,52 @@ def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
     return figure
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Trials that one trace draws.
+
+    Attributes:
+        trials: in their order.
+        has_bars: whether its points have error bars.
+        is_named: whether the legend names it.
+    """
+
+    trials: Sequence[TrialResult]
+    has_bars: bool = False
+    is_named: bool = False
+
+    def margins(self, axis: Axis) -> list[float | None] | None:
+        """Of each point; None without error bars, which cost the browser time even where they are empty."""
+        return [axis.margin(result) for result in self.trials] if self.has_bars else None
+
+
+def _parts(group: Sequence[TrialResult], best: Collection[str]) -> list[_Part]:
+    """All in one; of very many the Pareto points by themselves, so that the others need no style of their own each."""
+    if len(group) <= MOST_ERROR_BARS:
+        return [_Part(group, has_bars=True, is_named=True)]
+    others = [result for result in group if result.spec.key not in best]
+    front = [result for result in group if result.spec.key in best]
+    parts = [_Part(others, is_named=True), _Part(front, has_bars=True, is_named=not others)]
+    return [part for part in parts if part.trials]
+
+
 def _points(
-    group: Sequence[TrialResult], best: Collection[str], links: Mapping[str, str], name: str, style: dict[str, str]
+    part: _Part, best: Collection[str], links: Mapping[str, str], name: str, style: dict[str, str]
 ) -> go.Scatter:
+    group = part.trials
+    bars = {"error_y": _error_bars(part.margins(QUALITIES[0]), style["color"])} if part.has_bars else {}
     return go.Scatter(
+        **bars,
+        showlegend=part.is_named,
         x=[LATENCY.of(result) for result in group],
         y=[QUALITIES[0].of(result) for result in group],
         name=name,
         mode="markers",
         legendgroup=name,
-        error_y=_error_bars(QUALITIES[0], group, best, style["color"]),
         marker={
             **style,
-            "size": [13 if result.spec.key in best else 9 for result in group],
-            "opacity": [1.0 if result.spec.key in best else 0.55 for result in group],
+            "size": _alike([13 if result.spec.key in best else 9 for result in group]),
+            "opacity": _alike([1.0 if result.spec.key in best else 0.55 for result in group]),
             "line": {"width": 1, "color": "var(--card)"},
         },
         text=[escape(result.spec.settings.label) for result in group],
@@ -229,23 +263,19 @@ def _front(front: Sequence[TrialResult], name: str, colour: str) -> go.Scatter:
     )
 
 
-def _error_bars(axis: Axis, group: Sequence[TrialResult], best: Collection[str], colour: str) -> dict[str, Any]:
-    return {"type": "data", "array": _margins(axis, group, best), "color": colour, "thickness": 1, "width": 2}
+def _alike(values: list[float]) -> list[float] | float:
+    """The value that all of very many have, which a browser draws faster than a value each; else all of them."""
+    return values[0] if len(set(values)) == 1 and len(values) >= MOST_ERROR_BARS else values
 
 
-def _margins(axis: Axis, group: Sequence[TrialResult], best: Collection[str]) -> list[float | None]:
-    """Of each point; see :data:`MOST_ERROR_BARS`."""
-    few = len(group) <= MOST_ERROR_BARS
-    return [axis.margin(result) if few or result.spec.key in best else None for result in group]
+def _error_bars(margins: list[float | None] | None, colour: str) -> dict[str, Any]:
+    return {"type": "data", "array": margins, "color": colour, "thickness": 1, "width": 2}
 
 
-def _show_quality(axis: Axis, drawn: Sequence[Sequence[TrialResult]], best: Collection[str]) -> list[dict[str, Any]]:
-    """Arguments of the button that plots ``axis``: new values, then the title that goes with them.
-
-    ``drawn``: a line through the Pareto points, which has no error bars, and the points, in turns.
-    """
-    margins = [_margins(axis, trace, best) if number % 2 else [] for number, trace in enumerate(drawn)]
-    values = [[axis.of(result) for result in trace] for trace in drawn]
+def _show_quality(axis: Axis, drawn: Sequence[_Part]) -> list[dict[str, Any]]:
+    """Arguments of the button that plots ``axis``: new values of all traces, then the title that goes with them."""
+    values = [[axis.of(result) for result in part.trials] for part in drawn]
+    margins = [part.margins(axis) for part in drawn]
     return [{"y": values, "error_y.array": margins}, {"yaxis.title.text": axis.title}]
 
 

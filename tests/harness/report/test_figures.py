@@ -117,8 +117,17 @@ def test_quality_stands_over_the_time_of_bpu_and_cpu(sweep: Sweep) -> None:
 def test_of_very_many_points_only_the_best_have_error_bars() -> None:
     many = [fakes.result(fakes.spec("one", Settings(calibration_samples=n + 1))) for n in range(MOST_ERROR_BARS + 1)]
     best = many[7].spec.key
-    (_, points) = pareto_figure(many, [best], {result.spec.key: "" for result in many}).data
-    assert [place for place, margin in enumerate(points.error_y.array) if margin is not None] == [7]
+    figure = pareto_figure(many, [best], {result.spec.key: "" for result in many})
+    (_, others, points) = figure.data
+    assert (len(others.x), len(points.x)) == (MOST_ERROR_BARS, 1)
+    assert others.error_y.array is None
+    assert (others.showlegend, points.showlegend) == (True, False)
+    assert points.error_y.array[0] is not None
+    assert [bars is None for bars in figure.layout.updatemenus[0].buttons[1].args[0]["error_y.array"]] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_names_are_text_in_plots_too() -> None:
