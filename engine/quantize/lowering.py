@@ -58,7 +58,8 @@ def quantize(calibrated: ir.Model, march: str) -> ir.Model:
     source = calibrated.clone()
     if MARK_MARCH not in source.metadata_props:
         mark_placement(source, rules)
-    return IntegerGraph(source, rules).build()
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # scales of 0 and infinite: requantization
+        return IntegerGraph(source, rules).build()
 
 
 class IntegerGraph:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
@@ -87,7 +88,10 @@ def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
 
 def _compute(node: ir.Node, function: NodeFunction, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     try:
-        return function(inputs)
+        if any(array is not None and array.dtype.kind == "c" for array in inputs):
+            raise TypeError("complex numbers are no input of any operator")
+        with np.errstate(divide="raise", over="ignore", invalid="ignore"):  # infinities and NaN are results
+            return function(inputs)
     except MISFITS as error:
         raise ModelError(f"node {node.name} ({node.op_type}) cannot be computed: {error}") from error
 

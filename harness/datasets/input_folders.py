@@ -172,7 +172,13 @@ def _read(path: Path, wanted: PartFormat) -> NDArray[Any]:
         raise CalibrationDataError(
             f"{path}: holds {values.dtype} of shape {values.shape}, expected {dtype} of shape {wanted.shape}"
         )
-    return values.reshape(wanted.shape).astype(dtype, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = values.reshape(wanted.shape).astype(dtype, copy=False)
+    if np.isinf(array).sum() > np.isinf(values).sum() or (
+        dtype.kind != "f" and (array != values.reshape(array.shape)).any()
+    ):
+        raise CalibrationDataError(f"{path}: holds values beyond the range of {dtype}")
+    return array
 
 
 def _size(wanted: PartFormat) -> int:

@@ -16,7 +16,7 @@ from engine.cli.inputs import trained_as_fed
 from engine.compile import CompiledModel
 from engine.compile.pack import is_compiled, open_single
 from engine.compile.removal import dequantized
-from engine.errors import CalibrationDataError, ConfigError
+from engine.errors import CalibrationDataError, ConfigError, ModelError
 from engine.simulate import Session
 from harness.flow.preparation import Preparation, chosen, image_files
 from harness.metrics import Metric, Score
@@ -147,8 +147,15 @@ def outputs_of(
 def evaluate(
     model: Model, prepare: Preparation, data: Labelled, metric: Metric, jobs: int, done: Callable[[int], None]
 ) -> Score:
-    """The metric of a model on labelled images; arguments as for :func:`outputs_of`."""
-    return metric.score(outputs_of(model, prepare, data.files, jobs, done), data.classes)
+    """The metric of a model on labelled images; arguments as for :func:`outputs_of`.
+
+    Raises:
+        ModelError: outputs are not numbers, which no metric can judge.
+    """
+    outputs = outputs_of(model, prepare, data.files, jobs, done)
+    if any(np.isnan(values).any() for values in outputs):
+        raise ModelError("the outputs of the model hold NaN on these images: nothing can be scored")
+    return metric.score(outputs, data.classes)
 
 
 def report(score: Score) -> str:

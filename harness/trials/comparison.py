@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import ModelError
+
 Array = NDArray[Any]
 
 
@@ -30,10 +32,19 @@ class FidelityMeter:
 
         Args:
             ours, floats: one array per output, samples in the first dimension.
+
+        Raises:
+            ModelError: values are NaN or infinite.
         """
         columns = []
         for quantized, reference in zip(ours, floats, strict=True):
             q, f = _rows(quantized), _rows(reference)
+            for rows, of in ((f, "float"), (q, "quantised")):
+                if not np.isfinite(rows).all():
+                    raise ModelError(
+                        f"the outputs of the {of} model hold NaN or infinite values on the evaluation samples: nothing "
+                        "can be compared; look at its weights and at the data"
+                    )
             error = f - q
             self._signal += float(np.square(f).sum())
             self._noise += float(np.square(error).sum())
@@ -53,12 +64,16 @@ class FidelityMeter:
 
 
 def cosines(ours: NDArray[np.float64], floats: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cosine of every pair of rows, shape (rows,); two rows of zeros count as equal (1), one alone as unlike (0)."""
-    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(floats, axis=1)
+    """Cosine of every pair of rows, shape (rows,); two rows of zeros count as equal (1), one alone as unlike (0).
+
+    Infinite and undefined values give NaN.
+    """
     both_zero = ~ours.any(axis=1) & ~floats.any(axis=1)
-    products = np.einsum("ij,ij->i", ours, floats)
     cosine: NDArray[np.float64] = np.asarray(both_zero, np.float64)
-    np.divide(products, norms, out=cosine, where=norms > 0)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite and undefined values give NaN
+        norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(floats, axis=1)
+        products = np.einsum("ij,ij->i", ours, floats)
+        np.divide(products, norms, out=cosine, where=norms != 0)
     # Rounding may carry the cosine of equal vectors beyond 1.
     return np.clip(cosine, -1.0, 1.0, out=cosine)
 

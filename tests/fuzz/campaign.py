@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -138,6 +139,7 @@ def run(name: str, mutations: str, minutes: float, seed: int, corpora: list[Path
     _limit_memory()
     _watch_files(folder)
     signal.signal(signal.SIGPROF, _hang)
+    warnings.simplefilter("error", RuntimeWarning)  # numpy's are none of a user's business
     campaign = Campaign(loader, minutes, folder, Figures(name, mutations, len(seeds)))
     for content in seeds:
         campaign.feed(content)

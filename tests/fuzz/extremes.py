@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -31,8 +33,11 @@ from engine.cli.vendor import hb_mapper, hrt_model_exec, vec_diff
 from engine.compat.api import infer
 from engine.errors import PtqlabError
 from harness.cli.main import app as ptqlab
+from harness.datasets.input_folders import InputFolders, InputFoldersOptions
+from harness.strict_yaml import parse
 from tests.configurations import FEATUREMAP
 from tests.engine.frontend.networks import convolution
+from tests.harness.onboarding.networks import colour_classifier, colour_images
 
 Array = NDArray[Any]
 
@@ -84,8 +89,10 @@ class RefusedError(Exception):
 
 def _command(app: Any, *arguments: str) -> None:
     result = CliRunner().invoke(app, list(arguments))
+    if "RuntimeWarning" in result.output:
+        raise AssertionError(result.output)
     if isinstance(result.exception, PtqlabError):
-        raise RefusedError(str(result.exception))
+        raise RefusedError(f"{result.output}{result.exception}")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     if "Traceback" in result.output:
@@ -211,6 +218,70 @@ def _difference(folder: Path, array: Array) -> None:
     _command(vec_diff.app, str(folder / "a.npy"), str(folder / "b.npy"))
 
 
+PICKED = -83
+"""How far the values are rolled, so that a weight of nine of them has the one that differs."""
+
+
+def _classifier(folder: Path, array: Array) -> Path:
+    """Images of three colours, made once; a network that tells them apart gets the values of ``array`` as weights."""
+    images = folder.parent / "colours"
+    if not images.exists():
+        colour_images(images)
+    if array.dtype.kind == "M":
+        raise RefusedError("ONNX has no dates")
+    model = onnx.load(colour_classifier(folder / "net.onnx"))
+    values = np.resize(np.roll(array.reshape(-1), PICKED), (3, 3, 1, 1)).astype(array.dtype.newbyteorder("="))
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "weight"))
+    onnx.save(model, folder / "net.onnx")
+    return images
+
+
+def _initialised(folder: Path, array: Array) -> None:
+    """``ptqlab init``, which tries one image through all stages, in a child process."""
+    images = _classifier(folder, array)
+    with chdir(folder):
+        _command(ptqlab, "init", "net.onnx", "--images", str(images), "--output", "out")
+
+
+def _swept(folder: Path, array: Array) -> None:
+    """``ptqlab run`` of a network and its images."""
+    images = _classifier(folder, array)
+    with chdir(folder):
+        _command(ptqlab, "run", "net.onnx", "--images", str(images), "--workdir", "work", "--no-mlflow")
+
+
+def _scored(folder: Path, array: Array) -> None:
+    """``ptqlab evaluate``."""
+    images = _classifier(folder, array)
+    content = json.loads(json.dumps(FEATUREMAP))
+    content["model_parameters"] |= {"onnx_model": str(folder / "net.onnx")}
+    content["input_parameters"] |= {**IMAGE, "input_name": "image"}
+    (folder / "c.yaml").write_text(yaml.safe_dump(content))
+    config = str(folder / "c.yaml")
+    _command(ptqlab, "evaluate", str(folder / "net.onnx"), "--data", str(images), "--config", config, "--json")
+
+
+def _data_set(suffix: str) -> Callable[[Path, Array], Array]:
+    """A part of the samples of a data set of folders of arrays."""
+
+    def entry(folder: Path, array: Array) -> Array:
+        place = folder / "evaluation" / "part"
+        place.mkdir(parents=True)
+        if suffix == ".npy":
+            np.save(place / "0.npy", array)
+        else:
+            (place / "0.bin").write_bytes(array.tobytes())
+        options = {
+            "folder": str(folder),
+            "folders": {"evaluation": "evaluation"},
+            "parts": {"part": {"shape": SHAPE[1:]}},
+        }
+        data = InputFolders(parse(options, InputFoldersOptions, "data"))
+        return data.split("evaluation").take()["part"]
+
+    return entry
+
+
 ENTRIES: Mapping[str, Callable[[Path, Array], Array | None]] = {
     "calibration data": _calibration,
     "weights": _weight,
@@ -226,7 +297,14 @@ ENTRIES: Mapping[str, Callable[[Path, Array], Array | None]] = {
     "hrt_model_exec infer, .npy": _board,
     "hrt_model_exec infer, raw": _board_raw,
     "vec_diff": _difference,
+    "ptqlab init": _initialised,
+    "ptqlab evaluate": _scored,
+    "ptqlab run": _swept,
+    "data set, .npy": _data_set(".npy"),
+    "data set, raw": _data_set(".bin"),
 }
+SLOW = ("ptqlab init", "ptqlab run")
+"""Entries of which a kind takes seconds."""
 FINITE = ("calibration data", "calibration data of an image", "weights")
 """Entries whose data make a model: whatever they take, it gives finite results for plain inputs."""
 INFINITE = ("all huge", "beyond float32")
@@ -246,15 +324,17 @@ def outcome(entry: str, kind: str, folder: Path) -> str:
         AssertionError: a result that is silently wrong.
     """
     folder.mkdir()
-    with warnings.catch_warnings():
+    loud = {"PYTHONWARNINGS": "error::RuntimeWarning"}  # of processes that it starts
+    with warnings.catch_warnings(), patch.dict(os.environ, loud):
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ResourceWarning)  # pipes of children, closed when their objects go
         try:
             result = ENTRIES[entry](folder, KINDS[kind])
-        except PtqlabError as error:
+        except (PtqlabError, RefusedError) as error:
+            if "RuntimeWarning" in str(error):
+                raise AssertionError(str(error)) from error
             return str(error)
-        except RefusedError as error:
-            return str(error)
-    if result is not None and kind in SAME:
+    if result is not None and kind in SAME and "raw" not in entry:  # raw files do not say what they hold
         plain = folder.with_name(f"{folder.name} plain")
         plain.mkdir()
         expected = ENTRIES[entry](plain, KINDS["plain"])

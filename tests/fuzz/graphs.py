@@ -33,6 +33,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
+from onnx.reference import ReferenceEvaluator
 
 from engine.config import Config
 from engine.convert import ConversionResult, convert, pipeline
@@ -252,14 +253,26 @@ def _compare_floats(item: Case, path: Path, result: ConversionResult) -> None:
     first, original = Session(source).run(item.feed), Session(result.models["original_float"]).run(item.feed)
     _same(original, first, "original_float differs from the source")
     nodes, off = len(item.model.graph.node), None
+    exact: Feed = {}
     for name, values in Session(result.models["optimized_float"]).run(item.feed).items():
         for other, kind in ((first[name], "the source"), (stock[name], "ONNX Runtime on the file")):
             bound = 64 * nodes * UNIT_ROUNDOFF * max(float(np.abs(other).max(initial=0)), 1e-6)
             if np.allclose(values, other, rtol=1e-4, atol=bound, equal_nan=True):
                 continue
+            exact = exact or _by_definition(item)
+            if np.allclose(values, exact[name], rtol=1e-4, atol=bound, equal_nan=True):
+                continue  # ONNX Runtime itself rounds: a normalisation of one element cancels large products
             off = _sensitivity(item) if off is None else off
             error = float(np.abs(values.astype(np.float64) - other).max())
             assert error <= off[name] * 100, f"optimized_float differs from {kind} by {error} in {name}"
+
+
+def _by_definition(item: Case) -> Feed:
+    """Outputs as ONNX's reference evaluator has them, sample by sample."""
+    session = ReferenceEvaluator(item.model)
+    feeds = ({name: values[index : index + 1] for name, values in item.feed.items()} for index in range(SAMPLES))
+    found = [session.run(None, feed) for feed in feeds]
+    return {name: np.concatenate([run[at] for run in found]) for at, name in enumerate(session.output_names)}
 
 
 def _sensitivity(item: Case) -> dict[str, float]:

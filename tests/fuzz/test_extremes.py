@@ -6,22 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.extremes import ENTRIES, KINDS, SAME, outcome
+from tests.fuzz.extremes import ENTRIES, KINDS, SAME, SLOW, outcome
 
 REFUSED = ("complex", "text", "dates", "no samples", "other shape", "one number")
 """Nothing takes these as a sample."""
-MODELS = tuple(entry for entry in ENTRIES if entry.startswith("weights"))
+MODELS = tuple(entry for entry in ENTRIES if entry.startswith(("weights", "ptqlab")))
 """Their values are repeated to the shape of the weight."""
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize(
+    "entry", [pytest.param(entry, marks=pytest.mark.nightly if entry in SLOW else ()) for entry in ENTRIES]
+)
 def test_every_kind_is_taken_rightly_or_refused(entry: str, tmp_path: Path) -> None:
     found = {kind: outcome(entry, kind, tmp_path / str(index)) for index, kind in enumerate(KINDS)}
     assert found["plain"] == found["Fortran order"] == "taken"
     assert all(message.strip() for message in found.values())
     if entry not in MODELS and "raw" not in entry:
         assert not [kind for kind in REFUSED if found[kind] == "taken"]
-    if entry in MODELS:
+    if entry == "ptqlab evaluate":
+        assert "hold NaN" in found["all nan"]
+    if entry in MODELS and not entry.startswith("ptqlab"):  # those ask ONNX Runtime, which wants one type
         assert all(found[kind] == "taken" for kind in SAME)
 
 

@@ -49,7 +49,8 @@ def _needed(calibration: ir.Node) -> np.float32 | None:
     data, weight = (calibration_of(each) for each in producer.inputs[:2])
     if data is None or weight is None or data.qtype != DataType.INT16.value:
         return None
-    width = data.thresholds.max() * weight.thresholds.max()
+    with np.errstate(over="ignore"):
+        width = data.thresholds.max() * weight.thresholds.max()
     return width if width > read_calibration(calibration).thresholds.max() else None
 
 

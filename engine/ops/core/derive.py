@@ -62,7 +62,7 @@ class Integers:
 
     @property
     def _stored(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        clipped = np.clip(self.exact_bias, -BIAS_LIMIT, BIAS_LIMIT - 1)
+        clipped = np.clip(np.nan_to_num(self.exact_bias), -BIAS_LIMIT, BIAS_LIMIT - 1)
         if self.bias_bits == 16:
             return split_bias(clipped)
         return clipped.astype(np.int64), np.zeros(clipped.shape, np.int64)
@@ -82,7 +82,7 @@ def quantize_weights(weights: Array, scales: Array, axis: int = 0) -> NDArray[np
     shape = [1] * weights.ndim
     shape[axis] = -1
     ratio = np.asarray(weights, np.float64) / np.asarray(scales, np.float64).reshape(shape)
-    return np.clip(round_away(ratio), -128, 127).astype(np.int8)
+    return np.clip(round_away(np.nan_to_num(ratio)), -128, 127).astype(np.int8)
 
 
 def convolution_integers(

@@ -106,6 +106,14 @@ class Requantization:
     out_shift: Integers
 
 
+def _bounded(ratio: ArrayLike) -> NDArray[np.float64]:
+    """``ratio`` within what shifts of 64 bits can express: what is beyond gives 0 or saturates all the same."""
+    return np.clip(np.nan_to_num(np.atleast_1d(np.asarray(ratio, np.float64))), _LEAST_RATIO, 1 / _LEAST_RATIO)
+
+
+_LEAST_RATIO = 2.0**-46
+
+
 def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None, shift_floor: int = 0) -> Requantization:
     """Split accumulator scale / output scale into multiplier and shifts: ``req`` of reference/arithmetic.md 2.3
     and 2.6.
@@ -117,9 +125,10 @@ def requantization(ratio: ArrayLike, bits: int, shift_cap: int | None = None, sh
         shift_floor: lower limit of ``right_shift``.
 
     Nothing shifts left behind the multiplier: a ratio beyond 2**15 saturates (the mean of a normalised tensor in
-    ``swin``).
+    ``swin``), so does an infinite one, of an output whose scale is 0. A ratio of 0, of an infinite output scale, gives
+    0.
     """
-    r = np.atleast_1d(np.asarray(ratio, np.float64))
+    r = _bounded(ratio)
     mantissa, exponent = np.frexp(r)
     scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX).astype(np.int64)
     total = SCALE_BITS - exponent.astype(np.int64)
@@ -135,7 +144,7 @@ def requantization_of_sum(ratio: float, bits: int) -> Requantization:
     The multiplier's shift is fixed, 22 for int8 and 14 for int16; the rest is taken off the accumulator. Where the
     multiplier is above 32511 this is one bit more than elsewhere (21 of 21 such nodes in 9 networks).
     """
-    mantissa, exponent = np.frexp(np.atleast_1d(np.asarray(ratio, np.float64)))
+    mantissa, exponent = np.frexp(_bounded(ratio))
     scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX).astype(np.int64)
     total = SCALE_BITS - exponent.astype(np.int64)
     right_shift = np.maximum(total - _SUM_SHIFT[bits], 0)

@@ -81,3 +81,18 @@ def test_operators_that_nobody_knows_are_named() -> None:
     function = node_function(ir.node("HzChannelShuffle", [x], {"group": 3}, domain="horizon", name="n"), given)
     with pytest.raises(ModelError, match=r"node n \(HzChannelShuffle\) cannot be computed"):
         function([np.zeros((1, 1, 1, 4), np.int8)])
+
+
+def test_complex_numbers_and_divisors_of_0_are_refused_without_a_warning() -> None:
+    values = [ir.Value(name=name) for name in "xs"]
+    quantize = ir.node("HzQuantize", values, domain="horizon", name="q")
+    given = model(tensor("x"), [relu(tensor("y"), "a")], [])
+    scale = np.ones(1, np.float32)
+    with pytest.raises(ModelError, match=r"node q \(HzQuantize\) cannot be computed: complex"):
+        node_function(quantize, given)([np.ones((1, 2), np.complex64), scale])
+    assert node_function(quantize, given)([np.full((1, 2), 1e38, np.float32), scale * 1e-5])[0].tolist() == [
+        [-128, -128]
+    ]
+    convolution = ir.node("HzSQuantizedConv", values, domain="horizon", name="c", attributes={"strides": [0, 1]})
+    with pytest.raises(ModelError):
+        node_function(convolution, given)([np.ones((1, 4, 4, 1), np.int8), np.ones((1, 1, 1, 1), np.int8)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.errors import ModelError
 from harness.trials.comparison import FidelityMeter, mean_cosines
 
 
@@ -52,3 +53,12 @@ def test_zeros_and_equality_give_no_nan() -> None:
     equal.update([np.ones((2, 3))], [np.ones((2, 3))])
     assert equal.sqnr_db is None
     assert equal.cosines.max() <= 1.0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_cannot_be_compared_is_named(value: float) -> None:
+    good, bad = np.ones((2, 3), np.float32), np.full((2, 3), value, np.float32)
+    with pytest.raises(ModelError, match="outputs of the float model hold NaN or infinite"):
+        FidelityMeter().update([good], [bad])
+    with pytest.raises(ModelError, match="outputs of the quantised model"):
+        FidelityMeter().update([bad], [good])

@@ -79,3 +79,13 @@ def test_multiplier_of_a_sum_has_one_shift(bits: int) -> None:
 
 def test_nothing_shifts_left_behind_a_multiplier() -> None:
     assert fp.requantization(1e7, 8).out_shift.tolist() == [0]
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize(("ratio", "expected"), [(0.0, 0), (np.nan, 0), (1e-300, 0), (np.inf, 1), (1e300, 1)])
+def test_ratios_beyond_all_shifts_give_0_or_saturate(bits: int, ratio: float, expected: int) -> None:
+    with np.errstate(all="raise"):
+        for split in (fp.requantization(ratio, bits), fp.requantization_of_sum(ratio, bits)):
+            product = fp.round_shift(1000, split.right_shift) * split.scale
+            largest = (1 << (bits - 1)) - 1
+            assert fp.saturate(fp.round_shift(product, split.out_shift), bits).tolist() == [largest * expected]
