@@ -21,7 +21,7 @@ from engine.ops.core.fixed_point import integer_type
 Array = NDArray[Any]
 Attributes = Mapping[str, Any]
 
-FUNCTION_DOMAIN = "ptqlab.integer"
+FUNCTION_DOMAIN = "ptqlab"
 """Domain of the model's own functions."""
 FLOAT32_EXACT = 2**24
 """Magnitude up to which all integers, and sums of products that stay below, are exact in float32."""

@@ -12,12 +12,15 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPa
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN
+from engine.ops.core.float_nodes import given
 from engine.ops.core.portable import FUNCTION_DOMAIN, Array, Emitter, SourceNode, SourceTensor
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
-from engine.simulate.portable.functions import FUNCTION_VERSION, integer_functions
+from engine.simulate.portable.functions import FUNCTION_VERSION, own_functions
 from engine.simulate.portable.onnx_nodes import in_float32, needs_carrier
+from engine.simulate.portable.softmax import own_softmax
 from engine.simulate.reference import name_of, node_function, sorted_copy, split_constants
+from engine.simulate.softmax import normalised_axes
 from engine.simulate.tensors import describe, graph_inputs
 
 OPSET = 18
@@ -101,6 +104,9 @@ class _Exporter:
         inputs = self._inputs(node)
         if needs_carrier(node, inputs):
             return in_float32(node, inputs, results, emit)
+        if node.op_type == "Softmax" and results[0].dtype == np.float32:
+            (axis,) = normalised_axes(node, results[0].ndim, OPSET)
+            return (own_softmax(given(node, 0), results[0].shape, axis, emit),)
         return ()
 
     def _inputs(self, node: ir.Node) -> list[Array | None]:
@@ -131,7 +137,7 @@ def _with_newer_opset(model: ir.Model) -> ir.Model:
             ) from error
     model.ir_version = max(model.ir_version, IR_VERSION)
     model.opset_imports[FUNCTION_DOMAIN] = FUNCTION_VERSION
-    for function in integer_functions(model.opset_imports[""]):
+    for function in own_functions(model.opset_imports[""]):
         model.functions[function.identifier()] = function
     return model
 

@@ -55,7 +55,7 @@ def test_one_file_and_one_line_add_an_operator(tmp_path: Path) -> None:
         "cost": "lut",
         "tiles equal": True,
         "predicted": True,
-        "exported domains": ["", "ptqlab.integer"],
+        "exported domains": ["", "ptqlab"],
         "exported equals reference": True,
     }
 

@@ -1,4 +1,4 @@
-"""The integer helpers of exported models, at values that are easy to get wrong."""
+"""The helpers of exported models, at values that are easy to get wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from engine.ir import to_bytes
 from engine.ops.core.portable import FUNCTION_DOMAIN
 from engine.simulate.portable.export import IR_VERSION
-from engine.simulate.portable.functions import FUNCTION_VERSION, integer_functions
+from engine.simulate.portable.functions import FUNCTION_VERSION, own_functions
+from engine.simulate.softmax import exponential, fused
 
 OPSETS = {"": 18, FUNCTION_DOMAIN: FUNCTION_VERSION}
 
@@ -27,7 +28,7 @@ def called(name: str, values: list[float], *constants: float, kind: Any = np.flo
     ]
     node = ir.node(name, [x, *given], domain=FUNCTION_DOMAIN, outputs=[y], name="n")
     graph = ir.Graph([x], [y], nodes=[node], initializers=given, opset_imports=OPSETS, name="g")
-    model = ir.Model(graph, ir_version=IR_VERSION, functions=integer_functions(18))
+    model = ir.Model(graph, ir_version=IR_VERSION, functions=own_functions(18))
     session = ort.InferenceSession(to_bytes(model), providers=["CPUExecutionProvider"])
     return [float(value) for value in session.run(None, {"x": np.array(values, kind)})[0]]
 
@@ -57,4 +58,22 @@ def test_floats_are_rounded_to_even_and_what_does_not_fit_is_the_least() -> None
 
 def test_functions_belong_to_the_operator_set_of_their_model() -> None:
     for opset in (18, 21):
-        assert {function.opset_imports[""] for function in integer_functions(opset)} == {opset}
+        assert {function.opset_imports[""] for function in own_functions(opset)} == {opset}
+
+
+def test_a_multiply_add_rounds_once() -> None:
+    """Among them sums in the middle between two float32, and next to it, where rounding twice goes wrong."""
+    rng = np.random.default_rng(1)
+    b, c = np.float32(1 + 2.0**-12), np.float32(2.0**-60)
+    for signed in (c, -c, np.float32(0)):
+        values = np.concatenate([(1 + rng.integers(0, 2**12, 500) * 2.0**-12), rng.standard_normal(500)]).astype(
+            np.float32
+        )
+        expected = fused(values, b, signed).tolist()
+        assert called("MultiplyAdd", values.tolist(), float(b), float(signed), kind=np.float32) == expected
+
+
+def test_the_exponential_is_the_simulators() -> None:
+    values = -np.abs(np.random.default_rng(2).standard_normal(4000) * 30).astype(np.float32)
+    values[:6] = 0, -87.3, -87.4, -88.4, -1e9, -np.inf
+    assert called("Exponential", values.tolist(), kind=np.float32) == exponential(values).tolist()
