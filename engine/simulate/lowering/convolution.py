@@ -83,9 +83,8 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     count = _pixels_together(whole, windows, attributes) if depthwise else 1
     if count > 1:
         params, weights = _side_by_side(params, weights, count)
-        windows = replace(
-            windows, pads=windows.pads + np.array([0, 0, 0, -(x.shape[2] + windows.pads[1] + windows.pads[3]) % count])
-        )
+        surplus_columns = -_padded_width(whole["x"], windows) % count
+        windows = replace(windows, pads=windows.pads + np.array([0, 0, 0, surplus_columns]))
     for operands in _images(whole, attributes):
         padded = pad(operands["x"], windows, 0, program)
         operands["x"] = padded
@@ -106,12 +105,16 @@ def _pixels_together(operands: dict[str, Tensor], windows: Geometry, attributes:
     windows are one column apart. The input's rows must be whole groups; a border that is there anyway may grow.
     """
     channels, out_w = operands["y"].shape[3], operands["y"].shape[2]
-    width = operands["x"].shape[2] + int(windows.pads[1] + windows.pads[3])
+    width = _padded_width(operands["x"], windows)
     if attributes["strides"][1] != 1 or channels >= LANES:
         return 1
     most = min(out_w, MOST_CHANNELS // channels)
     counts = [n for n in range(1, most + 1) if out_w % n == 0 and (np.any(windows.pads) or width % n == 0)]
     return min(counts, key=lambda n: (math.ceil(out_w / n / PIXELS) * math.ceil(n * channels / LANES), n))
+
+
+def _padded_width(x: Tensor, windows: Geometry) -> int:
+    return x.shape[2] + int(windows.pads[1] + windows.pads[3])
 
 
 def _joined_pixels(tensor: Tensor, count: int) -> Tensor:

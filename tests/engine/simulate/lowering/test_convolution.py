@@ -46,6 +46,7 @@ def constants(out: int, inside: int, height: int = 1, width: int = 1, bias: int 
         ((1, 4, 16, 4), (4, 3, 1, 1), {"kernel_shape": [3, 1], "group": 4}),
         ((1, 3, 4, 40), (40, 1, 1, 1), {"kernel_shape": [1, 1], "group": 40}),
         ((1, 3, 4, 3), (3, 1, 1, 1), {"kernel_shape": [1, 1], "group": 3}),
+        ((2, 3, 9, 1), (1, 1, 1, 1), {"kernel_shape": [1, 1], "group": 1}),
     ],
 )
 def test_every_kind_of_window(
