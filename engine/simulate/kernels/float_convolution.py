@@ -13,21 +13,20 @@ from engine.simulate.kernels.jit import compiled, intrinsic
 from engine.simulate.kernels.memory import copy_bytes, float32_at
 from engine.simulate.kernels.multiply_add import multiply_add
 from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import FLOAT_ROWS as ROWS
+from engine.simulate.kernels.tiles import FLOAT_VECTORS as VECTORS
+from engine.simulate.kernels.tiles import FLOAT_WIDTH as WIDTH
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
-ROWS, VECTORS = 4, 2
-"""Output channels of a tile, and vectors of neighbouring positions."""
-WIDTH = VECTORS * LANES
-"""Positions of a tile."""
 
 
 @intrinsic
 def float_tile(typing_context: Any, x: Any, offsets: Any, taps: Any, w: Any, out: Any) -> Any:
     """``out[r, p] = sum_t x[offsets[t] + p] * w[t, r]``: one multiply-add after the other, from 0 on.
 
-    ``x`` float32; ``offsets`` int64, in bytes; ``w`` float32 (taps, :data:`ROWS`); ``out`` float32 (:data:`ROWS`,
-    :data:`WIDTH`).
+    ``x`` float32; ``offsets`` int64, in bytes; ``w`` float32 (taps, ``ROWS``); ``out`` float32 (``ROWS``,
+    ``WIDTH``).
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:

@@ -37,3 +37,8 @@ STAGING_BYTES = max(ROWS) * LANES * 4
 """Working memory for vectors of results that are stored in part."""
 ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 """Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""
+
+FLOAT_ROWS, FLOAT_VECTORS = 4, 2
+"""Output channels of a tile of a float convolution, and vectors of neighbouring positions."""
+FLOAT_WIDTH = FLOAT_VECTORS * LANES
+"""Positions of such a tile."""

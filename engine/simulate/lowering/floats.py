@@ -12,8 +12,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.simulate.float_convolution import window_of
-from engine.simulate.kernels import float_convolution as kernel
-from engine.simulate.kernels import operations
+from engine.simulate.kernels import operations, tiles
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered, broadcast_strides, dense_strides, joined
 from engine.simulate.lowering.movement import extract, transpose
@@ -105,18 +104,18 @@ def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
         padded = program.tensor((1, x.shape[1], wide), np.float32)
         size = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": 1, "out_h": x.shape[1], "out_w": wide}
         program.emit(InstructionKind.PAD, {"x": x, "y": padded}, units=x.shape[1], left=window.before, value=0, **size)
-    shares, tiles = outputs // window.groups, -(-outputs // window.groups // kernel.ROWS)
-    packed = np.zeros((window.groups, tiles * kernel.ROWS, inside * taps), np.float32)
+    shares, panels = outputs // window.groups, -(-outputs // window.groups // tiles.FLOAT_ROWS)
+    packed = np.zeros((window.groups, panels * tiles.FLOAT_ROWS, inside * taps), np.float32)
     packed[:, :shares] = weights.reshape(window.groups, shares, -1)
-    packed = packed.reshape(window.groups * tiles, kernel.ROWS, -1).transpose(0, 2, 1)
+    packed = packed.reshape(window.groups * panels, tiles.FLOAT_ROWS, -1).transpose(0, 2, 1)
     offsets = np.add.outer(np.arange(inside) * wide, np.arange(taps) * window.dilation).ravel() * 4
     y = program.tensor((1, outputs, steps), np.float32)
     program.emit(
         InstructionKind.FLOAT_CONVOLUTION,
         {"x": padded, "y": y},
-        units=window.groups * tiles,
-        overrun=kernel.WIDTH * 4,
-        **{"out_c": outputs, "out_w": steps, "groups": window.groups, "panels": tiles, "taps": inside * taps},
+        units=window.groups * panels,
+        overrun=tiles.FLOAT_WIDTH * 4,
+        **{"out_c": outputs, "out_w": steps, "groups": window.groups, "panels": panels, "taps": inside * taps},
         group_weights=inside * wide * 4,
         tap_offsets=program.address(offsets.astype(np.int64)),
         weights=program.address(np.ascontiguousarray(packed)),
