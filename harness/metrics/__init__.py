@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from harness.metrics.base import Metric, Score, images_first
+from harness.metrics.base import Metric, Score
 from harness.metrics.classification import Top1, Top5
 from harness.metrics.closeness import OutputCosine
 from harness.metrics.detection import Map50
@@ -17,7 +17,7 @@ from harness.metrics.text_detection import Hmean
 from harness.strict_yaml import parse, unknown
 from harness.user_code import is_own, load_own
 
-__all__ = ["METRICS", "Metric", "Score", "images_first", "open_metric"]
+__all__ = ["METRICS", "Metric", "Score", "open_metric"]
 
 METRICS: Mapping[str, type[Metric]] = MappingProxyType(
     {metric.name: metric for metric in (Top1, Top5, Map50, Miou, EditSimilarity, WordAccuracy, Hmean, OutputCosine)}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ConfigError, ModelError
 from engine.terms import Layout
-from harness.metrics import images_first
+from harness.outputs import images_first
 
 if TYPE_CHECKING:
     import onnx

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.datasets import one_by_one
-from harness.metrics import Score, images_first
+from harness.metrics import Score
+from harness.outputs import images_first
 from harness.zoo.cards import ModelCard, evaluation_images
 
 _IMAGES_AT_ONCE = 64

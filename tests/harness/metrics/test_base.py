@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.errors import InferenceError
-from harness.metrics.base import bootstrap_stderr, check_outputs, images_first, scene_targets
+from harness.metrics.base import bootstrap_stderr, check_outputs, scene_targets
 from tests.harness.metrics.scenes import scene
 
 
@@ -27,14 +27,6 @@ def test_bootstrap_is_the_spread_of_200_seeded_resamples() -> None:
 
 def test_none_stands_for_any_size() -> None:
     check_outputs([np.zeros((2, 7, 5)), np.zeros((2, 3))], [(2, None, 5), (2, 3)])
-
-
-def test_images_come_first_where_they_do_not() -> None:
-    """Three runs of a network whose outputs are 4x1x5, and 1x7."""
-    steps, rows = np.arange(60).reshape(12, 1, 5), np.zeros((3, 7))
-    found = images_first([steps, rows], 3)
-    assert [array.shape for array in found] == [(3, 4, 1, 5), (3, 7)]
-    np.testing.assert_array_equal(found[0][1], steps[4:8])
 
 
 @pytest.mark.parametrize("shapes", [[(2, 3, 5)], [(3, 3, 4)], [(2, 3)], [(2, 3, 4), (2,)], []])
