@@ -25,7 +25,7 @@ MARKUP = ("``", ":func:", ":class:", ":meth:", ":mod:", ":data:")
 def texts(command: Any, name: str) -> Iterator[tuple[str, str]]:
     """The help of a command, of its parameters and of its subcommands, by name."""
     yield name, command.help or ""
-    for parameter in command.params:
+    for parameter in command.get_params(typer.Context(command)):
         yield f"{name} {parameter.name}", getattr(parameter, "help", None) or ""
     for child, inner in getattr(command, "commands", {}).items():
         yield from texts(inner, f"{name} {child}")

@@ -15,6 +15,7 @@ import typer
 from engine.cli.common import version_option
 from engine.cli.console import say
 from engine.cli.lab import COMMANDS, GROUPS
+from engine.cli.late import register
 from engine.compat.command import app as compat
 from engine.errors import NO_MEMORY, OutputError, PtqlabError, system_message
 from harness.cli.bench import bench
@@ -98,6 +99,6 @@ _OWN: Mapping[str, Callable[..., None]] = {
 }
 
 for _name, _command in {**_OWN, **COMMANDS}.items():
-    app.command(_name)(_command)
+    register(app, _name, _command)
 for _name, _group in {**GROUPS, "compat": compat}.items():
     app.add_typer(_group, name=_name)

@@ -23,9 +23,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTy
     (tmp_path / f"{NAME}.py").write_text(
         "import sys, time\nsys.deferred_runs.append(1)\nearly = 1\ntime.sleep(0.2)\nfrom deferred_module import early\n"
         "value = early + 2\n"
+        "class Late:\n    number = 5\n    def __init__(self, value):\n        self.value = value\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(deferral, "DEFERRED", {NAME})
+    monkeypatch.setattr(deferral, "DEFERRED", {NAME: frozenset({"Late"})})
     monkeypatch.setattr(sys, "deferred_runs", [], raising=False)
     with deferring():
         found = import_module(NAME)
@@ -38,8 +39,22 @@ def runs() -> int:
     return len(vars(sys)["deferred_runs"])
 
 
-def test_symbolic_dimensions_wait() -> None:
-    assert {"sympy", "onnx_ir._symbolic_shapes"} == DEFERRED
+def test_symbolic_dimensions_and_two_classes_of_rich_wait() -> None:
+    assert {"sympy", "onnx_ir._symbolic_shapes", "rich.markdown", "rich.traceback"} == set(DEFERRED)
+
+
+def test_a_class_can_be_imported_before_its_module_runs(module: ModuleType) -> None:
+    from deferred_module import Late  # type: ignore[import-not-found]
+
+    assert runs() == 0
+    assert str(int | Late).endswith("Late")  # in annotations
+    assert Late.number == 5
+    assert runs() == 1
+    made = Late(7)
+    assert made.value == 7
+    assert type(made) is module.Late
+    assert isinstance(made, Late)
+    assert not isinstance(7, Late)
 
 
 def test_a_deferred_module_runs_when_it_is_used(module: ModuleType) -> None:

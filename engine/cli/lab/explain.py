@@ -14,7 +14,6 @@ import typer
 
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
-from engine.pages import GraphNode, figures_data, graph_data, package_loader, page_templates, rendered
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
@@ -119,6 +118,7 @@ def page(
 ) -> str:
     """The page: totals, the graph, a table of nodes, warnings, what is simulated slowly. It loads nothing."""
     from engine.page_links import PageKind, identity
+    from engine.pages import GraphNode, figures_data, graph_data, package_loader, page_templates, rendered
 
     slowest = max((node.time_us or 0.0 for node in nodes), default=0.0)
     graph = [
