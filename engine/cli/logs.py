@@ -55,6 +55,26 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
             handler.close()
 
 
+@contextmanager
+def spoken(name: str) -> Iterator[None]:
+    """Print what the logger ``name`` reports inside, without time and level."""
+    logger, handler = logging.getLogger(name), _Spoken()
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _Spoken(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message."""
+        say(record.getMessage())
+
+
 class _LogFile(logging.FileHandler):
     """A file that may become full: the first line that cannot be written is reported, and nothing more is written."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,8 @@ from engine.cli.console import say
 from engine.terms import March
 
 if TYPE_CHECKING:
+    from harness.onboarding.contents import CardContents
+    from harness.onboarding.head_guess import HeadGuess
     from harness.onboarding.proposal import Proposal
     from harness.zoo.cards import TaskKind
 
@@ -34,10 +37,17 @@ class AskedTask(StrEnum):
         return kinds.get(self) or TaskKind(self.value)
 
 
-OwnImagesFolder = Annotated[Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images.")]
+OwnImagesFolder = Annotated[
+    Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images, or of .npy arrays.")
+]
 SweptImages = Annotated[
     Path | None,
-    typer.Option("--images", exists=True, file_okay=False, help="With an ONNX file: folder of images to sweep it on."),
+    typer.Option(
+        "--images",
+        exists=True,
+        file_okay=False,
+        help="With an ONNX file: folder of images, or of .npy arrays, to sweep it on.",
+    ),
 ]
 OwnLabels = Annotated[
     Path | None,
@@ -62,7 +72,7 @@ OwnDictionary = Annotated[
 
 
 def init(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float ONNX model with one image input.")],
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float ONNX model.")],
     images: OwnImagesFolder,
     labels: OwnLabels = None,
     task: TaskOption = None,
@@ -77,19 +87,21 @@ def init(
     """Write a model card, a data set card and a suite for your own network.
 
     Input, head, normalisation and labels are guessed from the file and the images. The cards
-    give the reasons, and a page shows what the network sees under each guess.
+    give the reasons, and a page shows what the network sees under each guess. Arrays (.npy,
+    one per sample; with several inputs a sub-folder per input) are fed as they are.
     """
     from harness.cli.listing import check_suite
-    from harness.onboarding.own_cards import PICTURE, check_free, write_cards
-    from harness.onboarding.proposal import card_name, propose
+    from harness.onboarding.image_cards import PICTURE
+    from harness.onboarding.own_cards import check_free, write_cards
+    from harness.onboarding.proposal import card_name
 
     folder = output or Path(f"ptqlab_{card_name(model)}")
     check_free(folder)
-    proposal = propose(model, images, labels, task.kind if task else None, parse_size(size), dictionary)
-    show_proposal(proposal)
-    suite = write_cards(proposal, folder, march)
-    say(f"written     {folder}: {proposal.name}.yaml, zoo/, datasets/")
-    say(f"picture     {(folder / PICTURE).resolve().as_uri()}")
+    contents = _proposed(model, images, labels, task.kind if task else None, parse_size(size), dictionary)
+    suite = write_cards(contents, folder, march)
+    say(f"written     {folder}: {contents.name}.yaml, zoo/, datasets/")
+    if contents.page:
+        say(f"picture     {(folder / PICTURE).resolve().as_uri()}")
     check_suite(str(suite), quick=quick)
     say(f"next        ptqlab run {suite}")
 
@@ -110,7 +122,7 @@ def suite_of_network(
     """
     from engine.errors import ConfigError
     from harness.onboarding.own_cards import made_before, write_cards
-    from harness.onboarding.proposal import card_name, propose
+    from harness.onboarding.proposal import card_name
 
     if images is None:
         raise ConfigError(f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR")
@@ -124,11 +136,41 @@ def suite_of_network(
     if suite.is_file():
         say(f"cards       {folder}, written earlier")
         return suite
-    proposal = propose(model, images, labels, task.kind if task else None, asked, dictionary)
-    show_proposal(proposal)
-    write_cards(proposal, folder, March.BAYES_E)
+    contents = _proposed(model, images, labels, task.kind if task else None, asked, dictionary)
+    write_cards(contents, folder, March.BAYES_E)
     say(f"cards       {folder}")
     return suite
+
+
+def _proposed(
+    model: Path,
+    images: Path,
+    labels: Path | None,
+    task: TaskKind | None,
+    size: tuple[int, int] | None,
+    dictionary: Path | None,
+) -> CardContents:
+    """What cards say of images or arrays in ``images``; what was read and guessed is printed."""
+    from engine.errors import ConfigError
+    from harness.onboarding.array_network import holds_arrays
+    from harness.onboarding.array_proposal import propose_arrays
+    from harness.onboarding.image_cards import image_contents
+    from harness.onboarding.proposal import propose
+
+    if not holds_arrays(images):
+        proposal = propose(model, images, labels, task, size, dictionary)
+        show_proposal(proposal)
+        return image_contents(proposal)
+    if labels is not None:
+        raise ConfigError(
+            f"--labels {labels}: arrays are compared with the float model's outputs; to score them with labels, write "
+            "a data set card with adapter input_folders, docs/datasets.md"
+        )
+    if size is not None:
+        raise ConfigError(f"--size {size[0]}x{size[1]}: arrays have the size that they are fed with")
+    contents, notes = propose_arrays(model, images, task, dictionary)
+    show_arrays(contents, notes)
+    return contents
 
 
 def _text_of(file: Path | None) -> str:
@@ -163,7 +205,7 @@ def show_proposal(proposal: Proposal) -> None:
         f"input       {network.input_name}: {shape} {network.layout.value} ({network.size_reason}), "
         f"{network.seconds * 1000:.0f} ms per image"
     )
-    say(f"head        {head.kind}, {'sure' if head.is_sure else 'likely'}: {head.reason}; metric {head.metric}")
+    _show_head(head)
     listed = proposal.source.annotations
     scored = "labels" if proposal.labels is Labels.DATA else "the float model's answers (agreement)"
     say(f"images      {len(listed.images)}, {proposal.source.reason}; scored with {scored}")
@@ -184,3 +226,24 @@ def show_proposal(proposal: Proposal) -> None:
             say(f"classes     {counted}, which scores better than the numbers as they are")
     for note in proposal.notes:
         say(f"WARNING: {note}", err=True)
+
+
+def show_arrays(contents: CardContents, notes: Sequence[str]) -> None:
+    """Say what was read of arrays, and how outputs are compared."""
+    head, data = contents.head, contents.data
+    for name, part in data.dataset.parts.items():
+        say(f"input       {name}: {'x'.join(map(str, (1, *part.shape)))}, arrays as they are (no mean, no scale)")
+    _show_head(head)
+    say(f"arrays      {data.description.split()[0]}; scored with the float model's answers (agreement)")
+    for note in notes:
+        say(f"WARNING: {note}", err=True)
+
+
+def _show_head(head: HeadGuess) -> None:
+    from harness.zoo.cards import TaskKind
+
+    guessed = f"{head.kind}, {'sure' if head.is_sure else 'likely'}"
+    say(
+        f"head        {'not guessed' if head.task is TaskKind.OTHER and head.is_sure else guessed}: {head.reason}; "
+        f"metric {head.metric}"
+    )

@@ -112,7 +112,7 @@ def read_annotations(kind: LabelFormat, folder: Path, labels: Path | None) -> An
     return found
 
 
-_ARRAYS = "arrays need a data set card with adapter input_folders or array_folder, see docs/datasets.md"
+_ARRAYS = "arrays need adapter own_arrays, input_folders or array_folder, see docs/datasets.md"
 
 
 def _without(folder: Path, labels: Path | None) -> Annotations:

@@ -60,7 +60,7 @@ class InputFolders(Dataset):
         root = options.root
         self._formats = MappingProxyType(dict(options.parts))
         self._splits = {
-            name: _InputSplit(name, root / folder, self._formats, options.classes)
+            name: _labelled_split(name, root / folder, self._formats, options.classes)
             for name, folder in options.folders.items()
         }
         files = {name: split.fingerprints() for name, split in self._splits.items()}
@@ -77,16 +77,30 @@ class InputFolders(Dataset):
         return MappingProxyType(dict(self._splits))
 
 
-class _InputSplit(Split):
-    """Samples of one folder, read when they are asked for."""
+def _labelled_split(name: str, folder: Path, formats: Mapping[str, PartFormat], classes: int | None) -> InputSplit:
+    files = files_of_parts({part: folder / part for part in formats})
+    names = [path.stem for path in next(iter(files.values()))]
+    labels = {} if classes is None else _labels(folder / LABELS_FILE, names, classes)
+    return InputSplit(name, files, formats, [labels.get(stem, NO_LABEL) for stem in names])
 
-    def __init__(self, name: str, folder: Path, formats: Mapping[str, PartFormat], classes: int | None) -> None:
-        self._files = _files(folder, list(formats))
-        self._formats = formats
-        names = [path.stem for path in next(iter(self._files.values()))]
-        labels = {} if classes is None else _labels(folder / LABELS_FILE, names, classes)
-        self._labelled = [LabelledFile(folder / stem, labels.get(stem, NO_LABEL)) for stem in names]
-        super().__init__(name, len(names))
+
+class InputSplit(Split):
+    """Samples whose parts are files, read on access.
+
+    Args:
+        name: of the split.
+        files: of every part, in the order of the samples.
+        formats: of every part.
+        labels: class per sample, or :data:`NO_LABEL`.
+    """
+
+    def __init__(
+        self, name: str, files: Mapping[str, Sequence[Path]], formats: Mapping[str, PartFormat], labels: Sequence[int]
+    ) -> None:
+        self._files, self._formats = files, formats
+        first = next(iter(files.values()))
+        self._labelled = [LabelledFile(path, label) for path, label in zip(first, labels, strict=True)]
+        super().__init__(name, len(first))
 
     def fingerprints(self) -> list[list[str | int]]:
         """Part, name, class and digest of every file."""
@@ -114,26 +128,35 @@ class _InputSplit(Split):
         return classes_of([self._labelled[index] for index in indices])
 
 
-def _files(folder: Path, parts: Sequence[str]) -> dict[str, list[Path]]:
-    """Files by part, sorted; those of a sample have one name."""
+def files_of_parts(folders: Mapping[str, Path], suffix: str = "") -> dict[str, list[Path]]:
+    """Files by part, sorted by name; those of a sample have the same name.
+
+    Args:
+        folders: of every part.
+        suffix: of the files, lower case; empty for all.
+
+    Raises:
+        CalibrationDataError: a folder is missing or holds no such files, or a sample lacks a part.
+    """
     found: dict[str, list[Path]] = {}
-    for part in parts:
-        if not (folder / part).is_dir():
+    for part, folder in folders.items():
+        if not folder.is_dir():
+            raise CalibrationDataError(f"no folder {folder}: expected one per part of a sample: {', '.join(folders)}")
+        listed = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
+        found[part] = sorted(
+            (path for path in listed if path.suffix.lower().endswith(suffix)), key=lambda path: path.stem
+        )
+    first, *others = folders
+    stems = [path.stem for path in found[first]]
+    if not stems:
+        raise CalibrationDataError(f"{folders[first]}: holds no {f'{suffix} ' if suffix else ''}files")
+    for part in others:
+        its_stems = [path.stem for path in found[part]]
+        if its_stems != stems:
+            odd = sorted(set(stems) ^ set(its_stems))
             raise CalibrationDataError(
-                f"no folder {folder / part}: expected one per part of a sample: {', '.join(parts)}"
-            )
-        listed = [path for path in (folder / part).iterdir() if path.is_file() and not path.name.startswith(".")]
-        found[part] = sorted(listed, key=lambda path: path.stem)
-    first = [path.stem for path in found[parts[0]]]
-    if not first:
-        raise CalibrationDataError(f"{folder / parts[0]}: holds no files")
-    for part in parts[1:]:
-        stems = [path.stem for path in found[part]]
-        if stems != first:
-            odd = sorted(set(first) ^ set(stems))
-            raise CalibrationDataError(
-                f"{folder}: every sample needs a file in every part; {parts[0]} has {len(first)}, {part} {len(stems)}, "
-                f"and {', '.join(odd[:3]) or 'names twice'} not in both"
+                f"{folders[part].parent}: every sample needs a file in every part; {first} has {len(stems)}, {part} "
+                f"{len(its_stems)}, and {', '.join(odd[:3]) or 'names twice'} not in both"
             )
     return found
 

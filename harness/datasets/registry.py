@@ -20,6 +20,7 @@ from harness.datasets.files import ArrayFolder, ImageFolder
 from harness.datasets.input_folders import InputFolders
 from harness.datasets.labelled_folder import LabelledFolder
 from harness.datasets.mnist import Mnist
+from harness.datasets.own_arrays import OwnArrays
 from harness.datasets.own_images import OwnImages
 from harness.datasets.scenes import Scenes
 from harness.datasets.text_lines import TextLines
@@ -35,6 +36,7 @@ ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
         "scenes": Scenes,
         "labelled_folder": LabelledFolder,
         "own_images": OwnImages,
+        "own_arrays": OwnArrays,
         "image_folder": ImageFolder,
         "array_folder": ArrayFolder,
         "input_folders": InputFolders,

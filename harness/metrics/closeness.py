@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InferenceError
 from harness.datasets import Targets
-from harness.metrics.base import Array, Metric, NoOptions, Score
+from harness.metrics.base import Array, Metric, Score
+from harness.strict_yaml import StrictModel
+
+
+class Agreement(StrEnum):
+    """What the ``agreement`` of a trial counts.
+
+    Attributes:
+        COSINE: the metric itself.
+        TOP1: the share of images whose largest value is at the same place of every output: 1 less the top-1 flips.
+    """
+
+    COSINE = "cosine"
+    TOP1 = "top1"
+
+
+class CosineOptions(StrictModel):
+    """How outputs are compared.
+
+    Attributes:
+        agreement: what the ``agreement`` of a trial counts; ``top1`` for outputs that are class scores.
+    """
+
+    agreement: Agreement = Agreement.COSINE
 
 
 class OutputCosine(Metric):
@@ -20,9 +44,10 @@ class OutputCosine(Metric):
     """
 
     name = "cosine"
+    Options = CosineOptions
 
-    def __init__(self, options: NoOptions) -> None:
-        del options
+    def __init__(self, options: CosineOptions) -> None:
+        self._agreement = options.agreement
 
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
         """Any outputs; targets are what :meth:`labels` gives, float32, (images, values)."""
@@ -39,6 +64,18 @@ class OutputCosine(Metric):
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The outputs of every image as one vector of length 1."""
         return _directions(outputs)
+
+    def agreement(self, ours: Sequence[Array], floats: Sequence[Array]) -> float | None:
+        """As the option says; 0..1."""
+        if self._agreement is Agreement.COSINE:
+            return super().agreement(ours, floats)
+        return float(np.all([_top1(a) == _top1(b) for a, b in zip(ours, floats, strict=True)], axis=0).mean())
+
+
+def _top1(output: Array) -> NDArray[np.int64]:
+    """Place of the largest value of every image, shape (images,)."""
+    places: NDArray[np.int64] = output.reshape(len(output), -1).argmax(axis=1)
+    return places
 
 
 def _directions(outputs: Sequence[Array]) -> NDArray[np.float32]:

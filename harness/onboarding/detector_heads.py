@@ -8,7 +8,7 @@ from typing import Any
 from harness.metrics.decoders import STRIDES, BoxDecoder
 from harness.metrics.detection import BoxFormula
 from harness.onboarding.head_guess import HeadGuess
-from harness.onboarding.network_file import NetworkFile
+from harness.onboarding.network_file import NetworkOutputs
 from harness.terms import Fit
 from harness.zoo.cards import TaskKind
 
@@ -16,7 +16,7 @@ from harness.zoo.cards import TaskKind
 def detector(
     kind: str,
     classes: int,
-    network: NetworkFile,
+    network: NetworkOutputs,
     options: Mapping[str, Any],
     reason: str,
     fit: Fit = Fit.PAD,
@@ -29,7 +29,9 @@ def detector(
     return HeadGuess(kind, task, "map50", reason, given, classes, fit=fit, usual=usual, **more)
 
 
-def _decoded(kind: str, decoder: BoxDecoder, classes: int, network: NetworkFile, reason: str, **more: Any) -> HeadGuess:
+def _decoded(
+    kind: str, decoder: BoxDecoder, classes: int, network: NetworkOutputs, reason: str, **more: Any
+) -> HeadGuess:
     options = {"decoder": decoder.value, **({"nms_iou": 1.0} if decoder in _SUPPRESSED else {})}
     fit = Fit.STRETCH if decoder in _STRETCHED else Fit.PAD
     return detector(kind, classes, network, options, reason, fit, _USUAL.get(decoder, "0..1"), **more)
@@ -48,17 +50,17 @@ _STRETCHED = (BoxDecoder.SSD, BoxDecoder.DETR)
 """Networks that are trained on stretched images; the others keep the proportions."""
 
 
-def shapes_of(network: NetworkFile) -> list[tuple[int, ...]]:
+def shapes_of(network: NetworkOutputs) -> list[tuple[int, ...]]:
     """Of the outputs, without the batch of 1."""
     return [output.shape[1:] for output in network.outputs]
 
 
-def _cells(network: NetworkFile) -> int:
+def _cells(network: NetworkOutputs) -> int:
     """Cells of the three maps of a YOLO network."""
     return sum((network.size[0] // stride) * (network.size[1] // stride) for stride in STRIDES)
 
 
-def one_table(network: NetworkFile) -> HeadGuess | None:
+def one_table(network: NetworkOutputs) -> HeadGuess | None:
     """One output of two dimensions: positions and what stands at each, in either order."""
     shapes = shapes_of(network)
     if len(shapes) != 1 or len(shapes[0]) != 2 or min(shapes[0]) < 5:
@@ -86,7 +88,7 @@ _MOST_DETECTIONS = 1000
 _COCO_CLASSES = 80
 
 
-def _three_maps(network: NetworkFile, strides: Sequence[int] = STRIDES) -> list[int] | None:
+def _three_maps(network: NetworkOutputs, strides: Sequence[int] = STRIDES) -> list[int] | None:
     """Channels of three maps at ``strides``; None for other outputs."""
     shapes = shapes_of(network)
     sides = [(network.size[0] // stride, network.size[1] // stride) for stride in strides]
@@ -95,7 +97,7 @@ def _three_maps(network: NetworkFile, strides: Sequence[int] = STRIDES) -> list[
     return [shape[0] for shape in shapes]
 
 
-def distribution_heads(network: NetworkFile) -> HeadGuess | None:
+def distribution_heads(network: NetworkOutputs) -> HeadGuess | None:
     depths = _three_maps(network)
     if depths is None or len(set(depths)) > 1 or depths[0] <= _DISTANCES:
         return None
@@ -108,7 +110,7 @@ _DISTANCES = 64
 """Channels of a map that are distributions of the four sides."""
 
 
-def split_heads(network: NetworkFile) -> HeadGuess | None:
+def split_heads(network: NetworkOutputs) -> HeadGuess | None:
     shapes = shapes_of(network)
     sides = [(network.size[0] // stride, network.size[1] // stride) for stride in STRIDES for _ in range(2)]
     if len(shapes) != 6 or [shape[1:] for shape in shapes] != sides:
@@ -121,7 +123,7 @@ def split_heads(network: NetworkFile) -> HeadGuess | None:
     return _decoded("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
 
 
-def anchor_heads(network: NetworkFile) -> HeadGuess | None:
+def anchor_heads(network: NetworkOutputs) -> HeadGuess | None:
     """Raw heads with three anchors each: YOLOv5's from the smallest stride on, YOLOv3's and v4's from the largest."""
     for strides in (STRIDES, STRIDES[::-1]):
         depths = _three_maps(network, strides)
@@ -149,7 +151,7 @@ _ANCHORS = (
 """Of YOLOv3 and YOLOv5 on COCO, by stride."""
 
 
-def scores_and_boxes(network: NetworkFile) -> HeadGuess | None:
+def scores_and_boxes(network: NetworkOutputs) -> HeadGuess | None:
     """Class scores and boxes at the same positions: many of SSD's priors, few of DETR's queries."""
     shapes = shapes_of(network)
     if len(shapes) != 2 or any(len(shape) != 2 for shape in shapes):
@@ -165,7 +167,7 @@ def scores_and_boxes(network: NetworkFile) -> HeadGuess | None:
 _MOST_QUERIES = 900
 
 
-def heat_maps(network: NetworkFile) -> HeadGuess | None:
+def heat_maps(network: NetworkOutputs) -> HeadGuess | None:
     shapes = shapes_of(network)
     if len(shapes) != 3 or any(len(shape) != 3 for shape in shapes) or len({shape[1:] for shape in shapes}) > 1:
         return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError
 from harness.datasets.label_files import read_label_text
 from harness.onboarding.head_guess import HeadGuess
-from harness.onboarding.network_file import NetworkFile
+from harness.onboarding.network_file import NetworkOutputs
 
 METADATA_KEYS = ("character", "characters", "dict", "dictionary", "alphabet")
 """Under which files hold their characters; RapidOCR's has the first."""
@@ -20,7 +20,7 @@ _NAMES = ("dict", "key", "charset", "characters", "alphabet", "vocab")
 
 
 def with_characters(
-    head: HeadGuess, network: NetworkFile, dictionary: Path | None, places: Sequence[Path]
+    head: HeadGuess, network: NetworkOutputs, dictionary: Path | None, places: Sequence[Path]
 ) -> tuple[HeadGuess, tuple[str, ...]]:
     """``head`` with the characters of its classes; compared by cosine where there are none. And what is to be said.
 

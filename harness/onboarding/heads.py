@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from harness.metrics.closeness import Agreement
 from harness.onboarding.detector_heads import (
     anchor_heads,
     distribution_heads,
@@ -15,24 +16,25 @@ from harness.onboarding.detector_heads import (
 )
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.map_heads import class_map, lines_of_text, map_per_class, one_map, steps_of_text, text_map
-from harness.onboarding.network_file import NetworkFile
+from harness.onboarding.network_file import NetworkOutputs
 from harness.onboarding.prior_heads import boxes_and_scores, points_of_pyramid, prior_maps, prior_tables
 from harness.terms import Fit
 from harness.zoo.cards import TaskKind
 
 
 def guess_head(
-    network: NetworkFile, task: TaskKind | None = None, classes: int | None = None, labelled: TaskKind | None = None
+    network: NetworkOutputs, task: TaskKind | None = None, classes: int | None = None, labelled: TaskKind | None = None
 ) -> HeadGuess:
     """The head of ``network``; outputs that none of the table fits are compared as they are, by cosine.
 
     Args:
-        network: as it was read.
+        network: as it was read; of one without an image input only class scores are known.
         task: that the user names; None to guess, :attr:`TaskKind.OTHER` to compare outputs as they are.
         classes: that the labels tell apart at least; heads with fewer are passed over.
         labelled: what labels are there for; None where there are none.
     """
-    found = [guess for rule in HEADS if (guess := rule(network)) is not None and _is_asked(guess, task)]
+    rules = HEADS if all(network.size) else (_class_scores,)
+    found = [guess for rule in rules if (guess := rule(network)) is not None and _is_asked(guess, task)]
     fitting = [guess for guess in found if not guess.needs_labels or task is not None or guess.task is labelled]
     enough = [guess for guess in fitting if classes is None or guess.classes >= classes]
     labelled_so = [guess for guess in enough if guess.task is labelled]
@@ -40,12 +42,13 @@ def guess_head(
     for guess in (*exact, *labelled_so, *enough, *fitting):
         return guess
     shapes = ", ".join(f"{output.name} {'x'.join(map(str, output.shape))}" for output in network.outputs)
-    why = "asked for" if task is TaskKind.OTHER else f"no known head has outputs {shapes}"
+    why = "--task none" if task is TaskKind.OTHER else f"no known head has outputs {shapes}"
     return HeadGuess(
         kind="unknown",
         task=TaskKind.OTHER,
         metric="cosine",
         reason=f"{why}; outputs are compared with those of the float model",
+        options={} if _class_scores(network) is None else {"agreement": Agreement.TOP1.value},
         fit=Fit.STRETCH,
         is_sure=task is TaskKind.OTHER,
     )
@@ -56,7 +59,7 @@ def _is_asked(guess: HeadGuess, task: TaskKind | None) -> bool:
     return task in (None, guess.task) or (task is TaskKind.RECOGNITION and guess.metric == "hmean")
 
 
-def _class_scores(network: NetworkFile) -> HeadGuess | None:
+def _class_scores(network: NetworkOutputs) -> HeadGuess | None:
     """One output with a score per class, whatever dimensions of 1 stand around it."""
     if len(network.outputs) != 1:
         return None
@@ -72,7 +75,7 @@ def _class_scores(network: NetworkFile) -> HeadGuess | None:
 _SMALL = 64
 """Side up to which images are drawn for the network whole, as digits are, and not cut out of the middle."""
 
-HEADS: tuple[Callable[[NetworkFile], HeadGuess | None], ...] = (
+HEADS: tuple[Callable[[NetworkOutputs], HeadGuess | None], ...] = (
     _class_scores,
     class_map,
     lines_of_text,

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.metrics.segmentation import MaskForm
 from harness.onboarding.head_guess import HeadGuess
-from harness.onboarding.network_file import NetworkFile
+from harness.onboarding.network_file import NetworkOutputs
 from harness.terms import Fit
 from harness.zoo.cards import TaskKind
 
@@ -33,7 +33,7 @@ def _segmentation(
     )
 
 
-def class_map(network: NetworkFile) -> HeadGuess | None:
+def class_map(network: NetworkOutputs) -> HeadGuess | None:
     """One output of whole numbers, one per pixel: the class with the largest logit."""
     if len(network.outputs) != 1 or not network.outputs[0].is_whole:
         return None
@@ -45,7 +45,7 @@ def class_map(network: NetworkFile) -> HeadGuess | None:
     return _segmentation("map of classes", _MOST_CLASSES, MaskForm.CLASSES, reason, is_sure=True)
 
 
-def map_per_class(network: NetworkFile) -> HeadGuess | None:
+def map_per_class(network: NetworkOutputs) -> HeadGuess | None:
     """One output with a map per class, at the size of the input or a part of it, in either order of dimensions."""
     if len(network.outputs) != 1 or len(network.outputs[0].shape) != 4:
         return None
@@ -60,7 +60,7 @@ def map_per_class(network: NetworkFile) -> HeadGuess | None:
     return None
 
 
-def one_map(network: NetworkFile) -> HeadGuess | None:
+def one_map(network: NetworkOutputs) -> HeadGuess | None:
     """One output with one map of real numbers: text of PaddleOCR's detectors, or an object and its background."""
     if len(network.outputs) != 1 or len(network.outputs[0].shape) not in (3, 4):
         return None
@@ -75,7 +75,7 @@ def one_map(network: NetworkFile) -> HeadGuess | None:
     return _segmentation("one map", 2, MaskForm.BINARY, reason, is_sure=False, needs_labels=True, threshold=threshold)
 
 
-def text_map(network: NetworkFile) -> HeadGuess | None:
+def text_map(network: NetworkOutputs) -> HeadGuess | None:
     """A probability of text per pixel, 1x1xHxW of the size of the input (Liao et al., Differentiable Binarization)."""
     if len(network.outputs) != 1 or network.outputs[0].shape != (1, 1, *network.size):
         return None
@@ -94,12 +94,12 @@ def text_map(network: NetworkFile) -> HeadGuess | None:
     )
 
 
-def lines_of_text(network: NetworkFile) -> HeadGuess | None:
+def lines_of_text(network: NetworkOutputs) -> HeadGuess | None:
     """Class scores per step along an input that is a line, low and wide."""
     return steps_of_text(network) if _is_line(network) else None
 
 
-def _is_line(network: NetworkFile) -> bool:
+def _is_line(network: NetworkOutputs) -> bool:
     height, width = network.size
     return height <= _HIGHEST_LINE and width >= 2 * height
 
@@ -108,7 +108,7 @@ _HIGHEST_LINE = 64
 _FEWEST_STEPS, _FEWEST_CHARACTERS = 4, 10
 
 
-def steps_of_text(network: NetworkFile) -> HeadGuess | None:
+def steps_of_text(network: NetworkOutputs) -> HeadGuess | None:
     """One output with a row of class scores per step, 1 x steps x classes, or of CRNN steps x 1 x classes."""
     shapes = [output.shape for output in network.outputs]
     if len(shapes) != 1 or len(shapes[0]) != 3 or 1 not in shapes[0][:2]:

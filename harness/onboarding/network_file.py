@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,22 @@ class OutputTensor:
     producer: str = ""
     tail: tuple[str, ...] = ()
     is_separable: bool = False
+
+
+class NetworkOutputs(Protocol):
+    """What outputs are judged by."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the image input in pixels; (0, 0) of networks with other inputs."""
+
+    @property
+    def outputs(self) -> tuple[OutputTensor, ...]:
+        """In the order of the file, with the shapes that they have for one sample."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Of the file."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +101,14 @@ class NetworkFile:
 
 
 class Runner:
-    """A network in ONNX Runtime, one image at a time."""
+    """A network in ONNX Runtime, one sample at a time.
 
-    def __init__(self, path: Path, input_name: str) -> None:
+    Args:
+        path: the file.
+        input_name: of the input that images go to.
+    """
+
+    def __init__(self, path: Path, input_name: str = "") -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -114,11 +135,23 @@ class Runner:
         Raises:
             ModelError: ONNX Runtime refuses the image.
         """
+        return self.feed({self._input: image[np.newaxis]}, f"an image of shape {image.shape}")
+
+    def feed(self, inputs: Mapping[str, NDArray[Any]], words: str) -> list[NDArray[Any]]:
+        """Outputs for one sample, as the network gives them.
+
+        Args:
+            inputs: by name, with a batch of 1.
+            words: what they are, for a message.
+
+        Raises:
+            ModelError: ONNX Runtime refuses them.
+        """
         try:
-            found = self._session.run(None, {self._input: image[np.newaxis]})
+            found = self._session.run(None, dict(inputs))
         except Exception as error:  # its errors have no common class of their own
             text = " ".join(str(error).split())[:300]
-            raise ModelError(f"{self._path}: does not run on an image of shape {image.shape}: {text}") from error
+            raise ModelError(f"{self._path}: does not run on {words}: {text}") from error
         return [np.asarray(array) for array in found]
 
 
@@ -133,16 +166,15 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
         ModelError: it is no ONNX model, or does not run.
         ConfigError: it has no single image input, or another size than ``size``.
     """
-    model = _loaded_model(path)
-    known = {entry.name for entry in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in known]
+    model = loaded_model(path)
+    inputs = inputs_of(model)
     if len(inputs) != 1:
         raise ConfigError(
             f"{path}: has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}); expected one, an image. "
             f"{_BY_HAND}"
         )
     (value,) = inputs
-    dims = [int(dim.dim_value) for dim in value.type.tensor_type.shape.dim]  # 0 where it is open
+    dims = dims_of(value)
     layout, channels = _layout(path, dims)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     given = (dims[2], dims[3]) if layout is Layout.NCHW else (dims[1], dims[2])
@@ -163,7 +195,23 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
     return _with_outputs(read, model)
 
 
-def _loaded_model(path: Path) -> onnx.ModelProto:
+def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Inputs that must be fed."""
+    known = {entry.name for entry in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in known]
+
+
+def dims_of(value: onnx.ValueInfoProto) -> list[int]:
+    """Dimensions of ``value``; 0 where one is open."""
+    return [int(dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+
+
+def loaded_model(path: Path) -> onnx.ModelProto:
+    """The file without weights that lie outside it.
+
+    Raises:
+        ModelError: it is no ONNX model.
+    """
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -189,7 +237,7 @@ def _layout(path: Path, dims: Sequence[int]) -> tuple[Layout, int]:
     raise ConfigError(f"{path}: its input has shape {list(dims)} (0: open); expected 1 or 3 channels. {_BY_HAND}")
 
 
-_BY_HAND = "Networks with other inputs need a card of their own: adapter input_folders, docs/datasets.md"
+_BY_HAND = "For other inputs give a folder of arrays (.npy), docs/own_network.md"
 
 
 def _size(
@@ -268,14 +316,28 @@ _RUNS = 3
 
 def _with_outputs(network: NetworkFile, model: onnx.ModelProto) -> NetworkFile:
     """``network`` with its outputs and the time of a run, measured on gray."""
-    producers = {name: node for node in model.graph.node for name in node.output}
     runner = Runner(network.path, network.input_name)
     gray = np.full(network.shape[1:], 0.5, np.float32)
-    runner.run(gray)
+    outputs, seconds = measured_outputs(model, runner.names, lambda: runner.run(gray))
+    return replace(network, outputs=outputs, seconds=seconds)
+
+
+def measured_outputs(
+    model: onnx.ModelProto, names: Sequence[str], run: Callable[[], Sequence[NDArray[Any]]]
+) -> tuple[tuple[OutputTensor, ...], float]:
+    """Outputs of a network and the seconds that a run takes.
+
+    Args:
+        model: the network.
+        names: of its outputs.
+        run: gives the arrays of the outputs for one sample.
+    """
+    producers = {name: node for node in model.graph.node for name in node.output}
+    run()
     seconds = []
     for _ in range(_RUNS):
         started = time.perf_counter()
-        arrays = runner.run(gray)
+        arrays = run()
         seconds.append(time.perf_counter() - started)
     outputs = tuple(
         OutputTensor(
@@ -285,6 +347,6 @@ def _with_outputs(network: NetworkFile, model: onnx.ModelProto) -> NetworkFile:
             producers[name].op_type if name in producers else "",
             *_tail(producers, name),
         )
-        for name, array in zip(runner.names, arrays, strict=True)
+        for name, array in zip(names, arrays, strict=True)
     )
-    return replace(network, outputs=outputs, seconds=min(seconds))
+    return outputs, min(seconds)

@@ -14,21 +14,20 @@ import yaml
 from engine.errors import ConfigError, ModelError, OutputError
 from engine.terms import March
 from harness.cache import content_key
+from harness.datasets.base import IMAGE
 from harness.datasets.label_files import pictures
-from harness.datasets.own_images import OwnImages
-from harness.onboarding.contact_sheet import contact_sheet
-from harness.onboarding.judging import Basis
-from harness.onboarding.proposal import Proposal, card_name
+from harness.datasets.own_arrays import ARRAY_SUFFIX
+from harness.onboarding.contents import CardContents
+from harness.onboarding.image_cards import PICTURE
+from harness.onboarding.proposal import card_name
 from harness.zoo.cards import Labels
 
-PICTURE = "what_the_network_sees.html"
 
-
-def write_cards(proposal: Proposal, folder: Path, march: March) -> Path:
+def write_cards(contents: CardContents, folder: Path, march: March) -> Path:
     """Write all files below ``folder``: they appear together, or not at all.
 
     Args:
-        proposal: what they say.
+        contents: what they say.
         folder: new, or empty.
         march: that the suite is for.
 
@@ -40,20 +39,20 @@ def write_cards(proposal: Proposal, folder: Path, march: March) -> Path:
         OutputError: it cannot be written.
     """
     check_free(folder)
-    name, suite = proposal.name, f"{proposal.name}.yaml"
+    name, suite = contents.name, f"{contents.name}.yaml"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
             made = Path(temporary) / folder.name
             for part in ("zoo", "datasets"):
                 (made / part).mkdir(parents=True)
-            copy_network(proposal.network.path, made / "zoo" / f"{name}.onnx")
+            copy_network(contents.path, made / "zoo" / f"{name}.onnx")
             digest = hashlib.sha256((made / "zoo" / f"{name}.onnx").read_bytes()).hexdigest()
             texts = {
-                Path("zoo") / suite: _model_card(proposal, digest),
-                Path("datasets") / f"{name}_images.yaml": _data_card(proposal),
-                Path(suite): _suite(proposal, march),
-                Path(PICTURE): contact_sheet(proposal),
+                Path("zoo") / suite: _model_card(contents, digest),
+                Path("datasets") / f"{contents.data_name}.yaml": _data_card(contents),
+                Path(suite): _suite(contents, march),
+                **({Path(PICTURE): contents.page} if contents.page else {}),
             }
             for path, text in texts.items():
                 (made / path).write_text(text, encoding="utf-8")
@@ -78,10 +77,11 @@ def check_free(folder: Path) -> None:
 def made_before(parent: Path, model: Path, images: Path, labels: Path | None, asked: str) -> Path:
     """The folder below ``parent`` for exactly this network, these images and labels, and what else was asked for.
 
-    Images are told apart by name, size and time of their last change.
+    Images and arrays are told apart by name, size and time of their last change.
     """
     labelled = [] if labels is None else [labels] if labels.is_file() else [p for p in labels.rglob("*") if p.is_file()]
-    seen = [(path.as_posix(), path.stat()) for path in (*pictures(images.resolve()), *sorted(labelled))]
+    shown = pictures(images.resolve()) or sorted(images.resolve().rglob(f"*{ARRAY_SUFFIX}"))
+    seen = [(path.as_posix(), path.stat()) for path in (*shown, *sorted(labelled))]
     files = [(name, found.st_size, found.st_mtime_ns) for name, found in seen]
     key = content_key(hashlib.sha256(model.read_bytes()).hexdigest(), files, asked, str(labels))
     return parent / f"{card_name(model)}-{key[:12]}"
@@ -111,38 +111,38 @@ def _block(comment: str, content: Mapping[str, Any]) -> str:
     return lines + yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)
 
 
-def _model_card(proposal: Proposal, digest: str) -> str:
-    head, data, decision = proposal.head, proposal.data, proposal.decision
+def _model_card(contents: CardContents, digest: str) -> str:
+    head, data = contents.head, contents.data
     metric: dict[str, Any] = {"name": head.metric}
     if options := {key: value for key, value in head.options.items() if key not in head.from_metadata}:
         metric["options"] = options
     if head.from_metadata:
         metric["metadata"] = dict(head.from_metadata)
-    if proposal.labels is Labels.FLOAT:
+    if contents.labels is Labels.FLOAT:
         metric["labels"] = Labels.FLOAT.value
     scored = (
         "the labels"
-        if proposal.labels is Labels.DATA
+        if contents.labels is Labels.DATA
         else "outputs of the float model as labels; predictions that flip count as errors"
     )
     parts = [
         _block(
-            f"Written by ptqlab init from {proposal.network.path.name}; edit it freely.",
+            f"Written by ptqlab init from {contents.path.name}; edit it freely.",
             {
-                "name": proposal.name,
+                "name": contents.name,
                 "version": 1,
                 "task": head.task.value,
-                "description": f"{proposal.network.path.name}: {head.kind}.",
-                "source": {"bundled": f"{proposal.name}.onnx"},
+                "description": f"{contents.path.name}: {head.kind}.",
+                "source": {"bundled": f"{contents.name}.onnx"},
                 "digest": digest,
             },
         ),
-        _block(_about_normalisation(proposal), {"input_parameters": decision.best.input_parameters(proposal.network)}),
+        _block(contents.about_input, {"input_parameters": dict(contents.input_parameters)}),
         _block(
-            "Calibration and evaluation never share an image.",
+            "Calibration and evaluation never share a sample.",
             {
                 "dataset": {
-                    "name": f"{proposal.name}_images",
+                    "name": contents.data_name,
                     "calibration": {"split": "calibration", "count": data.calibration},
                     "evaluation": {"split": "evaluation", "count": data.evaluation},
                 }
@@ -150,11 +150,11 @@ def _model_card(proposal: Proposal, digest: str) -> str:
         ),
         _block(f"Head: {head.reason}.\nScored with {scored}.", {"metric": metric}),
         _block(
-            "Of ONNX Runtime on the evaluation images. A sweep whose float score differs says REGRESSION.",
+            "Of ONNX Runtime on the evaluation samples. A sweep whose float score differs says REGRESSION.",
             {
                 "float_score": {
-                    "value": min(1.0, round(proposal.score.value, 6)),
-                    "stderr": min(1.0, round(proposal.score.stderr, 6)),
+                    "value": min(1.0, round(contents.score.value, 6)),
+                    "stderr": min(1.0, round(contents.score.stderr, 6)),
                 }
             },
         ),
@@ -163,43 +163,28 @@ def _model_card(proposal: Proposal, digest: str) -> str:
     return "\n".join(parts)
 
 
-def _about_normalisation(proposal: Proposal) -> str:
-    """Why the input is taken for what it is."""
-    network, decision = proposal.network, proposal.decision
-    lines = [f"Size and layout: {network.size_reason}; the 1 or 3 of the shape are the channels."]
-    if decision.basis is Basis.CONVENTION:
-        lines.append(f"Normalisation {decision.best}: not measured, {proposal.reason}.")
-    else:
-        lines.append(f"Normalisation {decision.best}, {decision.words}: of {len(decision.ranking)} by")
-        lines[-1] += f" {'the labels' if decision.basis is Basis.LABELS else 'mirror images'}; {PICTURE} shows them."
-        lines += [f"  {found.guess}: {found.value:.3f} on {found.images} images" for found in decision.ranking[:4]]
-    lines.append("On the board a camera gives nv12: input_type_rt: nv12 measures what that costs.")
-    return "\n".join(lines)
-
-
-def _data_card(proposal: Proposal) -> str:
-    source = proposal.source
-    dataset = OwnImages(proposal.data)
-    options = proposal.data.model_dump(mode="json", exclude_defaults=True)
-    options["fit"] = proposal.data.fit.value
+def _data_card(contents: CardContents) -> str:
+    data = contents.data
+    dataset = data.dataset
+    parts_of = {name: part.model_dump(mode="json") for name, part in dataset.parts.items()}
     parts = [
         _block(
-            f"Written by ptqlab init. Labels: {source.reason}.",
+            f"Written by ptqlab init. Labels: {data.reason}.",
             {
-                "name": f"{proposal.name}_images",
+                "name": contents.data_name,
                 "version": 1,
-                "adapter": "own_images",
-                "description": f"{len(source.annotations.images)} images of {source.folder.name}.",
-                "source": str(source.folder),
+                "adapter": data.adapter,
+                "description": data.description,
+                "source": str(data.folder),
                 "licence": "not stated",
             },
         ),
-        _block("fit: crop, stretch or pad, as the network was trained; see docs/datasets.md.", {"options": options}),
+        _block(data.about_options, {"options": dict(data.options)}),
         _block(
-            "After a change of images or options: ptqlab digest NAME --write",
+            "After a change of files or options: ptqlab digest NAME --write",
             {
-                "image": dataset.image_format.model_dump(mode="json"),
-                **({"classes": list(dataset.classes)} if dataset.classes else {}),
+                **({"image": parts_of[IMAGE]} if list(parts_of) == [IMAGE] else {"parts": parts_of}),
+                **({"classes": list(data.classes)} if data.classes else {}),
                 "splits": {name: len(split) for name, split in dataset.splits.items()},
                 "digest": dataset.digest,
                 "determinants": dict(dataset.determinants),
@@ -209,14 +194,14 @@ def _data_card(proposal: Proposal) -> str:
     return "\n".join(parts)
 
 
-def _suite(proposal: Proposal, march: March) -> str:
-    data = proposal.data
-    in_time = int(_QUICK_SECONDS / max(proposal.network.seconds, 1e-4))
+def _suite(contents: CardContents, march: March) -> str:
+    data = contents.data
+    in_time = int(_QUICK_SECONDS / max(contents.seconds, 1e-4))
     quick = min(_QUICK_EVALUATION, max(_LEAST_EVALUATION, in_time))
     parts = [
         _block(
-            f"Written by ptqlab init: a first sweep of {proposal.name}.",
-            {"name": proposal.name, "version": 1, "models": proposal.name, "march": march.value},
+            f"Written by ptqlab init: a first sweep of {contents.name}.",
+            {"name": contents.name, "version": 1, "models": contents.name, "march": march.value},
         ),
         _block(
             f"For a quick first table; the card has {data.calibration} and {data.evaluation}.",

@@ -11,7 +11,7 @@ from harness.metrics.decoders import PYRAMID_STRIDES, BoxDecoder, pyramid_grids
 from harness.metrics.priors import PriorLayout, PriorScores
 from harness.onboarding.detector_heads import detector, shapes_of
 from harness.onboarding.head_guess import HeadGuess
-from harness.onboarding.network_file import NetworkFile, OutputTensor
+from harness.onboarding.network_file import NetworkOutputs, OutputTensor
 from harness.terms import Fit
 
 _NINE = 9
@@ -126,7 +126,7 @@ _SSD_USUAL = {"SSD300 on PASCAL VOC": "Caffe mean", "SSD300 on COCO": "Caffe mea
 """The others are trained on -1..1."""
 
 
-def prior_tables(network: NetworkFile) -> HeadGuess | None:
+def prior_tables(network: NetworkOutputs) -> HeadGuess | None:
     """Class values and box values of all priors in one table each, in either order, and maybe the priors."""
     shapes = shapes_of(network)
     tables = [shape for shape in shapes if len(shape) == 2]
@@ -154,7 +154,9 @@ def prior_tables(network: NetworkFile) -> HeadGuess | None:
     return _ssd(name, network, depth - 1, scores, {"levels": levels, "boxes": [boxes]}, f"{positions} priors")
 
 
-def _ssd(kind: str, network: NetworkFile, classes: int, scores: int, options: Mapping[str, Any], why: str) -> HeadGuess:
+def _ssd(
+    kind: str, network: NetworkOutputs, classes: int, scores: int, options: Mapping[str, Any], why: str
+) -> HeadGuess:
     has_softmax = "Softmax" in network.outputs[scores].tail
     given = {
         **options,
@@ -167,7 +169,7 @@ def _ssd(kind: str, network: NetworkFile, classes: int, scores: int, options: Ma
     return detector(kind, classes, network, {"priors": given}, reason, Fit.STRETCH, usual, is_sure=False)
 
 
-def prior_maps(network: NetworkFile) -> HeadGuess | None:
+def prior_maps(network: NetworkOutputs) -> HeadGuess | None:
     """A map of class values and a map of box values for each of five levels."""
     shapes = shapes_of(network)
     if len(shapes) != 2 * len(PYRAMID_STRIDES) or any(len(shape) != 3 for shape in shapes):
@@ -185,7 +187,7 @@ def prior_maps(network: NetworkFile) -> HeadGuess | None:
 
 
 def _pyramid(
-    network: NetworkFile, classes: int, scores: Sequence[int], boxes: Sequence[int], layout: PriorLayout
+    network: NetworkOutputs, classes: int, scores: Sequence[int], boxes: Sequence[int], layout: PriorLayout
 ) -> HeadGuess:
     """RetinaNet, or EfficientDet where the last layers are separable convolutions."""
     ready = "Sigmoid" in network.outputs[scores[0]].tail
@@ -216,7 +218,7 @@ _MOVES = frozenset(
 )  # fmt: skip
 
 
-def points_of_pyramid(network: NetworkFile) -> HeadGuess | None:
+def points_of_pyramid(network: NetworkOutputs) -> HeadGuess | None:
     """FCOS: classes, distances to the sides and centreness of each cell of five maps."""
     shapes = shapes_of(network)
     positions = sum(rows * columns for rows, columns in pyramid_grids(network.size))
@@ -230,7 +232,7 @@ def points_of_pyramid(network: NetworkFile) -> HeadGuess | None:
     return detector("FCOS", classes, network, options, reason, Fit.PAD, _IMAGENET)
 
 
-def boxes_and_scores(network: NetworkFile) -> HeadGuess | None:
+def boxes_and_scores(network: NetworkOutputs) -> HeadGuess | None:
     """Boxes of pytorch-YOLOv4, decoded, and class scores."""
     shapes = shapes_of(network)
     if len(shapes) != 2 or [len(shape) for shape in shapes] != [3, 2] or shapes[0][1:] != (1, 4):

@@ -34,7 +34,7 @@ from harness.onboarding.judging import (
     decide,
 )
 from harness.onboarding.map_heads import text_map
-from harness.onboarding.network_file import NetworkFile, Runner, read_network
+from harness.onboarding.network_file import NetworkFile, OutputTensor, Runner, read_network
 from harness.onboarding.numbering import numbering_note
 from harness.onboarding.sources import DataSource, find_source
 from harness.zoo.cards import Labels, TaskKind
@@ -133,9 +133,9 @@ def propose(
     dataset = OwnImages(options)
     used = Labels.DATA if fits else Labels.FLOAT
     outputs = _float_outputs(network, dataset, runner, decision.best)
-    score = _float_score(head, dataset, outputs, used)
-    if fits:
-        targets = dataset.split("evaluation").targets()
+    targets = dataset.split("evaluation").targets() if fits else None
+    score = score_of_float(open_metric(head.metric, head.options), targets, outputs)
+    if targets is not None:
         notes = (*notes, *chance_note(head, score, targets), *numbering_note(head, score, outputs, targets))
     shown = dataset.split("calibration").images(0, min(_SHOWN, options.calibration))
     return Proposal(
@@ -234,11 +234,7 @@ def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> O
     found = len(source.annotations.images)
     if found < 2:
         raise CalibrationDataError(f"{source.folder}: holds one image; calibration and evaluation need one each")
-    calibration = min(_CALIBRATION, max(1, found // 4))
-    in_time = max(_LEAST, int(_SECONDS / max(network.seconds, 1e-4)))
-    values = sum(prod(output.shape) for output in network.outputs)
-    in_memory = max(_FEWEST, _MOST_VALUES // max(values, 1))
-    calibration = min(calibration, max(1, in_memory))
+    calibration, evaluation = split_sizes(found, network.seconds, network.outputs)
     return OwnImagesOptions(
         folder=source.folder,
         format=source.kind,
@@ -248,8 +244,23 @@ def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> O
         colour=Colour.GRAY if network.channels == 1 else Colour.RGB,
         fit=head.fit,
         calibration=calibration,
-        evaluation=min(_EVALUATION, in_time, in_memory, found - calibration),
+        evaluation=evaluation,
     )
+
+
+def split_sizes(found: int, seconds: float, outputs: Sequence[OutputTensor]) -> tuple[int, int]:
+    """Calibration and evaluation samples of ``found``: as many as serve, and as time and memory allow.
+
+    Args:
+        found: samples, at least 2.
+        seconds: that one takes.
+        outputs: of one.
+    """
+    in_time = max(_LEAST, int(_SECONDS / max(seconds, 1e-4)))
+    values = sum(prod(output.shape) for output in outputs)
+    in_memory = max(_FEWEST, _MOST_VALUES // max(values, 1))
+    calibration = min(_CALIBRATION, max(1, found // 4), in_memory)
+    return calibration, min(_EVALUATION, in_time, in_memory, found - calibration)
 
 
 def _decision(
@@ -305,13 +316,21 @@ def _float_outputs(
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
 
-def _float_score(head: HeadGuess, dataset: Dataset, outputs: Sequence[NDArray[Any]], labels: Labels) -> Score:
-    """Of the float model on the evaluation images, as a card holds it."""
-    metric = open_metric(head.metric, head.options)
-    targets = dataset.split("evaluation").targets() if labels is Labels.DATA else metric.labels(outputs)
-    if targets is None:
-        raise CalibrationDataError(f"metric {head.metric} cannot score outputs without labels")
-    return metric.score(outputs, targets)
+def score_of_float(metric: Metric, targets: Targets | None, outputs: Sequence[NDArray[Any]]) -> Score:
+    """Of the float model's ``outputs`` on the evaluation samples, as a card holds it.
+
+    Args:
+        metric: of the card.
+        targets: None to score against the outputs themselves.
+        outputs: samples in the first dimension.
+
+    Raises:
+        CalibrationDataError: the metric needs labels.
+    """
+    scored = metric.labels(outputs) if targets is None else targets
+    if scored is None:
+        raise CalibrationDataError(f"metric {metric.name} cannot score outputs without labels")
+    return metric.score(outputs, scored)
 
 
 def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, ...]:

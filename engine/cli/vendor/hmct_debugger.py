@@ -10,6 +10,7 @@ import typer
 
 from engine.cli.common import command_app, version_option
 from engine.cli.console import say
+from engine.cli.logs import spoken
 from engine.errors import ConfigError, PtqlabError
 
 app = command_app("hmct-debugger", "Find the nodes of a calibrated model that lose accuracy.", no_args_is_help=True)
@@ -19,6 +20,8 @@ DataFolder = Annotated[
     Path, typer.Argument(metavar="CALIBRATION_DATA", help="Folder written by debug_mode: dump_calibration_data.")
 ]
 SaveDir = Annotated[Path, typer.Option("-s", "--save_dir", "--save-dir", help="Folder for pictures and pages.")]
+_PICTURES = "engine.debug.analysis.plots"
+"""Logger that reports the files of pictures."""
 METRICS = "cosine-similarity, mse, mre, sqnr, chebyshev"
 
 
@@ -45,16 +48,19 @@ def get_sensitivity_of_nodes(
     """Rank nodes by how much quantising each of them alone changes the outputs."""
     from engine.debug import get_sensitivity_of_nodes as run
 
-    run(
+    is_verbose = read_flag("--verbose", verbose)
+    found = run(
         model_or_file,
         read_names(metrics),
         calibrated_data,
         output_node,
         node_type,
         data_num,
-        read_flag("--verbose", verbose),
+        is_verbose,
         read_names(interested_nodes) if interested_nodes else None,
     )
+    if not is_verbose:
+        say(f"{len(found)} nodes ranked; -v True prints the table")
 
 
 @app.command()
@@ -76,15 +82,16 @@ def plot_acc_error(
     """Draw how the error accumulates over the nodes of partly quantised models."""
     from engine.debug import plot_acc_error as run
 
-    run(
-        save_dir,
-        calibrated_data,
-        model_or_file,
-        read_nested(quantize_node),
-        read_nested(non_quantize_node),
-        metric,
-        read_flag("--average_mode", average_mode),
-    )
+    with spoken(_PICTURES):
+        run(
+            save_dir,
+            calibrated_data,
+            model_or_file,
+            read_nested(quantize_node),
+            read_nested(non_quantize_node),
+            metric,
+            read_flag("--average_mode", average_mode),
+        )
 
 
 @app.command()
@@ -97,7 +104,8 @@ def plot_distribution(
     """Draw the values of nodes before and after quantisation."""
     from engine.debug import plot_distribution as run
 
-    run(save_dir, model_or_file, calibrated_data, read_names(nodes_list))
+    with spoken(_PICTURES):
+        run(save_dir, model_or_file, calibrated_data, read_names(nodes_list))
 
 
 @app.command()
@@ -111,7 +119,8 @@ def get_channelwise_data_distribution(
     """Draw one box per channel of the inputs of calibration nodes."""
     from engine.debug import get_channelwise_data_distribution as run
 
-    run(save_dir, model_or_file, calibrated_data, read_names(nodes_list), axis)
+    with spoken(_PICTURES):
+        run(save_dir, model_or_file, calibrated_data, read_names(nodes_list), axis)
 
 
 @app.command()
@@ -128,7 +137,11 @@ def sensitivity_analysis(
     """Find sensitive nodes, their cause, and how much accuracy returns if they are not quantised."""
     from engine.debug import sensitivity_analysis as run
 
-    run(model_or_file, calibrated_data, pick_threshold, data_num, read_flag("--verbose", verbose), save_dir)
+    is_verbose = read_flag("--verbose", verbose)
+    with spoken(_PICTURES):
+        found = run(model_or_file, calibrated_data, pick_threshold, data_num, is_verbose, save_dir)
+    if not is_verbose:
+        say(f"{len(found.causes)} of {len(found.scores)} nodes are sensitive; -v True prints the tables")
 
 
 @app.command()

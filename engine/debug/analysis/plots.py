@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from engine.pages.colours import PALETTE
 from engine.visible import in_html, in_picture
 
 RED = "#c0392b"
+_LOG = logging.getLogger(__name__)
 CONFIG = {"displaylogo": False, "responsive": True}
 """Of the interactive figures."""
 LEGEND_COLUMN = 4.0
@@ -40,9 +42,10 @@ def save(stem: str, png: Figure, page: Any, save_dir: Path) -> tuple[Path, Path]
     """Write both forms of a picture as ``stem.png`` and ``stem.html``; the script they need lies beside them."""
     html = page.to_html(include_plotlyjs="directory", config=CONFIG)
     write_script(save_dir)
-    return write_atomically(save_dir / f"{stem}.png", to_png(png)), write_atomically(
-        save_dir / f"{stem}.html", html.encode()
-    )
+    picture = write_atomically(save_dir / f"{stem}.png", to_png(png))
+    interactive = write_atomically(save_dir / f"{stem}.html", html.encode())
+    _LOG.info("written: %s, %s", picture, interactive)
+    return picture, interactive
 
 
 def write_script(folder: Path) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import typer
 
-from engine.cli.logs import logged
+from engine.cli.logs import logged, spoken
 from engine.errors import NO_MEMORY, ConfigError, PtqlabError
 
 ROOT = Path(__file__).parents[3]
 COMMAND = r"""
 import os, sys
 from pathlib import Path
-from engine.cli.logs import logged
+from engine.cli.logs import logged, spoken
 
 with logged("test", Path(sys.argv[1])) as logger:
     logger.info("%s: \N{GREEK SMALL LETTER MU}", os.fsdecode(b"\xff.bin"))
@@ -102,6 +102,14 @@ def test_what_the_system_refuses_is_one_message(
     assert caught.value.exit_code == 255
     assert f"ERROR {words}" in capsys.readouterr().out
     assert "Traceback" not in (tmp_path / "c.log").read_text()
+
+
+def test_what_a_logger_reports_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("engine.test_logs")
+    with spoken("engine.test_logs"):
+        logger.info("written: %s", "a.png")
+    logger.info("afterwards")
+    assert capsys.readouterr().out == "written: a.png\n"
 
 
 def test_a_log_that_becomes_full_costs_a_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from engine.errors import ConfigError
 from harness.cli.init import AskedTask, init, parse_size, suite_of_network
 from harness.cli.sweeps import run
 from harness.zoo.cards import TaskKind
-from tests.harness.onboarding.networks import colour_classifier, colour_images
+from tests.harness.onboarding.networks import array_files, colour_classifier, colour_images, sound_classifier
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +35,28 @@ def test_it_says_what_it_read_and_what_is_next(tmp_path: Path, capsys: pytest.Ca
     assert err == ""
     with pytest.raises(ConfigError, match="is not empty; give another folder with --output"):
         init(model, images, output=tmp_path / "own")
+
+
+def test_arrays_are_taken_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = sound_classifier(tmp_path / "net.onnx", [1, 4, 10, 8])
+    arrays = array_files(tmp_path / "arrays", (1, 4, 10, 8), 12)
+    init(model, arrays, task=AskedTask.NONE, output=tmp_path / "own", quick=True)
+    out, err = capsys.readouterr()
+    assert "input       x: 1x4x10x8, arrays as they are (no mean, no scale)\n" in out
+    assert "head        not guessed: --task none; outputs are compared with those of the float model; metric cos" in out
+    assert "arrays      12; scored with the float model's answers (agreement)" in out
+    assert "picture" not in out
+    assert "suite net version 1 is valid: 4 trials, 1 models" in out
+    assert err == ""
+    first = suite_of_network(model, arrays, None, None, None, tmp_path / "work")
+    assert suite_of_network(model, arrays, None, None, None, tmp_path / "work") == first
+    (arrays / "0.npy").unlink()
+    assert suite_of_network(model, arrays, None, None, None, tmp_path / "work") != first
+    with pytest.raises(ConfigError, match=r"--labels .*: arrays are compared with the float model's outputs"):
+        init(model, arrays, labels=arrays, output=tmp_path / "other")
+    with pytest.raises(ConfigError, match="--size 10x8: arrays have the size that they are fed with"):
+        init(model, arrays, size="10x8", output=tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_sizes() -> None:

@@ -95,7 +95,5 @@ def test_a_folder_without_images(tmp_path: Path) -> None:
     with pytest.raises(CalibrationDataError, match=r"holds no images \(.*\)$"):
         read_annotations(LabelFormat.NONE, tmp_path, None)
     (tmp_path / "0.npy").write_bytes(b"")
-    with pytest.raises(
-        CalibrationDataError, match=r"but 1 .npy file\(s\): arrays need a data set card with adapter input_"
-    ):
+    with pytest.raises(CalibrationDataError, match=r"but 1 .npy file\(s\): arrays need adapter own_arrays, input_"):
         read_annotations(LabelFormat.NONE, tmp_path, None)

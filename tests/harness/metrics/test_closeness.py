@@ -40,3 +40,13 @@ def test_opposite_outputs_and_nan_count_nothing() -> None:
 def test_labels_of_data_are_refused() -> None:
     with pytest.raises(InferenceError, match="labels: float"):
         open_metric("cosine").score([np.ones((2, 4))], np.array([0, 1]))
+
+
+def test_agreement_counts_images_whose_largest_values_stay_where_they_are() -> None:
+    floats = [np.array([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0]]), np.array([[5.0, 0.0], [5.0, 0.0], [5.0, 0.0]])]
+    ours = [np.array([[1.0, 1.5], [1.0, 3.0], [0.0, 1.0]]), np.array([[5.0, 1.0], [5.0, 0.0], [0.0, 5.0]])]
+    assert open_metric("cosine", {"agreement": "top1"}).agreement(ours, floats) == pytest.approx(1 / 3)
+    plain = open_metric("cosine")
+    labels = plain.labels(floats)
+    assert labels is not None
+    assert plain.agreement(ours, floats) == plain.score(ours, labels).value

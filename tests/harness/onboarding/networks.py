@@ -217,3 +217,53 @@ def segmented_images(folder: Path, count: int = 20, first: int = 0, seed: int = 
         Image.fromarray(pixels).save(folder / "images" / f"{index:02d}.png")
         Image.fromarray(mask).save(folder / "masks" / f"{index:02d}.png")
     return folder / "images"
+
+
+def sound_classifier(path: Path, shape: Sequence[int | str]) -> Path:
+    """Three class scores of an input ``x`` of four channels, which is no image."""
+    weight = np.random.default_rng(0).normal(size=(3, 4, 1, 1))
+    nodes = [
+        helper.make_node("Conv", ["x", "weight"], ["map"]),
+        helper.make_node("GlobalAveragePool", ["map"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["scores"]),
+    ]
+    return _with_inputs(path, nodes, {"x": shape}, {"scores": [None, 3]}, weight=weight)
+
+
+def fusing_network(path: Path) -> Path:
+    """A map of four channels of the inputs ``left`` and ``right``, both 1x3x8x8."""
+    weight = np.random.default_rng(0).normal(size=(4, 3, 1, 1))
+    nodes = [
+        helper.make_node("Conv", ["left", "weight"], ["a"]),
+        helper.make_node("Conv", ["right", "weight"], ["b"]),
+        helper.make_node("Add", ["a", "b"], ["sum"]),
+    ]
+    inputs = {"left": [1, 3, 8, 8], "right": [1, 3, 8, 8]}
+    return _with_inputs(path, nodes, inputs, {"sum": [1, 4, 8, 8]}, weight=weight)
+
+
+def _with_inputs(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, Sequence[int | str]],
+    outputs: dict[str, Sequence[int | None]],
+    **arrays: object,
+) -> Path:
+    graph = helper.make_graph(
+        list(nodes),
+        "network",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims)) for name, dims in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims)) for name, dims in outputs.items()],
+        [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in arrays.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def array_files(folder: Path, shape: Sequence[int], count: int, seed: int = 0) -> Path:
+    """``count`` files of noise, float32."""
+    random = np.random.default_rng(seed)
+    folder.mkdir(parents=True)
+    for index in range(count):
+        np.save(folder / f"{index}.npy", random.normal(size=tuple(shape)).astype(np.float32))
+    return folder

@@ -11,6 +11,7 @@ import yaml
 
 from engine.errors import ConfigError, ModelError
 from engine.terms import March
+from harness.onboarding.image_cards import PICTURE, image_contents
 from harness.onboarding.own_cards import check_free, copy_network, made_before, write_cards
 from harness.onboarding.proposal import propose
 from harness.paths import find_beside
@@ -25,7 +26,7 @@ def test_what_is_written_is_a_suite_that_gives_the_same_score(tmp_path: Path, mo
     for variable in ("PTQLAB_SUITES", "PTQLAB_DATASETS"):
         monkeypatch.setenv(variable, "")
     proposal = propose(colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images"))
-    suite = write_cards(proposal, tmp_path / "own", March.BAYES_E)
+    suite = write_cards(image_contents(proposal), tmp_path / "own", March.BAYES_E)
     find_beside(suite)
     assert open_suite(str(suite)).models == ("net",)
     card = load_card("net")
@@ -39,7 +40,7 @@ def test_what_is_written_is_a_suite_that_gives_the_same_score(tmp_path: Path, mo
     assert sorted(path.name for path in (tmp_path / "own").iterdir()) == [
         "datasets",
         "net.yaml",
-        "what_the_network_sees.html",
+        PICTURE,
         "zoo",
     ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,11 +83,20 @@ def test_what_reaches_the_functions(
 ) -> None:
     called: list[tuple[Any, ...]] = []
     name = command.replace("-", "_")
-    monkeypatch.setattr(f"engine.debug.{name}", lambda *given: called.append(given))
+
+    def called_with(*given: object) -> SimpleNamespace | dict[str, float]:
+        called.append(given)
+        logging.getLogger("engine.debug.analysis.plots").info("written: %s", "a.png")
+        return {"a": 1.0} if "nodes" in name else SimpleNamespace(scores={"a": 1, "b": 2}, causes={"a": "weight"})
+
+    monkeypatch.setattr(f"engine.debug.{name}", called_with)
     result = CliRunner().invoke(app, [command, "M", "D", *options])
     assert result.exit_code == 0, result.output
     ((*given,),) = called
     assert tuple(str(each) if isinstance(each, Path) else each for each in given) == arguments
+    assert ("written: a.png\n" in result.output) is ("sensitivity_of" not in name)
+    if "-v" not in options and "sensitivity" in name:
+        assert "1 nodes ranked; -v True" in result.output or "1 of 2 nodes are sensitive" in result.output
 
 
 def test_an_error_is_a_line_and_an_exit_code(

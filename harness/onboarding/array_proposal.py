@@ -1,0 +1,120 @@
+"""From an ONNX file and a folder of arrays to all that cards need: nothing is normalised, and nothing has labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from engine.config import InputParameters
+from engine.errors import CalibrationDataError
+from engine.terms import InputType, Layout, NormType
+from harness.datasets import one_by_one
+from harness.datasets.base import Split
+from harness.datasets.own_arrays import OwnArrays, OwnArraysOptions
+from harness.metrics import open_metric
+from harness.onboarding.array_network import ArrayNetwork, read_array_network
+from harness.onboarding.contents import CardContents, DataContents
+from harness.onboarding.dictionary import with_blank, with_characters
+from harness.onboarding.head_guess import HeadGuess
+from harness.onboarding.heads import guess_head
+from harness.onboarding.network_file import Runner
+from harness.onboarding.proposal import TEXT_METRICS, card_name, score_of_float, split_sizes
+from harness.outputs import Array, images_first
+from harness.zoo.cards import Labels, TaskKind
+
+
+def propose_arrays(
+    model: Path, folder: Path, task: TaskKind | None = None, dictionary: Path | None = None
+) -> tuple[CardContents, tuple[str, ...]]:
+    """Contents of the cards, and what the user should know.
+
+    Args:
+        model: ONNX file.
+        folder: of ``.npy`` files, one per sample; of a network with several inputs, a sub-folder per input.
+        task: what the network is for; None to guess, :attr:`TaskKind.OTHER` to compare outputs only.
+        dictionary: characters of a network that reads text; None to look for them.
+
+    Raises:
+        PtqlabError: the file or the arrays are wrong, or of a kind that cards do not know.
+    """
+    folder = folder.resolve()
+    network = read_array_network(model, folder)
+    head = guess_head(network, task)
+    notes: tuple[str, ...] = ()
+    options = _options(network, folder)
+    dataset, runner = OwnArrays(options), Runner(model)
+    if head.metric in TEXT_METRICS:
+        head, notes = with_characters(head, network, dictionary, (model.resolve().parent, folder))
+    calibration = _outputs(dataset.split("calibration"), runner)
+    if head.metric in TEXT_METRICS:
+        head = with_blank(head, calibration[0])
+    score = score_of_float(open_metric(head.metric, head.options), None, _outputs(dataset.split("evaluation"), runner))
+    data = DataContents(
+        adapter="own_arrays",
+        options=options.model_dump(mode="json", exclude_defaults=True),
+        dataset=dataset,
+        calibration=options.calibration,
+        evaluation=options.evaluation,
+        folder=folder,
+        description=f"{network.samples} arrays of {folder.name}.",
+        reason="none, arrays are fed as they are",
+        about_options="parts: shape and type of every input, without the batch.",
+    )
+    contents = CardContents(
+        name=card_name(model),
+        path=model,
+        seconds=network.seconds,
+        head=_named(head, network),
+        labels=Labels.FLOAT,
+        score=score,
+        input_parameters=_input_parameters(network),
+        about_input="Arrays are fed as they are: no mean, no scale, no change of layout.",
+        data=data,
+    )
+    return contents, notes
+
+
+def _named(head: HeadGuess, network: ArrayNetwork) -> HeadGuess:
+    """``head``, with the reason for looking at outputs only where the inputs are no image."""
+    if all(network.size) or head.metric != "cosine":
+        return head
+    return replace(head, reason=head.reason.replace("no known head has", "the inputs are no image, and no head has"))
+
+
+def _options(network: ArrayNetwork, folder: Path) -> OwnArraysOptions:
+    if network.samples < 2:
+        raise CalibrationDataError(f"{folder}: holds one sample; calibration and evaluation need one each")
+    calibration, evaluation = split_sizes(network.samples, network.seconds, network.outputs)
+    return OwnArraysOptions(folder=folder, parts=dict(network.inputs), calibration=calibration, evaluation=evaluation)
+
+
+def _outputs(split: Split, runner: Runner) -> list[Array]:
+    """Outputs of the float model for all samples, samples in the first dimension."""
+    parts = [
+        runner.feed(feed, f"sample {at} of {split.name}")
+        for at in range(len(split))
+        for feed in one_by_one(split.take(at, at + 1))
+    ]
+    return images_first([np.concatenate(column) for column in zip(*parts, strict=True)], len(split))
+
+
+def _input_parameters(network: ArrayNetwork) -> dict[str, str]:
+    """The group of the converter's YAML: feature maps without preprocessing."""
+    count = len(network.inputs)
+
+    def each(word: str) -> str:
+        return ";".join([word] * count)
+
+    values = {
+        "input_name": ";".join(network.inputs),
+        "input_type_train": each(InputType.FEATUREMAP.value),
+        "input_layout_train": each(Layout.NCHW.value),
+        "input_shape": ";".join("x".join(map(str, (1, *part.shape))) for part in network.inputs.values()),
+        "norm_type": each(NormType.NONE.value),
+        "input_type_rt": each(InputType.FEATUREMAP.value),
+        "input_layout_rt": each(Layout.NCHW.value),
+    }
+    InputParameters.model_validate(values)
+    return values

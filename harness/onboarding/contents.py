@@ -1,0 +1,75 @@
+"""What cards and suites of a network of the user's own say, whatever it is fed with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.datasets import Dataset
+from harness.metrics import Score
+from harness.onboarding.head_guess import HeadGuess
+from harness.zoo.cards import Labels
+
+
+@dataclass(frozen=True)
+class DataContents:
+    """Of the data set card.
+
+    Attributes:
+        adapter: of it.
+        options: of the adapter, as YAML has them.
+        dataset: opened with these options.
+        classes: their names, in the order of their numbers; empty where they are too many or unknown.
+        calibration, evaluation: numbers of samples.
+        folder: of the files.
+        description: of the data set.
+        reason: why labels are taken for what they are.
+        about_options: what to know before changing an option.
+    """
+
+    adapter: str
+    options: Mapping[str, Any]
+    dataset: Dataset
+    calibration: int
+    evaluation: int
+    folder: Path
+    description: str
+    reason: str
+    about_options: str
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CardContents:
+    """Of all files that ``ptqlab init`` writes.
+
+    Attributes:
+        name: of the cards.
+        path: of the network.
+        seconds: that one sample takes in ONNX Runtime.
+        head: what the outputs mean.
+        labels: what outputs are scored with.
+        score: of the float model on the evaluation samples.
+        input_parameters: the group of the converter's YAML.
+        about_input: why the input is taken for this.
+        data: of the data set card.
+        page: HTML of what the network sees; empty where it sees no images.
+    """
+
+    name: str
+    path: Path
+    seconds: float
+    head: HeadGuess
+    labels: Labels
+    score: Score
+    input_parameters: Mapping[str, Any]
+    about_input: str
+    data: DataContents
+    page: str = ""
+
+    @property
+    def data_name(self) -> str:
+        """Of the data set card."""
+        return f"{self.name}_{'arrays' if self.page == '' else 'images'}"

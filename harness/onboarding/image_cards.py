@@ -1,0 +1,55 @@
+"""Contents of the cards of a network that sees images."""
+
+from __future__ import annotations
+
+from harness.datasets.own_images import OwnImages
+from harness.onboarding.contact_sheet import contact_sheet
+from harness.onboarding.contents import CardContents, DataContents
+from harness.onboarding.judging import Basis
+from harness.onboarding.proposal import Proposal
+
+PICTURE = "what_the_network_sees.html"
+
+
+def image_contents(proposal: Proposal) -> CardContents:
+    """What the cards of ``proposal`` say."""
+    source, dataset = proposal.source, OwnImages(proposal.data)
+    options = proposal.data.model_dump(mode="json", exclude_defaults=True)
+    options["fit"] = proposal.data.fit.value
+    return CardContents(
+        name=proposal.name,
+        path=proposal.network.path,
+        seconds=proposal.network.seconds,
+        head=proposal.head,
+        labels=proposal.labels,
+        score=proposal.score,
+        input_parameters=proposal.decision.best.input_parameters(proposal.network),
+        about_input=_about_normalisation(proposal),
+        data=DataContents(
+            adapter="own_images",
+            options=options,
+            dataset=dataset,
+            calibration=proposal.data.calibration,
+            evaluation=proposal.data.evaluation,
+            folder=source.folder,
+            description=f"{len(source.annotations.images)} images of {source.folder.name}.",
+            reason=source.reason,
+            about_options="fit: crop, stretch or pad, as the network was trained; see docs/datasets.md.",
+            classes=dataset.classes,
+        ),
+        page=contact_sheet(proposal),
+    )
+
+
+def _about_normalisation(proposal: Proposal) -> str:
+    """Why the input is taken for what it is."""
+    network, decision = proposal.network, proposal.decision
+    lines = [f"Size and layout: {network.size_reason}; the 1 or 3 of the shape are the channels."]
+    if decision.basis is Basis.CONVENTION:
+        lines.append(f"Normalisation {decision.best}: not measured, {proposal.reason}.")
+    else:
+        lines.append(f"Normalisation {decision.best}, {decision.words}: of {len(decision.ranking)} by")
+        lines[-1] += f" {'the labels' if decision.basis is Basis.LABELS else 'mirror images'}; {PICTURE} shows them."
+        lines += [f"  {found.guess}: {found.value:.3f} on {found.images} images" for found in decision.ranking[:4]]
+    lines.append("On the board a camera gives nv12: input_type_rt: nv12 measures what that costs.")
+    return "\n".join(lines)

@@ -1,0 +1,22 @@
+"""What cards say of a network that sees images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.onboarding.image_cards import PICTURE, image_contents
+from harness.onboarding.proposal import propose
+from harness.zoo.cards import TaskKind
+from tests.harness.onboarding.networks import colour_classifier, colour_images
+
+
+def test_the_reason_for_the_normalisation_is_said(tmp_path: Path) -> None:
+    model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
+    measured = image_contents(propose(model, images))
+    assert f"by the labels; {PICTURE} shows them." in measured.about_input
+    assert measured.data_name == "net_images"
+    assert measured.data.options["fit"] == "stretch"
+    assert (measured.data.calibration, measured.data.evaluation) == (6, 18)
+    assert "<html" in measured.page
+    assumed = image_contents(propose(model, images, task=TaskKind.OTHER))
+    assert "not measured" in assumed.about_input
