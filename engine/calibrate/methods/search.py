@@ -352,7 +352,7 @@ class LayerwiseSearch(Search):
     def _similarities(self, subject: Subject, method: CalibrationOptions, names: Sequence[str]) -> dict[str, float]:
         """Of the outputs on the last sample, by name of the only calibration at work."""
         last = subject.data.read(len(subject.data) - 1, len(subject.data))
-        session = GatedSession(calibrate(subject.placed, subject.statistics, method), threads=subject.threads)
+        session = GatedSession(calibrate(subject.placed, subject.statistics, method), names, threads=subject.threads)
         expected = session.run(last, ())
         return {name: similarity(session.run(last, (name,)), expected) for name in names}
 

@@ -24,6 +24,8 @@ class GatedSession:
 
     Args:
         calibrated: model with thresholds; not changed. Scales per channel of activations are not folded into weights.
+        gated: names of the ``HzCalibration`` nodes to choose from; None for all. The others never quantise, which costs
+            nothing: where weights do not, depthwise convolutions are as fast as in the float model.
         threads: CPU threads; None for all.
         kernels: see :class:`Kernels`.
 
@@ -31,11 +33,23 @@ class GatedSession:
         ModelError: the model's opset has no ``Where``.
     """
 
-    def __init__(self, calibrated: ir.Model, *, threads: int | None = None, kernels: Kernels = Kernels.PLAIN) -> None:
+    def __init__(
+        self,
+        calibrated: ir.Model,
+        gated: Collection[str] | None = None,
+        *,
+        threads: int | None = None,
+        kernels: Kernels = Kernels.PLAIN,
+    ) -> None:
         if calibrated.opset_imports.get("", 0) < _WHERE_SINCE_OPSET:
             raise ModelError(f"opset {calibrated.opset_imports.get('')} has no Where; at least 9 is needed")
         model = calibrated.clone()
-        self._gates = {str(node.name): _insert_gate(model.graph, node) for node in tuple(calibration_nodes(model))}
+        self._gates = {}
+        for node in tuple(calibration_nodes(model)):
+            if gated is None or node.name in gated:
+                self._gates[str(node.name)] = _insert_gate(model.graph, node)
+            else:
+                node.attributes["switch"] = ir.AttrString("switch", "OFF")
         self._session = FloatSession(model, threads=threads, kernels=kernels, max_batch=1)
         self._names = [str(value.name) for value in calibrated.graph.outputs]
 

@@ -56,6 +56,16 @@ def test_gates_let_each_calibration_work_alone() -> None:
         np.testing.assert_allclose(found, FloatSession(expected).run(DATA)["y"], rtol=1e-4, atol=1e-5)
 
 
+def test_nodes_that_are_not_to_be_chosen_from_never_quantise() -> None:
+    calibrated = calibrated_residual()
+    names = [str(node.name) for node in calibration_nodes(calibrated)]
+    some, every = GatedSession(calibrated, names[::2]), GatedSession(calibrated)
+    for working in ((), names[:1], names[::2]):
+        np.testing.assert_array_equal(some.run(DATA, working)["y"], every.run(DATA, working)["y"])
+    np.testing.assert_array_equal(some.run(DATA, names[1:2])["y"], every.run(DATA, ())["y"])
+    assert not np.array_equal(every.run(DATA, names[1:2])["y"], every.run(DATA, ())["y"])
+
+
 def test_which_calibrations_a_node_reads() -> None:
     assert calibrations_by_node(small()) == {"conv0": ("x_HzCalibration",), "conv1": ("r0_HzCalibration",)}
 
