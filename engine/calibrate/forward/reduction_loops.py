@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from engine.jit import entry
 
 Floats = NDArray[np.float32]
+Bits = NDArray[np.int32]
 
 _LANES = 4
 """Numbers that are summed side by side, and taken at a time."""
@@ -19,12 +20,39 @@ _LOG2_E = np.float32(1.44269504088896341)
 _ROUNDING = np.float32(12582912.0)
 """1.5 * 2^23: adding and subtracting it rounds to a whole number."""
 _LN2_HIGH, _LN2_LOW = np.float32(-6.93145752e-1), np.float32(-1.42860677e-6)
-_POLYNOMIAL = np.array(
-    [float.fromhex(x) for x in ("0x1.694p-10", "0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2")]
-    + [1.0, 1.0],
-    np.float32,
+_C0, _C1, _C2, _C3, _C4, _C5, _C6 = (
+    np.float32(float.fromhex(x))
+    for x in ("0x1.694p-10", "0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2", "0x1p0", "0x1p0")
 )
-"""Of the exponential between -ln 2 / 2 and ln 2 / 2, the highest power first."""
+"""The polynomial of the exponential between -ln 2 / 2 and ln 2 / 2, the highest power first."""
+_BIAS, _MANTISSA = 1023, 52
+"""Of the exponent of a float64, and the bits below it."""
+_MAGNITUDE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+
+
+@entry
+def _multiply_add(factor: np.float32, other: np.float32, summand: np.float32) -> np.float32:
+    """``factor * other + summand``: the product exact, the sum in float64, rounded to float32."""
+    return np.float32(np.float64(factor) * np.float64(other) + np.float64(summand))
+
+
+@entry
+def _largest(bits: Bits) -> np.float32:
+    """The largest of float32 numbers; NaN where any is.
+
+    As integers, bit patterns order as the numbers do once those of negative numbers are turned round.
+
+    Args:
+        bits: their bit patterns, shape (n,), C-contiguous.
+    """
+    place = bits[0] ^ ((bits[0] >> 31) & _MAGNITUDE)
+    magnitude = np.int32(0)
+    for index in range(bits.size):
+        place = max(place, bits[index] ^ ((bits[index] >> 31) & _MAGNITUDE))
+        magnitude = max(magnitude, bits[index] & _MAGNITUDE)
+    if magnitude > _INFINITY:
+        return np.float32(np.nan)
+    return np.int32(place ^ ((place >> 31) & _MAGNITUDE)).view(np.float32)
 
 
 @entry
@@ -33,6 +61,7 @@ def softmax_rows(source: Floats, result: Floats) -> None:
 
     The exponential is a polynomial in fused multiply-adds; four sums run side by side, the first and third, the second
     and fourth are added, then both, then what no four numbers are left of; the result is multiplied by the reciprocal.
+    The loops are such that the compiler makes vector instructions of them.
 
     Args:
         source: shape (rows, n), C-contiguous.
@@ -40,35 +69,40 @@ def softmax_rows(source: Floats, result: Floats) -> None:
     """
     rows, count = source.shape
     whole = count - count % _LANES
-    sums = np.zeros(_LANES, np.float32)
+    powers = np.empty(count, np.int64)
     for row in range(rows):
-        largest = source[row, 0]
+        given, found = source[row], result[row]
+        largest = _largest(given.view(np.int32))
+        if not math.isfinite(largest):
+            found[:] = np.float32(np.nan)
+            continue
         for index in range(count):
-            if source[row, index] > largest or source[row, index] != source[row, index]:
-                largest = source[row, index]
-        sums[:] = np.float32(0)
+            x = given[index] - largest
+            x = x if x > _LOWEST else _LOWEST
+            power = _multiply_add(x, _LOG2_E, _ROUNDING) - _ROUNDING
+            rest = _multiply_add(power, _LN2_LOW, _multiply_add(power, _LN2_HIGH, x))
+            value = _multiply_add(_C0, rest, _C1)
+            value = _multiply_add(value, rest, _C2)
+            value = _multiply_add(value, rest, _C3)
+            value = _multiply_add(value, rest, _C4)
+            value = _multiply_add(value, rest, _C5)
+            found[index] = _multiply_add(value, rest, _C6)
+            powers[index] = (np.int64(np.int32(power)) + _BIAS) << _MANTISSA
+        factors = powers.view(np.float64)
         for index in range(count):
-            x = source[row, index] - largest
-            if x != x:
-                result[row, index] = x
-            else:
-                x = max(x, _LOWEST)
-                shifted = np.float32(np.float64(x) * _LOG2_E + np.float64(_ROUNDING))
-                power = shifted - _ROUNDING
-                rest = np.float32(np.float64(power) * _LN2_HIGH + np.float64(x))
-                rest = np.float32(np.float64(power) * _LN2_LOW + np.float64(rest))
-                value = _POLYNOMIAL[0]
-                for factor in _POLYNOMIAL[1:]:
-                    value = np.float32(np.float64(value) * np.float64(rest) + np.float64(factor))
-                result[row, index] = np.float32(math.ldexp(np.float64(value), int(power)))
-            if index < whole:
-                sums[index % _LANES] += result[row, index]
-        total = (sums[0] + sums[2]) + (sums[1] + sums[3])
+            found[index] = np.float32(np.float64(found[index]) * factors[index])
+        first, second, third, fourth = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        for index in range(0, whole, _LANES):
+            first += found[index]
+            second += found[index + 1]
+            third += found[index + 2]
+            fourth += found[index + 3]
+        total = (first + third) + (second + fourth)
         for index in range(whole, count):
-            total += result[row, index]
+            total += found[index]
         scale = np.float32(1) / total
         for index in range(count):
-            result[row, index] *= scale
+            found[index] *= scale
 
 
 @entry
