@@ -1,6 +1,6 @@
 """A metric and a data set of one's own, as a model card names them.
 
-metric: {name: "own_metric_and_data:margin"}
+metric: {name: "own_metric_and_data:confidence"}
 # in the card of the data set:
 adapter: "own_metric_and_data:Gradients"
 """
@@ -16,13 +16,11 @@ from harness.datasets.base import ArraySplit, Colour, ImageFormat
 from harness.strict_yaml import StrictModel
 
 
-def margin(outputs: Sequence[NDArray[np.float32]], targets: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How far the right class is ahead of the best wrong one, per image. Paired tests compare these scores."""
-    scores = outputs[0].reshape(len(outputs[0]), -1).astype(np.float64)
-    rows = np.arange(len(scores))
-    right = scores[rows, targets]
-    scores[rows, targets] = -np.inf
-    return right - scores.max(axis=1)
+def confidence(outputs: Sequence[NDArray[np.float32]], targets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Probability of the right class, 0..1, per image. Paired tests compare these scores."""
+    logits = outputs[0].reshape(len(outputs[0]), -1).astype(np.float64)
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shares[np.arange(len(shares)), targets] / shares.sum(axis=1)
 
 
 class Options(StrictModel):
@@ -66,10 +64,10 @@ def main() -> float:
     split = Gradients(Options()).split("evaluation")
     images = split.images(0).astype(np.float32)
     halves = np.stack([images[:, :, 4:].mean(axis=(1, 2, 3)), images[:, :, :4].mean(axis=(1, 2, 3))], axis=1)
-    score = open_metric(f"{__name__ if __name__ != '__main__' else 'own_metric_and_data'}:margin").score(
-        [halves], split.targets(0)
+    score = open_metric(f"{__name__ if __name__ != '__main__' else 'own_metric_and_data'}:confidence").score(
+        [halves / 50], split.targets(0)
     )
-    print(f"mean margin {score.value:.1f} gray levels, standard error {score.stderr:.1f}")
+    print(f"mean confidence {score.value:.3f}, standard error {score.stderr:.3f}")
     return score.value
 
 

@@ -32,6 +32,11 @@ def load_typed(path: Path, model: type[M]) -> M:
     return parse(load_yaml(path), model, str(path))
 
 
+def load_draft(path: Path, model: type[M], absent: Mapping[str, Any]) -> M:
+    """As :func:`load_typed`; of keys that the file lacks, ``absent`` holds the values."""
+    return parse({**absent, **read_mapping(path, model)}, model, str(path))
+
+
 def read_mapping(path: Path, model: type[BaseModel]) -> dict[str, Any]:
     """The content of ``path``, to become a ``model``, before its keys are looked at; raises as :func:`load`."""
     return dict(_mapping(load_yaml(path), model, str(path)))

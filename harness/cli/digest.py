@@ -26,7 +26,7 @@ def digest(
     """Compute the digest of a card's files as they are now; --write puts it into the card.
 
     For a data set, also print the image format, the splits and the parts of the digest, so that a
-    later difference can be named.
+    later difference can be named. A new card may lack all of these keys, and float_score.
     """
     import yaml
 
@@ -58,12 +58,12 @@ def _found(name: str, *, score: bool) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _of_model(name: str, *, score: bool) -> dict[str, Any]:
-    from harness.zoo.cards import load_card
+    from harness.zoo.cards import load_draft_card
     from harness.zoo.float_baseline import float_score
 
-    card = load_card(name)
+    card, has_score = load_draft_card(name)
     found: dict[str, Any] = {"digest": card.digest_of_file()}
-    if score:
+    if score or not has_score:
         measured = float_score(card.model_copy(update=found))
         found["float_score"] = {"value": round(measured.value, 6), "stderr": round(measured.stderr, 6)}
     return found

@@ -152,15 +152,20 @@ def sample(
     mean: Annotated[str, typer.Option("--mean", help="Mean per channel in 0..255, separated by spaces.")] = "",
     scale: Annotated[str, typer.Option("--scale", help="Factor per channel, separated by spaces.")] = "",
     fit: Fitting = Fit.CROP,
-    count: Annotated[int, typer.Option("-n", min=1, help="Calibration images.")] = 100,
+    count: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Calibration images; default: 100, or all if there are fewer."),
+    ] = None,
 ) -> None:
     """Write a folder like the toolchain's samples for a network: a configuration and scripts 00 to 05."""
     from harness.flow.sample_folder import Sample, write_sample
 
     numbers = [_numbers(name, text) for name, text in (("--mean", mean), ("--scale", scale))]
     wanted = Sample(model, images, labels, march, input_type, numbers[0], numbers[1], fit, count)
-    for path in write_sample(wanted, folder):
+    written = write_sample(wanted, folder)
+    for path in written:
         say(path)
+    say(f"next: the scripts in their order, from {written[1]}")
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from engine.errors import CalibrationDataError, ConfigError
 from harness import paths
-from harness.datasets.base import IMAGE, Dataset, ImageFormat, PartFormat
+from harness.datasets.base import IMAGE, Colour, Dataset, ImageFormat, PartFormat
 from harness.datasets.coco import Coco
 from harness.datasets.digits import Digits
 from harness.datasets.files import ArrayFolder, ImageFolder
@@ -26,7 +26,7 @@ from harness.datasets.scenes import Scenes
 from harness.datasets.text_lines import TextLines
 from harness.datasets.text_pages import TextPages
 from harness.datasets.torchvision_data import TorchvisionData
-from harness.strict_yaml import StrictModel, load_typed, parse, unknown
+from harness.strict_yaml import StrictModel, load_draft, load_typed, parse, read_mapping, unknown
 from harness.user_code import digest_of_own, is_own, load_own
 
 ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
@@ -129,8 +129,14 @@ def open_dataset(name_or_card: str | DatasetCard, options: Mapping[str, Any] | N
 
 
 def described(name: str) -> dict[str, Any]:
-    """What the card called ``name`` must say of its data as they are now; raises as :func:`open_dataset`."""
-    card = load_dataset_card(name)
+    """What the card called ``name`` must say of its data as they are now, whether or not it says so already.
+
+    Raises:
+        PtqlabError: as :func:`open_dataset`.
+    """
+    path = data_set_cards()[name]
+    has_format = {"image", "parts"} & set(read_mapping(path, DatasetCard))
+    card = load_draft(path, DatasetCard, _DRAFT if has_format else {**_DRAFT, "image": _DRAFT_IMAGE})
     dataset = _opened(_options(card.options, card), card)
     parts = {part: found.model_dump(mode="json") for part, found in dataset.parts.items()}
     return {
@@ -139,6 +145,11 @@ def described(name: str) -> dict[str, Any]:
         "digest": dataset.digest,
         "determinants": dict(dataset.determinants),
     }
+
+
+_DRAFT: Mapping[str, Any] = MappingProxyType({"splits": {}, "digest": "0" * 64})
+_DRAFT_IMAGE = ImageFormat(height=1, width=1, colour=Colour.RGB)
+"""Of a card that ``ptqlab digest --write`` has not completed."""
 
 
 def _options(given: Mapping[str, Any], card: DatasetCard) -> StrictModel:

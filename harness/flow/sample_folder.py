@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -14,7 +14,11 @@ from engine.errors import ConfigError
 from engine.frontend import load_network
 from engine.ir import shape_of, write_atomically
 from engine.terms import EXTRAPOLATED, InputType, Layout, March
+from harness.flow.preparation import image_files
 from harness.terms import Fit
+
+USUAL_COUNT = 100
+"""Calibration images."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Sample:
         mean: per channel, of 0..255; empty for none.
         scale: per channel; empty for none.
         fit: how images are brought to the input's size.
-        count: calibration images to draw.
+        count: calibration images to draw; None for :data:`USUAL_COUNT`, or all if there are fewer.
     """
 
     model: Path
@@ -41,7 +45,7 @@ class Sample:
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
     fit: Fit = Fit.CROP
-    count: int = 100
+    count: int | None = None
 
 
 def write_sample(sample: Sample, folder: Path) -> list[Path]:
@@ -51,11 +55,17 @@ def write_sample(sample: Sample, folder: Path) -> list[Path]:
         The files, in their order.
 
     Raises:
-        ConfigError: ``folder`` holds files already, or the model has no single image input.
+        ConfigError: ``folder`` holds files already, the model has no single image input, or there are fewer images
+            than ``count``.
+        CalibrationDataError: there are no images.
         ModelError: the model cannot be read.
     """
     if folder.is_dir() and any(folder.iterdir()):
         raise ConfigError(f"{folder}: is not empty; give a new folder")
+    found = len(image_files(sample.images, recursive=True))
+    if sample.count is not None and sample.count > found:
+        raise ConfigError(f"-n {sample.count}: {sample.images} holds {found} images")
+    sample = replace(sample, count=sample.count or min(USUAL_COUNT, found))
     name = sample.model.stem
     files = {f"{name}_config.yaml": _config(sample, folder), **_scripts(sample, folder)}
     written = []
@@ -154,4 +164,4 @@ def _scripts(sample: Sample, folder: Path) -> Mapping[str, str]:
 
 def _script(comment: str, command: str) -> str:
     enter = "" if 'cd "$(dirname' in command else 'cd "$(dirname "$0")"\n'
-    return f"#!/usr/bin/env bash\n# {comment}\nset -euo pipefail\n{enter}{command}\n"
+    return f"#!/bin/sh\n# {comment}\nset -eu\n{enter}{command}\n"

@@ -36,7 +36,7 @@ from harness.datasets import (
     open_dataset,
 )
 from harness.metrics import Metric, open_metric
-from harness.strict_yaml import StrictModel, load_typed, unknown
+from harness.strict_yaml import StrictModel, load_draft, load_typed, read_mapping, unknown
 from harness.zoo.model_sources import (
     PackageSource,
     RelativePath,
@@ -414,12 +414,32 @@ def load_card(name: str) -> ModelCard:
     Raises:
         ConfigError: there is no such card, or it is wrong.
     """
+    return _checked_name(load_typed(_file_of(name), ModelCard), name)
+
+
+def load_draft_card(name: str) -> tuple[ModelCard, bool]:
+    """The card called ``name``, which may lack digest and score, and whether it has a score.
+
+    A digest that is missing is zeros, and a score is 0.
+
+    Raises:
+        ConfigError: as of :func:`load_card`.
+    """
+    path = _file_of(name)
+    has_score = "float_score" in read_mapping(path, ModelCard)
+    absent = {"digest": "0" * 64, "float_score": {"value": 0, "stderr": 0}}
+    return _checked_name(load_draft(path, ModelCard, absent), name), has_score
+
+
+def _file_of(name: str) -> Path:
     if name not in model_cards():
         raise unknown("model", name, model_cards())
-    path = model_cards()[name]
-    card = load_typed(path, ModelCard)
+    return model_cards()[name]
+
+
+def _checked_name(card: ModelCard, name: str) -> ModelCard:
     if card.name != name:
-        raise ConfigError(f"{path}: name: {card.name!r}: expected the file's own name, {name!r}")
+        raise ConfigError(f"{_file_of(name)}: name: {card.name!r}: expected the file's own name, {name!r}")
     return card
 
 

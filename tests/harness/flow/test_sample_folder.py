@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.harness.flow.sample import make_sample
 
 def run(script: Path, *arguments: str) -> str:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = ["bash", str(script), *arguments]
+    command = ["sh", str(script), *arguments]
     finished = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=300)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
@@ -52,6 +53,17 @@ def test_the_scripts_run_one_after_the_other(tmp_path: Path, march: March) -> No
         "1.0000",
         "===REPORT-END{MAPPER-EVAL}===",
     ]
+
+
+def test_calibration_takes_the_images_that_there_are(tmp_path: Path) -> None:
+    make_sample(tmp_path)
+    found = len(list((tmp_path / "images").rglob("*.png")))
+    sample = Sample(tmp_path / "net.onnx", tmp_path / "images", None, March.BAYES_E, InputType.RGB)
+    write_sample(sample, tmp_path / "all")
+    assert f" -n {found} " in (tmp_path / "all/02_preprocess.sh").read_text()
+    with pytest.raises(ConfigError, match=f"-n {found + 1}: .*images holds {found} images"):
+        write_sample(replace(sample, count=found + 1), tmp_path / "more")
+    assert not (tmp_path / "more").exists()
 
 
 def test_a_folder_in_use_and_a_network_without_an_image_are_refused(tmp_path: Path) -> None:
