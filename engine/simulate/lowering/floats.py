@@ -1,4 +1,4 @@
-"""Lowering of standard operators that stay on the CPU, in floats: Softmax, arithmetic, casts, convolutions."""
+"""Lowering of standard operators that stay on the CPU, in floats: Softmax, arithmetic, casts, convolutions, Pad."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import onnx
 import onnx_ir as ir
 
 from engine.ir import attribute
+from engine.ops.core.windows import Geometry
 from engine.simulate.float_convolution import window_of
 from engine.simulate.kernels import operations, tiles
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered, broadcast_strides, dense_strides, joined
-from engine.simulate.lowering.movement import extract, transpose
+from engine.simulate.lowering.movement import bordered, extract, pad, transpose
 from engine.simulate.program import Assembler, Operand, Tensor
 from engine.simulate.softmax import normalised_axes
 
@@ -24,6 +25,8 @@ FloatLowering = Callable[[ir.Node, int, Sequence[Operand], Assembler], Tensor]
 
 CAST_UNIT = 1 << 12
 """Elements per unit of a change of type."""
+_PADS_ARE_INPUTS = 11
+"""The opset since which the widths of a Pad and what it pads with are inputs."""
 CASTS = frozenset({("float32", "float64"), ("float64", "float32"), ("int8", "int64")})
 """Changes of type that the machine makes."""
 
@@ -86,6 +89,29 @@ def lower_relu(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
     return _arithmetic(operations.RAISE)(node, opset, [x, np.zeros(1, x.dtype)], program)
 
 
+def lower_pad(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
+    """Pad with zeros or with lines of the tensor's own; of any type."""
+    x, widths, value, axes = [*given, None, None, None][:4]
+    mode = str(attribute(node, "mode", "constant"))
+    sides = widths if len(given) > 1 else attribute(node, "pads")
+    if not isinstance(x, Tensor) or isinstance(sides, Tensor) or sides is None or axes is not None:
+        raise NotLowered("its input is a constant, its pads are computed, or they are of some axes")
+    begins, ends = np.asarray(sides, np.int64).reshape(2, len(x.shape)).tolist()
+    if min([*begins, *ends], default=0) < 0 or mode not in ("constant", "edge", "reflect"):
+        raise NotLowered(f"mode {mode}, or negative pads")
+    if mode != "constant":
+        return bordered(x, begins, ends, mode, program)
+    filler = attribute(node, "value", 0.0) if opset < _PADS_ARE_INPUTS or value is None else value
+    if isinstance(filler, Tensor) or np.asarray(filler).tobytes().strip(b"\0") or x.dtype.itemsize not in (1, 2, 4):
+        raise NotLowered(f"it pads {x.dtype} with another number than 0, or 8 bytes")
+    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        outer, length, run = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+        lines = Geometry(np.zeros(2, np.int64), np.array([0, begin, 0, end]), np.ones(2, np.int64))
+        padded = pad(x.shaped(1, outer, length, run), lines, 0, program)
+        x = padded.shaped(*x.shape[:axis], length + begin + end, *x.shape[axis + 1 :])
+    return x
+
+
 def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
     """Conv of float32 over one axis; with a stride, windows in between are computed too and left out."""
     x, weights, bias = [*given, None][:3]
@@ -134,6 +160,7 @@ FLOAT_LOWERINGS: Mapping[str, FloatLowering] = MappingProxyType(
         "Cast": lower_cast,
         "Relu": lower_relu,
         "Conv": lower_conv,
+        "Pad": lower_pad,
     }
 )
 """By type of a standard node."""

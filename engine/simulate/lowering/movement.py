@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from engine.ops.core.windows import Geometry
-from engine.ops.pad import pad_integer
+from engine.ops.pad import MODES, pad_integer
 from engine.ops.roi_resize import sample_positions
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import Axis, Call, NotLowered, dense_strides, joined
@@ -16,6 +17,8 @@ from engine.simulate.program import Assembler, Tensor
 
 COPIED_BYTES = (1, 2, 4, 8)
 """Element sizes that the machine copies."""
+MOST_LINES = 64
+"""Copies that a border of own lines may take along an axis."""
 PLANE_BYTES, MOST_PARTS = 1 << 14, 16
 """Size from which on a plane is copied in parts, and most of them."""
 
@@ -109,10 +112,12 @@ def lower_shuffle(call: Call, program: Assembler) -> Tensor:
 
 
 def lower_pad(call: Call, program: Assembler) -> Tensor:
-    """HzPad of height, width and channels with a constant."""
-    x, widths = call.image(), np.asarray(call.attributes["pads"])
-    if call.attributes["mode"] != "constant" or len(widths) != 8 or np.any(widths < 0):
-        raise NotLowered(f"mode {call.attributes['mode']}, or pads that are negative or not eight")
+    """HzPad with the border, or of height, width and channels with a constant."""
+    x, widths, mode = call.image(), np.asarray(call.attributes["pads"]), str(call.attributes["mode"])
+    if mode not in MODES or len(widths) != 8 or np.any(widths < 0):
+        raise NotLowered(f"mode {mode}, or pads that are negative or not eight")
+    if mode == "edge":
+        return bordered(x, widths[:4].tolist(), widths[4:].tolist(), mode, program)
     value = call.constants(1) if len(call.inputs) > 1 else []
     if widths[0] or widths[4]:
         raise NotLowered("samples are padded")
@@ -136,6 +141,63 @@ def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
     size = {"in_h": height, "in_w": width, "in_c": channels, "out_h": y.shape[1], "out_w": y.shape[2]}
     program.emit(InstructionKind.PAD, {"x": x, "y": y}, units=y.shape[1], top=top, left=left, value=value, **size)
     return y
+
+
+def bordered(x: Tensor, begins: Sequence[int], ends: Sequence[int], mode: str, program: Assembler) -> Tensor:
+    """``x`` with lines of its own around it, one axis after the other.
+
+    Args:
+        x: padded.
+        begins: lines in front of every axis.
+        ends: lines behind every axis.
+        mode: ``edge`` repeats the outermost line; ``reflect`` goes back from it.
+        program: what the instructions are appended to.
+
+    Raises:
+        NotLowered: there are not so many lines to reflect, or each would be an instruction and they are too many.
+    """
+    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        if begin or end:
+            x = _bordered(x, axis, begin, end, mode, program)
+    return x
+
+
+def _bordered(x: Tensor, axis: int, begin: int, end: int, mode: str, program: Assembler) -> Tensor:
+    """:func:`bordered` along one axis: a copy for the inside, one per repeated or reflected line or run of them."""
+    length, outer, run = x.shape[axis], math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    if x.dtype.itemsize not in COPIED_BYTES or not x.size:
+        raise NotLowered(f"a tensor of {x.dtype} of {x.size} elements")
+    if mode == "reflect" and max(begin, end) >= length:
+        raise NotLowered(f"{max(begin, end)} lines of {length} are reflected")
+    lines = np.pad(np.arange(length), (begin, end), mode="edge" if mode == "edge" else "reflect").tolist()
+    runs = list(even_runs(lines))
+    if len(runs) > MOST_LINES:
+        raise NotLowered(f"{len(runs)} lines are copied one by one")
+    y = program.tensor((*x.shape[:axis], len(lines), *x.shape[axis + 1 :]), x.dtype)
+    for first, count, step in runs:
+        strided_copy(
+            x,
+            y,
+            (1, outer, count, run),
+            (0, length * run, step * run, 1),
+            (0, len(lines) * run, run, 1),
+            program,
+            x_start=lines[first] * run,
+            y_start=first * run,
+        )
+    return y
+
+
+def even_runs(lines: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """``lines`` in pieces that repeat a number or count up by one: first position, length and step of each."""
+    first = 0
+    while first < len(lines):
+        step = lines[first + 1] - lines[first] if first + 1 < len(lines) else 1
+        count = 1
+        while step in (0, 1) and first + count < len(lines) and lines[first + count] == lines[first] + step * count:
+            count += 1
+        yield first, count, step if count > 1 else 1
+        first += count
 
 
 def _check_copied(x: Tensor) -> None:

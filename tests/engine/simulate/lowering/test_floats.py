@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered
-from engine.simulate.lowering.floats import FLOAT_LOWERINGS, lower_cast, lower_softmax
+from engine.simulate.lowering.floats import FLOAT_LOWERINGS, lower_cast, lower_pad, lower_softmax
 from engine.simulate.program import Assembler
-from tests.engine.simulate.machine import fed, kinds
+from tests.engine.simulate.machine import fed, kinds, ramp, run
 
 
 def test_a_softmax_over_the_last_axis_is_one_instruction() -> None:
@@ -37,3 +39,41 @@ def test_what_the_machine_does_not_compute() -> None:
             lower(ir.node("Node", [], {}, name="n"), 13, given, program)
     with pytest.raises(NotLowered, match="int32"):
         lower_cast(cast, 13, [doubles], program)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int16])
+def test_pads(mode: Any, dtype: type) -> None:
+    program, pads = Assembler(), np.array([0, 1, 2, 3, 0, 0, 3, 1])
+    feeds = fed(program, ramp(1, 3, 5, 6, first=1).astype(dtype))
+    node = ir.node("Pad", [], {"mode": mode}, name="n")
+    y = lower_pad(node, 13, [feeds[0][0], pads], program)
+    expected = np.pad(feeds[0][1], list(zip(pads[:4], pads[4:], strict=True)), mode=mode)
+    np.testing.assert_array_equal(run(program, feeds, y), expected)
+
+
+def test_pads_of_old_opsets_are_attributes() -> None:
+    program = Assembler()
+    feeds = fed(program, ramp(2, 3).astype(np.float32))
+    node = ir.node("Pad", [], {"pads": [0, 1, 1, 0]}, name="n")
+    found = run(program, feeds, lower_pad(node, 10, [feeds[0][0]], program))
+    np.testing.assert_array_equal(found, np.pad(feeds[0][1], ((0, 1), (1, 0))))
+
+
+@pytest.mark.parametrize(
+    ("mode", "pads", "more", "message"),
+    [
+        ("wrap", [0, 1, 0, 0], [], "mode wrap"),
+        ("edge", [0, -1, 0, 0], [], "negative pads"),
+        ("constant", [0, 1, 0, 0], [np.float32(-0.0)], "another number than 0"),
+        ("edge", [0, 1, 0, 0], [None, np.array([0])], "some axes"),
+    ],
+)
+def test_pads_that_are_left_to_onnx_runtime(mode: str, pads: list[int], more: list[Any], message: str) -> None:
+    program = Assembler()
+    x = program.input((2, 3), np.float32)
+    with pytest.raises(NotLowered, match=message):
+        lower_pad(ir.node("Pad", [], {"mode": mode}, name="n"), 13, [x, np.array(pads), *more], program)
+    doubles = program.input((2, 3), np.float64)
+    with pytest.raises(NotLowered, match="8 bytes"):
+        lower_pad(ir.node("Pad", [], {}, name="n"), 13, [doubles, np.array([0, 1, 0, 0])], program)

@@ -12,7 +12,10 @@ from engine.ops.core.windows import Geometry
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.movement import (
+    MOST_LINES,
+    bordered,
     concat,
+    even_runs,
     extract,
     lower_depth_to_space,
     lower_pad,
@@ -70,7 +73,8 @@ def test_resizing_either_way(mode: str, twice: int) -> None:
         (lower_shuffle, "HzChannelShuffle", {"group": 3}, "3 groups of 8 channels"),
         (lower_pad, "HzPad", {"pads": [1, 0, 0, 0, 0, 0, 0, 0]}, "samples are padded"),
         (lower_pad, "HzPad", {"pads": [0, -1, 0, 0, 0, 0, 0, 0]}, "pads that are negative"),
-        (lower_pad, "HzPad", {"pads": [0] * 8, "mode": "edge"}, "mode edge"),
+        (lower_pad, "HzPad", {"pads": [0] * 8, "mode": "reflect"}, "mode reflect"),
+        (lower_pad, "HzPad", {"pads": [0, -1, 0, 0, 0, 0, 0, 0], "mode": "edge"}, "pads that are negative"),
         (lower_resize, "HzQuantizedRoiResize", {"sizes": [0, 4]}, "resized to 0x4"),
     ],
 )
@@ -78,6 +82,51 @@ def test_what_is_left_to_the_definition(lowering: Any, op_type: str, attributes:
     program = Assembler()
     with pytest.raises(NotLowered, match=message):
         lowering(call(op_type, program.input(X.shape, np.int8), **attributes), program)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+@pytest.mark.parametrize(
+    "pads", [[0] * 8, [0, 1, 2, 0, 0, 3, 0, 0], [0, 0, 0, 2, 0, 0, 0, 3], [1, 0, 0, 0, 2, 70, 70, 0]]
+)
+def test_borders_that_repeat_the_outermost_line(dtype: type, pads: list[int]) -> None:
+    compute(lower_pad, "HzPad", [X.astype(dtype)], pads=pads, mode="edge")
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [
+        ([0, 0, 0], [0, 0, 0]),
+        ([2, 0, 0], [1, 0, 0]),
+        ([0, 3, 4], [0, 2, 5]),
+        ([1, 1, 1], [0, 3, 0]),
+        ([0, 0, 6], [0] * 3),
+    ],
+)
+def test_borders_of_own_lines(mode: Any, dtype: type, begins: list[int], ends: list[int]) -> None:
+    program = Assembler()
+    feeds = fed(program, ramp(3, 4, 7).astype(dtype))
+    found = run(program, feeds, bordered(feeds[0][0], begins, ends, mode, program))
+    np.testing.assert_array_equal(found, np.pad(feeds[0][1], list(zip(begins, ends, strict=True)), mode=mode))
+
+
+def test_borders_that_are_left_to_numpy() -> None:
+    program = Assembler()
+    x, long = program.input((3, 4), np.int8), program.input((1, 100), np.int8)
+    with pytest.raises(NotLowered, match="4 lines of 4 are reflected"):
+        bordered(x, [0, 4], [0, 0], "reflect", program)
+    with pytest.raises(NotLowered, match=f"{MOST_LINES + 1} lines are copied one by one"):
+        bordered(long, [0, MOST_LINES], [0, 0], "reflect", program)
+    bordered(long, [0, MOST_LINES - 1], [0, 0], "reflect", program)
+    with pytest.raises(NotLowered, match="0 elements"):
+        bordered(program.input((0, 4), np.int8), [0, 1], [0, 0], "edge", program)
+
+
+def test_lines_in_pieces_that_go_on_evenly() -> None:
+    assert list(even_runs([2, 1, 0, 1, 2, 1])) == [(0, 1, 1), (1, 1, 1), (2, 3, 1), (5, 1, 1)]
+    assert list(even_runs([0, 0, 0, 1, 2, 2])) == [(0, 3, 0), (3, 2, 1), (5, 1, 1)]
+    assert list(even_runs([])) == []
 
 
 def test_a_map_without_a_border_stays_as_it_is() -> None:
