@@ -35,7 +35,7 @@ class ArgMax(QuantizedOperator):
     float_types: ClassVar[tuple[str, ...]] = ("ArgMax", "ArgMin")
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
-    instructions = Instructions.NONE
+    instructions = Instructions.POSITION_OF_MAXIMUM
     attributes: ClassVar[Schema] = {
         "axis": Attribute("int", 3, "axis that is searched; it stays with length 1"),
         "keepdims": Attribute("int", 1, "0: the axis is dropped"),

@@ -77,7 +77,7 @@ FIELDS = (
     "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
     "along",  # QUANTIZE, DEQUANTIZE: 1 where the elements of a run have one scale each
     "wide",  # ELEMENTWISE: 1 for 64 bits
-    "largest",  # REDUCE: 1 for the maximum, 0 for the sum
+    "largest",  # REDUCE: 0 for the sum, 1 for the maximum, 2 for its first position
     "twice",  # BILINEAR: 1 to floor after either direction
     "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3)
     "columns_from",  # BILINEAR: the same per output column

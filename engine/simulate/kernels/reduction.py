@@ -8,16 +8,27 @@ from engine.simulate.kernels.elementwise import accumulate, keep_larger
 from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, HIGH_16, LOW_16, OUT_SHIFT, SCALE, SIDE_BY_SIDE
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store
+from engine.simulate.kernels.operations import FIRST_MAXIMUM
 
 
 @compiled
 def reduce(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
-    """Sum, requantised, or maximum over an axis of ``in_h``: units precede it, ``in_c`` elements follow it."""
+    """Sum, requantised, or maximum over an axis of ``in_h``: units precede it, ``in_c`` elements follow it.
+
+    With ``largest`` FIRST_MAXIMUM, the position of the first maximum of neighbours, as int8 that wraps.
+    """
     total = int32_at(scratch, f.in_c)
     row = f.in_c * f.x_bytes
     together = max(1, SIDE_BY_SIDE // f.in_c)
     for unit in range(begin, end):
         source = arena + f.x + unit * f.in_h * row
+        if f.largest == FIRST_MAXIMUM:
+            if f.x_bytes == 1:
+                position = first_maximum(int8_at(source, f.in_h))
+            else:
+                position = first_maximum(int16_at(source, f.in_h))
+            int8_at(arena + f.y + unit, 1)[0] = position
+            continue
         if f.in_c == 1:
             if f.x_bytes == 1:
                 total[0] = reduced(int8_at(source, f.in_h), f.largest)
@@ -46,6 +57,16 @@ def reduce(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         if not f.largest:
             requantize(f, total)
         store(total, y, f.y_bytes)
+
+
+@compiled
+def first_maximum(x: Any) -> int:
+    """Position of the first of the largest numbers: two passes, of which the first works on whole vectors."""
+    largest = reduced(x, 1)
+    position = 0
+    while x[position] != largest:
+        position += 1
+    return position
 
 
 @compiled

@@ -39,7 +39,7 @@ from engine.simulate.lowering.pooling import (
     lower_global_max_pool,
     lower_max_pool,
 )
-from engine.simulate.lowering.reduction import lower_reduced_maximum, lower_reduced_sum
+from engine.simulate.lowering.reduction import lower_position, lower_reduced_maximum, lower_reduced_sum
 from engine.simulate.lowering.standard import (
     StandardLowering,
     lower_concat,
@@ -82,6 +82,7 @@ LOWERINGS: Mapping[Instructions, Lowering] = MappingProxyType(
         Instructions.PAD: lower_pad,
         Instructions.SUM_OF_AXIS: lower_reduced_sum,
         Instructions.MAXIMUM_OF_AXIS: lower_reduced_maximum,
+        Instructions.POSITION_OF_MAXIMUM: lower_position,
     }
 )
 """Instructions of quantised operators."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, OUT_SHIFT, SCALE
 from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.operations import FIRST_MAXIMUM, MAXIMUM, SUM
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -28,13 +29,22 @@ def lower_reduced_sum(call: Call, program: Assembler) -> Tensor:
     params = np.zeros(8, np.int64)
     params[[ACCU_SHIFT, SCALE, HALF, OUT_SHIFT]] = shift[0], scale[0], half_of(out)[0], out[0]
     result = np.dtype(np.int32) if a["output_bit"] == 32 else integer_output(a["output_bit"])
-    fields = {"params": program.address(params), "largest": 0, **integer_limits(a["output_bit"])}
+    fields = {"params": program.address(params), "largest": SUM, **integer_limits(a["output_bit"])}
     return _reduced(call, result, fields, program)
 
 
 def lower_reduced_maximum(call: Call, program: Assembler) -> Tensor:
     """HzQuantizedReduceMax."""
-    return _reduced(call, call.tensor().dtype, {"largest": 1}, program)
+    return _reduced(call, call.tensor().dtype, {"largest": MAXIMUM}, program)
+
+
+def lower_position(call: Call, program: Assembler) -> Tensor:
+    """HzQuantizedArgMax along the last axis, in which what is compared lies side by side."""
+    x, axis = call.tensor(), int(call.attributes["axis"])
+    if axis not in (-1, len(x.shape) - 1):
+        raise NotLowered(f"axis {axis} of a tensor of shape {x.shape}")
+    y = _reduced(call, np.dtype(np.int8), {"largest": FIRST_MAXIMUM}, program)
+    return y if call.attributes["keepdims"] else y.shaped(*x.shape[:-1])
 
 
 def _reduced(call: Call, result: np.dtype[np.generic], fields: dict[str, int], program: Assembler) -> Tensor:

@@ -509,6 +509,19 @@ def float_convolutions(draw: Draw) -> NodeCase:
 
 
 @st.composite
+def float_pads(draw: Draw) -> NodeCase:
+    """Pads of floats; as many lines as there are cannot be reflected, and ONNX Runtime computes some that could."""
+    sizes = [draw(st.integers(1, 9)) for _ in range(draw(st.integers(1, 3)))]
+    mode = draw(st.sampled_from(["constant", "edge", "reflect"]))
+    widths = [[0, *(draw(st.integers(0, n - 1 if mode == "reflect" else 4)) for n in sizes)] for _ in range(2)]
+    x = floats_of(draw, (draw(st.integers(1, 2)), 1, *sizes))
+    constants: dict[int, Array] = {1: np.array(widths, np.int64).ravel()}
+    if draw(st.booleans()):
+        constants[2] = np.array(draw(st.sampled_from([0.0, -0.0, 2.5])), np.float32)
+    return NodeCase("Pad", {0: x}, {"mode": mode}, constants, "")
+
+
+@st.composite
 def casts(draw: Draw) -> NodeCase:
     source, result = draw(st.sampled_from(sorted(CASTS)))
     shape = (draw(st.integers(1, 2)), 1, draw(st.sampled_from([1, 7, 5000])), draw(st.integers(1, 4)))

@@ -33,7 +33,14 @@ def test_standard_operator(case: NodeCase) -> None:
 
 
 @given(
-    case=st.one_of(cases.softmaxes(), cases.arithmetic(), cases.casts(), cases.rectifiers(), cases.float_convolutions())
+    case=st.one_of(
+        cases.softmaxes(),
+        cases.arithmetic(),
+        cases.casts(),
+        cases.rectifiers(),
+        cases.float_convolutions(),
+        cases.float_pads(),
+    )
 )
 def test_float_operator(case: NodeCase) -> None:
     check(case)

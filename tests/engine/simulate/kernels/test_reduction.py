@@ -8,6 +8,7 @@ import pytest
 
 from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, OUT_SHIFT, SCALE
 from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.operations import FIRST_MAXIMUM
 from engine.simulate.kernels.reduction import reduced as reduced_run
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import fed, run
@@ -68,3 +69,14 @@ def test_short_rows_are_added_several_at_once(inner: int, length: int) -> None:
     x = np.random.default_rng(inner).integers(-128, 128, (3, length, inner)).astype(np.int8)
     assert reduced(x, np.int32, 0) == x.sum(axis=1, dtype=np.int32).ravel().tolist()
     assert reduced(x, np.int8, 1) == x.max(axis=1).ravel().tolist()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+@pytest.mark.parametrize("length", [1, 2, 31, 64, 200, 600])
+def test_the_position_of_the_first_maximum_wraps_in_8_bits(kind: type, length: int) -> None:
+    least = np.iinfo(kind).min
+    x = np.full((4, length, 1), least, kind)
+    x[1, -1] = np.iinfo(kind).max
+    x[2, [length // 2, -1]] = 7
+    x[3] = np.random.default_rng(length).integers(least, least + 5, (length, 1)).astype(kind)
+    assert reduced(x, np.int8, FIRST_MAXIMUM) == x.argmax(axis=1).astype(np.int8).ravel().tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.simulate.lowering.common import MAX_SCALE, MAX_SHIFT, NotLowered
-from engine.simulate.lowering.reduction import lower_reduced_maximum, lower_reduced_sum
+from engine.simulate.lowering.reduction import lower_position, lower_reduced_maximum, lower_reduced_sum
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import call, compute, ramp
 
@@ -23,6 +23,24 @@ def test_every_axis(axis: int) -> None:
         scaling = {"accu_right_shift": [1, 9], "scale": [3, 9], "out_shift": [1, 9]}
         compute(lower_reduced_sum, "HzSQuantizedReduceMean", [X.astype(dtype)], axis=axis, **scaling)
         compute(lower_reduced_sum, "HzSQuantizedReduceSum", [X.astype(dtype)], axis=axis, output_bit=32)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axis", [3, -1])
+def test_positions_along_the_last_axis(axis: int, keepdims: int) -> None:
+    for dtype in (np.int8, np.int16):
+        compute(lower_position, "HzQuantizedArgMax", [X.astype(dtype)], axis=axis, keepdims=keepdims)
+        equal = np.zeros((1, 2, 3, 300), dtype)
+        equal[0, 1, :, 199:] = 5
+        found = compute(lower_position, "HzQuantizedArgMax", [equal], axis=axis, keepdims=keepdims)
+        assert found.ravel().tolist() == [0, 0, 0, -57, -57, -57]
+
+
+def test_positions_along_other_axes_are_left_to_numpy() -> None:
+    program = Assembler()
+    node = call("HzQuantizedArgMax", program.input(X.shape, np.int8), axis=1, keepdims=1)
+    with pytest.raises(NotLowered, match="axis 1"):
+        lower_position(node, program)
 
 
 def test_wide_maxima_of_negative_numbers() -> None:
