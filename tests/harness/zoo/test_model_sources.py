@@ -71,8 +71,9 @@ class TestCache:
         assert model_sources._exported("key", 32, build) == path
         assert built == ["x"]
 
-    def test_the_key_covers_the_whole_source(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_key_covers_the_whole_source(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         keys: list[tuple[str, int]] = []
+        monkeypatch.setenv("PTQLAB_MODELS", str(tmp_path))
         monkeypatch.setattr(model_sources, "_exported", lambda key, side, build: keys.append((key, side)))
         base = {"architecture": "resnet18"}
         for change in ({}, {"seed": 1}, {"classes": 10}, {"side": 64}, {"weights": "w.pt"}, {"architecture": "vgg11"}):
