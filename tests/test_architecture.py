@@ -16,7 +16,7 @@ OUTSIDE = ("research", "benchmarks", "tests")
 
 def named() -> Iterator[tuple[str, str]]:
     """Rooms of the map with what is said of each; a name without its package is in that of the row's first."""
-    table = PAGE.partition("| room | what it is |")[2].partition("\n\n")[0]
+    table = PAGE.partition("| path | what it is |")[2].partition("\n\n")[0]
     for line in table.splitlines()[2:]:
         names, text = line.strip("| ").split(" | ", 1)
         first, *others = re.findall(r"`([^`]+)`", names)

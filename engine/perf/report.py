@@ -231,7 +231,8 @@ def _timeline_figure(view: SubgraphView) -> go.Figure:
     """A bar per layer and engine."""
     figure = go.Figure()
     for engine, colour in ENGINES.items():
-        spans = [getattr(entry, engine) for entry in view.times]
+        entries = [entry for entry in view.times if getattr(entry, engine).length]
+        spans = [getattr(entry, engine) for entry in entries]
         figure.add_bar(
             y=[engine] * len(spans),
             x=[span.length for span in spans],
@@ -239,7 +240,7 @@ def _timeline_figure(view: SubgraphView) -> go.Figure:
             name=engine,
             orientation="h",
             marker={"color": colour, "line": {"color": "white", "width": 0.4}},
-            customdata=[[in_html(entry.layer.name), in_html(entry.layer.op_type)] for entry in view.times],
+            customdata=[[in_html(entry.layer.name), in_html(entry.layer.op_type)] for entry in entries],
             hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{base:.1f} us, %{x:.1f} us long<extra>"
             + engine
             + "</extra>",
@@ -340,5 +341,5 @@ def _layout(height: int) -> dict[str, Any]:
     return {
         "height": height,
         "margin": {"l": 60, "r": 60, "t": 20, "b": 45},
-        "legend": {"orientation": "h", "y": 1.12},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     }

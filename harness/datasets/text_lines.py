@@ -25,7 +25,7 @@ LONGEST = 12
 
 
 class TextTarget(StrEnum):
-    """What is asked of a line.
+    """What the target of a line is.
 
     Attributes:
         DIRECTION: class 0 upright, 1 upside down; every second line is.

@@ -1,12 +1,12 @@
 """Options ``bias_correction`` and ``mean_bias_correction``: mean errors of convolutions come out of their biases.
 
 The original (:func:`correct_in_turn`) takes out what every convolution is off on the last sample, all before it
-quantised and corrected. As its figures show, two processes share the convolutions, and neither sees what the other has
-corrected: errors that both see are taken out twice, which doubles the square error on other samples
+quantised and corrected. According to its figures, two processes share the convolutions, and neither sees the
+corrections of the other: errors that both see are taken out twice, which doubles the square error on other samples
 (reference/calibration.md 1). Found from the measured node table, see docs/calibration.md.
 
-Ours (:func:`correct_biases`) measures every convolution with its own weight and input quantised and all before it in
-float, over several samples: nothing is taken out twice, and no sample weighs more.
+ptqlab's own correction (:func:`correct_biases`) measures every convolution with its own weight and input quantised and
+all before it in float, over several samples: nothing is taken out twice, and no sample weighs more.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ minimum that is deeper by 5e-8 to 5e-7; the original takes the first cut of the 
 offsets 253 give all 537, scattered from 1.1e-6 to 1.8e-6, so that steps are hardly what the original has. No order of
 float32 operations that was tried gives the four.
 
-``input.8`` of ``unet_t3_argmax_c`` speaks against steps: its curve falls by 1.0e-7 to the first cut of a level
+``input.8`` of ``unet_t3_argmax_c`` contradicts steps: its curve falls by 1.0e-7 to the first cut of a level
 stretch, which the original takes and steps miss. "The first local minimum within 1e-7 of the least" gives 656 of 657
 thresholds of the seen networks (exact arithmetic and steps 655 each), but not the three of EfficientNet-Lite0; within
 5e-7 it gives those and loses five others. ``input.56`` of the same case is a local minimum that lies 3.6e-5 above the

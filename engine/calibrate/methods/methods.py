@@ -45,7 +45,7 @@ class CalibrationOptions(CalibrationChoice):
 
     @property
     def takes_mean_errors(self) -> bool:
-        """Whether mean errors are taken out of biases, each once: asked for, or in place of the original's way."""
+        """Whether mean errors are taken out of biases, each once: on request, or in place of the original's way."""
         right = not quirk(BIAS_CORRECTION_RACE).imitated(self.compatibility)
         return self.mean_bias_correction or (self.bias_correction and right and self.calibration_type.needs_data)
 

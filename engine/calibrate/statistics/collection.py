@@ -63,7 +63,7 @@ class StatisticsOptions(BaseModel):
     """What to collect, and how to run.
 
     Attributes:
-        percentiles: values of ``max_percentile`` that will be asked for; 1.0 is always there.
+        percentiles: values of ``max_percentile`` that methods may request; 1.0 is always included.
         histogram: rule of the histograms for ``kl``.
         per_channel: also collect equalised distributions.
         batch: samples per run of ONNX Runtime at most, 1..8; does not change results. Few fit the CPU's caches better.
@@ -247,14 +247,14 @@ def _elements(shape: Shape, batch: int) -> int:
 
 
 class _Stream:
-    """The values of some tensors over the calibration data, as often as they are asked for.
+    """The values of some tensors over the calibration data, as often as they are requested.
 
     Args:
         model: the float graph.
         data: what its inputs are fed with.
         options: how to run.
         shapes: of the tensors, by name, for one sample.
-        again: tensors that are asked for a second time; kept until then if they fit into :data:`KEPT_LIMIT`.
+        again: tensors that are requested a second time; kept until then if they fit into :data:`KEPT_LIMIT`.
         progress: where it is noted what observers have seen, or None.
         group: samples that are shown together: what observers call a group.
     """

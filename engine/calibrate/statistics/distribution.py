@@ -59,8 +59,8 @@ class Distribution:
 
     Attributes:
         maximum: ``max|x|``; NaN is ignored, infinity counts as the largest float32.
-        percentiles: per ``max_percentile`` that was asked for, the order statistic of ``|x|`` (:func:`order_index`).
-        histogram: of ``|x|``, or ``None`` if none was asked for.
+        percentiles: per ``max_percentile`` that was requested, the order statistic of ``|x|`` (:func:`order_index`).
+        histogram: of ``|x|``, or ``None`` if none was requested.
     """
 
     maximum: float

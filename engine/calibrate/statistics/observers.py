@@ -1,7 +1,7 @@
 """Streaming observers: each sees all values of a tensor once, in pieces, and keeps a bounded summary.
 
 Magnitudes are handled as the bit patterns of non-negative float32 numbers read as int32: they order as the numbers do,
-and comparing them is faster. NaN is above infinity in that order, which is how it is told apart.
+and comparing them is faster. NaN is above infinity in that order, which distinguishes it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class TensorStatistics:
         channel_max: ``max|x|`` per channel, float32, shape (channels,).
         pooled: all values together.
         equalized: all values together, every channel multiplied by its :func:`channel_scales`; ``None`` where
-            ``per_channel`` does not apply or was not asked for.
+            ``per_channel`` does not apply or was not requested.
     """
 
     channel_max: NDArray[np.float32]

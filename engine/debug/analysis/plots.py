@@ -17,6 +17,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
 from engine.debug.analysis.accumulation import Curves
@@ -25,13 +26,12 @@ from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import NodeType
 from engine.debug.analysis.partial import PartialQuantisation
 from engine.ir import file_names, write_atomically
+from engine.pages import figures_data, package_loader, packed, page_templates, rendered
 from engine.pages.colours import PALETTE
 from engine.visible import in_html, in_picture
 
 RED = "#c0392b"
 _LOG = logging.getLogger(__name__)
-CONFIG = {"displaylogo": False, "responsive": True}
-"""Of the interactive figures."""
 LEGEND_COLUMN = 4.0
 """Inches that a label of a curve takes at most."""
 SHOWN_LABELS = 60
@@ -39,21 +39,17 @@ SHOWN_LABELS = 60
 
 
 def save(stem: str, png: Figure, page: Any, save_dir: Path) -> tuple[Path, Path]:
-    """Write both forms of a picture as ``stem.png`` and ``stem.html``; the script they need lies beside them."""
-    html = page.to_html(include_plotlyjs="directory", config=CONFIG)
-    write_script(save_dir)
+    """Write both forms of a picture as ``stem.png`` and ``stem.html``, a page without external files."""
+    html = rendered(
+        page_templates(package_loader("engine.debug.analysis")).get_template("figure.html.j2"),
+        title=stem,
+        plotly=packed(get_plotlyjs()),
+        data=figures_data({"figure": page}),
+    )
     picture = write_atomically(save_dir / f"{stem}.png", to_png(png))
     interactive = write_atomically(save_dir / f"{stem}.html", html.encode())
     _LOG.info("written: %s, %s", picture, interactive)
     return picture, interactive
-
-
-def write_script(folder: Path) -> None:
-    """Put ``plotly.min.js`` into ``folder``, so that pages work without a network."""
-    from plotly.offline import get_plotlyjs
-
-    if not (folder / "plotly.min.js").is_file():
-        write_atomically(folder / "plotly.min.js", get_plotlyjs().encode())
 
 
 def to_png(figure: Figure) -> bytes:

@@ -58,7 +58,7 @@ class CompositeExpansion:
             const_value=tensor,
         )
         name = f"{self.node.name}_constant_{len(self.nodes)}"
-        # An attribute that has a type need not be asked for it, which takes longer than all the rest.
+        # Inferring the type of the attribute would take longer than all the rest.
         self.nodes.append(ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value], name=name))
         return value
 

@@ -33,7 +33,7 @@ def to_standard(model: ir.Model) -> ir.Model:
     """``model`` without operators of domain ``horizon``; inputs, outputs and their names stay.
 
     Args:
-        model: a quantised model, ours or foreign, of static shapes.
+        model: a quantised model of static shapes, made by ptqlab or by the original toolchain.
 
     Raises:
         ModelError: the model is not quantised, or is malformed.
