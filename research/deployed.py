@@ -1,4 +1,5 @@
-"""Measured compilations of whole networks in deployed forms: the cases under ``networks/cases`` of the reference.
+"""Measured compilations of whole networks in deployed forms: the cases under ``networks/cases`` of the reference, and
+the networks of a few nodes under ``networks/minimal``.
 
 The schedules are those that the compiler makes of the original's own quantised files, so that errors of the converter
 do not count as errors of the performance model.
@@ -10,6 +11,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +19,7 @@ from engine.compile import CompileOptions, compile_model
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, UnsupportedError
 from engine.ir import load_model
+from engine.march.latency import marches
 from engine.terms import InputType, OptimizeLevel
 
 HELD_OUT = frozenset(
@@ -35,9 +38,11 @@ HELD_OUT = frozenset(
 """Every fifth network: it takes no part in the fit, and nobody looked at it while the rules were sought."""
 
 _FAMILIES: Mapping[str, frozenset[str]] = {
-    "attention": frozenset({"detr", "mobilevit", "swin", "vit_sep", "vit_timm"}),
+    "attention": frozenset({"detr", "min_ln", "min_rank3", "min_window", "mobilevit", "swin", "vit_sep", "vit_timm"}),
     "classifier": frozenset({"densenet", "repvgg_unfused", "resnet", "squeezenet", "vgg"}),
-    "detector": frozenset({"darknet", "yolo11", "yolov5_raw", "yolov5_relu_bilinear", "yolov8_decode", "yolov8_nhwc"}),
+    "detector": frozenset(
+        {"darknet", "min_c2f", "yolo11", "yolov5_raw", "yolov5_relu_bilinear", "yolov8_decode", "yolov8_nhwc"}
+    ),
     "excitation": frozenset({"regnet_se", "senet_fc", "sknet"}),
     "heads": frozenset({"centernet", "fpn_retina_gn", "fpn_ssd"}),
     "map": frozenset({"bisenet", "db_text", "dncnn", "hourglass", "style"}),
@@ -46,7 +51,12 @@ _FAMILIES: Mapping[str, frozenset[str]] = {
 }
 """Networks that share their building blocks: one left out is known by its family, a family left out is not."""
 
+_Model = TypeVar("_Model", bound=BaseModel)
+
 _QUANTIZED = "quantized.onnx"
+_SMALL_RESULT, _SMALL_QUANTIZED = "expected.json", "expected_quantized.onnx"
+_SMALL = "min_"
+"""Beginning of the names of networks of a few nodes."""
 
 
 class Figures(BaseModel):
@@ -72,6 +82,22 @@ class _Result(BaseModel):
     net: str
     setting: _Setting
     subgraphs_us_ddr: tuple[Figures, ...] = ()
+
+
+class _Sum(BaseModel):
+    """Figures of all BPU subgraphs together: microseconds, bytes, and how many there are."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    us: float
+    ddr: float
+    n: int
+
+
+class _SmallResult(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    performance: _Sum
 
 
 @dataclass(frozen=True)
@@ -110,6 +136,11 @@ class Deployed:
         return next((family for family, nets in _FAMILIES.items() if self.net in nets), self.net)
 
     @property
+    def small(self) -> bool:
+        """Whether it is a network of a few nodes, which shows one rule."""
+        return self.net.startswith(_SMALL)
+
+    @property
     def held_out(self) -> bool:
         """Whether the network takes no part in the fit."""
         return self.net in HELD_OUT
@@ -130,9 +161,29 @@ def read_deployed(folder: Path) -> tuple[list[Deployed], list[str]]:
     return found, refused
 
 
+def read_small(folder: Path) -> list[Deployed]:
+    """Networks of a few nodes that have figures, compiled anew; none where there is no such folder.
+
+    Their folders are named after network, march and options; the figures are sums over subgraphs.
+
+    Raises:
+        ConfigError: a network has no readable ``expected.json``.
+    """
+    found = []
+    for case in sorted(path for path in folder.glob(f"{_SMALL}*") if path.is_dir()):
+        march = next(name for name in marches() if f"_{name}_" in case.name)
+        figures = _read(case / _SMALL_RESULT, _SmallResult).performance
+        if figures.n:
+            net, options = case.name.partition(f"_{march}_")[0], CompileOptions()
+            schedules = compile_model(load_model(case / _SMALL_QUANTIZED), march, options).schedules
+            whole = Figures(latency=figures.us, ddr=round(figures.ddr))
+            found.append(Deployed(case.name, net, march, options.optimize_level, (whole,), schedules))
+    return found
+
+
 def _measured(folder: Path) -> Iterator[tuple[Path, _Result]]:
     for case in sorted(path for path in folder.iterdir() if path.is_dir()):
-        result = _result(case / "result.json")
+        result = _read(case / "result.json", _Result)
         if result.subgraphs_us_ddr and (case / _QUANTIZED).exists():
             yield case, result
 
@@ -152,8 +203,8 @@ def _with_nv12(schedule: Schedule, images: Collection[str | None]) -> Schedule:
     return schedule.model_copy(update={"inputs": inputs})
 
 
-def _result(path: Path) -> _Result:
+def _read(path: Path, kind: type[_Model]) -> _Model:
     try:
-        return _Result.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not the result of a conversion: {error}") from error

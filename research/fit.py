@@ -1,14 +1,15 @@
 """Fit the performance model to measured compilations and tabulate its errors.
 
 Run as ``python -m research.fit [CORPUS] [--networks FOLDER] [--write] [--validate] [--document FILE]``. ``CORPUS`` is a
-``latency.jsonl`` file and ``FOLDER`` one of conversions of whole networks; the defaults are ``latency/latency.jsonl``
-and ``networks/cases`` under the folder that ``PTQLAB_REFERENCE`` names. Prints the error tables; ``--write`` puts the
-constants into the march's data file, ``--validate`` adds the errors on rows left out of the fit, ``--document`` puts
-the tables into a Markdown file.
+``latency.jsonl`` file and ``FOLDER`` one of conversions of whole networks, beside which ``minimal`` may hold networks
+of a few nodes; the defaults are ``latency/latency.jsonl`` and ``networks/cases`` under the folder that
+``PTQLAB_REFERENCE`` names. Prints the error tables; ``--write`` puts the constants into the march's data file,
+``--validate`` adds the errors on rows left out of the fit, ``--document`` puts the tables into a Markdown file.
 
-Two steps per march (:mod:`research.constants`, :mod:`research.overheads`). No row enters the model by itself: some 35
-constants stand against some 200 rows per march. The uncertainty that the data file states is that of families of
-networks left out of the fit; every fifth network takes no part in it at all (:data:`research.deployed.HELD_OUT`).
+Two steps: :mod:`research.constants` per march, :mod:`research.overheads` for marches of one generation together. No row
+enters the model by itself: some 35 constants stand against some 200 rows per march. The uncertainty that the data file
+states is that of families of networks left out of the fit; every fifth network takes no part in it at all
+(:data:`research.deployed.HELD_OUT`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -24,11 +26,11 @@ import yaml
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
-from engine.march.latency import Latency, Measured, Overhead, data_file, load_latency, marches
+from engine.march.latency import Latency, data_file, load_latency
 from research.built import built_rows
 from research.cases import cases_of, networks_of
 from research.corpus import MeasuredRow, read_rows
-from research.deployed import Deployed, read_deployed
+from research.deployed import Deployed, read_deployed, read_small
 from research.overheads import MeasuredPart
 from research.report import document, report
 from research.validation import (
@@ -46,8 +48,8 @@ from research.validation import (
     worst_networks,
 )
 
-_SAME_GENERATION: Mapping[str, str] = {"bayes": "bayes-e"}
-"""Marches of few networks, and the one whose overheads theirs are pulled to."""
+_GENERATIONS = (("bayes-e", "bayes"), ("bernoulli2",))
+"""Marches that are fitted together; on one of few networks the other's count too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         corpus = options.corpus or _reference() / "latency" / "latency.jsonl"
         rows = read_rows(corpus)
-        networks, refused = read_deployed(options.networks or _reference() / "networks" / "cases")
+        folder = options.networks or _reference() / "networks" / "cases"
+        networks, refused = read_deployed(folder)
+        networks += read_small(folder.with_name("minimal"))
         sys.stderr.writelines(f"left out: {line}\n" for line in refused)
         built = built_rows(rows, corpus.with_name("build_model.py"))
         reports = _fit_all(rows, networks, built, options.write, options.validate)
@@ -82,42 +86,96 @@ def _fit_all(
     validate: bool,
 ) -> list[str]:
     """Fit every march, print its tables, write its data if wanted; the tables."""
-    reports = []
-    overheads: dict[str, Mapping[Overhead, Measured]] = {}
-    for march in sorted(marches(), key=lambda name: (name in _SAME_GENERATION, name)):
-        old = load_latency(march)
-        of_march = [row for row in rows if row.march == march]
-        deployed = [network for network in networks if network.march == march]
-        evidence = Evidence(
-            networks_of(of_march, old),
-            [network for network in deployed if not network.held_out],
-            [MeasuredPart.of_row(row.latency_us, *schedules) for row, schedules in built if row.march == march],
-            overheads.get(_SAME_GENERATION.get(march, ""), {}),
-        )
-        latency = fit(evidence, old)
-        overheads[march] = latency.overheads
-        unseen, strangers = left_out(evidence, latency), left_out(evidence, latency, family)
-        cases = cases_of(evidence.networks, latency)
-        text = f"{march}: {report(cases, len(of_march), latency)}\n"
-        text += built_text(evidence.built, latency)
-        seen = [(network, latency) for network in evidence.deployed]
-        text += _networks_text(seen, unseen, strangers, held_out(deployed, latency))
-        if validate:
-            text += validation_report(evidence, old)
-        sys.stdout.write(f"\n== {text}")
-        sys.stdout.flush()
-        reports.append(text)
-        if write:
-            stated = latency.model_copy(update={"accuracy": accuracy_of(strangers)}) if strangers else latency
-            write_atomically(data_file(march), _to_yaml(stated).encode())
+    reports, everywhere = [], _Estimates([], [], [], [])
+    for generation in _GENERATIONS:
+        old = [load_latency(march) for march in generation]
+        evidences = [_evidence(march, data, rows, networks, built) for march, data in zip(generation, old, strict=True)]
+        fitted = fit(evidences, old)
+        unseen, strangers = left_out(evidences, fitted), left_out(evidences, fitted, family)
+        for march, data, evidence, latency in zip(generation, old, evidences, fitted, strict=True):
+            cases = cases_of(evidence.networks, latency)
+            apart = [network for network in networks if network.march == march]
+            estimates = _Estimates(
+                [(network, latency) for network in evidence.deployed],
+                _of_march(unseen, march),
+                _of_march(strangers, march),
+                held_out(apart, latency),
+            )
+            everywhere += estimates
+            text = f"{march}: {report(cases, sum(row.march == march for row in rows), latency)}\n"
+            text += built_text(evidence.built, latency) + estimates.text()
+            text += "\n".join(["worst ten of the families left out:", *worst_networks(estimates.strangers), ""])
+            if validate:
+                text += validation_report(evidence, data)
+            sys.stdout.write(f"\n== {text}")
+            sys.stdout.flush()
+            reports.append(text)
+            if write:
+                stated = accuracy_of(estimates.strangers) if estimates.strangers else latency.accuracy
+                content = _to_yaml(latency.model_copy(update={"accuracy": stated}))
+                write_atomically(data_file(march), content.encode())
+    reports.append(f"all marches\n{everywhere.text()}")
+    sys.stdout.write(f"\n== {reports[-1]}")
     return reports
 
 
-def _networks_text(seen: Estimates, unseen: Estimates, strangers: Estimates, kept_apart: Estimates) -> str:
-    lines = [NETWORKS_HEADER, networks_report("in the fit", seen), networks_report("each left out of the fit", unseen)]
-    lines += [networks_report("each family left out of the fit", strangers)]
-    lines += [networks_report("kept apart from all work", kept_apart), "worst ten of the families left out:"]
-    return "\n".join([*lines, *worst_networks(strangers)]) + "\n"
+def _evidence(
+    march: str,
+    latency: Latency,
+    rows: Sequence[MeasuredRow],
+    networks: Sequence[Deployed],
+    built: Sequence[tuple[MeasuredRow, tuple[Schedule, ...]]],
+) -> Evidence:
+    """What the data of a march are fitted to: all of its rows and networks that are not kept apart."""
+    return Evidence(
+        networks_of([row for row in rows if row.march == march], latency),
+        [network for network in networks if network.march == march and not network.held_out],
+        [MeasuredPart.of_row(row.latency_us, *schedules) for row, schedules in built if row.march == march],
+    )
+
+
+def _of_march(estimates: Estimates, march: str) -> list[tuple[Deployed, Latency]]:
+    return [(network, latency) for network, latency in estimates if network.march == march]
+
+
+@dataclass(frozen=True)
+class _Estimates:
+    """Estimates of networks that took part in the fit, with each left out, with each family left out, and of those
+    that were kept apart.
+    """
+
+    seen: Estimates
+    unseen: Estimates
+    strangers: Estimates
+    kept_apart: Estimates
+
+    def __add__(self, other: _Estimates) -> _Estimates:
+        return _Estimates(
+            [*self.seen, *other.seen],
+            [*self.unseen, *other.unseen],
+            [*self.strangers, *other.strangers],
+            [*self.kept_apart, *other.kept_apart],
+        )
+
+    def text(self) -> str:
+        """The table of networks."""
+        small = [pair for pair in self.unseen if pair[0].small]
+        return "\n".join(
+            [
+                NETWORKS_HEADER,
+                networks_report("in the fit", _deployed(self.seen)),
+                networks_report("each left out of the fit", _deployed(self.unseen)),
+                networks_report("each family left out of the fit", _deployed(self.strangers)),
+                networks_report("kept apart from all work", self.kept_apart),
+                networks_report("of a few nodes, each left out", small),
+                "",
+            ]
+        )
+
+
+def _deployed(estimates: Estimates) -> Estimates:
+    """Those of whole networks."""
+    return [pair for pair in estimates if not pair[0].small]
 
 
 def _reference() -> Path:

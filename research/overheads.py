@@ -1,24 +1,30 @@
 """The second step of the fit: what layers take besides computing and traffic, from whole networks in deployed forms.
 
-The model is linear in these constants, in the cost of a subgraph and in that of a layer: all others stand as the first
-step found them. They are the non-negative ones of the least absolute error, relative to the network that a subgraph
-belongs to; rows of single layers take part with less weight, so that they stay as they are.
+The model is linear in these constants, in the cost of a subgraph and in that of a layer of weights: all others stand as
+the first step found them. They are the non-negative ones of the least absolute error, relative to the network that a
+subgraph belongs to; rows of single layers take part with less weight, so that they stay as they are.
+
+Marches of one generation are fitted together, and constants are pulled towards their kin (:data:`_KIN`, and the same
+constant of the other march): what one network shows cannot take any value that happens to explain the rest of that
+network's error, and what none shows is not free.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.optimize import nnls
 
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.overheads import amounts
 from engine.compile.schedule import Schedule
 from engine.march.latency import Latency, Measured, Overhead
+from engine.ops.core.costs import OF_WEIGHTS
 from engine.terms import OptimizeLevel
 from research.deployed import Deployed
 
@@ -26,13 +32,21 @@ Floats = NDArray[np.float64]
 
 _FUSED = frozenset({OptimizeLevel.O2, OptimizeLevel.O3})
 _LAYER_WEIGHT = 0.3
-"""Weight of a row of single layers against a network."""
+"""Weight of a row of single layers, or of a network of a few nodes, against a network."""
 _EXACT = 0.01
 """Errors below this part of a network all count the same: the sum of absolute errors has no derivative at 0."""
 _ROUNDS = 30
 """Of reweighting, after which the constants change no more."""
-_PRIOR_WEIGHT = 0.03
-"""Pull towards the constants of a march of the same generation that more networks show."""
+_PULL = 0.03
+"""Of kin, and of the marches of a generation, towards their mean, per relative distance from it."""
+_KIN = (
+    frozenset({Overhead.SINGLE, Overhead.FLATTENED, Overhead.WIDE_POOL, Overhead.DEEP_REDUCE}),
+    frozenset({Overhead.VIEW, Overhead.MOVED}),
+    frozenset({Overhead.SLOPE, Overhead.DEPTH_REDUCE}),
+)
+"""Elements that are handled one at a time, rows, and elements that pass a slower unit in a stream."""
+_LEAST_US = 0.01
+"""Of a mean that distances are relative to."""
 _FIXED, _ENTRY, _LAYER = "fixed_us", "entry_us", "layer_us"
 _FREE = (_FIXED, _ENTRY, _LAYER)
 
@@ -46,17 +60,19 @@ class MeasuredPart:
         whole_us: measured, of the network.
         measured_us: of these subgraphs.
         schedules: of these subgraphs.
+        weight: of its relative error.
     """
 
     net: str
     whole_us: float
     measured_us: float
     schedules: tuple[Schedule, ...]
+    weight: float = 1.0
 
     @classmethod
     def of_row(cls, measured_us: float, *schedules: Schedule) -> MeasuredPart:
         """A row of single layers."""
-        return cls("", measured_us, measured_us, schedules)
+        return cls("", measured_us, measured_us, schedules, _LAYER_WEIGHT)
 
 
 def parts_of(networks: Iterable[Deployed]) -> list[MeasuredPart]:
@@ -67,43 +83,52 @@ def parts_of(networks: Iterable[Deployed]) -> list[MeasuredPart]:
     found: dict[tuple[str, float], list[MeasuredPart]] = {}
     for network in networks:
         whole, schedules = network.latency_us, network.schedules
+        weight = _LAYER_WEIGHT if network.small else 1.0
         if len(schedules) == len(network.subgraphs):
             pairs = zip(network.subgraphs, schedules, strict=True)
-            parts = [MeasuredPart(network.net, whole, figures.latency, (schedule,)) for figures, schedule in pairs]
+            parts = [MeasuredPart(network.net, whole, us.latency, (schedule,), weight) for us, schedule in pairs]
         else:
-            parts = [MeasuredPart(network.net, whole, whole, schedules)]
+            parts = [MeasuredPart(network.net, whole, whole, schedules, weight)]
         found.setdefault((network.net, whole), parts)
     return [part for parts in found.values() for part in parts]
 
 
-def fit_overheads(
-    rows: Sequence[MeasuredPart],
-    networks: Sequence[Deployed],
-    latency: Latency,
-    prior: Mapping[Overhead, Measured] | None = None,
-) -> Latency:
-    """``latency`` with the cost of a subgraph, of a layer and the overheads fitted.
+@dataclass(frozen=True)
+class Shown:
+    """What shows the overheads of one march.
 
-    Args:
+    Attributes:
         rows: of single layers and stacks.
         networks: that take part.
-        latency: of the march.
-        prior: overheads of a march of the same generation.
+        latency: the data that all else is taken from.
     """
-    fused = [network for network in networks if network.level in _FUSED]
-    parts = [*parts_of(fused), *rows]
-    names, costs = _least_absolute(parts, latency, prior or {})
-    constants = dict(zip(names, costs, strict=True))
-    fixed = {name: float(constants.pop(name, 0.0)) for name in _FREE}
-    shown = _networks_of(fused, latency)
+
+    rows: Sequence[MeasuredPart]
+    networks: Sequence[Deployed]
+    latency: Latency
+
+    @property
+    def fused(self) -> list[Deployed]:
+        """Networks whose layers run together."""
+        return [network for network in self.networks if network.level in _FUSED]
+
+
+def fit_overheads(marches: Sequence[Shown]) -> list[Latency]:
+    """The data of marches of one generation with the cost of a subgraph, of a layer and the overheads fitted."""
+    found = _least_absolute([[*parts_of(march.fused), *march.rows] for march in marches], marches)
+    return [_with_constants(march, dict(constants)) for march, constants in zip(marches, found, strict=True)]
+
+
+def _with_constants(march: Shown, constants: dict[str, float]) -> Latency:
+    fixed = {name: constants.pop(name, 0.0) for name in _FREE}
+    shown = _networks_of(march.fused, march.latency)
     overheads = {
         Overhead(name): Measured(us=float(f"{us:.3g}"), networks=shown.get(Overhead(name), 0))
         for name, us in constants.items()
         if us > 0
     }
-    return latency.model_copy(
-        update={"fitted": latency.fitted.model_copy(update=fixed), "overheads": dict(sorted(overheads.items()))}
-    )
+    fitted = march.latency.fitted.model_copy(update=fixed)
+    return march.latency.model_copy(update={"fitted": fitted, "overheads": dict(sorted(overheads.items()))})
 
 
 def fit_unfused(parts: Sequence[MeasuredPart], latency: Latency, networks: int) -> Latency:
@@ -131,33 +156,60 @@ def latency_us(schedules: Iterable[Schedule], latency: Latency) -> float:
     return sum(subgraph_us(schedule, layer_costs(schedule, latency), latency.fitted) for schedule in schedules)
 
 
-def _least_absolute(
-    parts: Sequence[MeasuredPart], latency: Latency, prior: Mapping[Overhead, Measured]
-) -> tuple[list[str], Floats]:
-    """Names and values of the non-negative constants; by least squares that are weighted anew in every round."""
-    bare = latency.model_copy(
-        update={"fitted": latency.fitted.model_copy(update=dict.fromkeys(_FREE, 0.0)), "overheads": {}}
-    )
-    found = [_amounts_of(part.schedules, latency) for part in parts]
-    names = sorted({name for entry in found for name in entry} | {key.value for key in prior})
-    matrix = np.asarray([[entry.get(name, 0.0) for name in names] for entry in found])
-    wanted = np.asarray([part.measured_us - latency_us(part.schedules, bare) for part in parts])
-    weights = np.asarray([(1.0 if part.net else _LAYER_WEIGHT) / part.whole_us for part in parts])
-    known = {name: prior[Overhead(name)].us for name in names if name in set(Overhead) and Overhead(name) in prior}
-    pulls = [(names.index(name), us) for name, us in known.items() if us > 0]
-    pull_rows = np.zeros((len(pulls), len(names)))
-    for row, (column, us) in enumerate(pulls):
-        pull_rows[row, column] = _PRIOR_WEIGHT / us
-    trust: Floats = np.ones(len(parts))
-    solution: Floats = np.zeros(len(names))
+def _least_absolute(parts: Sequence[Sequence[MeasuredPart]], marches: Sequence[Shown]) -> list[dict[str, float]]:
+    """The non-negative constants of each march; by least squares that are weighted anew in every round.
+
+    Args:
+        parts: of each march.
+        marches: the same.
+    """
+    found = [
+        [_amounts_of(part.schedules, march.latency) for part in of_march]
+        for of_march, march in zip(parts, marches, strict=True)
+    ]
+    names = sorted({name for of_march in found for entry in of_march for name in entry})
+    matrix = block_diag(*([[entry.get(name, 0.0) for name in names] for entry in of_march] for of_march in found))
+    wanted = np.asarray([us for each in zip(parts, marches, strict=True) for us in _unexplained_us(*each)])
+    flat = [part for of_march in parts for part in of_march]
+    weights = np.asarray([part.weight / part.whole_us for part in flat])
+    pulls = list(_pulls(names, len(marches)))
+    trust: Floats = np.ones(len(flat))
+    solution: Floats = np.ones(matrix.shape[1])
     for _ in range(_ROUNDS):
         scale = weights * trust
-        left = np.vstack([matrix * scale[:, None], pull_rows])
-        right = np.concatenate([wanted * scale, np.full(len(pulls), _PRIOR_WEIGHT)])
-        solution, _ = nnls(left, right)
+        pulled = [_towards_mean(columns, solution) for columns in pulls]
+        left = np.vstack([matrix * scale[:, None], *pulled])
+        solution, _ = nnls(left, np.concatenate([wanted * scale, np.zeros(len(left) - len(flat))]))
         errors = abs(matrix @ solution - wanted) * weights
         trust = 1 / np.sqrt(np.maximum(errors, _EXACT) / _EXACT)
-    return names, solution
+    return [dict(zip(names, values, strict=True)) for values in solution.reshape(len(marches), len(names)).tolist()]
+
+
+def _unexplained_us(parts: Sequence[MeasuredPart], march: Shown) -> Iterator[float]:
+    """What of the latency of each part computing and traffic do not explain."""
+    fitted = march.latency.fitted.model_copy(update=dict.fromkeys(_FREE, 0.0))
+    bare = march.latency.model_copy(update={"fitted": fitted, "overheads": {}})
+    return (part.measured_us - latency_us(part.schedules, bare) for part in parts)
+
+
+def _pulls(names: Sequence[str], marches: int) -> Iterator[list[int]]:
+    """Columns of constants that are pulled towards their mean."""
+    for position, name in enumerate(names):
+        if marches > 1 and name not in _FREE:
+            yield [march * len(names) + position for march in range(marches)]
+    for kin in _KIN:
+        positions = [names.index(name) for name in kin if name in names]
+        for march in range(marches):
+            yield [march * len(names) + position for position in positions]
+
+
+def _towards_mean(columns: Sequence[int], solution: Floats) -> Floats:
+    """Rows that are 0 where all of ``columns`` have the same value."""
+    rows = np.zeros((len(columns), len(solution)))
+    if columns:
+        distances = np.eye(len(columns)) - 1 / len(columns)
+        rows[:, list(columns)] = distances * _PULL / max(float(solution[list(columns)].mean()), _LEAST_US)
+    return rows
 
 
 def _amounts_of(schedules: Sequence[Schedule], latency: Latency) -> dict[str, float]:
@@ -166,7 +218,7 @@ def _amounts_of(schedules: Sequence[Schedule], latency: Latency) -> dict[str, fl
     for schedule in schedules:
         found[_FIXED] += 1
         found[_ENTRY] += any(not tensor.inner for tensor in schedule.inputs)
-        found[_LAYER] += len(schedule.layers)
+        found[_LAYER] += sum(layer.kind in OF_WEIGHTS for layer in schedule.layers)
         for layer in schedule.layers:
             for overhead, amount in amounts(layer, schedule.overlap, latency):
                 found[overhead.value] += amount

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from engine.compile.cost import layer_costs
-from engine.march.latency import Latency, Measured, ModelAccuracy, Overhead
+from engine.march.latency import Latency, ModelAccuracy
 from engine.terms import OptimizeLevel
 from research.cases import Errors, MeasuredCase, Networks, cases_of, counted, errors_of, where
 from research.constants import fit_constants, fit_memory
 from research.corpus import MeasuredRow
 from research.deployed import Deployed
-from research.overheads import MeasuredPart, fit_overheads, fit_unfused, latency_us, parts_of
+from research.overheads import MeasuredPart, Shown, fit_overheads, fit_unfused, latency_us, parts_of
 from research.report import network_line
 
 FOLDS = 5
@@ -30,13 +30,11 @@ class Evidence:
         networks: rows of the corpus.
         deployed: networks in deployed forms that take part in the fit.
         built: rows of the corpus that only the converter reads.
-        prior: overheads of a march of the same generation that more networks show.
     """
 
     networks: Networks
     deployed: Sequence[Deployed] = ()
     built: Sequence[MeasuredPart] = ()
-    prior: Mapping[Overhead, Measured] = field(default_factory=dict)
 
 
 Estimates = Sequence[tuple[Deployed, Latency]]
@@ -47,35 +45,58 @@ def _net(network: Deployed) -> str:
     return network.net
 
 
-def fit(evidence: Evidence, latency: Latency) -> Latency:
-    """Memory sizes and constants from the rows at O2, overheads from the networks too."""
-    plain = latency.model_copy(update={"overheads": {}})
-    sized = fit_memory(evidence.networks, plain)
-    cases = cases_of(evidence.networks, sized)
-    return _with_overheads(evidence, cases, fit_constants(where(cases, optimize_level="O2"), sized))
+def fit(generation: Sequence[Evidence], latencies: Sequence[Latency]) -> list[Latency]:
+    """Memory sizes and constants of each march from its rows at O2, overheads of all marches from the networks too.
 
-
-def _with_overheads(evidence: Evidence, cases: Sequence[MeasuredCase], latency: Latency) -> Latency:
-    """The second step; ``cases`` are those of the rows."""
-    rows = [MeasuredPart.of_row(case.row.latency_us, case.schedule) for case in where(cases, optimize_level="O2")]
-    fitted = fit_overheads([*rows, *evidence.built], evidence.deployed, latency, evidence.prior)
-    apart = [network for network in evidence.deployed if network.level is OptimizeLevel.O0]
-    alone = [
-        MeasuredPart.of_row(case.row.latency_us, case.schedule) for case in where(counted(cases), optimize_level="O0")
-    ]
-    return fit_unfused([*parts_of(apart), *alone], fitted, len({network.net for network in apart}))
-
-
-def left_out(evidence: Evidence, latency: Latency, group: Callable[[Deployed], str] = _net) -> Estimates:
-    """Each deployed network with overheads fitted without its group: to other networks, or to other families
-    (:func:`family`); the rows of the first step hold none of them.
+    Args:
+        generation: marches that are alike.
+        latencies: of each.
     """
-    cases = cases_of(evidence.networks, latency)
+    sized, cases = [], []
+    for evidence, latency in zip(generation, latencies, strict=True):
+        plain = latency.model_copy(update={"overheads": {}})
+        memory = fit_memory(evidence.networks, plain)
+        found = cases_of(evidence.networks, memory)
+        sized.append(fit_constants(where(found, optimize_level="O2"), memory))
+        cases.append(found)
+    return _with_overheads(generation, cases, sized)
+
+
+def _with_overheads(
+    generation: Sequence[Evidence], cases: Sequence[Sequence[MeasuredCase]], latencies: Sequence[Latency]
+) -> list[Latency]:
+    """The second step; ``cases`` are those of the rows of each march."""
+    shown = [
+        Shown([*_parts_at("O2", rows), *evidence.built], evidence.deployed, latency)
+        for evidence, rows, latency in zip(generation, cases, latencies, strict=True)
+    ]
+    found = []
+    for evidence, rows, fitted in zip(generation, cases, fit_overheads(shown), strict=True):
+        apart = [network for network in evidence.deployed if network.level is OptimizeLevel.O0]
+        parts = [*parts_of(apart), *_parts_at("O0", counted(rows))]
+        found.append(fit_unfused(parts, fitted, len({network.net for network in apart})))
+    return found
+
+
+def _parts_at(level: str, cases: Sequence[MeasuredCase]) -> list[MeasuredPart]:
+    return [MeasuredPart.of_row(case.row.latency_us, case.schedule) for case in where(cases, optimize_level=level)]
+
+
+def left_out(
+    generation: Sequence[Evidence], latencies: Sequence[Latency], group: Callable[[Deployed], str] = _net
+) -> Estimates:
+    """Each deployed network with overheads fitted without its group, on every march: to other networks, or to other
+    families (:func:`family`); the rows of the first step hold none of them.
+    """
+    cases = [cases_of(evidence.networks, latency) for evidence, latency in zip(generation, latencies, strict=True)]
     found: list[tuple[Deployed, Latency]] = []
-    for name in sorted({group(network) for network in evidence.deployed}):
-        others = [network for network in evidence.deployed if group(network) != name]
-        fitted = _with_overheads(replace(evidence, deployed=others), cases, latency)
-        found += [(network, fitted) for network in evidence.deployed if group(network) == name]
+    for name in sorted({group(network) for evidence in generation for network in evidence.deployed}):
+        others = [
+            replace(evidence, deployed=[network for network in evidence.deployed if group(network) != name])
+            for evidence in generation
+        ]
+        for evidence, fitted in zip(generation, _with_overheads(others, cases, latencies), strict=True):
+            found += [(network, fitted) for network in evidence.deployed if group(network) == name]
     return found
 
 
@@ -168,7 +189,7 @@ def without_each_network(evidence: Evidence, latency: Latency) -> list[tuple[Mea
 def _without(evidence: Evidence, latency: Latency, specs: Collection[str]) -> list[tuple[MeasuredCase, Latency]]:
     """Cases of ``specs`` at O2 with data fitted to all others."""
     seen = [pair for pair in evidence.networks if _spec_of(pair[0]) not in specs]
-    fitted = fit(replace(evidence, networks=seen), latency)
+    (fitted,) = fit([replace(evidence, networks=seen)], [latency])
     unseen = [pair for pair in evidence.networks if _spec_of(pair[0]) in specs and pair[0].optimize_level == "O2"]
     return [(case, fitted) for case in cases_of(unseen, fitted)]
 

@@ -18,7 +18,7 @@ from engine.compile.schedule import Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, as_map
 from engine.compile.traffic import LayerTraffic, Traffic, copies, is_dense, layer_traffic
 from engine.march.latency import Alignment, Fitted, Latency
-from engine.ops.core.costs import CostKind
+from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
 _GROUP_LANES = 16
 """Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
@@ -65,7 +65,8 @@ def layer_costs(
             detour,
             drain_us(layer, latency) / schedule.cores,
             arranging * by_load / 1000 / schedule.cores,
-            overhead_us(layer, schedule.overlap, latency) / schedule.cores,
+            latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
+            + overhead_us(layer, schedule.overlap, latency) / schedule.cores,
         )
         for layer, arranging, (straight, detour) in zip(
             schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
@@ -79,7 +80,7 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
     arranging = sum(cost.arrange_us for cost in costs)
     weights = sum(copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in schedule.layers)
     traffic = sum((cost.traffic for cost in costs), Traffic())
-    fixed = fitted.fixed_us + fitted.layer_us * len(costs) + sum(cost.overhead_us for cost in costs)
+    fixed = fitted.fixed_us + sum(cost.overhead_us for cost in costs)
     if any(not tensor.inner for tensor in schedule.inputs):
         fixed += fitted.entry_us
     if schedule.cores > 1:

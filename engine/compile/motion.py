@@ -66,6 +66,7 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
     """What each Reshape and Transpose among ``nodes``, in topological order, does; layout changes are left out."""
     found: dict[ir.Node, Motion] = {}
     chains: dict[ir.Value, _Chain] = {}
+    inside = set(nodes)
     for node in nodes:
         source = node.inputs[0] if node.op_type in {"Reshape", "Transpose"} else None
         if source is None:
@@ -75,10 +76,11 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
         chain = _next(node, before)
         as_planes = before.planes or _of_planes(node, before)
         if not is_layout_change(node):
-            found[node] = _motion(node, as_planes)
+            leaves = not any(usage.node in inside for usage in output.uses())
+            found[node] = Motion.NONE if leaves and _is_of_stored_planes(node, before) else _motion(node, as_planes)
         if chain.moved and chain.in_place and not _of_planes(node, before):
             found |= dict.fromkeys(chain.moved, Motion.NONE)
-            found[chain.moved[-1]] = _view(chain.moved[-1])
+            found[chain.moved[-1]] = Motion.VIEW
             chain = _Chain.start(output)
         if is_layout_change(node) or len(output.uses()) == 1:
             chains[output] = chain
@@ -97,25 +99,23 @@ def _next(node: ir.Node, chain: _Chain) -> _Chain:
     return _Chain(order, chain.moved, perm == _PLANES and len(shape_of(output)) == _MAP_RANK)
 
 
+def _is_of_stored_planes(node: ir.Node, before: _Chain) -> bool:
+    """Whether ``node`` gives a map that is stored as NCHW another shape: stores turn maps into NCHW in any case."""
+    return node.op_type == "Reshape" and before.planes and not before.moved
+
+
 def _motion(node: ir.Node, as_planes: bool) -> Motion:
     """What ``node`` does by itself; ``as_planes``: to what is, or becomes, a map in NCHW."""
     source = node.inputs[0]
     before, after = shape_of(source) if source is not None else (), shape_of(node.outputs[0])
     if node.op_type == "Reshape" and not as_planes:
-        return _view(node)
+        return Motion.VIEW
     if node.op_type == "Reshape":
         return Motion.ELEMENTS if before[-1] != after[-1] else Motion.ROWS
     perm = merged_permutation(before, _permutation(node))
     if len(perm) <= 1:
         return Motion.VIEW
     return Motion.BLOCKS if len(before) > _MAP_RANK and perm[-1] == len(perm) - 1 else Motion.ROWS
-
-
-def _view(node: ir.Node) -> Motion:
-    """What leaves elements in place; pixels of one channel lie apart, so that they do not make rows by themselves."""
-    source = node.inputs[0]
-    lengths = {shape_of(value)[-1:] for value in (source, node.outputs[0]) if value is not None}
-    return Motion.ELEMENTS if node.op_type == "Reshape" and len(lengths) > 1 and (1,) in lengths else Motion.VIEW
 
 
 def merged_permutation(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:

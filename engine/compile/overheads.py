@@ -44,11 +44,10 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
     match layer.kind:
         case CostKind.CONV if rank == _MAP_RANK and layer.output_shape[1:3] == (1, 1):
             yield Overhead.PIXEL, 1
-        case CostKind.ADD | CostKind.MUL if len(layer.inputs) > 1 and len(set(layer.input_shapes)) > 1:
-            yield Overhead.BROADCAST, 1
         case CostKind.ADD | CostKind.MUL:
             yield Overhead.SUM, 1
         case CostKind.SLOPE:
+            yield Overhead.SUM, 1
             yield Overhead.SLOPE, elements
         case CostKind.LUT if small_table_elements(layer, latency.small_tables):
             yield Overhead.SMALL_TABLE, small_table_elements(layer, latency.small_tables) / 1e3
@@ -60,12 +59,16 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
             yield Overhead.REDUCE, 1
             if _is_depth(layer):
                 yield Overhead.DEPTH_REDUCE, math.prod(layer.input_shapes[0]) / 1e3
-        case CostKind.POOL if wide:
-            yield Overhead.WIDE_POOL, elements
+        case CostKind.POOL:
+            yield Overhead.POOL, 1
+            if wide:
+                yield Overhead.WIDE_POOL, elements
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
+        case CostKind.MOVE:
+            yield Overhead.MOVE, 1
         case CostKind.TRANSPOSE | CostKind.RESHAPE:
             yield from _moves(layer)
 
@@ -76,7 +79,7 @@ def _moves(layer: Layer) -> Iterator[Amount]:
         return
     match layer.motion:
         case Motion.VIEW if layer.input_shapes[0][-1] != layer.output_shape[-1]:
-            yield Overhead.VIEW, _rows(layer.output_shape)
+            yield Overhead.VIEW, max(_rows(layer.input_shapes[0]), _rows(layer.output_shape))
         case Motion.ROWS:
             yield Overhead.MOVED, _rows(layer.output_shape)
         case Motion.ELEMENTS:

@@ -183,7 +183,7 @@ def _layers(
 ) -> tuple[LayerPerformance, ...]:
     """The layers; each takes what nothing hides, and of the rest in proportion to its computing and traffic."""
     fitted = latency.fitted
-    own = [fitted.layer_us + cost.overhead_us for cost in costs]
+    own = [cost.overhead_us for cost in costs]
     alone = [cost.working_us + cost.arrange_us + transfer_us(cost.traffic, fitted) for cost in costs]
     rest = (whole_us - sum(own)) / (sum(alone) or 1.0)
     return tuple(

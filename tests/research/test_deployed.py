@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ConfigError
-from research.deployed import read_deployed
+from research.deployed import read_deployed, read_small
 from tests.golden_cases import BUNDLED
 
 
@@ -51,3 +51,16 @@ def test_images_that_run_as_nv12_are_read_as_such(tmp_path: Path) -> None:
         (target / "result.json").write_text(json.dumps(result))
         found[kind] = [tensor.nv12 for tensor in read_deployed(tmp_path / kind)[0][0].schedules[0].inputs]
     assert found == {"nv12": [True], "rgb": [False]}
+
+
+def test_networks_of_a_few_nodes_have_one_sum_of_figures(tmp_path: Path) -> None:
+    assert read_small(tmp_path / "nowhere") == []
+    for name, count in (("min_res_bayes-e_max_rgb", 2), ("min_none_bernoulli2_max_rgb", 0)):
+        target = tmp_path / name
+        target.mkdir()
+        (target / "expected.json").write_text(json.dumps({"performance": {"us": 12.5, "ddr": 1000.0, "n": count}}))
+        (target / "expected_quantized.onnx").write_bytes((BUNDLED / "conversions" / "res.quant.onnx").read_bytes())
+    (found,) = read_small(tmp_path)
+    assert (found.net, found.march, found.latency_us, found.ddr_bytes) == ("min_res", "bayes-e", 12.5, 1000)
+    assert found.small
+    assert found.family == "min_res"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from engine.compile.compiler import CompileOptions, memory_of
@@ -10,7 +13,16 @@ from engine.march.latency import Latency, Measured, Overhead, load_latency
 from engine.terms import OptimizeLevel
 from research.corpus import schedule_of_row
 from research.deployed import Deployed, Figures
-from research.overheads import MeasuredPart, fit_overheads, fit_unfused, latency_us, parts_of
+from research.overheads import (
+    _PULL,
+    MeasuredPart,
+    Shown,
+    _towards_mean,
+    fit_overheads,
+    fit_unfused,
+    latency_us,
+    parts_of,
+)
 from tests.research.rows import row
 
 FILE = load_latency("bayes-e")
@@ -55,7 +67,7 @@ def test_overheads_of_a_synthetic_machine_are_recovered() -> None:
     networks += [network("e", [CONV] * 3, behind=True), network("f", TABLES, behind=True)]
     planned = [schedule([CONV] * count) for count in (1, 2, 3, 9)]
     rows = [MeasuredPart.of_row(latency_us([one], TRUTH), one) for one in planned]
-    found = fit_overheads(rows, networks, FILE)
+    (found,) = fit_overheads([Shown(rows, networks, FILE)])
     assert found.fitted.fixed_us == pytest.approx(2.0, rel=0.02)
     assert found.fitted.entry_us == pytest.approx(1.0, rel=0.03)
     assert found.fitted.layer_us == pytest.approx(0.5, rel=0.02)
@@ -65,11 +77,32 @@ def test_overheads_of_a_synthetic_machine_are_recovered() -> None:
     assert found.overheads[Overhead.JOIN].networks == 1
 
 
-def test_a_prior_stands_where_no_network_says_anything() -> None:
-    prior = {Overhead.RESIZE: Measured(us=7.0, networks=4)}
-    found = fit_overheads([], [network("a", TABLES)], FILE, prior)
-    assert found.overheads[Overhead.RESIZE].us == pytest.approx(7.0, rel=0.01)
-    assert found.overheads[Overhead.RESIZE].networks == 0
+def test_what_one_march_does_not_show_is_taken_from_the_other() -> None:
+    rows = [
+        MeasuredPart.of_row(latency_us([one], TRUTH), one) for one in (schedule([CONV] * count) for count in (1, 9))
+    ]
+    seen, bare = Shown(rows, [network("a", TABLES), network("c", JOINS)], FILE), Shown(rows, [], FILE)
+    first, second = fit_overheads([seen, bare])
+    for overhead, us in ((Overhead.TABLE, 3.0), (Overhead.JOIN, 5.0)):
+        assert first.overheads[overhead].us == pytest.approx(us, rel=0.05)
+        assert second.overheads[overhead].us == pytest.approx(us, rel=0.05)
+        assert second.overheads[overhead].networks == 0
+
+
+def test_constants_of_one_kind_are_pulled_towards_each_other() -> None:
+    """No network shows the one: it is as dear as the other."""
+    pulled = _towards_mean([0, 2], np.array([4.0, 1.0, 2.0]))
+    np.testing.assert_allclose(pulled @ [3.0, 9.0, 3.0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(pulled @ [4.0, 9.0, 2.0], np.array([1.0, -1.0]) * _PULL / 3.0)
+    assert _towards_mean([], np.ones(3)).shape == (0, 3)
+
+
+def test_networks_of_a_few_nodes_weigh_as_much_as_rows() -> None:
+    planned = schedule(TABLES)
+    one, small = (replace(network(net, TABLES), net=net) for net in ("a", "min_a"))
+    row_weight = MeasuredPart.of_row(1.0, planned).weight
+    assert [part.weight for part in parts_of([one, small])] == [1.0, row_weight]
+    assert row_weight < 1
 
 
 def test_unfused_layers_cost_what_o0_shows() -> None:

@@ -68,22 +68,27 @@ def test_the_stated_uncertainty_covers_nine_networks_of_ten() -> None:
 def test_networks_are_left_out_with_all_their_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "cases_of", lambda networks, latency: [])
     monkeypatch.setattr(
-        validation, "_with_overheads", lambda evidence, cases, latency: "+".join(n.name for n in evidence.deployed)
+        validation,
+        "_with_overheads",
+        lambda generation, cases, latencies: ["+".join(n.name for n in each.deployed) for each in generation],
     )
     first, other, again = network("b"), network("a"), network("b", 1.0)
-    found = left_out(Evidence(networks=[], deployed=[first, other, again]), 1.0)  # type: ignore[arg-type]
+    found = left_out([Evidence(networks=[], deployed=[first, other, again])], [1.0])  # type: ignore[list-item]
     assert found == [(other, "b@bayes-e+b@bayes-e"), (first, "a@bayes-e"), (again, "a@bayes-e")]
 
 
 def test_families_are_left_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network that is alone of its kind is a family of its own."""
+    """On all marches of a generation; a network that is alone of its kind is a family of its own."""
     monkeypatch.setattr(validation, "cases_of", lambda networks, latency: [])
     monkeypatch.setattr(
-        validation, "_with_overheads", lambda evidence, cases, latency: "+".join(n.net for n in evidence.deployed)
+        validation,
+        "_with_overheads",
+        lambda generation, cases, latencies: ["+".join(n.net for n in each.deployed) for each in generation],
     )
     first, other, same = (Deployed(net, net, "bayes", OptimizeLevel.O2, (), ()) for net in ("swin", "alone", "detr"))
-    found = left_out(Evidence(networks=[], deployed=[first, other, same]), 1.0, family)  # type: ignore[arg-type]
-    assert found == [(other, "swin+detr"), (first, "alone"), (same, "alone")]
+    marches = [Evidence(networks=[], deployed=[first, other]), Evidence(networks=[], deployed=[same])]
+    found = left_out(marches, [1.0, 1.0], family)  # type: ignore[list-item]
+    assert found == [(other, "swin"), (first, "alone"), (same, "")]
 
 
 def test_networks_that_no_fit_saw() -> None:
@@ -123,9 +128,9 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Specs that each fit saw."""
     seen: list[list[str]] = []
 
-    def fit(evidence: Evidence, latency: Any) -> int:
-        seen.append([str(name) for _, name in evidence.networks])
-        return len(seen) - 1
+    def fit(generation: list[Evidence], latencies: Any) -> list[int]:
+        seen.append([str(name) for _, name in generation[0].networks])
+        return [len(seen) - 1]
 
     monkeypatch.setattr(validation, "fit", fit)
     monkeypatch.setattr(validation, "cases_of", lambda networks, latency: [row.id for row, _ in networks])

@@ -157,7 +157,7 @@ class Fitted(Data):
     Attributes:
         fixed_us: cost of a subgraph.
         entry_us: cost of a subgraph that reads what enters the model, besides.
-        layer_us: cost of a layer.
+        layer_us: cost of a layer of weights.
         mac_rate: multiply-accumulates per ns of a dense convolution.
         depthwise_rate: multiply-accumulates per ns of a depthwise convolution.
         activation_rate: elements read and written per ns, the bound of convolutions with few multiply-accumulates.
@@ -220,9 +220,7 @@ class Overhead(StrEnum):
     PIXEL = "pixel"
     """Convolutions of a single pixel, as in squeeze-and-excitation blocks and classifiers."""
     SUM = "sum"
-    """Additions, differences, products and changes of scale."""
-    BROADCAST = "broadcast"
-    """Two operands of different shapes."""
+    """Additions, differences, products, changes of scale and slopes."""
     TABLE = "table"
     """Tables of int8."""
     WIDE_TABLE = "wide_table"
@@ -231,6 +229,10 @@ class Overhead(StrEnum):
     """Reductions of maps of up to four dimensions."""
     JOIN = "join"
     """Concatenations."""
+    MOVE = "move"
+    """Slices, splits, borders and other copies."""
+    POOL = "pool"
+    """Pools."""
     RESIZE = "resize"
     """Resizing."""
     SLOPE = "slope"
@@ -240,7 +242,7 @@ class Overhead(StrEnum):
     MOVED = "moved"
     """Rows that are moved, but for ``SINGLE``."""
     FLATTENED = "flattened"
-    """Elements of maps that get rows of another length in the order of NCHW, or single pixels that become rows."""
+    """Elements of maps that get rows of another length in the order of NCHW."""
     DILATED = "dilated"
     """Pixels of dilated convolutions, which are sorted into phases and back."""
     DEPTH_REDUCE = "depth_reduce"

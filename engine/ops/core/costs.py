@@ -30,6 +30,8 @@ class CostKind(StrEnum):
     MOVE = "move"
 
 
+OF_WEIGHTS = frozenset({CostKind.CONV, CostKind.DEPTHWISE, CostKind.GROUPED, CostKind.TRANSPOSED, CostKind.MATMUL})
+"""Kinds of layers that run in the array of multipliers."""
 MOVEMENTS = frozenset({CostKind.JOIN, CostKind.RESHAPE, CostKind.TRANSPOSE, CostKind.MOVE})
 """Kinds whose outputs hold the values of their inputs."""
 WEIGHTED = frozenset({CostKind.CONV, CostKind.TRANSPOSED})

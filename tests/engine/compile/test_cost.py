@@ -113,7 +113,7 @@ def test_a_subgraph_takes_its_busiest_engine_and_the_exposed_part_of_the_others(
     traffic = Traffic(int(fitted.load_gbps * 4000), int(fitted.store_gbps * 1000))
     cost = Cost(10.0, traffic, Traffic(), 0.0, 0.0, 2.0)
     tiles = ((traffic.loaded + traffic.stored) / fitted.pipeline_bytes) ** fitted.pipeline_power
-    fixed = fitted.fixed_us + fitted.layer_us + 2.0
+    fixed = fitted.fixed_us + 2.0
     transfer = load_us(traffic, fitted) + store_us(traffic, fitted)
     assert transfer == pytest.approx(5.0, rel=1e-3)
     assert subgraph_us(schedule, [cost], fitted) == pytest.approx(fixed + 10 + transfer / (1 + tiles))
@@ -125,11 +125,23 @@ def test_a_subgraph_takes_its_busiest_engine_and_the_exposed_part_of_the_others(
     assert transfer_us(traffic, fitted) == transfer
 
 
+def test_layers_of_weights_wait_for_them() -> None:
+    latency = load_latency("bayes-e")
+    slower = latency.model_copy(update={"fitted": latency.fitted.model_copy(update={"layer_us": 10.0})})
+    more = {
+        kind: layer_costs(alone(kind, MAP, MAP), slower)[0].overhead_us
+        - layer_costs(alone(kind, MAP, MAP), latency)[0].overhead_us
+        for kind in (CostKind.CONV, CostKind.DEPTHWISE, CostKind.TRANSPOSED, CostKind.LUT, CostKind.RESHAPE)
+    }
+    waiting = pytest.approx(10.0 - latency.fitted.layer_us)
+    assert list(more.values()) == [waiting, waiting, waiting, 0.0, 0.0]
+
+
 def test_draining_hides_behind_computing_as_far_as_the_march_lets_it() -> None:
     fitted = load_latency("bayes-e").fitted
     schedule = alone(CostKind.ADD, MAP, MAP, MAP)
     costs = [Cost(10.0, Traffic(), drain_us=4.0), Cost(1.0, Traffic(), drain_us=5.0)]
-    fixed = fitted.fixed_us + 2 * fitted.layer_us
+    fixed = fitted.fixed_us
     working = 11.0 + fitted.drain_apart * (15.0 - 11.0) + fitted.drain_exposed * 5.0
     assert subgraph_us(schedule, costs, fitted) == pytest.approx(fixed + working)
 
@@ -155,12 +167,12 @@ def test_only_int32_results_drain() -> None:
 
 
 def test_what_enters_the_model_takes_more_than_what_the_model_computes() -> None:
-    """bernoulli2: a classifier's head behind another subgraph takes 1.4 us, a whole small network 4 us and more."""
+    """On bayes arranging the input is all that it takes; no network there tells what else it might cost."""
     for march in ("bayes-e", "bayes", "bernoulli2"):
         latency = load_latency(march)
         schedules = [alone(CONV, (1, 1, 1, 16), (1, 1, 1, 32), inner=inner) for inner in (False, True)]
         first, second = (subgraph_us(one, layer_costs(one, latency), latency.fitted) for one in schedules)
-        assert first - second >= latency.fitted.entry_us > 0.5
+        assert first - second >= max(latency.fitted.entry_us, 0.1)
 
 
 ABSURD_NS = 150.0

@@ -55,7 +55,7 @@ def motions(shape: tuple[int, ...], *steps: Step) -> list[Motion]:
         # sknet: rows stay as long as they are
         ((1, 24, 24, 16), (PLANES, [1, 1, 16, 24, 24]), [Motion.ROWS]),
         # yolo11, yolov8_decode: pixels of one channel become a row
-        ((1, 2, 336, 1), ([1, 2, 336],), [Motion.ELEMENTS]),
+        ((1, 2, 336, 1), ([1, 2, 336],), [Motion.VIEW]),
         # vit_timm: queries, keys and values; swin: windows
         ((1, 65, 3, 2, 16), ((2, 0, 3, 1, 4),), [Motion.BLOCKS]),
         ((1, 2, 4, 2, 4, 16), ((0, 1, 3, 2, 4, 5),), [Motion.BLOCKS]),
@@ -74,6 +74,15 @@ def test_what_several_nodes_read_is_in_its_order_there() -> None:
     flat = nodes[1].outputs[0]
     nodes.append(ir.node("HzLut", [flat], outputs=[tensor("z", (1, 32, 64))], domain="horizon"))
     assert list(motions_of(nodes).values()) == [Motion.ELEMENTS, Motion.ROWS]
+
+
+def test_maps_that_are_stored_as_planes_are_stored_in_any_shape() -> None:
+    """yolo11, yolov8_decode, detr: the flattened map leaves the subgraph, so that its last reader is not inside."""
+    flattened = chain((1, 16, 16, 3), PLANES, [1, 3, 256])
+    assert list(motions_of(flattened).values()) == [Motion.ELEMENTS]
+    assert list(motions_of(flattened[:-1]).values()) == [Motion.NONE]
+    turned = chain((1, 16, 16, 3), PLANES, [1, 3, 256], (1, 0, 2))
+    assert list(motions_of(turned[:-1]).values())[-1] is Motion.VIEW
 
 
 def test_other_nodes_move_nothing() -> None:

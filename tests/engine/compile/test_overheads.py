@@ -22,20 +22,21 @@ MAP = (1, 8, 8, 16)
         (layer(CostKind.CONV, (1, 1, 1, 8), (1, 1, 1, 16)), (Overhead.PIXEL, 1)),
         (layer(CostKind.CONV, MAP, MAP, dilations=(2, 2)), (Overhead.DILATED, 0.064)),
         (layer(CostKind.ADD, MAP, MAP, MAP), (Overhead.SUM, 1)),
-        (layer(CostKind.MUL, MAP, MAP, (1, 1, 1, 16)), (Overhead.BROADCAST, 1)),
+        (layer(CostKind.MUL, MAP, MAP, (1, 1, 1, 16)), (Overhead.SUM, 1)),
         (layer(CostKind.LUT, MAP, MAP), (Overhead.TABLE, 1)),
         (layer(CostKind.LUT, MAP, MAP, input_bits=16), (Overhead.WIDE_TABLE, 1)),
-        (layer(CostKind.SLOPE, MAP, MAP), (Overhead.SLOPE, 1.024)),
+        (layer(CostKind.MOVE, (1, 8, 8, 8), MAP), (Overhead.MOVE, 1)),
+        (layer(CostKind.POOL, MAP, MAP), (Overhead.POOL, 1)),
         (layer(CostKind.REDUCE, (1, 1, 1, 16), MAP), (Overhead.REDUCE, 1)),
         (layer(CostKind.REDUCE, (1, 1, 2, 8, 8), (1, 2, 2, 8, 8)), (Overhead.DEEP_REDUCE, 0.128)),
-        (layer(CostKind.POOL, MAP, MAP, input_bits=16), (Overhead.WIDE_POOL, 1.024)),
         (layer(CostKind.RESIZE, MAP, (1, 4, 4, 16)), (Overhead.RESIZE, 1)),
         (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
         (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.JOIN, 1)),
         (layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)), (Overhead.MOVED, 0.128)),
         (layer(CostKind.TRANSPOSE, (3, 1, 2, 5, 16), (1, 5, 3, 2, 16), motion="blocks"), (Overhead.SINGLE, 0.768)),
         (layer(CostKind.RESHAPE, (1, 20, 36), (1, 4, 60, 3)), (Overhead.MOVED, 0.02)),
-        (layer(CostKind.RESHAPE, (1, 20, 36), (1, 4, 60, 3), motion="view"), (Overhead.VIEW, 0.02)),
+        (layer(CostKind.RESHAPE, (1, 20, 36), (1, 4, 60, 3), motion="view"), (Overhead.VIEW, 0.24)),
+        (layer(CostKind.RESHAPE, (1, 4, 60, 3), (1, 20, 36), motion="view"), (Overhead.VIEW, 0.24)),
         (layer(CostKind.RESHAPE, (1, 1, 1, 128), (1, 16, 2, 4), motion="elements"), (Overhead.FLATTENED, 0.128)),
     ],
 )
@@ -47,11 +48,9 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     "free",
     [
         layer(CostKind.CONV, MAP, MAP),
-        layer(CostKind.MOVE, (1, 8, 8, 8), MAP),
         layer(CostKind.RESHAPE, (1, 10), (1, 1, 1, 10)),
         layer(CostKind.RESHAPE, (1, 65, 32), (1, 1, 65, 32), motion="view"),
         layer(CostKind.TRANSPOSE, (1, 32, 64), (1, 64, 32), motion="none"),
-        layer(CostKind.POOL, MAP, MAP),
     ],
 )
 def test_what_hides_behind_other_work_costs_nothing(free: Layer) -> None:
@@ -64,6 +63,13 @@ def test_reducing_channels_takes_more_than_reducing_pixels() -> None:
         (Overhead.REDUCE, 1),
         (Overhead.DEPTH_REDUCE, 1.024),
     ]
+
+
+def test_slopes_and_wide_pools_wait_and_take_time_per_element() -> None:
+    latency = load_latency("bayes-e")
+    slope, pool = layer(CostKind.SLOPE, MAP, MAP), layer(CostKind.POOL, MAP, MAP, input_bits=16)
+    assert list(amounts(slope, Overlap.ALL, latency)) == [(Overhead.SUM, 1), (Overhead.SLOPE, 1.024)]
+    assert list(amounts(pool, Overlap.ALL, latency)) == [(Overhead.POOL, 1), (Overhead.WIDE_POOL, 1.024)]
 
 
 def test_layers_that_are_not_fused_wait_for_each_other() -> None:
