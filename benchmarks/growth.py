@@ -27,6 +27,7 @@ import onnx
 from harness.bench.structures.builder import Activation, Builder
 
 JOBS = ("check", "predict", "convert", "simulate", "bisect")
+PREPARE = "prepare"
 AXES = ("nodes", "weights", "resolution", "batch", "samples")
 MARCH = "bayes-e"
 CHANNELS = 8
@@ -115,8 +116,11 @@ def job(name: str, size: int, axis: str) -> Callable[[], object]:
 
 
 def child(name: str, size: int, axis: str) -> None:
-    """Run one job here; CPU seconds and megabytes go to standard error as JSON."""
+    """Run one job here; its CPU seconds and megabytes go to a file as JSON."""
     logging.disable(logging.WARNING)
+    if name == PREPARE:
+        prepare(Path(), axis, size)
+        return
     run = job(name, size, axis)
     memory, seconds = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     run()
@@ -124,17 +128,27 @@ def child(name: str, size: int, axis: str) -> None:
     Path("measured.json").write_text(json.dumps([seconds, grown * 1024 / MEGABYTE]))
 
 
-def measure(name: str, size: int, axis: str, folder: Path, limit: float) -> tuple[float, float] | None:
-    """CPU seconds and megabytes of one job; None where it took longer than ``limit`` seconds."""
+def start(name: str, size: int, axis: str, folder: Path, limit: float | None = None) -> bool:
+    """Run one job in a process of its own; False where it took longer than ``limit`` seconds.
+
+    Networks are prepared so too: the peak memory of a process counts that of the one that started it.
+    """
     command = [sys.executable, "-m", "benchmarks.growth", axis, str(size), "--child", name]
     root = str(Path(__file__).resolve().parents[1])
     environment = {**os.environ, "PTQLAB_MAX_NODES": str(10**7), "PYTHONPATH": root}
     try:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return None
+        return False
     if done.returncode:
-        raise RuntimeError(f"{name} at {size}: {done.stderr.strip().splitlines()[-1]}")
+        raise RuntimeError(f"{name} at {size}: {(done.stderr.strip().splitlines() or ['ended'])[-1]}")
+    return True
+
+
+def measure(name: str, size: int, axis: str, folder: Path, limit: float) -> tuple[float, float] | None:
+    """CPU seconds and megabytes of one job; None where it took longer than ``limit`` seconds."""
+    if not start(name, size, axis, folder, limit):
+        return None
     seconds, megabytes = json.loads((folder / "measured.json").read_text())
     return seconds, megabytes
 
@@ -165,7 +179,7 @@ def main() -> None:
     for size in sorted(given.sizes):
         with TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            prepare(folder, given.axis, size)
+            start(PREPARE, size, given.axis, folder)
             if "simulate" in names and "convert" not in names:
                 measure("convert", size, given.axis, folder, given.limit)
             for name in sorted(names, key=JOBS.index):

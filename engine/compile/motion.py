@@ -7,6 +7,7 @@ pixels and turning tokens to the front leaves everything in place. ``docs/eviden
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,28 +39,99 @@ class Motion(StrEnum):
     """Rows are moved in more than four dimensions (queries, keys and values, windows)."""
 
 
+Axis = tuple[int, int]
+"""A size of at least 2, and the distance of neighbours along it."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Where the elements of a tensor were before they were moved, in the order in which they lie now.
+
+    Attributes:
+        axes: outermost first; where sizes of reshapes do not divide each other, the position of every element.
+    """
+
+    axes: tuple[Axis, ...] | NDArray[np.int64]
+
+    @classmethod
+    def start(cls, count: int) -> Order:
+        """Of ``count`` elements in place."""
+        return cls(((count, 1),) if count > 1 else ())
+
+    @property
+    def in_place(self) -> bool:
+        """Whether all elements are where they were at the start."""
+        if isinstance(self.axes, tuple):
+            return not self.axes or (len(self.axes) == 1 and self.axes[0][1] == 1)
+        return bool((np.diff(self.axes) == 1).all())
+
+    def transposed(self, shape: Sequence[int], perm: Sequence[int]) -> Order:
+        """After a transposition of a tensor of ``shape``."""
+        if 0 in shape:
+            return self
+        if isinstance(self.axes, tuple):
+            parts = _by_dimension(self.axes, shape)
+            if parts is not None:
+                return Order(_joined([axis for dimension in perm for axis in parts[dimension]]))
+        return Order(self.elements().reshape(shape).transpose(perm).ravel())
+
+    def elements(self) -> NDArray[np.int64]:
+        """The position of every element."""
+        if not isinstance(self.axes, tuple):
+            return self.axes
+        found = np.zeros(1, np.int64)
+        for size, step in self.axes:
+            found = np.add.outer(found, np.arange(size) * step).ravel()
+        return found
+
+
+def _by_dimension(axes: Sequence[Axis], shape: Sequence[int]) -> list[list[Axis]] | None:
+    """``axes`` cut so that some make up every dimension of ``shape``; None where that cannot be."""
+    rest = list(axes)
+    parts: list[list[Axis]] = []
+    for dimension in reversed(shape):
+        part: list[Axis] = []
+        while dimension > 1:
+            size, step = rest.pop()
+            taken = math.gcd(size, dimension)
+            if taken not in (size, dimension):
+                return None
+            if taken < size:
+                rest.append((size // taken, step * taken))
+            part.insert(0, (taken, step))
+            dimension //= taken
+        parts.insert(0, part)
+    return parts
+
+
+def _joined(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """Neighbours that go on evenly become one axis."""
+    found: list[Axis] = []
+    for size, step in axes:
+        if found and found[-1][1] == size * step:
+            found[-1] = (found[-1][0] * size, step)
+        else:
+            found.append((size, step))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class _Chain:
     """What has happened to a tensor since its data were last in place.
 
     Attributes:
-        order: for each element, its position at the start of the chain.
+        order: of its elements, by their positions at the start of the chain.
         moved: nodes that reshape or transpose, layout changes left out.
         planes: whether the tensor is a map in NCHW, or what was made of one.
     """
 
-    order: NDArray[np.int32]
+    order: Order
     moved: tuple[ir.Node, ...] = ()
     planes: bool = False
 
     @classmethod
     def start(cls, value: ir.Value) -> _Chain:
-        return cls(np.arange(np.prod(shape_of(value), dtype=np.int64), dtype=np.int32))
-
-    @property
-    def in_place(self) -> bool:
-        """Whether all elements are where they were at the start."""
-        return bool((np.diff(self.order) == 1).all())
+        return cls(Order.start(math.prod(shape_of(value))))
 
 
 def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
@@ -78,7 +150,7 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
         if not is_layout_change(node):
             leaves = not any(usage.node in inside for usage in output.uses())
             found[node] = Motion.NONE if leaves and _is_of_stored_planes(node, before) else _motion(node, as_planes)
-        if chain.moved and chain.in_place and not _of_planes(node, before):
+        if chain.moved and chain.order.in_place and not _of_planes(node, before):
             found |= dict.fromkeys(chain.moved, Motion.NONE)
             found[chain.moved[-1]] = Motion.VIEW
             chain = _Chain.start(output)
@@ -93,7 +165,7 @@ def _next(node: ir.Node, chain: _Chain) -> _Chain:
     if source is None or node.op_type == "Reshape":
         return _Chain(chain.order, (*chain.moved, node), chain.planes)
     perm = _permutation(node)
-    order = chain.order.reshape(shape_of(source)).transpose(perm).ravel()
+    order = chain.order.transposed(shape_of(source), perm)
     if not is_layout_change(node):
         return _Chain(order, (*chain.moved, node), chain.planes)
     return _Chain(order, chain.moved, perm == _PLANES and len(shape_of(output)) == _MAP_RANK)

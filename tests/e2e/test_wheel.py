@@ -1,4 +1,7 @@
-"""A wheel built from the tree carries suites, cards and models: the main job runs from a foreign directory."""
+"""A wheel built from the tree carries suites, cards and models: the main job runs from a foreign directory.
+
+Its kernels need no compiler, whatever the level of the CPU.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,43 @@ from pathlib import Path
 
 import pytest
 
+from engine.simulate.kernels.prebuilt import supported
+from engine.simulate.kernels.registers import LEVELS, available_features
+
 ROOT = Path(__file__).resolve().parents[2]
+
+FIRST_IMAGE = """
+import sys
+sys.modules.update(dict.fromkeys(("numba", "llvmlite")))  # importing them fails
+import numpy as np
+from engine.simulate import Session
+from engine.simulate.kernels.registers import LEVEL
+from tests.golden_cases import BUNDLED, conversion_cases
+for case in conversion_cases(BUNDLED):
+    session = Session(case.model, mode="fast")
+    for given, expected in case.samples:
+        found = session.run(given)
+        for name, array in expected.items():
+            np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-5)
+print(LEVEL.name)
+"""
+"""Golden cases of whole networks, in a process that cannot compile."""
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder that holds the wheel's content and nothing of the tree."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return install(tmp_path_factory.mktemp("wheel"), "none")
+
+
+def install(folder: Path, kernels: str) -> Path:
+    """Build a wheel with the ``kernels`` of the tree's sources, and put its content into a folder."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, text=True, env={**os.environ, "PTQLAB_KERNELS": "none"})
+    subprocess.run(build, check=True, capture_output=True, text=True, env={**os.environ, "PTQLAB_KERNELS": kernels})
     (wheel,) = (folder / "dist").glob("ptqlab-*.whl")
     site = folder / "site"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
-    subprocess.run(install, check=True, capture_output=True, text=True)
+    unpack = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+    subprocess.run(unpack, check=True, capture_output=True, text=True)
     return site
 
 
@@ -55,3 +82,25 @@ def test_smoke_runs_from_a_foreign_directory(installed: Path, tmp_path: Path) ->
     assert "32 trials, 0 failed" in finished.stdout
     assert list(tmp_path.rglob("report.html"))
     assert list(tmp_path.rglob("mlflow.db"))
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not supported(), reason="kernels are built for Linux on x86-64")
+def test_the_kernels_of_every_level_need_no_compiler(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compiling takes 45 CPU seconds a level."""
+    folder = tmp_path_factory.mktemp("kernels")
+    site = install(folder, "all")
+    assert len(list(site.rglob("*.o"))) == len(LEVELS)
+    (folder / "tests").symlink_to(ROOT / "tests")
+    here = [level for level in LEVELS if level.features <= available_features()]
+    assert here
+    for level in here:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(site), str(folder)]),
+            "NUMBA_CPU_FEATURES": level.feature_text,
+        }
+        command = [sys.executable, "-P", "-c", FIRST_IMAGE]
+        finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        assert finished.stdout.split()[-1] == level.name
