@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
-from onnx_ir.passes.common import RemoveUnusedOpsetsPass
 
 from engine.calibrate.forward.depthwise import DepthwiseNode, is_depthwise
 from engine.calibrate.forward.own_arithmetic import computed, has_own_arithmetic
@@ -113,16 +113,15 @@ class ChainedRunner:
     Several threads may run one object.
 
     Args:
-        model: standard operators, custom ones and extracted convolutions; static shapes; not changed.
-        open_part: makes the session of a model of standard operators.
+        model: standard operators, custom ones and extracted convolutions; static shapes; its nodes are sorted in place.
+        open_part: makes the session of a serialised model of standard operators.
 
     Raises:
         UnsupportedError: a custom operator is not registered.
         ModelError: an implementation does not fit its node.
     """
 
-    def __init__(self, model: ir.Model, open_part: Callable[[ir.Model], ort.InferenceSession]) -> None:
-        model = model.clone()
+    def __init__(self, model: ir.Model, open_part: Callable[[bytes], ort.InferenceSession]) -> None:
         model.graph.sort()
         cut = _Cut(model.graph)
         self._outputs = {str(value.name): None for value in model.graph.outputs}
@@ -132,7 +131,7 @@ class ChainedRunner:
             if part is not None:
                 inputs = tuple(str(value.name) for value in part.inputs)
                 outputs = {str(value.name): _spec(value) for value in part.outputs}
-                self._steps.append(_Part(open_part(_model(part, model.ir_version)), inputs, outputs))
+                self._steps.append(_Part(open_part(_serialized(part, model.ir_version)), inputs, outputs))
             self._steps += map(_apart, cut.apart[depth])
         self._layout = _Layout(self._steps)
         self._spare: list[dict[str, Array]] = []
@@ -265,8 +264,8 @@ class _Cut:
             else:
                 self._nodes[depth].append(node)
 
-    def part(self, depth: int) -> ir.Graph | None:
-        """A copy of the nodes of one part; None where there are none that anything outside needs."""
+    def part(self, depth: int) -> ir.GraphView | None:
+        """The nodes of one part; None where there are none that anything outside needs."""
         wanted = [value for node in self._nodes[depth] for value in node.outputs if self._is_wanted(value, node, depth)]
         if not wanted:
             return None
@@ -288,15 +287,15 @@ class _Cut:
                     initializers[value] = None
                 else:
                     waiting.append(value.producer())
-        view = ir.GraphView(
+        used = {"", *(node.domain for node in nodes)}
+        return ir.GraphView(
             sorted(borders, key=lambda value: str(value.name)),
             wanted,
             nodes=sorted(nodes, key=self._order.__getitem__),
             initializers=tuple(initializers),
-            opset_imports=self._graph.opset_imports,
+            opset_imports={key: version for key, version in self._graph.opset_imports.items() if key in used},
             name=self._graph.name,
         )
-        return view.clone()
 
     def _count(self) -> dict[ir.Value, int]:
         """How many nodes of Python stand before each tensor that an input changes, on the longest way."""
@@ -319,10 +318,11 @@ class _Cut:
         return value.is_graph_output() or is_needed
 
 
-def _model(graph: ir.Graph, ir_version: int) -> ir.Model:
-    model = ir.Model(graph, ir_version=ir_version)
-    RemoveUnusedOpsetsPass()(model)
-    return model
+def _serialized(part: ir.GraphView, ir_version: int) -> bytes:
+    """A model of ``part``."""
+    opsets = [onnx.helper.make_opsetid(key, version) for key, version in part.opset_imports.items()]
+    model = onnx.helper.make_model(ir.serde.serialize_graph(part), opset_imports=opsets, ir_version=ir_version)
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def _spec(value: ir.Value) -> Spec | None:

@@ -110,15 +110,15 @@ class FloatSession:
         if max_batch > 1 and not mixes_samples(model) and all(kind == np.float32 for kind in self._types.values()):
             symbolic = with_symbolic_batch(model)
             if symbolic is not None:
-                session = self._load(symbolic)
+                session = self._load(to_bytes(symbolic))
                 if computes_samples_apart(model) or self._is_batch_exact(session):
                     return session, max_batch
-        return self._load(model), 1
+        return self._load(to_bytes(model)), 1
 
-    def _load(self, model: ir.Model) -> ort.InferenceSession:
+    def _load(self, model: bytes) -> ort.InferenceSession:
         from engine.calibrate.forward.runtime import open_session
 
-        return open_session(to_bytes(model), threads=self._threads, blocked_layouts=self._kernels is Kernels.FAST)
+        return open_session(model, threads=self._threads, blocked_layouts=self._kernels is Kernels.FAST)
 
     def _is_batch_exact(self, session: ort.InferenceSession) -> bool:
         """Whether two samples in one run give the bits of two runs; float kernels may sum differently."""
