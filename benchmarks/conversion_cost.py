@@ -22,7 +22,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -145,32 +145,42 @@ def measure(job: str, folder: Path, whole: bool) -> float:
     return float(with_imports if whole else alone)
 
 
+def write_row(cells: Sequence[str]) -> None:
+    """A row of a table in Markdown, at once."""
+    sys.stdout.write(f"| {' | '.join(cells)} |\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     """Measure and print a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=list(STRUCTURES))
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1, help="of which the median is printed")
+    parser.add_argument("--no-settings", action="store_true", help="leave out the 24 settings")
     parser.add_argument("--child", choices=JOBS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         child(given.child)
         return
-    sys.stdout.write("| network | float pass | conversion | to float pass + 3 s | 24 settings ")
-    sys.stdout.write("| to one conversion | to one calibration |\n|---|---|---|---|---|---|---|\n")
+    columns = ["network", "float pass", "conversion", "to float pass + 3 s"]
+    columns += [] if given.no_settings else ["24 settings", "to one conversion", "to one calibration"]
+    write_row(columns)
+    write_row(["---"] * len(columns))
     for network in given.networks:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary)
             prepare(folder, network, given.samples)
-            found = {
-                job: median(measure(job, folder, job == "conversion") for _ in range(given.rounds)) for job in JOBS
+            cost = {
+                job: median(measure(job, folder, job == "conversion") for _ in range(given.rounds))
+                for job in JOBS
+                if not (given.no_settings and job in ("settings", "one"))
             }
-        sys.stdout.write(
-            f"| {Path(network).stem} | {found['float pass']:.2f} | {found['conversion']:.2f} "
-            f"| {found['conversion'] / (found['float pass'] + ALLOWANCE):.2f} | {found['settings']:.2f} "
-            f"| {found['settings'] / found['conversion']:.2f} | {found['settings'] / found['one']:.2f} |\n"
-        )
-        sys.stdout.flush()
+        whole = cost["conversion"]
+        figures = [cost["float pass"], whole, whole / (cost["float pass"] + ALLOWANCE)]
+        if not given.no_settings:
+            figures += [cost["settings"], cost["settings"] / whole, cost["settings"] / cost["one"]]
+        write_row([Path(network).stem, *(f"{figure:.2f}" for figure in figures)])
 
 
 if __name__ == "__main__":
