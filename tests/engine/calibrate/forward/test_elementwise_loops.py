@@ -46,3 +46,22 @@ def test_gelu_is_rounded_once() -> None:
     gelu(source, result)
     exact = [0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))) for x in source.tolist()]
     np.testing.assert_array_equal(result, np.asarray(exact, np.float32))
+
+
+def test_gelu_is_the_c_librarys_where_polynomials_and_the_library_meet() -> None:
+    borders = [0.84375 * math.sqrt(2.0), 1.25 * math.sqrt(2.0)]
+    around = [np.float32(border) + np.arange(-3000, 3000, dtype=np.float32) * np.float32(1.2e-7) for border in borders]
+    small = np.float32(2.0) ** -np.arange(0, 140, dtype=np.float32)
+    source = np.concatenate([*around, small, np.random.default_rng(4).normal(scale=2, size=5000).astype(np.float32)])
+    source = np.concatenate([source, -source])
+    result = np.empty_like(source)
+    gelu(source, result)
+    exact = [0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))) for x in source.tolist()]
+    np.testing.assert_array_equal(result.view(np.int32), np.asarray(exact, np.float32).view(np.int32))
+
+
+def test_gelu_of_infinite_and_undefined_numbers() -> None:
+    source = np.asarray([np.inf, np.nan, -np.inf, 1e30, -1e30], np.float32)
+    result = np.empty_like(source)
+    gelu(source, result)
+    np.testing.assert_array_equal(result, np.asarray([np.inf, np.nan, np.nan, 1e30, -0.0], np.float32))
