@@ -38,7 +38,7 @@ class Similarity:
 
 def float_outputs(model: ir.Model, data: CalibrationData, threads: int | None = None) -> list[Array]:
     """Outputs of a float-stage model for all samples, in the order of the model's, joined along the first dimension."""
-    session = FloatSession(model, threads=threads)
+    session = _float_session(model, threads)
     results = [session.run(data.read(index, index + 1)) for index in range(len(data))]
     return [np.concatenate([result[str(value.name)] for result in results]) for value in model.graph.outputs]
 
@@ -65,7 +65,7 @@ class Evaluator:
     ) -> None:
         self._threads = threads
         self._feeds = [data.read(index, index + 1) for index in evenly_spread(len(data), samples)]
-        session = FloatSession(optimized, threads=threads)
+        session = _float_session(optimized, threads)
         self._expected = [session.run(feed) for feed in self._feeds]
 
     def integer(self, quantized: ir.Model) -> Similarity:
@@ -75,7 +75,7 @@ class Evaluator:
 
     def floating(self, model: ir.Model) -> Similarity:
         """Score of a float-stage model, calibrated or not."""
-        session = FloatSession(model, threads=self._threads)
+        session = _float_session(model, self._threads)
         return self._score([session.run(feed) for feed in self._feeds])
 
     def _score(self, results: list[Mapping[str, Array]]) -> Similarity:
@@ -103,7 +103,7 @@ def integer_distances(
     Returns:
         Means over the samples of cosine, L1 and L2, and the largest Chebyshev distance.
     """
-    exact, integer = FloatSession(optimized, threads=threads), Session(quantized, threads=threads)
+    exact, integer = _float_session(optimized, threads), Session(quantized, threads=threads)
     found: dict[str, list[Distance]] = {info.name: [] for info in integer.outputs}
     for index in range(len(data)):
         feed = data.read(index, index + 1)
@@ -119,6 +119,11 @@ def integer_distances(
         )
         for name, distances in found.items()
     }
+
+
+def _float_session(model: ir.Model, threads: int | None) -> FloatSession:
+    """For one sample at a time: whether more could share a run is not tried, for which three are computed."""
+    return FloatSession(model, threads=threads, max_batch=1)
 
 
 def as_integers(feed: Mapping[str, Array], inputs: tuple[TensorInfo, ...]) -> dict[str, Array]:
