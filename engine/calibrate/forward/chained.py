@@ -321,7 +321,8 @@ class _Cut:
 def _serialized(part: ir.GraphView, ir_version: int) -> bytes:
     """A model of ``part``."""
     opsets = [onnx.helper.make_opsetid(key, version) for key, version in part.opset_imports.items()]
-    model = onnx.helper.make_model(ir.serde.serialize_graph(part), opset_imports=opsets, ir_version=ir_version)
+    graph = ir.serde.serialize_graph(part)  # type: ignore[arg-type]  # it takes views; its protocol says more than needed
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
     return bytes(model.SerializeToString(deterministic=True))
 
 
