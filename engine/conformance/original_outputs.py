@@ -29,4 +29,5 @@ def main(model: str, given: str, to: str) -> None:
 
 
 if __name__ == "__main__":
+    del sys.path[0]  # this folder, whose modules would hide packages of the same name, such as coverage
     main(*sys.argv[1:])

@@ -29,7 +29,9 @@ def bisect(
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", exists=True, help="Folder INPUT/0.npy, …: inputs of original_float; default: cal_data_dir."
+            "--data",
+            exists=True,
+            help="Folder INPUT/0.npy, …: inputs of original_float, as debug_mode dumps them; default: cal_data_dir.",
         ),
     ] = None,
     source_data: Annotated[
@@ -113,7 +115,12 @@ def _material(
     from engine.errors import ConfigError
     from engine.ir import load_model
 
-    run = conversion(load_config(config).of_model(path))
+    settings = load_config(config).of_model(path)
+    if folder is not None and folder.resolve() in {
+        given.resolve() for given in settings.calibration_parameters.cal_data_dir
+    }:
+        folder = None  # not yet inputs of original_float: the conversion reads these files
+    run = conversion(settings)
     source, data = run[SOURCE], run[DATA]
     stages = _stages(run, compiled)
     samples = data if folder is None else folder

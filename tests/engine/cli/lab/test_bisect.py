@@ -77,6 +77,16 @@ def test_the_stages_of_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (found.feed["image"].shape, found.source_feed, found.dumps) == ((2, 3, 16, 16), None, None)
 
 
+def test_the_calibration_folder_of_the_configuration_is_read_as_the_conversion_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_network(tmp_path)
+    usual = _material(tmp_path / "net.onnx", path, None, None, None, None, None, 2)
+    named = _material(tmp_path / "net.onnx", path, tmp_path / "data", None, None, None, None, 2)
+    np.testing.assert_array_equal(named.feed["image"], usual.feed["image"])
+
+
 def test_the_first_bad_pair_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     _show(Bisection((pair("calibrated", None), pair("quantized", "too far", lsb=3))), as_json=False)
     lines = capsys.readouterr().out.splitlines()
