@@ -15,6 +15,7 @@ from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
 from engine.ir import (
     MARK_FIXED,
+    MARK_TIE,
     UNSIGNED,
     before_calibration,
     calibration_nodes,
@@ -55,7 +56,8 @@ def with_given(placed: ir.Model) -> ir.Model:
         if types.get(names.get(str(node.name), "")) == UNSIGNED and tensor.name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
         source = sources.get(str(node.name), tensor.name)
-        if len(values) > 1 and source in per_channel and len(values) == shape_of(tensor)[1]:
+        tied = MARK_TIE in node.metadata_props
+        if len(values) > 1 and source in per_channel and not tied and len(values) == shape_of(tensor)[1]:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
             set_thresholds(node, np.asarray(values, np.float32))
         else:

@@ -193,7 +193,9 @@ def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs
     name = _source(node, outputs)
     if name is None or name not in thresholds:
         raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {name!r}")
-    return thresholds[name]
+    values = thresholds[name]
+    # Operators that move values take one scale, and their results' channels may be others.
+    return [max(values)] if MARK_TIE in node.metadata_props else values
 
 
 def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:

@@ -140,6 +140,18 @@ def test_thresholds_per_channel_carry_their_axis() -> None:
     assert read_calibration(nodes["a"]).thresholds.size == 1
 
 
+def test_what_is_tied_to_a_tensor_with_thresholds_per_channel_has_one_the_largest() -> None:
+    """A Split of a convolution's channels gives tensors of other channels (graph 243 of seed 2311)."""
+    model = placed()
+    mark(by_name(model)["r0"], MARK_TIE, "c0")
+    options = CalibrationOptions(per_channel=True)
+    statistics = collect(residual(), calibration_tensors(model), DATA, StatisticsOptions.covering([options]))
+    nodes = by_name(calibrate(model, statistics, options))
+    source, tied = read_calibration(nodes["c0"]), read_calibration(nodes["r0"])
+    assert source.thresholds.size == 4
+    assert tied.thresholds.tolist() == [source.thresholds.max()]
+
+
 def test_empty_weight_channels_get_the_smallest_normal_float() -> None:
     model = residual()
     weight = constant_of(model.graph.initializers["w0"]).copy()
