@@ -26,7 +26,7 @@ from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration, take_out_preprocessing
 from engine.frontend.shapes import brief, infer_shapes
 from engine.frontend.trained import without_quantization
-from engine.ir import load_model, take_initializers_out
+from engine.ir import HORIZON_DOMAIN, load_model, take_initializers_out
 from engine.ops.foreign import custom
 
 MIN_OPSET = 9
@@ -155,10 +155,14 @@ def check_domains(model: ir.Model, path: Path) -> None:
         if node.graph is not model.graph or not custom.adopt(node):
             if standard:
                 continue  # the checker says what is wrong with it
+            allowed = (
+                "a conversion wrote this model; give the float model that it was made from"
+                if domain == HORIZON_DOMAIN
+                else "allowed are ai.onnx and, outside of subgraphs, custom operators that are registered (custom_op)"
+            )
             raise UnsupportedError(
                 f"{path}: unsupported domain detected in model: node {node.name!r} ({node.op_type}) is of domain "
-                f"{domain!r}; allowed are ai.onnx and, outside of subgraphs, custom operators that are registered "
-                "(custom_op)"
+                f"{domain!r}; {allowed}"
             )
         model.opset_imports.setdefault(custom.CUSTOM_DOMAIN, custom.CUSTOM_VERSION)
 

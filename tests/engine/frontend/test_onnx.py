@@ -35,13 +35,17 @@ def test_supported_opsets(tmp_path: Path, opset: int) -> None:
         ),
         (
             network([helper.make_node("Fancy", ["x"], ["y"], domain="my.ops")], {"x": [1]}, ["y"]),
-            "unsupported domain detected",
+            "of domain 'my.ops'; allowed are ai.onnx",
+        ),
+        (
+            network([helper.make_node("HzSQuantizedConv", ["x"], ["y"], domain="horizon")], {"x": [1]}, ["y"]),
+            "of domain 'horizon'; a conversion wrote this model; give the float model",
         ),
     ],
 )
 def test_refused_models(tmp_path: Path, model: onnx.ModelProto, text: str) -> None:
-    if "Fancy" in str(model):
-        model.opset_import.append(helper.make_opsetid("my.ops", 1))
+    for domain in {node.domain for node in model.graph.node} - {""}:
+        model.opset_import.append(helper.make_opsetid(domain, 1))
     path = saved(model, tmp_path)
     with pytest.raises(UnsupportedError) as caught:
         load_onnx(path)
