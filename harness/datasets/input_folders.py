@@ -44,7 +44,24 @@ class InputFoldersOptions(FolderOptions):
     classes: int | None = Field(default=None, ge=2)
 
 
-class InputFolders(Dataset):
+class FileParts(Dataset):
+    """Samples whose parts are files: ``_formats`` and ``_splits`` are set by the data set."""
+
+    _formats: Mapping[str, PartFormat]
+    _splits: Mapping[str, InputSplit]
+
+    @property
+    def parts(self) -> Mapping[str, PartFormat]:
+        """As the options say."""
+        return self._formats
+
+    @property
+    def splits(self) -> Mapping[str, Split]:
+        """By name."""
+        return MappingProxyType(dict(self._splits))
+
+
+class InputFolders(FileParts):
     """A folder per split, in it one per part of a sample: ``calibration/left/0.npy``, ``calibration/right/0.npy``.
 
     Files of a sample have the same name in every part; samples come in the order of the names. ``.npy`` files name
@@ -65,16 +82,6 @@ class InputFolders(Dataset):
         }
         files = {name: split.fingerprints() for name, split in self._splits.items()}
         self.digest = self._digest(portable(options), {"files": files})
-
-    @property
-    def parts(self) -> Mapping[str, PartFormat]:
-        """As the options say."""
-        return self._formats
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """One per sub-folder."""
-        return MappingProxyType(dict(self._splits))
 
 
 def _labelled_split(name: str, folder: Path, formats: Mapping[str, PartFormat], classes: int | None) -> InputSplit:

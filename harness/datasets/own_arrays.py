@@ -11,8 +11,8 @@ from pydantic import Field
 
 from engine.errors import CalibrationDataError
 from harness import paths
-from harness.datasets.base import NO_LABEL, ArrayFormat, Dataset, PartFormat, Split
-from harness.datasets.input_folders import InputSplit, files_of_parts
+from harness.datasets.base import NO_LABEL, ArrayFormat
+from harness.datasets.input_folders import FileParts, InputSplit, files_of_parts
 from harness.strict_yaml import StrictModel
 
 ARRAY_SUFFIX = ".npy"
@@ -36,7 +36,7 @@ class OwnArraysOptions(StrictModel):
     evaluation: int = Field(ge=1)
 
 
-class OwnArrays(Dataset):
+class OwnArrays(FileParts):
     """``.npy`` files of one folder, a sample each, as a converter takes calibration data: ready for the network.
 
     A network with several inputs needs a sub-folder per input, in it files of the same names. ``calibration`` and
@@ -59,7 +59,7 @@ class OwnArrays(Dataset):
                 f"{root}: {options.calibration} + {options.evaluation} samples requested, but it holds {count}"
             )
         order = np.random.RandomState(options.seed).permutation(count)
-        self._formats: Mapping[str, PartFormat] = MappingProxyType(dict(options.parts))
+        self._formats = MappingProxyType(dict(options.parts))
         splits, start = {}, 0
         for name, size in wanted.items():
             drawn = order[start : start + size]
@@ -69,16 +69,6 @@ class OwnArrays(Dataset):
         self._splits = MappingProxyType(splits)
         portable = options.model_copy(update={"folder": Path(options.folder.name)})
         self.digest = self._digest(portable, {"files": {name: split.fingerprints() for name, split in splits.items()}})
-
-    @property
-    def parts(self) -> Mapping[str, PartFormat]:
-        """As the options say."""
-        return self._formats
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """``calibration`` and ``evaluation``."""
-        return MappingProxyType(dict(self._splits))
 
 
 def array_folders(folder: Path, parts: list[str]) -> dict[str, Path]:
