@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,54 @@ def find_binaries() -> Path | None:
     return next((folder for folder in folders if (folder / "initdb").is_file() and (folder / "pg_ctl").is_file()), None)
 
 
+@dataclass(frozen=True)
+class Postgres:
+    """A server on loopback.
+
+    Attributes:
+        binaries: folder of its programs.
+        folder: of its data, its log and its socket.
+        port: where it listens.
+        account: system account that it runs under; None: that of the test.
+    """
+
+    binaries: Path
+    folder: Path
+    port: int
+    account: str | None
+
+    @property
+    def uri(self) -> str:
+        """SQLAlchemy URI of an empty database."""
+        return f"postgresql+psycopg2://lab@127.0.0.1:{self.port}/postgres"
+
+    def create(self) -> None:
+        """Make the files of the database."""
+        self._run("initdb", "--username", "lab", "--auth", "trust", "--no-sync")
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        options = f"-h 127.0.0.1 -p {self.port} -k {self.folder} -F"
+        self._run("pg_ctl", "--log", str(self.folder / "log"), "--options", options, "--wait", "start")
+
+    def stop(self) -> None:
+        """End at once, as in a crash: connections break, and transactions that are open are lost."""
+        self._run("pg_ctl", "--mode", "immediate", "--wait", "stop")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [str(self.binaries / program), "--pgdata", str(self.folder / "data"), *arguments],
+            user=self.account,
+            cwd=self.folder,
+            timeout=120,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+
 @contextmanager
-def postgres() -> Iterator[str]:
-    """SQLAlchemy URI of an empty database on loopback; skips the test where there is no PostgreSQL."""
+def postgres() -> Iterator[Postgres]:
+    """A server with an empty database; skips the test where there is no PostgreSQL."""
     pytest.importorskip("psycopg2", reason="the PostgreSQL driver is not installed (extra test)")
     binaries = find_binaries()
     if binaries is None:
@@ -37,26 +83,14 @@ def postgres() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="ptqlab-postgres-"))
     if account is not None:
         os.chown(folder, pwd.getpwnam(account).pw_uid, -1)
-
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [str(binaries / program), *arguments],
-            user=account,
-            cwd=folder,
-            timeout=120,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-
-    data, port = str(folder / "data"), free_port()
+    made = Postgres(binaries, folder, free_port(), account)
     try:
-        run("initdb", "--pgdata", data, "--username", "lab", "--auth", "trust", "--no-sync")
-        options = f"-h 127.0.0.1 -p {port} -k {folder} -F"
-        run("pg_ctl", "--pgdata", data, "--log", str(folder / "log"), "--options", options, "--wait", "start")
+        made.create()
+        made.start()
         try:
-            yield f"postgresql+psycopg2://lab@127.0.0.1:{port}/postgres"
+            yield made
         finally:
-            run("pg_ctl", "--pgdata", data, "--mode", "immediate", "--wait", "stop")
+            made.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -133,7 +133,7 @@ def check_record(record: dict[str, Any]) -> None:
 def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
     port = free_port()
     with postgres() as database:
-        with server(tmp_path / "server", port, database) as uri:
+        with server(tmp_path / "server", port, database.uri) as uri:
             first = sweep(tmp_path / "work", uri)
             assert first.record_problem is None
             directly = snapshot(uri)
@@ -141,7 +141,7 @@ def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
         again = sweep(tmp_path / "work", uri)  # the server is away now
         assert again.record_problem is not None
         (folder,) = pending(tmp_path / "work")
-        with server(tmp_path / "server", port, database) as uri:
+        with server(tmp_path / "server", port, database.uri) as uri:
             from mlflow import MlflowClient
 
             replay(folder, tmp_path / "work")

@@ -32,7 +32,7 @@ from harness.tracking.mlflow_store import connect
 from harness.tracking.sync import pending, replay
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialSpec
-from tests.e2e.postgres import free_port, postgres
+from tests.e2e.postgres import Postgres, free_port, postgres
 from tests.e2e.test_mlflow_server import server
 from tests.harness import fakes
 
@@ -123,6 +123,21 @@ def sweep(workdir: Path, uri: str, specs: Sequence[TrialSpec]) -> tuple[Sweep, f
     return run_suite(SUITE, plan, specs=specs, tracking_uri=uri), time.monotonic() - begun
 
 
+class Running:
+    """A sweep in a thread, a third of it done when this returns."""
+
+    def __init__(self, work: Path, uri: str, specs: Sequence[TrialSpec]) -> None:
+        self._result: list[tuple[Sweep, float]] = []
+        self._thread = threading.Thread(target=lambda: self._result.append(sweep(work, uri, specs)))
+        self._thread.start()
+        time.sleep(max(2.0, len(specs) / 4))
+
+    def result(self) -> tuple[Sweep, float]:
+        """The sweep and its seconds, once it has ended."""
+        self._thread.join()
+        return self._result[0]
+
+
 def wrong_with(uri: str, sweep_id: str, specs: Sequence[TrialSpec]) -> list[str]:
     """What is wrong with the record of a sweep of ``specs`` that all succeeded."""
     client = connect(uri)
@@ -145,10 +160,10 @@ def wrong_with(uri: str, sweep_id: str, specs: Sequence[TrialSpec]) -> list[str]
     return wrong
 
 
-FAULTS = ("away", "slow", "500 before", "500 after", "restarted")
+FAULTS = ("away", "slow", "500 before", "500 after", "restarted", "database restarted")
 
 
-def tried(fault: str, folder: Path, database: str, specs: Sequence[TrialSpec]) -> tuple[list[str], float]:
+def tried(fault: str, folder: Path, database: Postgres, specs: Sequence[TrialSpec]) -> tuple[list[str], float]:
     """What is wrong after a sweep under ``fault`` and, where it needs it, its sync; seconds of the sweep."""
     port, work = free_port(), folder / fault / "work"
     store = folder / "server"
@@ -157,23 +172,26 @@ def tried(fault: str, folder: Path, database: str, specs: Sequence[TrialSpec]) -
         if fault == "away":
             made, seconds = sweep(work, uri, specs)
         elif fault == "restarted":
-            with server(store, port, database):
-                result: list[tuple[Sweep, float]] = []
-                running = threading.Thread(target=lambda: result.append(sweep(work, uri, specs)))
-                running.start()
-                time.sleep(max(2.0, len(specs) / 4))
+            with server(store, port, database.uri):
+                running = Running(work, uri, specs)
             time.sleep(3)
-            with server(store, port, database):
-                running.join()
-            made, seconds = result[0]
+            with server(store, port, database.uri):
+                made, seconds = running.result()
+        elif fault == "database restarted":
+            with server(store, port, database.uri):
+                running = Running(work, uri, specs)
+                database.stop()
+                time.sleep(3)
+                database.start()
+                made, seconds = running.result()
         else:
             proxy.delay = 30.0 if fault == "slow" else 0.0
             proxy.every = 3 if fault.startswith("500") else 0
             proxy.forwards = fault == "500 after"
-            with server(store, port, database):
+            with server(store, port, database.uri):
                 made, seconds = sweep(work, uri, specs)
         proxy.delay, proxy.every = 0.0, 0
-        with server(store, port, database):
+        with server(store, port, database.uri):
             kept = pending(work)
             wrong = [] if bool(kept) == (made.record_problem is not None) else ["the record is lost"]
             for each in kept:
