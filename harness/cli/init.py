@@ -51,7 +51,9 @@ SweptImages = Annotated[
 ]
 OwnLabels = Annotated[
     Path | None,
-    typer.Option("--labels", exists=True, help="Labels of the images; default: the labels found among the images."),
+    typer.Option(
+        "--labels", exists=True, help="Labels of the images or arrays; default: the labels found among the images."
+    ),
 ]
 TaskOption = Annotated[
     AskedTask | None, typer.Option("--task", help="Task of the network; none: compare outputs only. Default: guessed.")
@@ -161,14 +163,9 @@ def _proposed(
         proposal = propose(model, images, labels, task, size, dictionary)
         show_proposal(proposal)
         return image_contents(proposal)
-    if labels is not None:
-        raise ConfigError(
-            f"--labels {labels}: arrays are compared with the float model's outputs; to score them with labels, write "
-            "a data set card with adapter input_folders, docs/datasets.md"
-        )
     if size is not None:
         raise ConfigError(f"--size {size[0]}x{size[1]}: arrays have the size that they are fed with")
-    contents, notes = propose_arrays(model, images, task, dictionary)
+    contents, notes = propose_arrays(model, images, task, dictionary, labels)
     show_arrays(contents, notes)
     return contents
 
@@ -230,11 +227,19 @@ def show_proposal(proposal: Proposal) -> None:
 
 def show_arrays(contents: CardContents, notes: Sequence[str]) -> None:
     """Say what was read of arrays, and how outputs are compared."""
+    from harness.zoo.cards import Labels
+
     head, data = contents.head, contents.data
     for name, part in data.dataset.parts.items():
         say(f"input       {name}: {'x'.join(map(str, (1, *part.shape)))}, arrays as they are (no mean, no scale)")
     _show_head(head)
-    say(f"arrays      {data.description.split()[0]}; scored with the float model's answers (agreement)")
+    is_labelled = contents.labels is Labels.DATA
+    scored = (
+        f", {data.reason}; scored with labels" if is_labelled else "; scored with the float model's answers (agreement)"
+    )
+    say(f"arrays      {data.description.split()[0]}{scored}")
+    if is_labelled:
+        say(f"float       {head.metric} {contents.score.value:.4f} on {data.evaluation} arrays")
     for note in notes:
         say(f"WARNING: {note}", err=True)
 

@@ -96,7 +96,7 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
     console.print(f"report  {report.as_uri()}", soft_wrap=True, highlight=False)
     if sweep.record_problem:
         console.print(
-            f"MLflow record incomplete: {sweep.record_problem}; later: ptqlab sync",
+            f"MLflow record incomplete: {sweep.record_problem}. When the store works again, run: ptqlab sync",
             style="yellow",
             soft_wrap=True,
             markup=False,

@@ -21,7 +21,14 @@ from harness.datasets.box_annotations import (
     voc_boxes,
     yolo_boxes,
 )
-from harness.datasets.label_files import PICTURE_SUFFIXES, NamedImages, numbered, pictures, read_label_text
+from harness.datasets.label_files import (
+    PICTURE_SUFFIXES,
+    SAMPLE_SUFFIXES,
+    NamedImages,
+    numbered,
+    pictures,
+    read_label_text,
+)
 from harness.datasets.mask_annotations import mask_listing
 from harness.datasets.text_annotations import FILE_COLUMNS, text_boxes_of, text_lines_of
 
@@ -187,7 +194,7 @@ def _rows(file: Path) -> list[tuple[str, str]]:
     where, what = (_column(head, names) for names in (FILE_COLUMNS, _LABEL_COLUMNS))
     if where is not None and what is not None:
         cells = cells[1:]
-    elif Path(cells[0][1][0]).suffix.lower() in PICTURE_SUFFIXES:
+    elif Path(cells[0][1][0]).suffix.lower() in SAMPLE_SUFFIXES:
         where, what = 0, 1
     else:
         raise CalibrationDataError(

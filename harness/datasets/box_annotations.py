@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.config import load_yaml
 from engine.errors import CalibrationDataError, ConfigError
 from harness.datasets.coco import read_coco
-from harness.datasets.label_files import NamedImages, instead_of_images, numbered, pictures, read_label_text
+from harness.datasets.label_files import NamedImages, instead_of_images, numbered, read_label_text, samples_in
 
 _LARGEST_XML = 4 << 20
 """Bytes of an annotation of one image."""
@@ -241,7 +241,7 @@ def _with_files(folder: Path, labels: Path | None, kind: LabelFiles) -> list[tup
     """
     suffix, name = kind.value
     found = []
-    for path in pictures(folder):
+    for path in samples_in(folder):
         if labels is not None:
             places = [labels / path.relative_to(folder), labels / path.name]
         else:

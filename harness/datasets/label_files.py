@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import CalibrationDataError
@@ -16,20 +16,34 @@ _MOST_BYTES = 256 << 20
 """Of a file of labels."""
 
 
+ARRAY_SUFFIX = ".npy"
+SAMPLE_SUFFIXES = PICTURE_SUFFIXES | {ARRAY_SUFFIX}
+"""Suffixes of files that labels name."""
+
+
+def samples_in(folder: Path) -> list[Path]:
+    """Files in ``folder`` and below that labels are of, by name: its images, or its arrays if it holds no image."""
+    return pictures(folder) or _visible(folder, {ARRAY_SUFFIX})
+
+
 def pictures(folder: Path) -> list[Path]:
     """Image files in ``folder`` and below, by name; hidden ones left out."""
-    below = (path for path in folder.rglob("*") if path.suffix.lower() in PICTURE_SUFFIXES)
+    return _visible(folder, PICTURE_SUFFIXES)
+
+
+def _visible(folder: Path, suffixes: Container[str]) -> list[Path]:
+    below = (path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
     visible = (path for path in below if not any(part.startswith(".") for part in path.relative_to(folder).parts))
     return sorted(path for path in visible if path.is_file())
 
 
 class NamedImages:
-    """The images of a folder, found by the names that files of labels give them."""
+    """The images of a folder, or its arrays, found by the names that files of labels give them."""
 
     def __init__(self, folder: Path) -> None:
         self._found: dict[str, list[Path]] = defaultdict(list)
         self._whole: dict[str, list[Path]] = defaultdict(list)
-        self.images = pictures(folder)
+        self.images = samples_in(folder)
         for path in self.images:
             whole = path.relative_to(folder)
             for name in {path.name, path.stem}:
@@ -40,8 +54,15 @@ class NamedImages:
     def find(self, name: str) -> Path | None:
         """The image called ``name``: its path from the folder, or from a folder above; its name; each without suffix.
 
-        A name that several images share finds none of them, unless it is the whole path of one.
+        A name that several images share finds none of them, unless it is the whole path of one. An array stands for the
+        image of its name: ``a.jpg`` finds ``a.npy``.
         """
+        if (
+            self.images
+            and self.images[0].suffix.lower() == ARRAY_SUFFIX
+            and Path(name).suffix.lower() in SAMPLE_SUFFIXES
+        ):
+            name = name[: -len(Path(name).suffix)]
         parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         for start in range(len(parts)):
             rest = "/".join(parts[start:])

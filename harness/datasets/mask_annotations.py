@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import CalibrationDataError
-from harness.datasets.label_files import instead_of_images, pictures
+from harness.datasets.label_files import instead_of_images, pictures, samples_in
 
 IGNORED = 255
 """Value of pixels that are not counted."""
@@ -66,7 +66,7 @@ def mask_listing(folder: Path, labels: Path | None) -> tuple[list[tuple[Path, Pa
     place = labels or mask_folder(folder)
     if place is None or not place.is_dir():
         raise CalibrationDataError(f"{place or folder}: no folder of masks; expected one of {', '.join(MASK_FOLDERS)}")
-    images = [path for path in pictures(folder) if folder.is_relative_to(place) or not path.is_relative_to(place)]
+    images = [path for path in samples_in(folder) if folder.is_relative_to(place) or not path.is_relative_to(place)]
     found = [(path, mask_of(path, folder, place)) for path in images]
     masked = [(path, mask) for path, mask in found if mask is not None]
     if not masked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from types import MappingProxyType
@@ -89,7 +89,7 @@ class OwnImages(Dataset):
         for name, count in wanted.items():
             images = order[start : start + count]
             self._splits[name] = _OwnSplit(name, images, options)
-            found[name] = [_fingerprint(image, root) for image in images]
+            found[name] = [content_of(image, root) for image in images]
             start += count
         portable = {"folder": Path(options.folder.name)}
         if options.labels is not None:
@@ -114,20 +114,39 @@ class _OwnSplit(Split):
         return stacked((fitted(self._listed[index].path, self._options) for index in indices), len(indices), shape)
 
     def _targets(self, indices: range) -> Targets:
-        images = [self._listed[index] for index in indices]
-        if any(image.text is not None for image in images):
-            return [image.text or "" for image in images]
-        if any(image.boxes is not None or image.mask is not None for image in images):
-            return [_scene(image, self._options) for image in images]
-        for image in images:
-            if image.label == NO_LABEL:
-                raise CalibrationDataError(
-                    f"{image.path}: has no label; score against the float model: metric: {{labels: float}} in the "
-                    "model card"
-                )
-            if image.label + self._options.first_class < 0:
-                raise CalibrationDataError(f"{image.path}: class {image.label}: first_class -1 needs labels from 1")
-        return np.array([image.label + self._options.first_class for image in images], np.int64)
+        options = self._options
+
+        def scene(image: Annotated) -> SceneTarget:
+            original = read_image(image.path, options.read_mode).shape[:2]
+            return scene_on(image, (original[0], original[1]), options.size, options.fit, options.first_class)
+
+        return targets_of([self._listed[index] for index in indices], options.first_class, scene)
+
+
+def targets_of(images: Sequence[Annotated], first_class: int, scene: Callable[[Annotated], SceneTarget]) -> Targets:
+    """Labels of samples as metrics take them: texts, scenes, or int64 classes of shape (samples,).
+
+    Args:
+        images: the samples with their labels.
+        first_class: added to every class.
+        scene: gives the boxes or mask of one sample.
+
+    Raises:
+        CalibrationDataError: a sample has no label, or its class becomes negative.
+    """
+    if any(image.text is not None for image in images):
+        return [image.text or "" for image in images]
+    if any(image.boxes is not None or image.mask is not None for image in images):
+        return [scene(image) for image in images]
+    for image in images:
+        if image.label == NO_LABEL:
+            raise CalibrationDataError(
+                f"{image.path}: has no label; score against the float model: metric: {{labels: float}} in the "
+                "model card"
+            )
+        if image.label + first_class < 0:
+            raise CalibrationDataError(f"{image.path}: class {image.label}: first_class -1 needs labels from 1")
+    return np.array([image.label + first_class for image in images], np.int64)
 
 
 def fitted(path: Path, options: OwnImagesOptions) -> NDArray[np.uint8]:
@@ -147,20 +166,29 @@ def fitted(path: Path, options: OwnImagesOptions) -> NDArray[np.uint8]:
     return to_uint8(Scale(scale_value=255)(RGB2GRAY(data_format="HWC")(image)))
 
 
-def _scene(image: Annotated, options: OwnImagesOptions) -> SceneTarget:
-    """Objects where they are on the fitted image; those outside a crop are left out."""
-    height, width = read_image(image.path, options.read_mode).shape[:2]
-    factor, offset = placement(options.fit, (height, width), options.size)
-    limits = np.array(options.size[::-1], np.float64)
-    mask = np.zeros(options.size, np.uint8)
+def scene_on(
+    image: Annotated, original: tuple[int, int], size: tuple[int, int], fit: Fit, first_class: int
+) -> SceneTarget:
+    """Objects where they are on the fitted image; those outside a crop are left out.
+
+    Args:
+        image: with boxes or a mask.
+        original: height and width in pixels that its labels refer to.
+        size: height and width of the fitted image.
+        fit: how it became that size.
+        first_class: added to every class.
+    """
+    factor, offset = placement(fit, original, size)
+    limits = np.array(size[::-1], np.float64)
+    mask = np.zeros(size, np.uint8)
     if image.mask is not None:
-        mask = _fitted_mask(image.mask, (height, width), factor, offset, options)
+        mask = _fitted_mask(image.mask, original, factor, offset, size, first_class)
     boxes, classes = [], []
     for found in image.boxes or ():
-        ends = np.clip(found.in_pixels(height, width) * factor + offset, 0, limits)
+        ends = np.clip(found.in_pixels(*original) * factor + offset, 0, limits)
         if (ends[1] > ends[0]).all():
             boxes.append(ends.reshape(4))
-            classes.append(found.label + options.first_class)
+            classes.append(found.label + first_class)
     return SceneTarget(
         boxes=np.array(boxes, np.float32).reshape(-1, 4),
         classes=np.array(classes, np.int64),
@@ -173,17 +201,18 @@ def _fitted_mask(
     original: tuple[int, int],
     factor: NDArray[np.float64],
     offset: NDArray[np.float64],
-    options: OwnImagesOptions,
+    size: tuple[int, int],
+    first_class: int,
 ) -> NDArray[np.uint8]:
     """Class of the nearest pixel of the mask for every pixel of the fitted image; 255 outside the image."""
     values = read_mask(path)
-    if options.first_class:
-        moved = values.astype(np.int64) + options.first_class
+    if first_class:
+        moved = values.astype(np.int64) + first_class
         values = np.where((values == IGNORED) | (moved < 0), IGNORED, moved).astype(np.uint8)
     scale = np.array(values.shape[::-1]) / np.array(original[::-1])  # a mask may be smaller than its image
     columns, rows = (
         np.floor((np.arange(length) + 0.5 - offset[axis]) / factor[axis] * scale[axis]).astype(np.int64)
-        for axis, length in enumerate(options.size[::-1])
+        for axis, length in enumerate(size[::-1])
     )
     is_inside = ((rows >= 0) & (rows < values.shape[0]))[:, np.newaxis] & (columns >= 0) & (columns < values.shape[1])
     nearest = values[np.ix_(rows.clip(0, values.shape[0] - 1), columns.clip(0, values.shape[1] - 1))]
@@ -203,7 +232,7 @@ def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
     return [index for _, _, index in places]
 
 
-def _fingerprint(image: Annotated, root: Path) -> list[Any]:
+def content_of(image: Annotated, root: Path) -> list[Any]:
     """Place, labels and digest of the content."""
     content = _content(image.path)
     boxes = [] if image.boxes is None else [[list(astuple(box)) for box in image.boxes]]

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.errors import CalibrationDataError
 from harness.datasets.box_annotations import BoxListing, LabelledBox
-from harness.datasets.label_files import PICTURE_SUFFIXES, NamedImages, pictures, read_label_text
+from harness.datasets.label_files import SAMPLE_SUFFIXES, NamedImages, read_label_text, samples_in
 
 FILE_COLUMNS = ("file", "filename", "file_name", "image", "image_id", "path", "name")
 """Columns of tables that name images."""
@@ -78,7 +78,7 @@ def _rows(file: Path) -> Iterator[tuple[int, str, str]]:
     ]
     if columns[0] is not None and columns[1] is not None:
         where, what, lines = columns[0], columns[1], lines[1:]
-    elif Path(head[0]).suffix not in PICTURE_SUFFIXES:
+    elif Path(head[0]).suffix not in SAMPLE_SUFFIXES:
         raise CalibrationDataError(
             f"{file}:{lines[0][0]}: {lines[0][1][:80]!r}: expected image<TAB>text, or a headline with one of "
             f"{', '.join(FILE_COLUMNS)} and one of {', '.join(TEXT_COLUMNS)}"
@@ -129,7 +129,7 @@ def _paddle(folder: Path, file: Path) -> list[tuple[Path, tuple[LabelledBox, ...
 
 def _icdar(folder: Path, place: Path) -> list[tuple[Path, tuple[LabelledBox, ...]]]:
     listed = []
-    for path in pictures(folder):
+    for path in samples_in(folder):
         names = (f"gt_{path.stem}.txt", f"{path.stem}.txt")
         file = next((place / name for name in names if (place / name).is_file()), None)
         if file is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,8 +14,8 @@ from engine.errors import CalibrationDataError, ConfigError
 from engine.untrusted import read_npy
 from harness.datasets import ArrayFormat
 from harness.datasets.input_folders import files_of_parts
-from harness.datasets.label_files import pictures
-from harness.datasets.own_arrays import ARRAY_SUFFIX, array_folders
+from harness.datasets.label_files import ARRAY_SUFFIX, pictures
+from harness.datasets.own_arrays import array_folders, image_size
 from harness.onboarding.network_file import (
     OutputTensor,
     Runner,
@@ -27,9 +27,6 @@ from harness.onboarding.network_file import (
 
 if TYPE_CHECKING:
     import onnx
-
-NO_IMAGE = (0, 0)
-_COLOURS = (1, 3)
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def read_array_network(path: Path, folder: Path) -> ArrayNetwork:
     return ArrayNetwork(
         path=path,
         inputs=inputs,
-        size=_image_size([part.shape for part in inputs.values()]),
+        size=image_size(list(inputs.values())),
         outputs=outputs,
         metadata={entry.key: entry.value for entry in model.metadata_props},
         seconds=seconds,
@@ -127,12 +124,3 @@ def _format(path: Path, value: onnx.ValueInfoProto, file: Path, array: NDArray[A
             "they must hold what the network takes, with mean and scale applied"
         )
     return ArrayFormat(shape=shape, dtype=kinds[kind])
-
-
-def _image_size(shapes: Sequence[tuple[int, ...]]) -> tuple[int, int]:
-    if len(shapes) != 1 or len(shapes[0]) != 3:
-        return NO_IMAGE
-    first, second, third = shapes[0]
-    if first in _COLOURS:
-        return second, third
-    return (first, second) if third in _COLOURS else NO_IMAGE

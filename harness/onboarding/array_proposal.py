@@ -1,4 +1,4 @@
-"""From an ONNX file and a folder of arrays to all that cards need: nothing is normalised, and nothing has labels."""
+"""From an ONNX file and a folder of arrays to all that cards need: nothing is normalised."""
 
 from __future__ import annotations
 
@@ -10,23 +10,43 @@ import numpy as np
 from engine.config import InputParameters
 from engine.errors import CalibrationDataError
 from engine.terms import InputType, Layout, NormType
-from harness.datasets import one_by_one
+from harness.datasets import Targets, one_by_one
+from harness.datasets.annotations import LabelFormat
 from harness.datasets.base import Split
-from harness.datasets.own_arrays import OwnArrays, OwnArraysOptions
+from harness.datasets.own_arrays import OwnArrays, OwnArraysOptions, array_folders
 from harness.metrics import open_metric
 from harness.onboarding.array_network import ArrayNetwork, read_array_network
 from harness.onboarding.contents import CardContents, DataContents
 from harness.onboarding.dictionary import with_blank, with_characters
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.heads import guess_head
+from harness.onboarding.judging import by_labels
+from harness.onboarding.map_heads import text_map
 from harness.onboarding.network_file import Runner
-from harness.onboarding.proposal import TEXT_METRICS, card_name, score_of_float, split_sizes
+from harness.onboarding.numbering import numbering_note
+from harness.onboarding.proposal import (
+    TEXT_METRICS,
+    card_name,
+    chance_note,
+    first_classes,
+    label_classes,
+    labelled_for,
+    labels_fit,
+    moved,
+    score_of_float,
+    split_sizes,
+)
+from harness.onboarding.sources import DataSource, find_source
 from harness.outputs import Array, images_first
 from harness.zoo.cards import Labels, TaskKind
 
 
 def propose_arrays(
-    model: Path, folder: Path, task: TaskKind | None = None, dictionary: Path | None = None
+    model: Path,
+    folder: Path,
+    task: TaskKind | None = None,
+    dictionary: Path | None = None,
+    labels: Path | None = None,
 ) -> tuple[CardContents, tuple[str, ...]]:
     """Contents of the cards, and what the user should know.
 
@@ -35,6 +55,8 @@ def propose_arrays(
         folder: of ``.npy`` files, one per sample; of a network with several inputs, a sub-folder per input.
         task: what the network is for; None to guess, :attr:`TaskKind.OTHER` to compare outputs only.
         dictionary: characters of a network that reads text; None to look for them.
+        labels: file or folder of labels that name the arrays (of the first input); None to score against the float
+            model.
 
     Raises:
         PtqlabError: the file or the arrays are wrong, or of a kind that cards do not know.
@@ -43,14 +65,35 @@ def propose_arrays(
     network = read_array_network(model, folder)
     head = guess_head(network, task)
     notes: tuple[str, ...] = ()
-    options = _options(network, folder)
+    source = None
+    if labels is not None:
+        finds_text = text_map(network) is not None and task is not TaskKind.SEGMENTATION
+        first = array_folders(folder, list(network.inputs))[next(iter(network.inputs))]
+        source = find_source(first, labels, "hmean" if finds_text else head.metric)
+        head = guess_head(network, task, label_classes(source), labelled_for(source))
+    options = _options(network, folder, source)
     dataset, runner = OwnArrays(options), Runner(model)
     if head.metric in TEXT_METRICS:
         head, notes = with_characters(head, network, dictionary, (model.resolve().parent, folder))
     calibration = _outputs(dataset.split("calibration"), runner)
     if head.metric in TEXT_METRICS:
         head = with_blank(head, calibration[0])
-    score = score_of_float(open_metric(head.metric, head.options), None, _outputs(dataset.split("evaluation"), runner))
+    metric = open_metric(head.metric, head.options)
+    fits, said = (False, ()) if source is None else labels_fit(source, head)
+    outputs = _outputs(dataset.split("evaluation"), runner)
+    targets: Targets | None = None
+    if source is not None:
+        notes = (*notes, *said, *source.annotations.remarks)
+    if source is not None and fits:
+        tried = first_classes(source, head)
+        right = dataset.split("calibration").targets()
+        _, _, number = by_labels(metric, {by: moved(right, by) for by in tried})(calibration, [], len(right))
+        options = options.model_copy(update={"first_class": number})
+        dataset = OwnArrays(options)
+        targets = dataset.split("evaluation").targets()
+    score = score_of_float(metric, targets, outputs)
+    if targets is not None:
+        notes = (*notes, *chance_note(head, score, targets, ""), *numbering_note(head, score, outputs, targets))
     data = DataContents(
         adapter="own_arrays",
         options=options.model_dump(mode="json", exclude_defaults=True),
@@ -58,16 +101,17 @@ def propose_arrays(
         calibration=options.calibration,
         evaluation=options.evaluation,
         folder=folder,
-        description=f"{network.samples} arrays of {folder.name}.",
-        reason="none, arrays are fed as they are",
+        description=f"{network.samples if source is None else len(source.annotations.images)} arrays of {folder.name}.",
+        reason="none, arrays are fed as they are" if source is None else source.reason,
         about_options="parts: shape and type of every input, without the batch.",
+        classes=dataset.classes,
     )
     contents = CardContents(
         name=card_name(model),
         path=model,
         seconds=network.seconds,
         head=_named(head, network),
-        labels=Labels.FLOAT,
+        labels=Labels.FLOAT if targets is None else Labels.DATA,
         score=score,
         input_parameters=_input_parameters(network),
         about_input="Arrays are fed as they are: no mean, no scale, no change of layout.",
@@ -83,11 +127,19 @@ def _named(head: HeadGuess, network: ArrayNetwork) -> HeadGuess:
     return replace(head, reason=head.reason.replace("no known head has", "the inputs are no image, and no head has"))
 
 
-def _options(network: ArrayNetwork, folder: Path) -> OwnArraysOptions:
-    if network.samples < 2:
+def _options(network: ArrayNetwork, folder: Path, source: DataSource | None) -> OwnArraysOptions:
+    found = network.samples if source is None else len(source.annotations.images)
+    if found < 2:
         raise CalibrationDataError(f"{folder}: holds one sample; calibration and evaluation need one each")
-    calibration, evaluation = split_sizes(network.samples, network.seconds, network.outputs)
-    return OwnArraysOptions(folder=folder, parts=dict(network.inputs), calibration=calibration, evaluation=evaluation)
+    calibration, evaluation = split_sizes(found, network.seconds, network.outputs)
+    return OwnArraysOptions(
+        folder=folder,
+        parts=dict(network.inputs),
+        format=LabelFormat.NONE if source is None else source.kind,
+        labels=None if source is None else source.labels,
+        calibration=calibration,
+        evaluation=evaluation,
+    )
 
 
 def _outputs(split: Split, runner: Runner) -> list[Array]:

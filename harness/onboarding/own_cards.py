@@ -14,9 +14,8 @@ import yaml
 from engine.errors import ConfigError, ModelError, OutputError
 from engine.terms import March
 from harness.cache import content_key
-from harness.datasets.base import IMAGE
-from harness.datasets.label_files import pictures
-from harness.datasets.own_arrays import ARRAY_SUFFIX
+from harness.datasets.base import IMAGE, ImageFormat
+from harness.datasets.label_files import samples_in
 from harness.onboarding.contents import CardContents
 from harness.onboarding.image_cards import PICTURE
 from harness.onboarding.proposal import card_name
@@ -80,7 +79,7 @@ def made_before(parent: Path, model: Path, images: Path, labels: Path | None, as
     Images and arrays are told apart by name, size and time of their last change.
     """
     labelled = [] if labels is None else [labels] if labels.is_file() else [p for p in labels.rglob("*") if p.is_file()]
-    shown = pictures(images.resolve()) or sorted(images.resolve().rglob(f"*{ARRAY_SUFFIX}"))
+    shown = samples_in(images.resolve())
     seen = [(path.as_posix(), path.stat()) for path in (*shown, *sorted(labelled))]
     files = [(name, found.st_size, found.st_mtime_ns) for name, found in seen]
     key = content_key(hashlib.sha256(model.read_bytes()).hexdigest(), files, asked, str(labels))
@@ -183,7 +182,11 @@ def _data_card(contents: CardContents) -> str:
         _block(
             "After a change of files or options: ptqlab digest NAME --write",
             {
-                **({"image": parts_of[IMAGE]} if list(parts_of) == [IMAGE] else {"parts": parts_of}),
+                **(
+                    {"image": parts_of[IMAGE]}
+                    if isinstance(dataset.parts.get(IMAGE), ImageFormat)
+                    else {"parts": parts_of}
+                ),
                 **({"classes": list(data.classes)} if data.classes else {}),
                 "splits": {name: len(split) for name, split in dataset.splits.items()},
                 "digest": dataset.digest,

@@ -333,8 +333,17 @@ def score_of_float(metric: Metric, targets: Targets | None, outputs: Sequence[ND
     return metric.score(outputs, scored)
 
 
-def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, ...]:
-    """What to check if the float model is no better than answers that do not depend on the images."""
+def chance_note(
+    head: HeadGuess, score: Score, targets: Targets, tried: str = " under every normalisation"
+) -> tuple[str, ...]:
+    """What to check if the float model is no better than answers that do not depend on the images.
+
+    Args:
+        head: of the network.
+        score: of the float model.
+        targets: that it was scored with.
+        tried: how far the input was varied, in words.
+    """
     level = chance_level(head.metric, targets)
     if head.task is TaskKind.OTHER or not is_at_chance(score, level, len(targets)):
         return ()
@@ -345,7 +354,4 @@ def chance_note(head: HeadGuess, score: Score, targets: Targets) -> tuple[str, .
         TaskKind.RECOGNITION: "is this the dictionary of the network, in its order, and are these lines upright",
         TaskKind.DETECTION: f"{numbered}, and are these its outputs ({head.kind})",
     }
-    return (
-        f"float {head.metric} {score.value:.3f} is at chance level ({level:.3f}) under every normalisation: "
-        f"{questions[head.task]}?",
-    )
+    return (f"float {head.metric} {score.value:.3f} is at chance level ({level:.3f}){tried}: {questions[head.task]}?",)

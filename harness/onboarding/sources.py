@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.errors import CalibrationDataError
 from harness.datasets.annotations import Annotations, LabelFormat, class_level, read_annotations
 from harness.datasets.box_annotations import OTHER_TEXTS
-from harness.datasets.label_files import instead_of_images, pictures
+from harness.datasets.label_files import instead_of_images, pictures, samples_in
 from harness.datasets.mask_annotations import mask_folder, mask_of
 from harness.datasets.text_annotations import text_file
 
@@ -63,7 +63,7 @@ def _given(folder: Path, labels: Path, metric: str) -> tuple[LabelFormat, Path, 
     kind = _in_files(labels) if labels.is_dir() else None
     if kind is not None:
         return kind, labels, f"{labels.name} holds {_FILES[kind]}"
-    if labels.is_dir() and next((path for path in pictures(folder)[:_TRIED] if mask_of(path, folder, labels)), None):
+    if labels.is_dir() and next((path for path in samples_in(folder)[:_TRIED] if mask_of(path, folder, labels)), None):
         return LabelFormat.MASKS, labels, f"{labels.name} holds a mask per image"
     raise CalibrationDataError(
         f"{labels}: expected a table (.csv, .tsv, .txt) of images and classes or texts, a JSON file in COCO's format, "

@@ -21,6 +21,26 @@ from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
 
+def cause_of(error: BaseException) -> str:
+    """One line, at most 120 characters: what stands behind an exception that others wrap.
+
+    That is the innermost error of the operating system (a refused connection, a full disk), else the innermost declared
+    cause; of its text the first line.
+    """
+    chain, declared = [error], error
+    while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and inner not in chain:
+        declared = inner if declared is chain[-1] and chain[-1].__cause__ is not None else declared
+        chain.append(inner)
+    found = next((each for each in reversed(chain) if isinstance(each, OSError)), declared)
+    words = next((" ".join(line.split()) for line in str(found).splitlines() if line.strip()), "")
+    text = f"{type(found).__name__}: {words}" if words else type(found).__name__
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_LONGEST = 120
+"""Characters of a cause on the terminal."""
+
+
 class Recorder:
     """Writes one sweep to MLflow while it runs.
 
@@ -103,7 +123,7 @@ class Recorder:
         error = next((error for write in self._writes if (error := write.exception())), None)
         if self._mark is not None:
             self._mark.release(complete=error is None)
-        return None if error is None else f"{self.tracking_uri}: {' '.join(str(error).split())[:400]}"
+        return None if error is None else f"{self.tracking_uri}: {cause_of(error)}"
 
     def _later(self, write: Callable[..., object], *arguments: Any) -> None:
         """Write in the recorder's thread, after all earlier writes; skip it once one of them has failed."""

@@ -155,7 +155,7 @@ class InputFolder:
         if self.images:
             return _read_image(file, self.spec, self.shape)
         if file.suffix.lower() == ".npy":
-            return _shaped(_read_npy(file), self.shape, file)
+            return shaped(_read_npy(file), self.shape, file)
         return _read_raw(file, self.raw_type, self.shape)
 
 
@@ -351,8 +351,12 @@ def _read_npy(file: Path) -> Array:
         raise CalibrationDataError(f"{file}: {error}") from error
 
 
-def _shaped(array: Array, shape: Shape, file: Path) -> Array:
-    """``array`` in ``shape``; one sample without dimensions of 1, or without any shape, is fine."""
+def shaped(array: Array, shape: Shape, file: Path) -> Array:
+    """``array`` in ``shape``; one sample without dimensions of 1, or without any shape, is fine.
+
+    Raises:
+        CalibrationDataError: it has another shape, perhaps other axes; ``file`` is named.
+    """
     if array.shape == (prod(shape),) or _without_ones(array.shape) == _without_ones(shape):
         return array.reshape(shape)
     raise CalibrationDataError(

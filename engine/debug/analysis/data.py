@@ -1,13 +1,17 @@
 """Samples for the debugger: the folder that ``debug_mode: dump_calibration_data`` writes, or arrays.
 
-The folder holds one folder per input, named after it, with one ``.npy`` file per sample: what the models are fed with.
+The folder holds one folder per input, named after it, with one ``.npy`` file per sample: what the models are fed with
+("after color space conversion and preprocessing ... fed directly into the model", ptq_guide_rdk). Every sample must
+have the shape and kind of type of its input, and the input of a preprocessing node holds pixels minus 128: neither the
+raw images of ``cal_data_dir`` nor normalised ones.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,9 +19,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.data.sources import CalibrationData
+from engine.calibrate.data.sources import CalibrationData, shaped
 from engine.errors import CalibrationDataError
 from engine.ir import FileNames, file_name, file_names, shape_of
+from engine.simulate.session import image_inputs
 from engine.untrusted import read_npy
 
 Array = NDArray[Any]
@@ -46,6 +51,23 @@ class CalibrationDataSet:
 _EXPECTED = "give a folder, or arrays in a dictionary by input name"
 
 
+@dataclass(frozen=True)
+class _Input:
+    """What the samples of one input must be.
+
+    Attributes:
+        name: of the input.
+        shape: of one sample.
+        dtype: of the model's input.
+        is_image: whether a preprocessing node reads it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_image: bool
+
+
 def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> dict[str, Array]:
     """The first ``count`` samples, all if it is None, by input name, joined along the first dimension.
 
@@ -54,10 +76,18 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
         data: a folder, arrays by input name (any number of samples along the first dimension), or calibration data.
         count: from 1 to the number of samples there are.
 
+    Returns:
+        Arrays of the shape of each input except for the first dimension, in the type that they were given in.
+
     Raises:
-        CalibrationDataError: data are missing, do not fit the inputs, or are fewer than ``count``.
+        CalibrationDataError: data are missing, are fewer than ``count``, or are not what the inputs take: another
+            shape, integers for an input of floats, or images that are raw or normalised.
     """
-    shapes = {str(value.name): shape_of(value) for value in model.graph.inputs}
+    images = image_inputs(model)
+    inputs = [
+        _Input(str(value.name), shape_of(value), _numpy_type(value), value.name in images)
+        for value in model.graph.inputs
+    ]
     data = data.data if isinstance(data, CalibrationDataSet) else data
     if not isinstance(data, (CalibrationData, Mapping, str, os.PathLike)):
         kind = type(data).__name__
@@ -66,16 +96,19 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
         _check_count(count, len(data), "calibration data")
         return data.read(0, count or len(data))
     if isinstance(data, Mapping):
-        return _from_arrays(shapes, data, count)
-    names = file_names(shapes)
-    folders = {name: _sample_files(Path(data), name, names[name], len(shapes)) for name in shapes}
-    counts = {str(files[0].parent): len(files) for files in folders.values()}
+        return _from_arrays(inputs, data, count)
+    names = file_names([wanted.name for wanted in inputs])
+    files = {wanted.name: _sample_files(Path(data), wanted.name, names[wanted.name], len(inputs)) for wanted in inputs}
+    counts = {str(found[0].parent): len(found) for found in files.values()}
     if len(set(counts.values())) > 1:
         raise CalibrationDataError(f"every input needs the same number of samples; found {counts}")
     _check_count(count, min(counts.values()), str(data))
-    return {
-        name: np.concatenate([_read(file, shapes[name]) for file in files[:count]]) for name, files in folders.items()
-    }
+    arrays = {}
+    for wanted in inputs:
+        chosen = files[wanted.name][:count]
+        arrays[wanted.name] = np.concatenate([_read(file, wanted) for file in chosen])
+        _check_pixels(arrays[wanted.name], wanted, str(chosen[0].parent))
+    return arrays
 
 
 def sample_names(model: ir.Model, data: Samples, count: int) -> list[str]:
@@ -114,18 +147,27 @@ def dump_samples(data: CalibrationData, folder: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _from_arrays(
-    shapes: Mapping[str, tuple[int, ...]], data: Mapping[str, Array], count: int | None
-) -> dict[str, Array]:
-    missing = sorted(set(shapes) - set(data))
+def _numpy_type(value: ir.Value) -> np.dtype[Any]:
+    return np.dtype(np.float32 if value.dtype is None else value.dtype.numpy())
+
+
+def _from_arrays(inputs: Sequence[_Input], data: Mapping[str, Array], count: int | None) -> dict[str, Array]:
+    missing = sorted({wanted.name for wanted in inputs} - set(data))
     if missing:
         raise CalibrationDataError(f"no data for the inputs {missing}; given are {sorted(data)}")
     arrays = {}
-    for name, shape in shapes.items():
-        array = np.asarray(data[name])
-        _check_count(count, len(array) // shape[0], f"input {name!r}")
-        _check_numbers(array, f"input {name!r}")
-        arrays[name] = array[: (count or len(array)) * shape[0]]
+    for wanted in inputs:
+        array, where = np.asarray(data[wanted.name]), f"input {wanted.name!r}"
+        rows = wanted.shape[0]
+        if array.shape[1:] != wanted.shape[1:] or len(array) % rows:
+            raise CalibrationDataError(
+                f"{where}: given are arrays of shape {array.shape}; the input takes {wanted.shape}, samples are joined "
+                "along the first dimension"
+            )
+        _check_count(count, len(array) // rows, where)
+        _check_numbers(array, wanted, where)
+        arrays[wanted.name] = array[: (count or len(array)) * rows]
+        _check_pixels(arrays[wanted.name], wanted, where)
     return arrays
 
 
@@ -136,9 +178,43 @@ def _check_count(count: int | None, available: int, where: str) -> None:
         raise CalibrationDataError(f"data_num is {count!r}; allowed is 1 to {available}, the samples in {where}")
 
 
-def _check_numbers(array: Array, where: str) -> None:
+def _check_numbers(array: Array, wanted: _Input, where: str) -> None:
+    """Refuse what is no number, and integers for an input of floats: raw images, mostly."""
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise CalibrationDataError(f"{where}: holds values that are not finite numbers")
+    if wanted.dtype.kind == "f" and array.dtype.kind != "f":
+        raise CalibrationDataError(
+            f"{where}: holds {array.dtype}; the input {wanted.name!r} takes {wanted.dtype}{_image_range(wanted)}. "
+            f"{_FOLDER_TO_GIVE}"
+        )
+    if wanted.dtype.kind != "f" and not np.array_equal(array, array.astype(wanted.dtype)):
+        raise CalibrationDataError(f"{where}: holds values that the input {wanted.name!r}, {wanted.dtype}, cannot hold")
+
+
+_FOLDER_TO_GIVE = (
+    "Give the folder calibration_data that a conversion with debug_mode: dump_calibration_data writes into "
+    "working_dir; the files of cal_data_dir are not what the model takes"
+)
+LARGEST_PIXEL, LARGEST_NORMALISED = 256, 8
+"""Magnitudes that pixels minus 128 stay below (enlarging in floats overshoots 128), and normalised images too."""
+
+
+def _image_range(wanted: _Input) -> str:
+    return " images, pixels minus 128 (-128..127)" if wanted.is_image else ""
+
+
+def _check_pixels(array: Array, wanted: _Input, where: str) -> None:
+    """Refuse images from which 128 was not subtracted, or that are normalised: all figures would be wrong."""
+    if not wanted.is_image or wanted.dtype.kind != "f" or not array.size:
+        return
+    low, high = float(array.min()), float(array.max())
+    is_raw = low >= 0 and high > 128
+    largest = max(-low, high)
+    if is_raw or not LARGEST_NORMALISED < largest <= LARGEST_PIXEL:
+        raise CalibrationDataError(
+            f"{where}: holds values from {low:.6g} to {high:.6g}; the input {wanted.name!r} takes"
+            f"{_image_range(wanted)}, neither raw (0..255) nor normalised. {_FOLDER_TO_GIVE}"
+        )
 
 
 def _sample_files(folder: Path, name: str, file: str, inputs: int) -> list[Path]:
@@ -155,7 +231,9 @@ def _sample_files(folder: Path, name: str, file: str, inputs: int) -> list[Path]
     place = next((path for path in called if os.path.isdir(path)), folder if inputs == 1 else own)
     files = sorted(place.glob("*.npy"), key=_number)
     if not files:
-        raise CalibrationDataError(f"{place}: no .npy files for the input {name!r}; expected {own}/0.npy, 1.npy, ...")
+        raise CalibrationDataError(
+            f"{place}: no .npy files for the input {name!r}; expected {own}/0.npy, 1.npy, ...{_others(place)}"
+        )
     return files
 
 
@@ -163,12 +241,16 @@ def _number(file: Path) -> tuple[int, str]:
     return (int(file.stem), "") if file.stem.isdecimal() else (1 << 62, file.stem)
 
 
-def _read(file: Path, shape: tuple[int, ...]) -> Array:
+def _others(folder: Path) -> str:
+    """What a folder without samples holds instead: raw images of a conversion, mostly."""
+    found = sorted(path.name for path in folder.glob("*.*") if path.is_file())
+    return f". Its {len(found)} other files, such as {found[0]}, are not read. {_FOLDER_TO_GIVE}" if found else ""
+
+
+def _read(file: Path, wanted: _Input) -> Array:
     try:
         array = read_npy(file)
     except ValueError as error:
         raise CalibrationDataError(f"{file}: {error}") from error
-    if array.size != int(np.prod(shape)):
-        raise CalibrationDataError(f"{file}: has shape {np.shape(array)}; the input takes {shape}")
-    _check_numbers(array, str(file))
-    return array.reshape(shape)
+    _check_numbers(array, wanted, str(file))
+    return shaped(array, wanted.shape, file)

@@ -52,8 +52,12 @@ def test_arrays_are_taken_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixt
     assert suite_of_network(model, arrays, None, None, None, tmp_path / "work") == first
     (arrays / "0.npy").unlink()
     assert suite_of_network(model, arrays, None, None, None, tmp_path / "work") != first
-    with pytest.raises(ConfigError, match=r"--labels .*: arrays are compared with the float model's outputs"):
-        init(model, arrays, labels=arrays, output=tmp_path / "other")
+    table = tmp_path / "labels.csv"
+    table.write_text("".join(f"{index}.npy,{index % 3}\n" for index in range(2, 12)))
+    init(model, arrays, labels=table, output=tmp_path / "labelled", quick=True)
+    out, err = capsys.readouterr()
+    assert "arrays      10, labels.csv is a table; scored with labels\nfloat       top1 0." in out
+    assert "1 image(s) without labels are left out" in err
     with pytest.raises(ConfigError, match="--size 10x8: arrays have the size that they are fed with"):
         init(model, arrays, size="10x8", output=tmp_path / "other")
     assert not (tmp_path / "other").exists()

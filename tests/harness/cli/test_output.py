@@ -80,7 +80,7 @@ def test_a_record_that_is_not_complete_says_how_to_complete_it(
 ) -> None:
     show_sweep(swept(tmp_path, "away [/x]", tracking_uri="http://away"), tmp_path)
     out = capsys.readouterr().out
-    assert "MLflow record incomplete: away [/x]; later: ptqlab sync" in out
+    assert "MLflow record incomplete: away [/x]. When the store works again, run: ptqlab sync" in out
     assert "mlflow ui" not in out
 
 

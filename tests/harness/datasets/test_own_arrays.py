@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from engine.errors import CalibrationDataError
 from harness.datasets import ArrayFormat, one_by_one
 from harness.datasets.base import Split
 from harness.datasets.own_arrays import OwnArrays, OwnArraysOptions, array_folders
 
+IMAGE = ArrayFormat(shape=(3, 4, 6))
 LEFT, RIGHT = ArrayFormat(shape=(2, 3)), ArrayFormat(shape=(4,), dtype="int64")
 
 
@@ -61,6 +63,48 @@ def test_one_part_lies_in_the_folder_or_in_one_of_its_name(tmp_path: Path) -> No
     (tmp_path / "x").mkdir()
     assert array_folders(tmp_path, ["x"]) == {"x": tmp_path / "x"}
     assert array_folders(tmp_path, ["x", "y"]) == {"x": tmp_path / "x", "y": tmp_path / "y"}
+
+
+def labelled(folder: Path, **options: object) -> OwnArrays:
+    return OwnArrays(
+        OwnArraysOptions(folder=folder / "arrays", parts={"x": IMAGE}, calibration=1, evaluation=2, **options)
+    )
+
+
+def test_labels_are_kept_with_their_samples(tmp_path: Path) -> None:
+    save(tmp_path / "arrays", 4, IMAGE)
+    (tmp_path / "labels.csv").write_text("file,label\n3.jpg,1\n1.npy,2\n0,4\n")
+    dataset = labelled(tmp_path, format="csv", labels=tmp_path / "labels.csv", first_class=-1)
+    split = dataset.split("evaluation")
+    given = {3: 0, 1: 1, 0: 3}
+    assert split.targets().tolist() == [given[sample["x"]] for sample in drawn(split)]
+    other = labelled(tmp_path, format="csv", labels=tmp_path / "labels.csv")
+    assert other.digest != dataset.digest != labelled(tmp_path).digest
+
+
+def test_boxes_and_masks_are_in_pixels_of_the_arrays(tmp_path: Path) -> None:
+    save(tmp_path / "arrays", 3, IMAGE)
+    for kind in ("yolo", "masks", "voc"):
+        (tmp_path / kind).mkdir()
+    box = "<xmin>1</xmin><ymin>1</ymin><xmax>6</xmax><ymax>4</ymax>"
+    for index in range(3):
+        (tmp_path / f"yolo/{index}.txt").write_text("1 0.5 0.5 0.5 1\n")
+        Image.fromarray(np.full((4, 6), index, np.uint8)).save(tmp_path / f"masks/{index}.png")
+        text = f"<annotation><object><name>a</name><bndbox>{box}</bndbox></object></annotation>"
+        (tmp_path / f"voc/{index}.xml").write_text(text)
+    (scene, _) = labelled(tmp_path, format="yolo", labels=tmp_path / "yolo").split("evaluation").targets()
+    np.testing.assert_array_equal(scene.boxes, [[1.5, 0, 4.5, 4]])
+    (scene, _) = labelled(tmp_path, format="voc", labels=tmp_path / "voc").split("evaluation").targets()
+    np.testing.assert_array_equal(scene.boxes, [[0, 0, 6, 4]])
+    split = labelled(tmp_path, format="masks", labels=tmp_path / "masks").split("evaluation")
+    assert [int(scene.mask.max()) for scene in split.targets()] == [sample["x"] for sample in drawn(split)]
+    for index in range(3):
+        Image.fromarray(np.zeros((8, 12), np.uint8)).save(tmp_path / f"masks/{index}.png")
+        (tmp_path / f"voc/{index}.xml").write_text(text.replace("<xmax>6", "<xmax>12"))
+    with pytest.raises(CalibrationDataError, match=r"is 8x12, the array \d.npy 4x6: expected a class per pixel"):
+        split.targets()
+    with pytest.raises(CalibrationDataError, match=r"lies outside the array of 4x6: boxes are in pixels of the arrays"):
+        labelled(tmp_path, format="voc", labels=tmp_path / "voc").split("evaluation").targets()
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from engine.errors import ConfigError
 from harness.datasets.torchvision_import import import_torchvision
 from harness.metrics import open_metric
 from harness.metrics.decoders import PYRAMID_STRIDES, BoxDecoder, decode_boxes, pyramid_grids
+from harness.metrics.detection import Map50Options, decode_heads
 from harness.metrics.priors import PriorLayout, PriorOptions, decode_priors
 from harness.onboarding import prior_heads
 
@@ -108,6 +110,104 @@ def test_fcos_is_torchvisions() -> None:
     np.testing.assert_allclose(boxes[0], torchvision_boxes(coder, sides[0], anchors, size), rtol=1e-5, atol=1e-3)
     wanted = torch.sqrt(torch.from_numpy(logits[0]).sigmoid() * torch.from_numpy(centreness[0]).sigmoid())
     np.testing.assert_allclose(scores[0], wanted.numpy(), rtol=1e-5)
+
+
+def greedy_nms(boxes: Any, scores: Any, threshold: float) -> Any:
+    """``torchvision::nms`` restated: the best box stays, what overlaps it more than ``threshold`` goes, and so on."""
+    import torch
+
+    left, kept = scores.argsort(descending=True, stable=True).tolist(), []
+    areas = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).tolist()
+    rows = boxes.tolist()
+    while left:
+        best, *others = left
+        kept.append(best)
+        left = []
+        for other in others:
+            wide = min(rows[best][2], rows[other][2]) - max(rows[best][0], rows[other][0])
+            high = min(rows[best][3], rows[other][3]) - max(rows[best][1], rows[other][1])
+            shared = max(wide, 0) * max(high, 0)
+            if shared <= threshold * (areas[best] + areas[other] - shared):
+                left.append(other)
+    return torch.tensor(kept, dtype=torch.int64)
+
+
+@pytest.fixture
+def detection(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``torchvision.models.detection`` with suppression, also where torchvision's compiled operators do not load."""
+    module = torchvision_detection()
+    from torchvision.extension import _has_ops
+
+    if not _has_ops():
+        monkeypatch.setattr("torchvision.ops.boxes.nms", greedy_nms)
+    return module
+
+
+def found_by_torchvision(kind: Any, outputs: dict[str, Any], anchors: Any, size: tuple[int, int], coder: Any) -> Any:
+    """What ``postprocess_detections`` of a torchvision network makes of its head's outputs for one image."""
+    network = SimpleNamespace(
+        score_thresh=0.6, topk_candidates=1000, nms_thresh=0.5, detections_per_img=50, box_coder=coder
+    )
+    (found,) = kind.postprocess_detections(network, outputs, anchors, [size])
+    return {name: values.numpy() for name, values in found.items()}
+
+
+def likely_logits(count: int, depth: int) -> np.ndarray:
+    """Every third prior is likely to be one class; the others are none, so that no prior has two classes."""
+    logits, random, likely = np.zeros((1, count, depth), np.float32), np.random.default_rng(2), np.arange(0, count, 3)
+    ranks = random.permutation(len(likely)) / len(likely)
+    logits[0, likely, random.integers(depth - CLASSES, depth, len(likely))] = 2 + 4 * ranks
+    return logits
+
+
+def test_detections_are_those_of_torchvisions_retinanet(detection: Any) -> None:
+    import torch
+    from torchvision.models.detection._utils import BoxCoder
+
+    size, levels = (128, 128), prior_heads.torchvision_retinanet((128, 128))
+    options = {"levels": levels, "boxes": [0], "centre": 0.0}
+    counts = [level.count for level in PriorOptions.model_validate(options).levels]
+    values, logits = made(1, sum(counts), 4) / 4, likely_logits(sum(counts), CLASSES)
+    anchors = anchors_of(detection.retinanet._default_anchorgen(), size, pyramid_grids(size))
+    outputs = {
+        "cls_logits": list(torch.from_numpy(logits).split(counts, dim=1)),
+        "bbox_regression": list(torch.from_numpy(values).split(counts, dim=1)),
+    }
+    coder = BoxCoder(weights=(1.0, 1.0, 1.0, 1.0))
+    wanted = found_by_torchvision(detection.RetinaNet, outputs, [anchors.split(counts)], size, coder)
+    check_detections([values, logits], options, size, wanted)
+
+
+def test_detections_are_those_of_torchvisions_ssd(detection: Any) -> None:
+    import torch
+    from torchvision.models.detection._utils import BoxCoder
+    from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
+
+    size, levels = (320, 320), prior_heads.ssdlite320()
+    options = {"levels": levels, "boxes": [0], "scores": "softmax", "has_background": True}
+    options["variances"] = [0.1, 0.1, 0.2, 0.2]
+    given = PriorOptions.model_validate(options)
+    count = sum(level.count for level in given.levels)
+    values, logits = made(1, count, 4), likely_logits(count, CLASSES + 1)
+    generator = DefaultBoxGenerator([[2, 3] for _ in range(6)], min_ratio=0.2, max_ratio=0.95)
+    anchors = anchors_of(generator, size, [level.grid for level in given.levels])
+    outputs = {"cls_logits": torch.from_numpy(logits), "bbox_regression": torch.from_numpy(values)}
+    coder = BoxCoder(weights=(10.0, 10.0, 5.0, 5.0))
+    wanted = found_by_torchvision(detection.ssd.SSD, outputs, [anchors], size, coder)
+    wanted["labels"] = wanted["labels"] - 1  # torchvision counts the background
+    check_detections([values, logits], options, size, wanted)
+
+
+def check_detections(outputs: list[np.ndarray], priors: dict[str, Any], size: tuple[int, int], wanted: Any) -> None:
+    """Compare boxes, scores and classes behind suppression with those of torchvision."""
+    options = Map50Options.model_validate(
+        {"classes": CLASSES, "size": list(size), "priors": priors, "score_threshold": 0.6, "max_detections": 50}
+    )
+    (found,) = decode_heads(outputs, options)
+    assert 5 < len(wanted["scores"]) <= 50
+    np.testing.assert_array_equal(found.classes, wanted["labels"])
+    np.testing.assert_allclose(found.scores, wanted["scores"], rtol=1e-5)
+    np.testing.assert_allclose(found.boxes, wanted["boxes"], rtol=1e-4, atol=2e-3)
 
 
 def test_maps_of_retinanet_as_detectron2_decodes() -> None:

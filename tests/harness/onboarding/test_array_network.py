@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 
 from engine.errors import CalibrationDataError, ConfigError
 from harness.datasets import ArrayFormat
-from harness.onboarding.array_network import NO_IMAGE, holds_arrays, read_array_network
+from harness.datasets.own_arrays import NO_IMAGE
+from harness.onboarding.array_network import holds_arrays, read_array_network
 from tests.harness.onboarding.networks import array_files, colour_images, fusing_network, sound_classifier
 
 

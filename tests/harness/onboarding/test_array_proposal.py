@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from engine.errors import CalibrationDataError
 from engine.terms import March
@@ -21,6 +22,7 @@ from tests.harness.onboarding.networks import (
     colour_segmenter,
     fusing_network,
     line_reader,
+    segmented_images,
     sound_classifier,
 )
 
@@ -67,6 +69,31 @@ def test_arrays_of_images_have_the_heads_of_images(tmp_path: Path) -> None:
     model = colour_segmenter(tmp_path / "net.onnx")
     contents, _ = propose_arrays(model, array_files(tmp_path / "arrays", (3, 32, 32), 8))
     assert (contents.head.metric, contents.score.value) == ("miou", 1.0)
+
+
+def test_labels_that_name_arrays_are_scored_with(tmp_path: Path) -> None:
+    model, arrays = colour_segmenter(tmp_path / "net.onnx"), tmp_path / "arrays"
+    arrays.mkdir()
+    images = segmented_images(tmp_path / "data", 8)
+    for path in images.iterdir():
+        np.save(arrays / f"{path.stem}.npy", np.asarray(Image.open(path), np.float32).transpose(2, 0, 1) / 255)
+    contents, notes = propose_arrays(model, arrays, labels=tmp_path / "data/masks")
+    assert (contents.head.metric, contents.labels, notes) == ("miou", Labels.DATA, ())
+    assert contents.score.value == 1.0
+    suite = write_cards(contents, tmp_path / "own", March.BAYES_E)
+    find_beside(suite)
+    assert float_score(load_card("net")).value == 1.0
+    first = segmented_images(tmp_path / "from_one", 8, first=1).parent / "masks"
+    contents, _ = propose_arrays(model, arrays, labels=first)
+    assert (contents.data.options["first_class"], contents.score.value) == (-1, 1.0)
+
+
+def test_labels_of_another_task_are_not_used(tmp_path: Path) -> None:
+    model = colour_segmenter(tmp_path / "net.onnx")
+    arrays = array_files(tmp_path / "arrays", (3, 32, 32), 8)
+    (tmp_path / "labels.csv").write_text("".join(f"{index}.npy,{index % 2}\n" for index in range(8)))
+    contents, notes = propose_arrays(model, arrays, labels=tmp_path / "labels.csv")
+    assert (contents.labels, notes) == (Labels.FLOAT, ("csv labels do not fit segmentation: labels are not used",))
 
 
 def test_lines_of_text_need_their_characters(tmp_path: Path) -> None:

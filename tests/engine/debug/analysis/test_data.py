@@ -9,8 +9,10 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import ArrayData
+from engine.config import InputSpec
 from engine.debug.analysis.data import CalibrationDataSet, dump_samples, read_samples, sample_names
 from engine.errors import CalibrationDataError
+from engine.frontend import preprocess
 from tests.engine.calibrate.models import graph, identity, residual
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -83,8 +85,48 @@ def test_a_dump_is_read_again(tmp_path: Path) -> None:
 def test_a_sample_fits_its_input(tmp_path: Path) -> None:
     np.save(tmp_path / "0.npy", np.zeros(90, np.float32))
     assert read_samples(residual(), tmp_path)["x"].shape == (1, 3, 6, 5)
-    np.save(tmp_path / "0.npy", np.zeros(91, np.float32))
-    with pytest.raises(CalibrationDataError, match=r"has shape \(91,\); the input takes \(1, 3, 6, 5\)"):
+    for shape in ((91,), (1, 6, 5, 3), (2, 3, 6, 5)):
+        np.save(tmp_path / "0.npy", np.zeros(shape, np.float32))
+        with pytest.raises(CalibrationDataError, match=r"0\.npy: cannot reshape .* into shape \(1, 3, 6, 5\)"):
+            read_samples(residual(), tmp_path)
+    with pytest.raises(CalibrationDataError, match=r"arrays of shape \(2, 6, 5, 3\); the input takes \(1, 3, 6, 5\)"):
+        read_samples(residual(), {"x": np.zeros((2, 6, 5, 3), np.float32)})
+
+
+def test_integers_are_no_samples_of_an_input_of_floats(tmp_path: Path) -> None:
+    np.save(tmp_path / "0.npy", np.arange(3, dtype=np.uint8))
+    message = r"0\.npy: holds uint8; the input 'x' takes float32\. Give the folder calibration_data"
+    with pytest.raises(CalibrationDataError, match=message):
+        read_samples(MODEL, tmp_path)
+
+
+def image_model() -> object:
+    """:func:`residual` behind the preprocessing of an RGB input."""
+    return preprocess.insert(residual(), [InputSpec(name="x", type_train="rgb", type_rt="rgb", layout_train="NCHW")])
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 255), (-2.2, 2.7), (0, 1), (-500, 500)])
+def test_images_are_pixels_minus_128(tmp_path: Path, low: float, high: float) -> None:
+    pixels = np.linspace(low, high, 90).astype(np.float32).reshape(1, 3, 6, 5)
+    np.save(tmp_path / "0.npy", pixels)
+    for data in (tmp_path, {"x": pixels}):
+        with pytest.raises(CalibrationDataError, match=r"pixels minus 128 .*neither raw \(0\.\.255\) nor"):
+            read_samples(image_model(), data)
+    assert read_samples(residual(), tmp_path)["x"].max() == np.float32(high)
+
+
+def test_a_dump_of_images_is_read_whatever_they_show(tmp_path: Path) -> None:
+    spec = InputSpec(name="x", type_train="rgb", type_rt="nv12", layout_train="NCHW")
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 6, 4)).astype(np.uint8)
+    for images in (pixels, pixels // 8, 255 - pixels // 8):
+        found = ArrayData({"x": images}, [spec]).read(0, 2)["x"]
+        model = graph([helper.make_node("Relu", ["x"], ["y"], name="r")], {"x": (1, 3, 6, 4)}, ["y"])
+        np.testing.assert_array_equal(read_samples(preprocess.insert(model, [spec]), {"x": found})["x"], found)
+
+
+def test_raw_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "0.rgb").write_bytes(bytes(90))
+    with pytest.raises(CalibrationDataError, match=r"no \.npy .* 1 other files, such as 0\.rgb, are not read"):
         read_samples(residual(), tmp_path)
 
 
