@@ -14,7 +14,7 @@ import yaml
 from engine.errors import ConfigError, ModelError, OutputError
 from engine.terms import March
 from harness.cache import content_key
-from harness.datasets.base import IMAGE, ImageFormat
+from harness.datasets.base import IMAGE, Dataset, ImageFormat
 from harness.datasets.label_files import samples_in
 from harness.onboarding.contents import CardContents
 from harness.onboarding.image_cards import PICTURE
@@ -182,11 +182,7 @@ def _data_card(contents: CardContents) -> str:
         _block(
             "After a change of files or options: ptqlab digest NAME --write",
             {
-                **(
-                    {"image": parts_of[IMAGE]}
-                    if isinstance(dataset.parts.get(IMAGE), ImageFormat)
-                    else {"parts": parts_of}
-                ),
+                **({"image": parts_of[IMAGE]} if _is_one_image(dataset) else {"parts": parts_of}),
                 **({"classes": list(data.classes)} if data.classes else {}),
                 "splits": {name: len(split) for name, split in dataset.splits.items()},
                 "digest": dataset.digest,
@@ -195,6 +191,11 @@ def _data_card(contents: CardContents) -> str:
         ),
     ]
     return "\n".join(parts)
+
+
+def _is_one_image(dataset: Dataset) -> bool:
+    """Whether samples are images; the input of a network that is fed with arrays may be called ``image`` too."""
+    return isinstance(dataset.parts.get(IMAGE), ImageFormat)
 
 
 def _suite(contents: CardContents, march: March) -> str:
