@@ -15,7 +15,7 @@ from harness.datasets.base import NO_LABEL, ArrayFormat, SceneTarget, Targets
 from harness.datasets.input_folders import FileParts, InputSplit, files_of_parts
 from harness.datasets.label_files import ARRAY_SUFFIX
 from harness.datasets.mask_annotations import read_mask
-from harness.datasets.own_images import content_of, drawn_order, scene_on, targets_of
+from harness.datasets.own_images import drawn_order, listed_fingerprint, scene_on, targets_of
 from harness.strict_yaml import StrictModel
 from harness.terms import Fit
 
@@ -83,7 +83,7 @@ class OwnArrays(FileParts):
             splits[name] = _OwnArraySplit(name, chosen, drawn, options)
             found[name] = splits[name].fingerprints()
             if options.format is not LabelFormat.NONE:
-                found[name] = [*found[name], *([content_of(each, root) for each in drawn])]
+                found[name] = [*found[name], *([listed_fingerprint(each, root) for each in drawn])]
             start += size
         self._splits = MappingProxyType(splits)
         portable = {"folder": Path(options.folder.name)}

@@ -89,7 +89,7 @@ class OwnImages(Dataset):
         for name, count in wanted.items():
             images = order[start : start + count]
             self._splits[name] = _OwnSplit(name, images, options)
-            found[name] = [content_of(image, root) for image in images]
+            found[name] = [listed_fingerprint(image, root) for image in images]
             start += count
         portable = {"folder": Path(options.folder.name)}
         if options.labels is not None:
@@ -232,7 +232,7 @@ def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
     return [index for _, _, index in places]
 
 
-def content_of(image: Annotated, root: Path) -> list[Any]:
+def listed_fingerprint(image: Annotated, root: Path) -> list[Any]:
     """Place, labels and digest of the content."""
     content = _content(image.path)
     boxes = [] if image.boxes is None else [[list(astuple(box)) for box in image.boxes]]

@@ -217,7 +217,10 @@ class _Part:
 
 
 def _parts(group: Sequence[TrialResult], best: Collection[str]) -> list[_Part]:
-    """All in one; of very many the Pareto points by themselves, so that the others need no style of their own each."""
+    """All in one; of very many the Pareto points by themselves, so that the others need no style of their own each.
+
+    Nor have the others outlines, which would take a fifth of the time of drawing them.
+    """
     if len(group) <= MOST_ERROR_BARS:
         return [_Part(group, has_bars=True, is_named=True)]
     others = [result for result in group if result.spec.key not in best]
@@ -243,7 +246,7 @@ def _points(
             **style,
             "size": _alike([13 if result.spec.key in best else 9 for result in group]),
             "opacity": _alike([1.0 if result.spec.key in best else 0.55 for result in group]),
-            "line": {"width": 1, "color": "var(--card)"},
+            "line": {"width": 1 if part.has_bars else 0, "color": "var(--card)"},
         },
         text=[escape(result.spec.settings.label) for result in group],
         customdata=[links[result.spec.key] for result in group],
