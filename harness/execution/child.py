@@ -107,7 +107,3 @@ def _offer_to_the_kernel() -> None:
     score = Path("/proc/self/oom_score_adj")
     if score.exists():
         score.write_text(_LEAST_WANTED)
-
-
-if __name__ == "__main__":
-    main()

@@ -24,6 +24,9 @@ from harness.strict_yaml import StrictModel
 from harness.trials.tasks import Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Symptom, TrialResult, TrialSpec
 
+CHILD = (sys.executable, "-c", "from engine.cli.start import command; command('harness.execution.child')()")
+"""Command of a child process: it starts as the console scripts do."""
+
 STARTED = "started"
 """What a child says when a task begins."""
 
@@ -152,7 +155,7 @@ class Child:
         self._tasks = 0
         self._alive = True
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.execution.child"],
+            CHILD,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy import ndimage
-from scipy.optimize import linear_sum_assignment
 
 from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
@@ -82,6 +80,8 @@ def text_boxes(probabilities: Array, options: HmeanOptions) -> NDArray[np.float3
         probabilities: shape (height, width), 0..1; NaN is no text.
         options: thresholds and growth.
     """
+    from scipy import ndimage  # not above: every command that reads a card would wait for scipy
+
     probabilities = np.nan_to_num(probabilities)
     size = probabilities.shape[::-1]
     regions, _ = ndimage.label(probabilities > options.threshold, structure=np.ones((3, 3)))
@@ -98,5 +98,7 @@ def text_boxes(probabilities: Array, options: HmeanOptions) -> NDArray[np.float3
 
 def _matches(found: NDArray[np.float32], wanted: NDArray[np.float32], match_iou: float) -> int:
     """Most pairs of a box and a target that overlap by ``match_iou`` at least."""
+    from scipy.optimize import linear_sum_assignment  # not above, as in text_boxes
+
     pairs = box_iou(found, wanted) >= match_iou
     return int(pairs[linear_sum_assignment(pairs, maximize=True)].sum())

@@ -15,7 +15,7 @@ import pytest
 
 from engine.errors import MissingError, UnsupportedError
 from harness.execution.child import _answer_on, _compute, _symptom
-from harness.execution.isolation import STARTED, Reply, Task
+from harness.execution.isolation import CHILD, STARTED, Reply, Task
 from harness.trials.tasks import Preparation
 from harness.trials.trial import Symptom
 from tests.harness import fakes
@@ -65,7 +65,7 @@ def test_a_reply_is_one_line_whatever_the_exception_says() -> None:
 def test_a_child_answers_line_by_line_and_ends_with_its_parent(tmp_path: Path) -> None:
     """What the task prints is no reply; the end of the input ends the process and its group."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "harness.execution.child"],
+        CHILD,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -88,7 +88,7 @@ def test_a_child_whose_parent_is_killed_ends_without_a_word(tmp_path: Path) -> N
     """Its replies can no longer be read, while the task that it was told of is still there."""
     reading, writing = os.pipe()
     child = subprocess.Popen(
-        [sys.executable, "-m", "harness.execution.child"],
+        CHILD,
         stdin=subprocess.PIPE,
         stdout=writing,
         stderr=subprocess.PIPE,
