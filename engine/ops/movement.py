@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute, before_calibration, constant_of, shape_of
+from engine.ir import MARK_ON, attribute, before_calibration, calibration_of, constant_of, shape_of
 from engine.march import March
 from engine.ops.core.base import FloatRule, Lowering, Quantized, StandardOperator, Tie
 from engine.ops.core.costs import CostKind
@@ -239,11 +239,12 @@ class SliceRule(MovementRule):
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         """Bounds and steps keep their names; axes that change with the layout get one (:func:`_name_of_new_axes`)."""
         node = chain[0]
-        x = lowering.integer(given(node, 0))
+        layout = _layout_moved(given(node, 0))
+        x = lowering.integer(given(node, 0), layout)
         rank = len(shape_of(given(node, 0)))
         constants = [_kept(given(node, index), lowering) for index in (1, 2)]
         axes = node.inputs[3] if len(node.inputs) > 3 else None
-        if axes is not None and rank != len(TO_NHWC):
+        if axes is not None and (rank != len(TO_NHWC) or layout == "NCHW"):
             constants.append(_kept(axes, lowering))
         elif axes is not None:
             old = required(lowering.constant(axes))
@@ -251,11 +252,27 @@ class SliceRule(MovementRule):
             constants.append(lowering.initializer(_name_of_new_axes(node, axes), new))
         elif rank == len(TO_NHWC) or len(node.inputs) > 4:
             count = len(required(lowering.constant(given(node, 1))))
-            every = np.array([nhwc_axis(axis, rank) for axis in range(count)], np.int64)
+            every = np.array([_axis_in(layout, axis, rank) for axis in range(count)], np.int64)
             constants.append(lowering.initializer(f"{node.name}_axes", every))
         if len(node.inputs) > 4:
             constants.append(_kept(given(node, 4), lowering))
-        _emit_unchanged(node, x, constants, {}, lowering, layout="NHWC")
+        _emit_unchanged(node, x, constants, {}, lowering, layout)
+
+
+def _layout_moved(value: ir.Value) -> str:
+    """In which layout a Slice or Gather moves ``value``: that of the float graph where the CPU computes it.
+
+    Integers of such a tensor are only moved up to the calibration behind (both Slices of ``swin_b`` that are so).
+    """
+    while calibration_of(value) is None and (producer := value.producer()) is not None:
+        if producer.metadata_props.get(MARK_ON) != "BPU":
+            return "NCHW"
+        value = given(producer, 0)
+    return "NHWC"
+
+
+def _axis_in(layout: str, axis: int, rank: int) -> int:
+    return nhwc_axis(axis, rank) if layout == "NHWC" else axis % rank
 
 
 def _kept(constant: ir.Value, lowering: Lowering) -> ir.Value:
@@ -302,10 +319,11 @@ class GatherRule(MovementRule):
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        x = lowering.integer(given(node, 0))
+        layout = _layout_moved(given(node, 0))
+        x = lowering.integer(given(node, 0), layout)
         indices = lowering.initializer(str(given(node, 1).name), required(lowering.constant(given(node, 1))))
-        attributes = {"axis": nhwc_axis(attribute(node, "axis", 0), len(shape_of(given(node, 0))))}
-        _emit_unchanged(node, x, [indices], attributes, lowering, layout="NHWC")
+        attributes = {"axis": _axis_in(layout, attribute(node, "axis", 0), len(shape_of(given(node, 0))))}
+        _emit_unchanged(node, x, [indices], attributes, lowering, layout)
 
 
 class GatherElementsRule(MovementRule):

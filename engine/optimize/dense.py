@@ -101,8 +101,9 @@ class GemmToConv(GemmOfMapToConv):
         if self.rules.dense_transposes:
             parts.append(_transpose(node, parts[-1].outputs[0], "transpose_in", _LAST_AXIS_FIRST))
         conv = _convolution(node, parts[-1].outputs[0], dense, self._output(node))
-        back = _row_result(node, conv) if rows == 1 and self.rules.dense_transposes else None
-        substitute(node, [*parts, conv, *(_gemm_result(node, conv, self.rules) if back is None else [back])])
+        joined = rows == 1 and self.rules.dense_transposes and _is_operand(node.outputs[0])
+        back = [_row_result(node, conv)] if joined else _gemm_result(node, conv, self.rules)
+        substitute(node, [*parts, conv, *back])
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -158,12 +159,16 @@ _MAP_RANK = 4
 
 
 def _one_transpose_per_reader(node: ir.Node, conv: ir.Node) -> None:
-    """Every reader of the product ``node`` but the first gets a ``Transpose`` of ``conv`` of its own (``swin``)."""
-    result = node.outputs[0]
+    """Every reader of the product ``node`` but the first gets a ``Transpose`` of ``conv`` of its own (``swin``).
+
+    Each takes over the name of what ``conv`` gave, which gets one more ``replaced_``.
+    """
+    result, output = node.outputs[0], conv.outputs[0]
     order = {reader: index for index, reader in enumerate(graph_of(node))}
     readers = sorted({usage.node for usage in result.uses()}, key=order.__getitem__)
     for number, reader in enumerate(readers if result.is_graph_output() else readers[1:], start=1):
-        own = _transpose(node, conv.outputs[0], f"transpose_{number}", _LAST_AXIS_BACK)
+        taken, output.name = str(output.name), f"replaced_{output.name}"
+        own = _transpose(node, output, f"transpose_{number}", _LAST_AXIS_BACK, taken)
         graph_of(node).insert_before(reader, own)
         for index, value in enumerate(reader.inputs):
             if value is result:
@@ -302,10 +307,17 @@ def _gemm_result(node: ir.Node, conv: ir.Node, rules: GraphRules) -> list[ir.Nod
     return [*parts, _reshape(node, source, shape, *names, written=(-1, *shape[1:]))]
 
 
+def _is_operand(value: ir.Value) -> bool:
+    """Whether a reader of ``value`` computes with another tensor or a constant as well."""
+    return any(len(usage.node.inputs) > 1 for usage in value.uses())
+
+
 def _row_result(node: ir.Node, conv: ir.Node) -> ir.Node:
     """The ``Reshape`` that restores the one row of ``node``.
 
-    What is done with the row then moves to the channels of the map before it (``crnn_gru``, ``min_gru``, ``vgg``).
+    What is added to the row or multiplied by it then moves to the channels of the map before it (``crnn_gru``,
+    ``min_gru``). A function of the row alone passes a ``Transpose`` and a ``Reshape``, as its name says (``vgg``,
+    ``senet_fc``).
     """
     names = (f"{node.name}_transpose_output_reshape", f"replaced_{node.outputs[0].name}")
     shape = static_shape(node.outputs[0]) or ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -66,31 +66,50 @@ def insert_calibration(
         _let_cpu_read(model, value, calibrated)
     for chain in chains(model, march):
         _calibrate_result(model, march, chain, types, output_type)
+    _leave_out_before_movements(model, _computes_floats)
     mark_thresholds(model, asked)
-    _leave_out_between_movements(model)
+    _leave_out_before_movements(model, _moves_integers)
 
 
 _READ_IN_PASSING = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
+"""Movements that ask for no calibration of what they read."""
 
 
-def _leave_out_between_movements(model: ir.Model) -> None:
-    """Remove the calibration of what one movement gives and only further ones read: it has the scale of what they move.
+def _leave_out_before_movements(model: ir.Model, asks_for_none: Callable[[ir.Node, Sequence[ir.Node]], bool]) -> None:
+    """Remove the calibration of what only such movements read and of which ``asks_for_none`` says so.
 
-    No tensor between such nodes is calibrated by the original, of 440 in 12 networks; before a Split (11 tensors), a
-    MaxPool (3) or a Concat all are.
+    Args:
+        model: changed in place.
+        asks_for_none: given what computes a tensor, and its readers.
     """
     for node in [node for node in model.graph if is_calibration(node)]:
         value, calibrated = node.inputs[0], node.outputs[0]
         producer = None if value is None else value.producer()
-        rule = None if producer is None else rule_for(producer)
-        if value is None or producer is None or rule is None or calibrated.is_graph_output():
+        if value is None or producer is None or calibrated.is_graph_output() or is_exact_sum(value):
             continue
         readers = [usage.node for usage in calibrated.uses()]
-        quantised = all(refused_late(each) or (on_bpu(producer) and on_bpu(each)) for each in (*readers, producer))
-        moved = quantised and all(reader.op_type in _READ_IN_PASSING for reader in readers)
-        if moved and rule.tie(producer) is Tie.OUTPUT_TAKES_INPUT and not is_exact_sum(value):
+        if all(reader.op_type in _READ_IN_PASSING for reader in readers) and asks_for_none(producer, readers):
             calibrated.replace_all_uses_with(value)
             model.graph.remove(node, safe=True)
+
+
+def _computes_floats(producer: ir.Node, readers: Sequence[ir.Node]) -> bool:
+    """Whether ``producer`` runs on the CPU: its result is quantised as the first calibrated tensor behind ``readers``.
+
+    All 6 in ``sknet``, ``yolo11`` and ``yolov8_decode`` are.
+    """
+    return not on_bpu(producer) and not refused_late(producer) and all(map(on_bpu, readers))
+
+
+def _moves_integers(producer: ir.Node, readers: Sequence[ir.Node]) -> bool:
+    """Whether ``producer`` moves what is quantised: its result has the scale of that.
+
+    No tensor between movements is calibrated by the original, of 440 in 12 networks; before a Split (11 tensors), a
+    MaxPool (3) or a Concat all are.
+    """
+    rule = rule_for(producer)
+    quantised = all(on_bpu(each) or refused_late(each) for each in (producer, *readers))
+    return quantised and rule is not None and rule.tie(producer) is Tie.OUTPUT_TAKES_INPUT
 
 
 def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:

@@ -273,13 +273,30 @@ class IntegerGraph:
         self._integers[str(value.name)] = {pixels.layout: Quantized(pixels.value, np.ones(1, np.float32), 8)}
         return pixels.value
 
+    def _calibrated_behind(self, tensor: ir.Value) -> tuple[str, Calibration]:
+        """Name and calibration of the first calibrated tensor that the current chain moves ``tensor`` to.
+
+        Raises:
+            ModelError: there is none.
+        """
+        moved = self._chain[-1].outputs[0]
+        while (found := self.calibration(moved)) is None:
+            readers = [usage.node for usage in moved.uses()]
+            if not readers or not on_bpu(readers[0]):
+                raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
+            moved = readers[0].outputs[0]
+        return str(moved.name), found
+
     def _quantize(self, tensor: ir.Value, value: ir.Value, wanted: Calibration | None) -> dict[str, Quantized]:
-        """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose."""
+        """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose.
+
+        One that is only moved keeps its layout and has the scale of what is calibrated behind (``swin_b``).
+        """
+        name, shape, moved = str(tensor.name), shape_of(tensor), wanted is None
         if wanted is None:
-            raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
-        name, shape = str(tensor.name), shape_of(tensor)
+            name, wanted = self._calibrated_behind(tensor)
         source = self._float_or_constant(tensor)
-        outside = self.march.layout_outside and len(shape) == 4
+        outside = self.march.layout_outside and len(shape) == 4 and not moved
         if outside:
             source = self._to_nhwc(source, value)
             shape = transposed(shape, TO_NHWC)
@@ -295,7 +312,7 @@ class IntegerGraph:
         )
         layout = ("NHWC" if outside else "NCHW") if len(shape) == 4 else "flat"
         forms = {layout: Quantized(quantized, wanted.scales, wanted.bits)}
-        self._integers[name] = forms
+        self._integers[str(tensor.name)] = forms
         return forms
 
     def _constant_operand(self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str) -> Quantized:

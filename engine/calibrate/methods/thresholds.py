@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -14,7 +15,9 @@ from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.calibrate.statistics.statistics import Statistics
 from engine.errors import ModelError
 from engine.ir import (
+    MARK_FACTOR,
     MARK_FIXED,
+    MARK_LARGEST,
     MARK_TIE,
     MARK_VALUES,
     QMAX,
@@ -190,12 +193,23 @@ def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs
         return thresholds[str(own.name)] if thresholds is not None and is_constant else [float(fixed)]
     if thresholds is None:
         return [FIXED_THRESHOLD]
-    name = _source(node, outputs)
-    if name is None or name not in thresholds:
-        raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {name!r}")
-    values = thresholds[name]
+    sources = _sources(node, outputs)
+    lacking = [name for name in sources if isinstance(name, str) and name not in thresholds]
+    if lacking:
+        raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {lacking[0]!r}")
+    found = [thresholds[each] if isinstance(each, str) else [each] for each in sources]
     # Operators that move values take one scale, and their results' channels may be others.
-    return [max(values)] if MARK_TIE in node.metadata_props else values
+    values = [max(map(max, found))] if {MARK_TIE, MARK_LARGEST} & node.metadata_props.keys() else found[0]
+    factor = float(node.metadata_props.get(MARK_FACTOR, 1.0))
+    return [value * factor for value in values]
+
+
+def _sources(node: ir.Node, outputs: Mapping[str, str]) -> list[str | float]:
+    """The float tensors whose values give the threshold of ``node``, and fixed thresholds beside them."""
+    joined = node.metadata_props.get(MARK_LARGEST)
+    if joined is not None:
+        return [outputs.get(each, each) if isinstance(each, str) else float(each) for each in json.loads(joined)]
+    return [str(_source(node, outputs))]
 
 
 def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:

@@ -99,6 +99,22 @@ class TestDense:
         assert [item.op_type for item in after.graph] == ["Transpose", "Conv", "Transpose"]
         assert [item.name for item in after.graph] == ["fc_transpose_in", "fc", "fc_transpose_0"]
 
+    def test_every_reader_of_a_product_of_rank_4_has_a_transpose_of_its_own(self) -> None:
+        nodes = [node("MatMul", "x w", "p", name="fc"), *(node("Reshape", f"p s{i}", f"y{i}") for i in range(3))]
+        shapes = {f"s{i}": np.array(shape) for i, shape in enumerate([(6, 28), (12, 14), (24, 7)])}
+        after = optimized(build(nodes, {"x": (2, 3, 4, 5)}, ["y0", "y1", "y2"], {"w": normal(5, 7), **shapes}))
+        moved = [str(item.outputs[0].name) for item in after.graph if item.op_type == "Transpose"][1:]
+        assert sorted(moved, key=len) == ["p", "replaced_p", "replaced_replaced_p"]
+
+    @pytest.mark.parametrize(("op_type", "passed"), [("Relu", 2), ("Add", 1)])
+    def test_a_function_of_a_gemm_row_passes_two_movements(self, op_type: str, passed: int) -> None:
+        operands = "a b" if op_type == "Add" else "a"
+        nodes = [node("Gemm", "x w", "a"), node(op_type, operands, "r", name="f"), node("Gemm", "r v")]
+        constants = {"w": normal(5, 7), "v": normal(7, 3), "b": normal(1, 7)}
+        after = optimized(build(nodes, {"x": (1, 5)}, ["y"], constants))
+        results = [str(item.outputs[0].name) for item in after.graph]
+        assert f"r{'_reshape' * passed}" in results
+
     def test_matmul_of_one_row_moves_only_axes_of_length_1(self) -> None:
         after = optimized(build([node("MatMul", "x w", name="fc")], {"x": (1, 1, 5)}, ["y"], {"w": normal(5, 7)}))
         assert [item.op_type for item in after.graph] == ["Reshape", "Conv", "Reshape"]

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.ir import MARK_FIXED
+from engine.ir import MARK_FIXED, MARK_TIE
 from engine.march import load_march
 from engine.place import PlacementOptions, place
 from engine.place.calibration import insert_calibration
@@ -61,6 +61,25 @@ def test_between_movements_no_tensor_is_calibrated(last: str, kept: set[str]) ->
     second = helper.make_node(last, ["a"], ["m"], name="Middle", **attributes)
     placement = place(network([first, second]), "bayes-e", PlacementOptions())
     assert {name for name in calibrated(placement) if not name.startswith("w")} == kept
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+def test_what_the_cpu_computes_is_calibrated_behind_the_slices_that_read_it(march: str) -> None:
+    """As in front of the Slices of ``swin_b`` and the Transposes of ``sknet``; the second has the first's threshold."""
+    bounds = {"low": np.array([0]), "mid": np.array([2]), "high": np.array([4]), "axis": np.array([1])}
+    nodes = [
+        helper.make_node("Neg", ["c0"], ["n"], name="Neg"),
+        helper.make_node("Slice", ["n", "low", "mid", "axis"], ["a"], name="A"),
+        helper.make_node("Slice", ["n", "mid", "high", "axis"], ["b"], name="B"),
+        helper.make_node("Elu", ["a"], ["d"], name="D"),
+        helper.make_node("Tanh", ["b"], ["e"], name="E"),
+        helper.make_node("Concat", ["d", "e"], ["m"], name="Middle", axis=1),
+    ]
+    placement = place(network(nodes, constants=bounds), march)
+    found = calibrated(placement)
+    assert {"a", "b"} <= found.keys()
+    assert "n" not in found
+    assert [found[name].metadata_props.get(MARK_TIE) for name in "ab"] == [None, "a"]
 
 
 def test_a_weight_of_two_convolutions_is_calibrated_once() -> None:

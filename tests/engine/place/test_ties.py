@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import calibration_tensors
-from engine.ir import MARK_FIXED, MARK_TIE, MARK_VALUES, calibration_nodes
+from engine.ir import MARK_FACTOR, MARK_FIXED, MARK_LARGEST, MARK_TIE, MARK_VALUES, calibration_nodes
 from engine.place import NodeTypes, PlacementOptions, place
-from engine.place.ties import mark_thresholds
+from engine.place.ties import SOFTMAX_MARGIN, mark_thresholds
 from tests.engine.place.networks import calibrated, network, one
 
 CHANNELS, SIZE = 4, 8
@@ -232,8 +233,8 @@ def test_gathered_windows_share_the_threshold_of_the_first() -> None:
         *(node("Exp", f"r{name}", f"e{name}") for name in ("q", "k")),
     ]
     found = ties(middle, ["eq", "ek"], constants)
-    assert {found[name] for name in ("a", "gk", "rq", "rk")} == {"gq"}
-    assert (found["gq"], "w" in found) == (None, False)
+    assert {found[name] for name in ("a", "rq", "rk")} == {"gq"}
+    assert not {"w", "gq", "gk"} & found.keys()
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -250,3 +251,22 @@ def test_operands_of_an_int16_concat_keep_their_thresholds_where_int16_is_asked_
     found = calibrated(place(network(nodes), "bayes-e", options))
     assert {str(found[name].attributes["qtype"].as_string()) for name in ("a", "b", "joined")} == {"int16"}
     assert [found[name].metadata_props.get(MARK_TIE) for name in ("a", "b")] == [None if asked else "joined"] * 2
+
+
+def test_an_int16_output_that_joins_takes_the_largest_threshold_of_its_operands() -> None:
+    """As ``153`` of ``fpn_retina_gn``; that of a Sigmoid is fixed."""
+    nodes = [
+        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Sigmoid", ["c0"], ["b"], name="B"),
+        helper.make_node("Concat", ["a", "b"], ["m"], name="Middle", axis=2),
+    ]
+    found = calibrated(place(network(nodes, tail=False), "bayes-e", PlacementOptions(output_type="int16")))
+    assert json.loads(found["m_before"].metadata_props[MARK_LARGEST]) == ["a", 0.9999847412109375]
+    assert [name for name in ("a", "b") if MARK_TIE in found[name].metadata_props] == []
+
+
+@pytest.mark.parametrize(("reader", "factor"), [("Softmax", repr(SOFTMAX_MARGIN)), ("Neg", None)])
+def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, factor: str | None) -> None:
+    nodes = [helper.make_node("Tanh", ["c0"], ["a"], name="A"), one(reader, "a")]
+    found = calibrated(place(network(nodes, tail=False), "bayes-e"))
+    assert found["a"].metadata_props.get(MARK_FACTOR) == factor

@@ -53,6 +53,25 @@ def test_cpu_node_stands_between_dequantize_and_quantize() -> None:
     assert sequence[middle - 1 : middle + 2] == ["HzDequantize", "Sigmoid", "HzQuantize"]
 
 
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+def test_what_the_cpu_computes_is_sliced_in_its_own_layout(march: str) -> None:
+    """Quantised once, as what the first Slice gives, and brought to the BPU's layout behind both (``swin_b``)."""
+    bounds = {"low": np.array([0]), "mid": np.array([2]), "high": np.array([4]), "axis": np.array([1])}
+    nodes = [
+        helper.make_node("Neg", ["c0"], ["n"], name="Neg"),
+        helper.make_node("Slice", ["n", "low", "mid", "axis"], ["a"], name="A"),
+        helper.make_node("Slice", ["n", "mid", "high", "axis"], ["b"], name="B"),
+        helper.make_node("Concat", ["b", "a"], ["m"], name="Middle", axis=1),
+    ]
+    model = quantized(network(nodes, constants=bounds), march)
+    sequence = types(model)
+    start = sequence.index("Neg")
+    assert sequence[start + 1 : start + 7] == ["HzQuantize", "Slice", "Slice", "Transpose", "Transpose", "Concat"]
+    found = {str(node.name): node for node in model.graph}
+    assert found["A"].inputs[0] is found["B"].inputs[0]
+    assert [str(found["A"].inputs[index].name) for index in (0, 3)] == ["a_calibrated_quantized", "axis"]
+
+
 @pytest.mark.parametrize(
     ("march", "border"), [("bayes-e", ["Transpose", "HzDequantize"]), ("bernoulli2", ["HzDequantize", "Transpose"])]
 )

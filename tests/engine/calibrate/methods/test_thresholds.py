@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -22,7 +24,17 @@ from engine.calibrate.methods.thresholds import (
     threshold_sources,
 )
 from engine.errors import ModelError, UnsupportedError
-from engine.ir import MARK_FIXED, MARK_TIE, calibration_nodes, constant_of, mark, read_calibration, to_bytes
+from engine.ir import (
+    MARK_FACTOR,
+    MARK_FIXED,
+    MARK_LARGEST,
+    MARK_TIE,
+    calibration_nodes,
+    constant_of,
+    mark,
+    read_calibration,
+    to_bytes,
+)
 from engine.terms import CalibrationType
 from tests.engine.calibrate.models import add_calibration, graph, residual
 
@@ -204,3 +216,13 @@ def test_scales_are_those_that_are_written() -> None:
     scales = activation_scales(model, dict.fromkeys(calibration_tensors(model), (3.0,)))
     assert set(scales) == {f"{name}_HzCalibration" for name in ("x", "c0", "r0", "a", "g")}
     assert all(array.tolist() == [float(np.float32(3) / np.float32(127))] for array in scales.values())
+
+
+@pytest.mark.parametrize(("fixed", "expected"), [(1.5, 3.0), (4.0, 4.0)])
+def test_the_largest_of_several_tensors_and_fixed_thresholds(fixed: float, expected: float) -> None:
+    model = placed()
+    mark(by_name(model)["g"], MARK_LARGEST, json.dumps(["c0", "r0", fixed]))
+    mark(by_name(model)["a"], MARK_FACTOR, "1.2")
+    found = apply_thresholds(model, {"x": (1.0,), "c0": (2.0,), "r0": (3.0,), "a": (5.0,), "g": (9.0,)})
+    assert read_calibration(by_name(found)["g"]).thresholds.tolist() == [expected]
+    assert read_calibration(by_name(found)["a"]).thresholds.tolist() == [6.0]
