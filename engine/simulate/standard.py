@@ -16,6 +16,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 from engine.errors import ModelError
 from engine.ir import constant_of
 from engine.simulate.float_convolution import convolved, window_of
+from engine.simulate.float_pool import pooled, windows_of
+from engine.simulate.float_resize import ResizePlan, plan_of, resized
 from engine.simulate.softmax import normalised_axes, softmax_over
 
 Array = NDArray[Any]
@@ -31,8 +33,9 @@ class StandardNode:
     ONNX Runtime computes it where it has a kernel for the types at hand, else the ONNX reference evaluator (a quantised
     graph holds nodes such as ``Max`` on int8 that the operator set of its file does not define). Neither depends on
     the rest of the graph, so that the result of a node never changes with what stands around it. A Softmax of float32,
-    which ONNX Runtime computes otherwise on other CPUs, is that of :mod:`engine.simulate.softmax`, and a convolution
-    over one axis that of :mod:`engine.simulate.float_convolution`.
+    which ONNX Runtime computes otherwise on other CPUs, is that of :mod:`engine.simulate.softmax`, a convolution over
+    one axis that of :mod:`engine.simulate.float_convolution`, a Resize that of :mod:`engine.simulate.float_resize`,
+    and a MaxPool that of :mod:`engine.simulate.float_pool`.
     """
 
     def __init__(self, node: ir.Node, opsets: dict[str, int]) -> None:
@@ -59,6 +62,10 @@ class StandardNode:
         operands = [feed.get(f"i{k}", constant) for k, constant in enumerate(self._constants)]
         if self._node.op_type == "Conv" and list(feed) == ["i0"] and window_of(self._node, operands) is not None:
             return self._convolve
+        if self._node.op_type == "Resize" and list(feed) == ["i0"] and self._plan(feed["i0"]) is not None:
+            return self._resize
+        if self._node.op_type == "MaxPool" and list(feed) == ["i0"] and windows_of(self._node, feed["i0"]) is not None:
+            return self._pool
         model = self._one_node_model(feed)
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -79,6 +86,21 @@ class StandardNode:
         if window is None or weights is None:
             raise ModelError(f"node {self._node.name} (Conv) cannot be computed on shape {given['i0'].shape}")
         return [convolved(given["i0"], weights, bias, window)]
+
+    def _pool(self, given: dict[str, Array]) -> list[Array]:
+        windows = windows_of(self._node, given["i0"])
+        if windows is None:
+            raise ModelError(f"node {self._node.name} (MaxPool) cannot be computed on shape {given['i0'].shape}")
+        return [pooled(given["i0"], windows)]
+
+    def _plan(self, x: Array) -> ResizePlan | None:
+        return plan_of(self._node, [x, *self._constants[1:]], self._opsets.get("", 0))
+
+    def _resize(self, given: dict[str, Array]) -> list[Array]:
+        plan = self._plan(given["i0"])
+        if plan is None:
+            raise ModelError(f"node {self._node.name} (Resize) cannot be computed on shape {given['i0'].shape}")
+        return [resized(given["i0"], plan)]
 
     def _run(self, session: ort.InferenceSession, given: dict[str, Array]) -> list[Array]:
         try:

@@ -15,7 +15,7 @@ from numba import carray, types
 from numba.np.numpy_support import from_dtype
 
 from engine.simulate.kernels import arithmetic as floats
-from engine.simulate.kernels import conversion, matmul, movement, reduction
+from engine.simulate.kernels import conversion, float_resize, matmul, movement, reduction
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import float_convolution as float_conv
@@ -177,6 +177,14 @@ def _float_convolution(sources: str) -> Kernel:
     return float_convolution
 
 
+def _resize(sources: str) -> Kernel:
+    def resize(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+        _ = sources
+        float_resize.resize(carray(f, 1)[0], arena, scratch, begin, end)
+
+    return resize
+
+
 def _interpreter(sources: str) -> Kernel:
     def interpreter(records: Any, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
         _ = sources
@@ -205,6 +213,7 @@ MAKERS: Mapping[str, Callable[[str], Kernel]] = {
     "arithmetic": _arithmetic,
     "cast": _cast,
     "float_convolution": _float_convolution,
+    "resize": _resize,
     INTERPRETER: _interpreter,
 }
 """By the name of a kind of instruction in lower case; and the interpreter."""

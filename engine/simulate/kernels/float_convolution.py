@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
@@ -10,9 +10,10 @@ from numba import types
 from numba.core import cgutils
 
 from engine.simulate.kernels.jit import compiled, intrinsic
-from engine.simulate.kernels.memory import copy_bytes, float32_at
+from engine.simulate.kernels.memory import copy_bytes
 from engine.simulate.kernels.multiply_add import multiply_add
 from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.tiles import FEW_FLOAT_ROWS as FEW
 from engine.simulate.kernels.tiles import FLOAT_ROWS as ROWS
 from engine.simulate.kernels.tiles import FLOAT_VECTORS as VECTORS
 from engine.simulate.kernels.tiles import FLOAT_WIDTH as WIDTH
@@ -21,38 +22,63 @@ I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
 
 
-@intrinsic
-def float_tile(typing_context: Any, x: Any, offsets: Any, taps: Any, w: Any, out: Any) -> Any:
-    """``out[r, p] = sum_t x[offsets[t] + p] * w[t, r]``: one multiply-add after the other, from 0 on.
+def make_float_tile(rows: int) -> Callable[..., None]:
+    """Intrinsic ``(x, offsets, taps, block, w, bias, out, pitch)``: a tile of ``rows`` output channels.
 
-    ``x`` float32; ``offsets`` int64, in bytes; ``w`` float32 (taps, ``ROWS``); ``out`` float32 (``ROWS``,
-    ``WIDTH``).
+    ``out[r, p] = sum_t x[offsets[t] + p] * w[t, r] + bias[r]``: one multiply-add after the other, after ``block`` of
+    them from 0 anew; then these sums, then the bias. ``x`` float32; ``offsets`` int64, in bytes; ``w`` float32 (taps,
+    ``rows``); ``bias`` float32 (``rows``); ``out`` float32, rows of ``WIDTH``, ``pitch`` bytes apart.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        x, offsets, taps, w, out = args
-        sums = [cgutils.alloca_once(builder, FLOATS) for _ in range(ROWS * VECTORS)]
-        for total in sums:
-            builder.store(ir.Constant(FLOATS, None), total)
-        with cgutils.for_range(builder, taps) as loop:
-            offset = builder.load(_pointer(builder, offsets, builder.mul(loop.index, _int(8)), I64), align=8)
-            start = builder.add(x, offset)
-            values = [
-                builder.load(_pointer(builder, start, _int(4 * LANES * v), FLOATS), align=4) for v in range(VECTORS)
-            ]
-            first = builder.mul(loop.index, _int(4 * ROWS))
-            for row in range(ROWS):
-                weight = builder.load(_pointer(builder, w, builder.add(first, _int(4 * row)), F32), align=4)
-                one = builder.insert_element(ir.Constant(FLOATS, ir.Undefined), weight, ir.Constant(I32, 0))
-                weights = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
-                for v, value in enumerate(values):
-                    total = sums[row * VECTORS + v]
-                    builder.store(multiply_add(builder, [value, weights, builder.load(total)]), total)
-        for index, total in enumerate(sums):
-            builder.store(builder.load(total), _pointer(builder, out, _int(4 * LANES * index), FLOATS), align=4)
+        x, offsets, taps, block, w, biases, out, pitch = args
+        sums, totals = ([cgutils.alloca_once(builder, FLOATS) for _ in range(rows * VECTORS)] for _ in range(2))
+        for total in totals:  # to which -0 adds nothing, as 0 would to -0
+            builder.store(ir.Constant(FLOATS, [-0.0] * LANES), total)
+        blocks = builder.udiv(builder.add(taps, builder.sub(block, _int(1))), block)
+        with cgutils.for_range(builder, blocks) as outer:
+            done = builder.mul(outer.index, block)
+            left = builder.sub(taps, done)
+            count = builder.select(builder.icmp_signed("<", left, block), left, block)
+            for part in sums:
+                builder.store(ir.Constant(FLOATS, None), part)
+            with cgutils.for_range(builder, count) as loop:
+                tap = builder.add(done, loop.index)
+                offset = builder.load(_pointer(builder, offsets, builder.mul(tap, _int(8)), I64), align=8)
+                start = builder.add(x, offset)
+                values = [
+                    builder.load(_pointer(builder, start, _int(4 * LANES * v), FLOATS), align=4) for v in range(VECTORS)
+                ]
+                first = builder.mul(tap, _int(4 * rows))
+                for row in range(rows):
+                    weights = _in_all_lanes(builder, w, builder.add(first, _int(4 * row)))
+                    for v, value in enumerate(values):
+                        part = sums[row * VECTORS + v]
+                        builder.store(multiply_add(builder, [value, weights, builder.load(part)]), part)
+            for total, part in zip(totals, sums, strict=True):
+                builder.store(builder.fadd(builder.load(total), builder.load(part)), total)
+        for row in range(rows):
+            bias = _in_all_lanes(builder, biases, _int(4 * row))
+            target = builder.add(out, builder.mul(pitch, _int(row)))
+            for v in range(VECTORS):
+                result = builder.fadd(builder.load(totals[row * VECTORS + v]), bias)
+                builder.store(result, _pointer(builder, target, _int(4 * LANES * v), FLOATS), align=4)
         return context.get_dummy_value()
 
-    return types.void(*[types.intp] * 5), codegen
+    @intrinsic
+    def float_tile(
+        typing_context: Any, x: Any, offsets: Any, taps: Any, block: Any, w: Any, bias: Any, out: Any, pitch: Any
+    ) -> Any:
+        return types.void(*[types.intp] * 8), codegen
+
+    return float_tile
+
+
+def _in_all_lanes(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value) -> ir.Value:
+    """A vector of the float32 that lies there."""
+    number = builder.load(_pointer(builder, base, offset, F32), align=4)
+    one = builder.insert_element(ir.Constant(FLOATS, ir.Undefined), number, ir.Constant(I32, 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
 
 
 def _pointer(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value, kind: ir.Type) -> ir.Value:
@@ -63,32 +89,41 @@ def _int(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
 
 
+float_tile, small_float_tile = make_float_tile(ROWS), make_float_tile(FEW)
+
+
 @compiled
 def float_convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     """Convolution over one axis, stride 1, of an already padded input: units are tiles of output channels.
 
-    x (channels, in_w), y (out_c, out_w), float32; ``panels`` tiles in a group, whose input begins ``group_weights``
-    bytes behind that of the one before; ``weights`` (tiles, taps, ROWS); ``params``: a bias per output channel, or 0.
+    x (channels, in_w), y (out_c, out_w), float32; ``panels`` tiles of ``tile_rows`` channels in a group, whose input
+    begins ``group_weights`` bytes behind that of the one before; ``weights`` (tiles, taps, tile_rows), ``count`` taps
+    of which are summed at once; ``params`` a bias of every row. The last tile of a group, and that of a row, overlaps
+    the one before, which changes nothing.
     """
     group_channels = f.out_c // f.groups
+    rows, pitch = min(f.tile_rows, group_channels), f.out_w * 4
+    direct = f.out_w >= WIDTH and rows == f.tile_rows
+    size = min(WIDTH, f.out_w)
     for unit in range(begin, end):
         group, tile = unit // f.panels, unit % f.panels
-        rows = min(ROWS, group_channels - tile * ROWS)
-        channel = group * group_channels + tile * ROWS
-        x, w = arena + f.x + group * f.group_weights, f.weights + unit * f.taps * ROWS * 4
-        for start in range(0, f.out_w, WIDTH):
-            float_tile(x + start * 4, f.tap_offsets, f.taps, w, scratch)
-            size = min(WIDTH, f.out_w - start)
-            for row in range(rows):
-                if f.params:
-                    bias = float32_at(f.params + (channel + row) * 4, 1)[0]
-                    add_to(float32_at(scratch + row * WIDTH * 4, size), bias)
-                y = arena + f.y + ((channel + row) * f.out_w + start) * 4
-                copy_bytes(scratch + row * WIDTH * 4, y, size * 4)
+        channel = group * group_channels + min(tile * f.tile_rows, group_channels - rows)
+        x, y = arena + f.x + group * f.group_weights, arena + f.y + channel * pitch
+        for step in range(0, f.out_w, WIDTH):
+            start = min(step, f.out_w - size) * 4
+            if direct:
+                one_tile(f, x + start, unit, y + start, pitch)
+            else:
+                one_tile(f, x + start, unit, scratch, WIDTH * 4)
+                for row in range(rows):
+                    copy_bytes(scratch + row * WIDTH * 4, y + start + row * pitch, size * 4)
 
 
 @compiled
-def add_to(values: Any, bias: Any) -> None:
-    """``values += bias``."""
-    for k in range(len(values)):
-        values[k] += bias
+def one_tile(f: Any, x: int, unit: int, out: int, pitch: int) -> None:
+    """The tile of that unit, of one or the other height."""
+    w, bias = f.weights + unit * f.taps * f.tile_rows * 4, f.params + unit * f.tile_rows * 4
+    if f.tile_rows == ROWS:
+        float_tile(x, f.tap_offsets, f.taps, f.count, w, bias, out, pitch)
+    else:
+        small_float_tile(x, f.tap_offsets, f.taps, f.count, w, bias, out, pitch)

@@ -32,6 +32,7 @@ class InstructionKind(IntEnum):
     ARITHMETIC = 15
     CAST = 16
     FLOAT_CONVOLUTION = 17
+    RESIZE = 18
 
 
 FIELDS = (
@@ -79,14 +80,16 @@ FIELDS = (
     "wide",  # ELEMENTWISE: 1 for 64 bits
     "largest",  # REDUCE: 0 for the sum, 1 for the maximum, 2 for its first position
     "twice",  # BILINEAR: 1 to floor after either direction
-    "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3)
-    "columns_from",  # BILINEAR: the same per output column
+    "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3); RESIZE: of upper
+    # rows, lower rows; int64 (2, rows)
+    "columns_from",  # BILINEAR, RESIZE: the same per output column
     "dims",  # address of a shape and strides in elements: int64 (rows, 4)
     "table",  # address of look-up tables, an entry for each integer
     "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales; ELEMENTWISE: of
     # parameters in a row
     "kernel",  # address of the compiled kernel of the kind; 0 until the machine sets it
-    "count",  # TABLE, CAST: elements per unit; SOFTMAX: of a row; QUANTIZE: elements that one scale covers
+    "count",  # TABLE, CAST: elements per unit; SOFTMAX: of a row; QUANTIZE: elements that one scale covers;
+    # FLOAT_CONVOLUTION: taps that are summed at once
 )
 
 INSTRUCTION = np.dtype([(name, np.int64) for name in FIELDS])

@@ -38,7 +38,9 @@ STAGING_BYTES = max(ROWS) * LANES * 4
 ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 """Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""
 
-FLOAT_ROWS, FLOAT_VECTORS = 4, 2
+FEW_FLOAT_ROWS, FLOAT_VECTORS = 4, 2
 """Output channels of a tile of a float convolution, and vectors of neighbouring positions."""
+FLOAT_ROWS = 8 if LANES == 16 else FEW_FLOAT_ROWS
+"""Output channels of a tile where a group has as many: 32 registers hold the sums of eight."""
 FLOAT_WIDTH = FLOAT_VECTORS * LANES
 """Positions of such a tile."""

@@ -1,9 +1,10 @@
-"""Lowering of standard operators that stay on the CPU, in floats: Softmax, arithmetic, casts, convolutions, Pad."""
+"""Lowering of standard operators that stay on the CPU, in floats: Softmax, arithmetic, convolutions, Resize."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -12,7 +13,9 @@ import onnx_ir as ir
 
 from engine.ir import attribute
 from engine.ops.core.windows import Geometry
-from engine.simulate.float_convolution import window_of
+from engine.simulate.float_convolution import products_at_once, window_of
+from engine.simulate.float_pool import Steps, windows_of
+from engine.simulate.float_resize import plan_of
 from engine.simulate.kernels import operations, tiles
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered, broadcast_strides, dense_strides, joined
@@ -53,21 +56,29 @@ def _arithmetic(operation: int) -> FloatLowering:
         if x is None or e is None or x.dtype != e.dtype or x.dtype not in (np.float32, np.float64):
             raise NotLowered("its operands are not two of float32, or of float64")
         shape = np.broadcast_shapes(x.shape, e.shape)
-        y = program.tensor(shape, x.dtype)
-        axes = joined(shape, broadcast_strides(x.shape, shape), broadcast_strides(e.shape, shape), dense_strides(shape))
-        if len(axes) > 4 or not y.size:
-            raise NotLowered(f"operands of shapes {x.shape} and {e.shape}")
-        table = np.array(([(1, 0, 0, 1)] * 4 + axes)[-4:], np.int64).T
-        program.emit(
-            InstructionKind.ARITHMETIC,
-            {"x": x, "e": e, "y": y},
-            units=int(table[0, 0] * table[0, 1]),
-            dims=program.address(np.ascontiguousarray(table)),
-            operation=operation,
-        )
-        return y
+        strides = (broadcast_strides(x.shape, shape), broadcast_strides(e.shape, shape))
+        return _combined(x, e, shape, strides, operation, program)
 
     return lower
+
+
+def _combined(
+    x: Tensor, e: Tensor, shape: Sequence[int], strides: Sequence[Sequence[int]], operation: int, program: Assembler
+) -> Tensor:
+    """A tensor of ``shape`` from two whose ``strides``, in elements, lead through them."""
+    y = program.tensor(shape, x.dtype)
+    axes = joined(shape, *strides, dense_strides(shape))
+    if len(axes) > 4 or not y.size:
+        raise NotLowered(f"operands of shapes {x.shape} and {e.shape}")
+    table = np.array(([(1, 0, 0, 1)] * 4 + axes)[-4:], np.int64).T
+    program.emit(
+        InstructionKind.ARITHMETIC,
+        {"x": x, "e": e, "y": y},
+        units=int(table[0, 0] * table[0, 1]),
+        dims=program.address(np.ascontiguousarray(table)),
+        operation=operation,
+    )
+    return y
 
 
 def lower_cast(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
@@ -130,10 +141,16 @@ def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
         padded = program.tensor((1, x.shape[1], wide), np.float32)
         size = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": 1, "out_h": x.shape[1], "out_w": wide}
         program.emit(InstructionKind.PAD, {"x": x, "y": padded}, units=x.shape[1], left=window.before, value=0, **size)
-    shares, panels = outputs // window.groups, -(-outputs // window.groups // tiles.FLOAT_ROWS)
-    packed = np.zeros((window.groups, panels * tiles.FLOAT_ROWS, inside * taps), np.float32)
-    packed[:, :shares] = weights.reshape(window.groups, shares, -1)
-    packed = packed.reshape(window.groups * panels, tiles.FLOAT_ROWS, -1).transpose(0, 2, 1)
+    shares = outputs // window.groups
+    height = tiles.FLOAT_ROWS if shares >= tiles.FLOAT_ROWS else tiles.FEW_FLOAT_ROWS
+    panels = -(-shares // height)
+    # -0 leaves any number as it is, 0 does not.
+    added = np.full(outputs, -0.0, np.float32) if bias is None else np.asarray(bias)
+    packed = [
+        np.pad(rows.reshape(window.groups, shares, -1), ((0, 0), (0, max(height - shares, 0)), (0, 0)))[:, first]
+        for rows in (weights, added)
+        for first in [np.minimum(np.arange(panels) * height, max(shares - height, 0))[:, None] + np.arange(height)]
+    ]
     offsets = np.add.outer(np.arange(inside) * wide, np.arange(taps) * window.dilation).ravel() * 4
     y = program.tensor((1, outputs, steps), np.float32)
     program.emit(
@@ -142,12 +159,64 @@ def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
         units=window.groups * panels,
         overrun=tiles.FLOAT_WIDTH * 4,
         **{"out_c": outputs, "out_w": steps, "groups": window.groups, "panels": panels, "taps": inside * taps},
+        tile_rows=height,
+        count=products_at_once(inside * taps, count),
         group_weights=inside * wide * 4,
         tap_offsets=program.address(offsets.astype(np.int64)),
-        weights=program.address(np.ascontiguousarray(packed)),
-        params=program.address(bias) if isinstance(bias, np.ndarray) else 0,
+        weights=program.address(packed[0].swapaxes(2, 3)),
+        params=program.address(packed[1]),
     )
     return extract(y, (0, 0, 0), (1, outputs, count), (1, 1, window.stride), program)
+
+
+def lower_resize(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
+    """Resize of float32 to the nearest neighbours, or bilinear."""
+    x = given[0]
+    plan = plan_of(node, given, opset) if isinstance(x, Tensor) else None
+    if not isinstance(x, Tensor) or plan is None:
+        raise NotLowered("it is no nearest or bilinear resize of float32 over the last two of four axes")
+    rows, columns = plan.rows.sources.shape[1], plan.columns.sources.shape[1]
+    y = program.tensor((*x.shape[:2], rows, columns), np.float32)
+    program.emit(
+        InstructionKind.RESIZE,
+        {"x": x, "y": y},
+        units=rows,
+        scratch=4 * columns * 4,
+        **{"in_h": x.shape[2], "in_w": x.shape[3], "in_c": x.shape[0] * x.shape[1], "out_h": rows, "out_w": columns},
+        rows_from=program.address(plan.rows.sources),
+        columns_from=program.address(plan.columns.sources),
+        weights=program.address(plan.rows.weights) if plan.linear else 0,
+        params=program.address(plan.columns.weights) if plan.linear else 0,
+    )
+    return y
+
+
+def lower_max_pool(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
+    """MaxPool of float32 without padding: one larger of two after the other, along the rows, then along the columns."""
+    x = given[0]
+    windows = windows_of(node, x) if isinstance(x, Tensor) else None
+    if not isinstance(x, Tensor) or windows is None:
+        raise NotLowered("it is no pool of float32 maps without padding")
+    maps, (height, width) = x.shape[0] * x.shape[1], x.shape[2:]
+    found = _pooled(x, (maps, height, width), windows[0], program)
+    found = _pooled(found, (maps * found.shape[1], width, 1), windows[1], program)
+    return found.shaped(
+        *x.shape[:2], *(steps.count(size) for steps, size in zip(windows, (height, width), strict=True))
+    )
+
+
+def _pooled(x: Tensor, shape: tuple[int, int, int], steps: Steps, program: Assembler) -> Tensor:
+    """The largest numbers along the second of three axes."""
+    outer, length, run = shape
+    result = (outer, steps.count(length), run)
+    strides = (length * run, steps.stride * run, 1)
+    if steps.taps == 1:
+        return extract(x.shaped(*shape), (0, 0, 0), result, (1, steps.stride, 1), program)
+    lines = [replace(x, start=x.start + tap * steps.dilation * run * 4) for tap in range(steps.taps)]
+    found = _combined(lines[1], lines[0], result, (strides, strides), operations.RAISE, program)
+    for line in lines[2:]:
+        found = _combined(line, found, result, (strides, dense_strides(result)), operations.RAISE, program)
+    return found
 
 
 FLOAT_LOWERINGS: Mapping[str, FloatLowering] = MappingProxyType(
@@ -160,7 +229,9 @@ FLOAT_LOWERINGS: Mapping[str, FloatLowering] = MappingProxyType(
         "Cast": lower_cast,
         "Relu": lower_relu,
         "Conv": lower_conv,
+        "MaxPool": lower_max_pool,
         "Pad": lower_pad,
+        "Resize": lower_resize,
     }
 )
 """By type of a standard node."""

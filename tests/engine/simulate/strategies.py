@@ -509,6 +509,39 @@ def float_convolutions(draw: Draw) -> NodeCase:
 
 
 @st.composite
+def float_resizes(draw: Draw) -> NodeCase:
+    """Resizes of floats, those among them that the machine has no instruction for."""
+    attributes = {
+        "mode": draw(st.sampled_from(["linear", "nearest", "cubic"])),
+        "coordinate_transformation_mode": draw(
+            st.sampled_from(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+        ),
+        "nearest_mode": draw(st.sampled_from(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])),
+    }
+    height, width = draw(st.integers(1, 9)), draw(st.integers(1, 20))
+    x = floats_of(draw, (draw(st.integers(1, 2)), 1, draw(st.integers(1, 4)), height, width))
+    sizes = np.array([1, x.shape[2], draw(st.integers(1, 20)), draw(st.integers(1, 40))])
+    if draw(st.booleans()):
+        return NodeCase("Resize", {0: x}, attributes, {3: sizes}, "", 13)
+    factors = (sizes / np.array(x.shape[1:])).astype(np.float32) + np.array([0, 0, 0.01, 0.01], np.float32)
+    return NodeCase("Resize", {0: x}, attributes, {2: factors}, "", 13)
+
+
+@st.composite
+def float_pools(draw: Draw) -> NodeCase:
+    """Pools of floats, some with padding, which the machine has no instruction for."""
+    attributes: dict[str, Any] = {
+        "kernel_shape": [draw(st.integers(1, 3)) for _ in range(2)],
+        "strides": [draw(st.integers(1, 3)) for _ in range(2)],
+        "dilations": [draw(st.integers(1, 2)) for _ in range(2)],
+        "pads": draw(st.sampled_from([[0] * 4, [0] * 4, [0, 1, 0, 0]])),
+    }
+    attributes["kernel_shape"][1] += attributes["pads"][1]  # ONNX Runtime wants larger windows than pads
+    x = floats_of(draw, (draw(st.integers(1, 2)), 1, *(draw(st.integers(low, 20)) for low in (1, 6, 9))))
+    return NodeCase("MaxPool", {0: x}, attributes, {}, "", 12)
+
+
+@st.composite
 def float_pads(draw: Draw) -> NodeCase:
     """Pads of floats; as many lines as there are cannot be reflected, and ONNX Runtime computes some that could."""
     sizes = [draw(st.integers(1, 9)) for _ in range(draw(st.integers(1, 3)))]

@@ -40,6 +40,8 @@ def test_standard_operator(case: NodeCase) -> None:
         cases.rectifiers(),
         cases.float_convolutions(),
         cases.float_pads(),
+        cases.float_pools(),
+        cases.float_resizes(),
     )
 )
 def test_float_operator(case: NodeCase) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from engine.simulate.float_convolution import convolved, window_of
-from engine.simulate.kernels.float_convolution import ROWS, WIDTH, add_to
+from engine.simulate.kernels.float_convolution import ROWS, WIDTH
 from engine.simulate.lowering.floats import FLOAT_LOWERINGS
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import fed, run
@@ -35,12 +32,14 @@ def test_rests_of_tiles(positions: int, outputs: int, groups: int, stride: int, 
     np.testing.assert_array_equal(run(program, feeds, result), convolved(x, weights, bias, window))
 
 
-@numba.njit
-def added(values: Any, bias: Any) -> None:
-    add_to(values, bias)
-
-
-def test_a_bias_is_added_to_all() -> None:
-    values = np.arange(3, dtype=np.float32)
-    added(values, np.float32(0.5))
-    assert values.tolist() == [0.5, 1.5, 2.5]
+@pytest.mark.parametrize("positions", [5, 2 * WIDTH])
+def test_long_sums_are_divided(positions: int) -> None:
+    rng, program = np.random.default_rng(positions), Assembler()
+    x = rng.standard_normal((1, 150, positions)).astype(np.float32)
+    weights, bias = rng.standard_normal((ROWS + 1, 150, 2)).astype(np.float32), np.zeros(ROWS + 1, np.float32)
+    node = ir.node("Conv", [], {"pads": [1, 0]}, name="n")
+    window = window_of(node, [x, weights, bias])
+    assert window is not None
+    feeds = fed(program, x)
+    result = FLOAT_LOWERINGS["Conv"](node, 13, [feeds[0][0], weights, bias], program)
+    np.testing.assert_array_equal(run(program, feeds, result), convolved(x, weights, bias, window))

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.simulate.float_pool import pooled, windows_of
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.floats import FLOAT_LOWERINGS, lower_cast, lower_pad, lower_softmax
@@ -77,3 +78,32 @@ def test_pads_that_are_left_to_onnx_runtime(mode: str, pads: list[int], more: li
     doubles = program.input((2, 3), np.float64)
     with pytest.raises(NotLowered, match="8 bytes"):
         lower_pad(ir.node("Pad", [], {}, name="n"), 13, [doubles, np.array([0, 1, 0, 0])], program)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"kernel_shape": [2, 1], "strides": [2, 1]}, [InstructionKind.ARITHMETIC]),
+        ({"kernel_shape": [2, 3], "strides": [1, 2]}, [InstructionKind.ARITHMETIC] * 3),
+        ({"kernel_shape": [1, 1], "strides": [1, 3]}, [InstructionKind.COPY]),
+    ],
+)
+def test_a_pool_takes_the_larger_of_two_again_and_again(attributes: Any, expected: list[InstructionKind]) -> None:
+    program = Assembler()
+    feeds = fed(program, np.random.default_rng(0).standard_normal((2, 3, 8, 9)).astype(np.float32))
+    node = ir.node("MaxPool", [], attributes, name="n")
+    windows = windows_of(node, feeds[0][1])
+    assert windows is not None
+    y = FLOAT_LOWERINGS["MaxPool"](node, 12, [feeds[0][0]], program)
+    assert kinds(program) == expected
+    np.testing.assert_array_equal(run(program, feeds, y), pooled(feeds[0][1], windows))
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"), [("MaxPool", {"kernel_shape": [2, 2], "ceil_mode": 1}), ("Resize", {"mode": "cubic"})]
+)
+def test_pools_and_resizes_that_are_left_to_onnx_runtime(op_type: str, attributes: Any) -> None:
+    program = Assembler()
+    given = [program.input((1, 1, 4, 4), np.float32), None, np.array([1, 1, 2, 2], np.float32)]
+    with pytest.raises(NotLowered, match="it is no"):
+        FLOAT_LOWERINGS[op_type](ir.node(op_type, [], attributes, name="n"), 13, given, program)
