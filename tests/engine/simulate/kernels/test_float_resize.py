@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from engine.simulate.float_resize import plan_of, resized
+from engine.simulate.kernels.float_resize import pick
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.floats import FLOAT_LOWERINGS
 from engine.simulate.program import Assembler
@@ -26,3 +30,14 @@ def test_rows_and_columns(mode: str, coordinates: str, size: tuple[int, int]) ->
     y = FLOAT_LOWERINGS["Resize"](node, 13, [feeds[0][0], *given], program)
     assert kinds(program) == [InstructionKind.RESIZE]
     np.testing.assert_array_equal(run(program, feeds, y), resized(feeds[0][1], plan))
+
+
+@numba.njit
+def picked(x: Any, columns: Any, y: Any) -> None:
+    pick(x, columns, y)
+
+
+def test_columns_may_repeat() -> None:
+    y = np.zeros(4, np.float32)
+    picked(np.arange(3, dtype=np.float32), np.array([2, 0, 0, 1]), y)
+    assert y.tolist() == [2, 0, 0, 1]
