@@ -25,7 +25,7 @@ _HALF = np.float32(0.5)
 
 
 @dataclass(frozen=True)
-class Line:
+class SourceLines:
     """Where the output's lines along one axis come from.
 
     Attributes:
@@ -47,8 +47,8 @@ class ResizePlan:
         linear: whether four neighbours are mixed; else the nearest one is taken.
     """
 
-    rows: Line
-    columns: Line
+    rows: SourceLines
+    columns: SourceLines
     linear: bool
 
 
@@ -155,17 +155,17 @@ _NEAREST: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
 )
 
 
-def _nearest(rounding: str) -> Callable[[Floats, int], Line]:
-    def line(positions: Floats, length: int) -> Line:
+def _nearest(rounding: str) -> Callable[[Floats, int], SourceLines]:
+    def line(positions: Floats, length: int) -> SourceLines:
         nearest = np.clip(_NEAREST[rounding](positions).astype(np.int64), 0, length - 1)
-        return Line(np.stack([nearest, nearest]), np.stack([np.ones_like(positions), np.zeros_like(positions)]))
+        return SourceLines(np.stack([nearest, nearest]), np.stack([np.ones_like(positions), np.zeros_like(positions)]))
 
     return line
 
 
-def _linear(positions: Floats, length: int) -> Line:
+def _linear(positions: Floats, length: int) -> SourceLines:
     inside = np.clip(positions, np.float32(0), np.float32(length - 1))
     before = np.minimum(inside.astype(np.int64), length - 1)
     behind = np.minimum(before + 1, length - 1)
     weights = np.stack([np.abs(inside - behind.astype(np.float32)), np.abs(inside - before.astype(np.float32))])
-    return Line(np.stack([before, behind]), np.where(before == behind, _HALF, weights))
+    return SourceLines(np.stack([before, behind]), np.where(before == behind, _HALF, weights))
