@@ -140,7 +140,18 @@ def collect_for(
     *,
     threads: int | None = None,
 ) -> Statistics:
-    """Statistics that serve ``options`` on every one of the placed models ``placements``; see :func:`collect_once`."""
+    """Statistics that serve ``options`` on every one of several placed models; see :func:`collect_once`.
+
+    Args:
+        optimized: the float model that all of them come from.
+        placements: the placed models; statistics of all their tensors are collected in one pass.
+        data: calibration samples.
+        options: of the calibration.
+        threads: of ONNX Runtime; None for its own choice.
+
+    Raises:
+        CalibrationDataError: the data do not fit the model.
+    """
     wanted = _wanted(options, threads)
     tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
     return _with_constants(collect_once(optimized, tensors, data, wanted), placements, wanted)

@@ -211,6 +211,11 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
 def check_options(options: CompileOptions, quantized: ir.Model, march: str) -> None:
     """Refuse what the model or ``march`` cannot do.
 
+    Args:
+        options: of the compilation.
+        quantized: the model; its inputs count.
+        march: name of the BPU architecture.
+
     Raises:
         ConfigError: ``input_source`` names an unknown input, or an input too large for the resizer.
         UnsupportedError: ``core_num`` exceeds the march's cores.

@@ -75,7 +75,13 @@ def layer_costs(
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:
-    """Latency of a subgraph in microseconds: fixed costs, and its engines as far as they overlap."""
+    """Latency of a subgraph in microseconds: fixed costs, and its engines as far as they overlap.
+
+    Args:
+        schedule: its layers and their groups.
+        costs: of the layers, from :func:`layer_costs`.
+        fitted: constants of the march, see ``docs/performance_model.md``.
+    """
     working = _working_us(costs, fitted)
     arranging = sum(cost.arrange_us for cost in costs)
     weights = sum(copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in schedule.layers)

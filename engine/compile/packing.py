@@ -51,7 +51,14 @@ def weight_layout(shape: tuple[int, ...], block: Block) -> ElementOrder:
 
 
 def pack(array: NDArray[Any], layout: ElementOrder, block: Block) -> bytes:
-    """``array`` as little-endian bytes in ``layout``; rank 4 except for ``LINEAR``."""
+    """``array`` as little-endian bytes in ``layout``.
+
+    Args:
+        array: integers or floats; of rank 4 (output channels, height, width, input channels) unless ``layout`` is
+            ``LINEAR``.
+        layout: order of the elements.
+        block: channels of a block; what it adds to an incomplete block is zero.
+    """
     array = np.asarray(array, _little_endian(array.dtype.name))
     if layout is ElementOrder.LINEAR:
         return array.tobytes()
@@ -64,7 +71,7 @@ def pack(array: NDArray[Any], layout: ElementOrder, block: Block) -> bytes:
 
 
 def packed_bytes(dtype: str, shape: tuple[int, ...], layout: ElementOrder, block: Block) -> int:
-    """Length in bytes of what :func:`pack` returns."""
+    """Length in bytes of what :func:`pack` returns for an array of type ``dtype`` (numpy's name) and ``shape``."""
     elements = shape if layout is ElementOrder.LINEAR else _padded_shape(shape, layout, block)
     return math.prod(elements) * _little_endian(dtype).itemsize
 

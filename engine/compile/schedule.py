@@ -91,7 +91,15 @@ def schedule_of(
 def schedule_layers(
     name: str, inputs: tuple[InputTensor, ...], outputs: tuple[str, ...], layers: tuple[Layer, ...], memory: Memory
 ) -> Schedule:
-    """Group layers and plan their memory."""
+    """Group layers and plan their memory.
+
+    Args:
+        name: of the subgraph.
+        inputs: of the subgraph.
+        outputs: names of the tensors that leave it.
+        layers: in running order.
+        memory: on the chip of the march, and its rules.
+    """
     groups, spilled = planned(layers, outputs, memory)
     return Schedule(
         name=name,

@@ -38,7 +38,13 @@ _PLAN: TypeAdapter[dict[Literal["cuts"], Cuts]] = TypeAdapter(dict[Literal["cuts
 
 
 def searched(schedule: Schedule, memory: Memory, latency: Latency) -> Schedule:
-    """``schedule`` with the fastest plan that the search finds, or finds in the cache."""
+    """``schedule`` with the fastest plan that the search of O3 finds, or found before: plans are kept in the cache.
+
+    Args:
+        schedule: as :func:`~engine.compile.schedule.schedule_layers` gives it.
+        memory: on the chip of the march.
+        latency: its cost model, in microseconds.
+    """
     file = cache_folder() / f"{_digest(schedule, memory, latency)}.json"
     cuts = _read(file, len(schedule.layers))
     if cuts is None or not _fits(schedule, cuts, memory):

@@ -23,7 +23,13 @@ def as_map(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def activation_bytes(shape: Sequence[int], bits: int, row: int = 8) -> int:
-    """Bytes of a feature map on the chip: rows padded to multiples of ``row`` pixels, channels to 8 (NHWC)."""
+    """Bytes of a feature map on the chip.
+
+    Args:
+        shape: of the tensor; NHWC if of rank 4, others are not padded.
+        bits: of an element.
+        row: pixels to a multiple of which rows are padded; channels are padded to a multiple of 8.
+    """
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
     batch, height, width, channels = as_map(shape)
@@ -31,7 +37,13 @@ def activation_bytes(shape: Sequence[int], bits: int, row: int = 8) -> int:
 
 
 def ddr_bytes(shape: Sequence[int], bits: int, padding: RowPadding) -> int:
-    """Bytes of a tensor in DDR: rows padded to blocks of pixels (NHWC)."""
+    """Bytes of a tensor in DDR.
+
+    Args:
+        shape: of the tensor; NHWC if of rank 4, others are not padded.
+        bits: of an element.
+        padding: blocks of pixels and channels to which rows are padded; images of few channels keep those.
+    """
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
     batch, height, width, channels = as_map(shape)

@@ -113,7 +113,16 @@ class Conv(QuantizedOperator):
 
 
 def convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[np.int64]:
-    """Integer convolution of NHWC ``x`` with ``w`` (O, kh, kw, I/g), one kernel tap after the other; pads are 0."""
+    """Integer convolution, one kernel tap after the other.
+
+    Args:
+        x: integers, NHWC.
+        w: integers, shape (output channels, kernel height, kernel width, input channels per group).
+        attributes: ``pads`` (top, left, bottom, right; filled with 0), ``strides``, ``dilations``, ``group``.
+
+    Returns:
+        Exact sums, NHWC.
+    """
     x = pad_spatial(x, attributes["pads"], 0)
     out_channels, kernel_h, kernel_w, _ = w.shape
     group = attributes["group"]

@@ -141,7 +141,16 @@ def transposed_bias(inputs: Sequence[Array | None], attributes: Attributes) -> t
 
 
 def transposed_convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[np.int64]:
-    """Scatter ``x[i, j] * w[:, ky, kx]`` to ``[i*s + ky*d, j*s + kx*d]``, then crop by the pads."""
+    """Scatter ``x[i, j] * w[:, ky, kx]`` to ``[i*s + ky*d, j*s + kx*d]``, then crop by the pads.
+
+    Args:
+        x: integers, NHWC.
+        w: integers, shape (input channels, kernel height, kernel width, output channels per group).
+        attributes: ``pads`` (top, left, bottom, right), ``output_padding``, ``strides``, ``dilations``, ``group``.
+
+    Returns:
+        Exact sums, NHWC.
+    """
     batch, height, width, channels = x.shape
     group, (stride_h, stride_w) = attributes["group"], attributes["strides"]
     _, kernel_h, kernel_w, group_out = w.shape

@@ -79,7 +79,17 @@ class RoiResize(QuantizedOperator):
 
 
 def sample_positions(size: int, axis: int, attributes: Attributes) -> tuple[NDArray[np.int64], ...]:
-    """Along one axis (0: height, 1: width): lower index, upper index, 8-bit weight of the upper one."""
+    """Where each output pixel reads along one axis.
+
+    Args:
+        size: of the input along the axis, in pixels.
+        axis: 0 for height, 1 for width.
+        attributes: ``sizes``, ``step``, ``step_decimal_bit`` and ``align_mode`` of the node.
+
+    Returns:
+        Lower index, upper index (both within the map) and 8-bit weight of the upper one, each of shape (outputs,);
+        positions are floored to 8 fraction bits.
+    """
     bits, out = attributes["step_decimal_bit"], int(attributes["sizes"][axis])
     i = np.arange(out, dtype=np.int64)
     step = int(attributes["step"][axis]) if attributes["align_mode"] == "given_step" else (size << bits) // out

@@ -115,7 +115,7 @@ def _samples(array: Array, info: TensorInfo) -> int:
 
 
 def split_samples(feed: Mapping[str, Array], inputs: Sequence[TensorInfo], index: int) -> dict[str, Array]:
-    """Sample ``index`` of a checked ``feed``, in the model's own shapes."""
+    """Sample ``index`` of a checked ``feed``, in the model's own shapes; inputs of rank 0 are shared by all samples."""
     sample = {}
     for info in inputs:
         rows = info.shape[0] if info.shape else 0

@@ -159,7 +159,18 @@ def mean_errors(
     origin: ir.Model | None = None,
     threads: int | None = None,
 ) -> dict[str, Vector]:
-    """Mean of quantised less float result per output channel, by name of every convolution with a constant bias."""
+    """Mean of quantised less float result per output channel, by name of every convolution with a constant bias.
+
+    Args:
+        calibrated: the model with thresholds.
+        data: calibration samples; those that hold NaN or infinity are left out.
+        samples: number of the first ones that are used.
+        origin: ``calibrated`` as it was before its weights were changed; None where they were not.
+        threads: of ONNX Runtime; None for its own choice.
+
+    Returns:
+        Arrays of shape (output channels,), in units of the float results.
+    """
     model = (origin or calibrated).clone()
     pairs = {name: double(model.graph, node) for name, node in _correctable(model).items()}
     if not pairs:

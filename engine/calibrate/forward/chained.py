@@ -33,7 +33,13 @@ _LINE = 64
 
 
 def run_bound(session: ort.InferenceSession, feed: Mapping[str, Array], buffers: Mapping[str, Array]) -> None:
-    """Run ``session`` and have it write its outputs into ``buffers``: C-contiguous arrays, one for every output."""
+    """Run ``session`` and have it write its outputs into ``buffers``.
+
+    Args:
+        session: of ONNX Runtime, on the CPU.
+        feed: inputs by name, with the shapes and types of the session.
+        buffers: C-contiguous arrays by name, one for every output, of its shape and type; overwritten.
+    """
     binding = session.io_binding()
     for name, array in feed.items():
         binding.bind_cpu_input(name, array)

@@ -40,7 +40,15 @@ def arrays_digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def write_archive(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], compress: bool) -> Path:
-    """Write ``arrays`` by name.
+    """Write ``arrays`` by name, with their SHA-256.
+
+    Args:
+        path: of the ``.npz`` file; written under a temporary name and renamed.
+        arrays: of numbers, any shape.
+        compress: whether to deflate them.
+
+    Returns:
+        ``path``.
 
     Raises:
         OutputError: the file cannot be written.

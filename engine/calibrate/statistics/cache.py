@@ -98,7 +98,14 @@ def _progress_of(path: Path) -> Progress:
 def statistics_key(
     optimized: ir.Model, tensors: Collection[str], data: CalibrationData, options: StatisticsOptions
 ) -> str:
-    """SHA-256, hexadecimal, of the model, the tensors, the data, what is collected, and who computes it."""
+    """SHA-256, hexadecimal, of all that determines statistics.
+
+    Args:
+        optimized: the float model.
+        tensors: names of the tensors; their order does not count.
+        data: calibration samples.
+        options: what is collected; options that only say how (threads, memory) do not count.
+    """
     parts = {
         "format": FORMAT,
         "onnxruntime": version("onnxruntime"),

@@ -224,9 +224,19 @@ class Lowering(Protocol):
         domain: str = HORIZON_DOMAIN,
         name: str | None = None,
     ) -> None:
-        """Append a quantised node called like the float ``node``; its outputs are the integer forms of ``results``.
+        """Append a quantised node; its outputs become the integer forms of ``results``.
 
-        ``bits`` is the width of all of them, or that of each.
+        Args:
+            op_type: of the quantised node.
+            node: the float node that it stands for.
+            inputs: of the quantised node.
+            attributes: of the quantised node, in the original's names.
+            results: float outputs of ``node``.
+            bits: width of all outputs, or that of each.
+            scale: float32, float units per integer of the outputs: one value or one per channel.
+            layout: of the outputs, NHWC or NCHW.
+            domain: of the operator.
+            name: of the quantised node; None for that of ``node``.
         """
 
 
@@ -311,4 +321,9 @@ class FloatRule(ABC):
 
     @abstractmethod
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
-        """Emit the quantised nodes of ``chain``: the float node and what it absorbed, in order."""
+        """Emit the quantised nodes of ``chain``: the float node and what it absorbed, in order.
+
+        Raises:
+            UnsupportedError: the node has no integer form with these types; :meth:`refusal` gives all other reasons
+                before, at placement.
+        """

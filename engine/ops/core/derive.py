@@ -78,6 +78,11 @@ def quantize_weights(weights: Array, scales: Array, axis: int = 0) -> NDArray[np
 
     Weight and scale are float32, their quotient is float64: on EfficientNet-Lite0 a float32 quotient rounds 5 of 4.6
     million weights otherwise than the original (reference/arithmetic.md 2.2 says float32).
+
+    Args:
+        weights: float32, any shape.
+        scales: float32, shape (channels,): float units per integer.
+        axis: of the channels.
     """
     shape = [1] * weights.ndim
     shape[axis] = -1
@@ -187,7 +192,13 @@ def fold_input_scales(
 
 
 def fused_sum(operand_scale: Float32, accumulator_scale: Float32, march: March) -> dict[str, list[int]]:
-    """``e_scale`` and ``e_shift`` per channel of a fused sum (reference/arithmetic.md 2.5)."""
+    """``e_scale`` and ``e_shift`` of a fused sum (reference/arithmetic.md 2.5).
+
+    Args:
+        operand_scale: of the operand that is added, float units per integer; one value or one per channel.
+        accumulator_scale: of the convolution's accumulator, likewise.
+        march: says whether the shift may be negative; where it may not, the scale is rounded half to even instead.
+    """
     ratio = operand_scale.astype(np.float64) / accumulator_scale.astype(np.float64)
     scale, shift = mantissa_and_shift(ratio)
     if not march.negative_e_shift:

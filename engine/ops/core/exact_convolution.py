@@ -65,7 +65,20 @@ def convolved(
     attributes: Attributes,
     emit: Emitter,
 ) -> Summand:
-    """The sum of products; ``channel_sums`` (O, I/g): of ``|w|`` that one input channel adds to one output channel."""
+    """The sum of products in exact float32 parts.
+
+    Args:
+        op_type: ``Conv`` or ``ConvTranspose``.
+        call: the quantised node.
+        weights: integers, as the quantised node has them.
+        channel_sums: shape (output channels, input channels per group): sum of ``|w|`` that one input channel adds to
+            one output channel.
+        attributes: of the node.
+        emit: appends ONNX nodes.
+
+    Raises:
+        UnsupportedError: sums of products leave what float32 holds exactly, or there are no input channels.
+    """
     x, group = call.input(0), int(attributes["group"])
     geometry = {
         name: [int(v) for v in attributes[name]]

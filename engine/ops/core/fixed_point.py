@@ -78,7 +78,16 @@ def rescale(
     """``sat(rnd(sat16(value >> accu_shift) * scale, shift))``: the requantisation of most operators
     (reference/arithmetic.md 1).
 
-    The first shift floors, the second rounds half up, or floors too where ``rounding`` is ``FLOOR``.
+    Args:
+        value: integers of any shape.
+        accu_shift: first shift, 0 or more, which floors; a number, or an array that broadcasts.
+        scale: integer multiplier, likewise.
+        shift: second shift, likewise; it rounds half up.
+        bits: 8, 16 or 32, of the result, which saturates.
+        rounding: ``FLOOR`` for a second shift that floors too.
+
+    Returns:
+        Signed integers of ``bits``, in the shape of ``value`` and the parameters broadcast.
     """
     product = saturate(shift_right(value, accu_shift), 16) * np.asarray(scale, np.int64)
     last = shift_right if rounding == "FLOOR" else round_shift

@@ -1,4 +1,8 @@
-"""Lowering of comparisons: a saturated difference, then a table of what its sign means."""
+"""Lowering of comparisons: a saturated difference, then a table of what its sign means.
+
+Every ``lower_*`` appends the instructions of one node and raises :class:`NotLowered` where the machine has none for its
+types, shapes or parameters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Lowering of convolutions."""
+"""Lowering of convolutions.
+
+Every ``lower_*`` appends the instructions of one node and raises :class:`NotLowered` where the machine has none for its
+types, shapes or parameters.
+"""
 
 from __future__ import annotations
 

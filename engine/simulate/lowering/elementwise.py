@@ -1,4 +1,8 @@
-"""Lowering of element-wise operators and of conversions between integers and floats."""
+"""Lowering of element-wise operators and of conversions between integers and floats.
+
+Every ``lower_*`` appends the instructions of one node and raises :class:`NotLowered` where the machine has none for its
+types, shapes or parameters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Lowering of standard operators that move data, on integers and on floats."""
+"""Lowering of standard operators that move data, on integers and on floats.
+
+Every ``lower_*`` appends the instructions of one node and raises :class:`NotLowered` where the machine has none for its
+types, shapes or parameters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Lowering of operators that are a function of one integer per channel: look-up tables."""
+"""Lowering of operators that are a function of one integer per channel: look-up tables.
+
+Every ``lower_*`` appends the instructions of one node and raises :class:`NotLowered` where the machine has none for its
+types, shapes or parameters.
+"""
 
 from __future__ import annotations
 
