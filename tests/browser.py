@@ -89,6 +89,11 @@ class Browser:
             raise AssertionError(found["exceptionDetails"]["exception"].get("description", "no description"))
         return found["result"].get("value")
 
+    def metrics(self) -> dict[str, float]:
+        """Chromium's figures of the page; durations are seconds of CPU time of its main thread."""
+        self._ask("Performance.enable", timeDomain="threadTicks")
+        return {each["name"]: each["value"] for each in self._ask("Performance.getMetrics")["metrics"]}
+
     def wait(self, expression: str, seconds: float = 60.0) -> None:
         """Until a JavaScript expression is true.
 

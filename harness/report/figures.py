@@ -70,7 +70,7 @@ QUALITIES = (
     Axis("agreement", "agreement", "the metric with the float model's decisions as labels"),
 )
 HEATS = (
-    Axis("accuracy.delta", "Δ accuracy", "accuracy minus float, points", 100, "+.2f"),
+    Axis("accuracy.delta", "Δ accuracy", "accuracy minus float, points", 100, "+z.2f"),
     Axis("cosine.output", "cosine", "mean cosine of outputs to the float model's", form=".5f"),
     Axis("sqnr", "SQNR", "SQNR, dB", form=".1f"),
     LATENCY,
