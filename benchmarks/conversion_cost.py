@@ -7,7 +7,8 @@ processes of their own and in CPU seconds:
 * float pass: plain ONNX Runtime with its default options on the calibration samples, one at a time; the session is
   opened before.
 * conversion: ``max``, ``latency``, ``O2``, as ``hb_mapper makertbin`` does it, start and imports of the process
-  included. The first column of ratios is that of the conversion to the float pass and 3 s.
+  included, bytecode and compiled kernels being there. The first column of ratios is that of the conversion to the
+  float pass and 3 s.
 * 24 settings: statistics for all of them in one pass, and the calibrated model of each, as a sweep makes them; imports
   are done before. The second ratio is to one whole conversion, in which imports do count, the third to the calibration
   by ``max`` alone, which begins with a pass of its own.
@@ -18,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -31,12 +31,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import onnx
 
+from benchmarks.installed import environment
 from harness.bench.structures import STRUCTURES, build
 
 MARCH = "bayes-e"
 ALLOWANCE = 3.0
 """CPU seconds that a conversion may take whatever the network is."""
 PERCENTILES = (1.0, 0.99999, 0.99995, 0.9999)
+SMALL = "mobilenet_v3_small"
 MODEL, DATA, CONFIG = "m.onnx", "data", "c.yaml"
 
 
@@ -71,6 +73,9 @@ def float_pass() -> Callable[[], object]:
 
 def conversion() -> Callable[[], object]:
     """One whole conversion."""
+    from engine.cli.start import prepare
+
+    prepare()
     from engine.config import load_config
     from engine.convert import convert
 
@@ -134,15 +139,34 @@ def child(job: str) -> None:
     sys.stdout.write(json.dumps([ended, ended - begun]) + "\n")
 
 
-def measure(job: str, folder: Path, whole: bool) -> float:
+def measure(job: str, folder: Path, whole: bool, bytecode: Path) -> float:
     """CPU seconds of one job; ``whole``: of its process."""
-    root = str(Path(__file__).resolve().parents[1])
     command = [sys.executable, "-m", "benchmarks.conversion_cost", "--child", job]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, "PYTHONPATH": root}, stdout=subprocess.PIPE, text=True, check=True
-    )
+    done = subprocess.run(command, cwd=folder, env=environment(bytecode), stdout=subprocess.PIPE, text=True, check=True)
     with_imports, alone = json.loads(done.stdout.splitlines()[-1])
     return float(with_imports if whole else alone)
+
+
+def compile_modules(bytecode: Path) -> None:
+    """Have the modules of a conversion compiled into the folder ``bytecode``."""
+    with TemporaryDirectory() as folder:
+        prepare(Path(folder), SMALL, 1)
+        measure("conversion", Path(folder), whole=True, bytecode=bytecode)
+
+
+def row(network: str, jobs: Sequence[str], samples: int, rounds: int, bytecode: Path) -> list[str]:
+    """What is printed of ``network``: CPU seconds and ratios, medians of ``rounds``."""
+    with TemporaryDirectory() as folder:
+        prepare(Path(folder), network, samples)
+        cost = {
+            job: median(measure(job, Path(folder), job == "conversion", bytecode) for _ in range(rounds))
+            for job in jobs
+        }
+    whole = cost["conversion"]
+    figures = [cost["float pass"], whole, whole / (cost["float pass"] + ALLOWANCE)]
+    if "settings" in cost:
+        figures += [cost["settings"], cost["settings"] / whole, cost["settings"] / cost["one"]]
+    return [Path(network).stem, *(f"{figure:.2f}" for figure in figures)]
 
 
 def write_row(cells: Sequence[str]) -> None:
@@ -167,20 +191,11 @@ def main() -> None:
     columns += [] if given.no_settings else ["24 settings", "to one conversion", "to one calibration"]
     write_row(columns)
     write_row(["---"] * len(columns))
-    for network in given.networks:
-        with TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            prepare(folder, network, given.samples)
-            cost = {
-                job: median(measure(job, folder, job == "conversion") for _ in range(given.rounds))
-                for job in JOBS
-                if not (given.no_settings and job in ("settings", "one"))
-            }
-        whole = cost["conversion"]
-        figures = [cost["float pass"], whole, whole / (cost["float pass"] + ALLOWANCE)]
-        if not given.no_settings:
-            figures += [cost["settings"], cost["settings"] / whole, cost["settings"] / cost["one"]]
-        write_row([Path(network).stem, *(f"{figure:.2f}" for figure in figures)])
+    wanted = [job for job in JOBS if not (given.no_settings and job in ("settings", "one"))]
+    with TemporaryDirectory() as kept:
+        compile_modules(Path(kept))
+        for network in given.networks:
+            write_row(row(network, wanted, given.samples, given.rounds, Path(kept)))
 
 
 if __name__ == "__main__":

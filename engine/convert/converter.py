@@ -36,7 +36,6 @@ from engine.convert.runner import Hooks, Item
 from engine.convert.stages.calibrate import calibration_options
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.convert.unmeasured import mark_unmeasured
-from engine.debug.analysis.data import dump_samples
 from engine.ir import (
     UNSIGNED,
     calibration_nodes,
@@ -141,6 +140,8 @@ def convert(config: Config, original: OriginalTool | None = None, strict: bool =
         _, data = run[ORIGINAL], run[DATA]
     dumped = _dump_folder(config)
     if data is not None and dumped is not None:
+        from engine.debug.analysis.data import dump_samples
+
         work.files["calibration_data"] = dump_samples(data, dumped)
     with work.phase(Phase.OPTIMIZE, "optimize the onnx model"):
         log_placement(run[PLACED])

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from engine.config import Config, InputSpec
 from engine.errors import ConfigError
-from engine.frontend import caffe, onnx
+from engine.frontend import onnx
 from engine.frontend.outputs import cut
 from engine.frontend.prepared import preprocessed_inputs
 from engine.ir import shape_of
@@ -36,7 +36,7 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     """
     load_custom_operators(config)
     model, prototxt = config.float_model, config.model_parameters.prototxt
-    names = onnx.input_names(model) if prototxt is None else caffe.input_names(prototxt)
+    names = _input_names(model, prototxt)
     specs = config.input_specs(names)
     shapes = {spec.name: spec.shape for spec in specs if spec.shape is not None}
     source = load_network(model, shapes, prototxt=prototxt)
@@ -46,6 +46,14 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     if config.model_parameters.output_nodes:
         source = cut(source, config.model_parameters.output_nodes)
     return source, specs
+
+
+def _input_names(model: Path, prototxt: Path | None) -> tuple[str, ...]:
+    if prototxt is None:
+        return onnx.input_names(model)
+    from engine.frontend import caffe  # ten modules that ONNX files do not need
+
+    return caffe.input_names(prototxt)
 
 
 def load_custom_operators(config: Config) -> None:
@@ -120,4 +128,6 @@ def load_network(
     """
     if prototxt is None:
         return onnx.load_onnx(model, input_shapes, resize=resize)
+    from engine.frontend import caffe
+
     return caffe.load_caffe(prototxt, model, input_shapes, resize=resize)

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
+from engine.frontend.folding import folded
 
 _FOLDING_LIMIT = 1 << 20
 """Largest constant, in elements, that is computed to decide a branch."""
@@ -36,8 +37,6 @@ def put_branches_in_place(model: ir.Model, path: Path) -> None:
     Raises:
         UnsupportedError: a node with a subgraph remains.
     """
-    from engine.frontend.folding import folded  # onnxscript: 0.1 s and 23 MB that plain models never need
-
     folded(model, _FOLDING_LIMIT)
     _refuse([node for node in model.graph if _has_subgraph(node)], path)
 

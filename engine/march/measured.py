@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 
-import yaml
-
+from engine.march.yaml_files import read_yaml
 from engine.terms import measured_march
 
 FILE = "measured.yaml"
@@ -21,7 +20,7 @@ Coverage = Mapping[str, Mapping[str, tuple[int, ...]]]
 @cache
 def load_measured() -> Coverage:
     """All that was measured."""
-    content = yaml.safe_load((resources.files("engine.march") / FILE).read_text("utf-8"))
+    content = read_yaml(Path(__file__).with_name(FILE))
     return MappingProxyType(
         {
             march: MappingProxyType({op: tuple(ranks) for op, ranks in operators.items()})

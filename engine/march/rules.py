@@ -6,12 +6,12 @@ Source: reference/arithmetic.md, reference/operators.md.
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from engine.errors import ConfigError
+from engine.march.yaml_files import read_yaml
 from engine.terms import MEASURED_MARCHES, measured_march
 from engine.terms import March as MarchName
 
@@ -153,7 +153,5 @@ def load_march(name: str) -> March:
     known = [item.value for item in MarchName]
     if name not in known:
         raise ConfigError(f"User input march invalid: {name!r} . It should in list {known}")
-    file = f"{measured_march(name)}.yaml"
-    text = resources.files(__package__ or "engine.march").joinpath(file).read_text(encoding="utf-8")
-    found = March.model_validate(yaml.safe_load(text))
+    found = March.model_validate(read_yaml(Path(__file__).with_name(f"{measured_march(name)}.yaml")))
     return found if found.name == name else found.model_copy(update={"name": name, "platform": "RDK S100"})

@@ -6,31 +6,22 @@ pattern's output.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter import pattern
 
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, attribute
+from engine.ir import attribute
 from engine.optimize.base import (
+    RELATIVE_TOLERANCE,
     NodePass,
-    clip_bounds,
     collapse,
     constant,
     is_standard,
     sole_consumer,
 )
 from engine.optimize.contract import Condition, GraphPass
-
-_RELATIVE_TOLERANCE = 1e-4
-"""Of a constant in a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
-
-_Pattern = Callable[..., Any]
 
 
 class CollapseActivations(GraphPass):
@@ -44,17 +35,18 @@ class CollapseActivations(GraphPass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         present = {node.op_type for node in model.graph if is_standard(node, node.op_type)}
         # Matching is slow: what the model has no operators for is not tried.
-        wanted = frozenset(_NEEDED.values()) & present if "Mul" in present else frozenset()
-        if not wanted:
+        wanted = frozenset(name for name, operator in _NEEDED.items() if operator in present)
+        if not wanted or "Mul" not in present:
             return ir.passes.PassResult(model, modified=False)
-        return ir.passes.PassResult(model, _rules(wanted).apply_to_model(model) > 0)
+        from engine.optimize.activation_patterns import rules  # onnxscript: 0.1 s that other models do not need
+
+        return ir.passes.PassResult(model, rules(wanted).apply_to_model(model) > 0)
 
 
-@cache
-def _rules(present: frozenset[str]) -> pattern.RewriteRuleSet:
-    """The patterns that such operators may be part of, operands in any order."""
-    rules = [_rule(name, target, constants) for name, target, constants in _PATTERNS if _NEEDED[name] in present]
-    return pattern.RewriteRuleSet(rules, commute=True)
+_NEEDED: Mapping[str, str] = MappingProxyType(
+    {"HzSwish": "Sigmoid", "HzMish": "Softplus", "HzHardSwish": "Clip", "HzGelu": "Erf"}
+)
+"""An operator that every pattern of a result has, besides ``Mul``."""
 
 
 def _is_swish(node: ir.Node) -> bool:
@@ -77,133 +69,6 @@ class StandardActivations(NodePass):
     def remains(self, node: ir.Node) -> bool:
         """Any."""
         return True
-
-
-def _rule(op_type: str, target: _Pattern, constants: Mapping[str, float]) -> pattern.RewriteRule:
-    """Replace ``target`` by ``op_type`` where the values called as in ``constants`` are these constants.
-
-    In ``target``, ``mul`` is the value whose node gives the name and ``clip`` a ``Clip`` from 0 to 6.
-    """
-
-    def replacement(op: Any, x: ir.Value, mul: ir.Value, **_: ir.Value) -> ir.Value:
-        collapsed: ir.Value = getattr(op, op_type)(x, _domain=HORIZON_DOMAIN, _version=HORIZON_VERSION)
-        producer, named = collapsed.producer(), mul.producer()
-        if producer is not None and named is not None:
-            producer.name = named.name
-        return collapsed
-
-    def holds(_: Any, **bound: ir.Value) -> bool:
-        return all(_is_scalar(bound[name], value) for name, value in constants.items()) and (
-            "clip" not in bound or _is_relu6(bound["clip"].producer())
-        )
-
-    return pattern.RewriteRule(target, replacement, holds, _Matcher)
-
-
-class _Matcher(pattern.SimplePatternMatcher):
-    """Tries a pattern only on nodes that one may end with, which is most of the work: 72 are forms of Gelu."""
-
-    def match(
-        self,
-        model: ir.Model,
-        graph_or_function: ir.Graph | ir.Function,
-        node: ir.Node,
-        *,
-        verbose: int = 0,
-        remove_nodes: bool = True,
-        tracer: pattern.MatchingTracer | None = None,
-    ) -> pattern.MatchResult:
-        """See the base class."""
-        if node.op_type not in _LAST:
-            return pattern.MatchResult().fail("no pattern ends with such a node")
-        return super().match(model, graph_or_function, node, verbose=verbose, remove_nodes=remove_nodes, tracer=tracer)
-
-
-def _is_scalar(value: ir.Value, expected: float) -> bool:
-    array = constant(value)
-    if array is None or array.size != 1:
-        return False
-    return math.isclose(float(array.reshape(())), expected, rel_tol=_RELATIVE_TOLERANCE)
-
-
-def _is_relu6(node: ir.Node | None) -> bool:
-    return node is not None and clip_bounds(node) == (0.0, 6.0)
-
-
-def _swish(op: Any, x: Any) -> Any:
-    return op.Mul(x, op.Sigmoid(x), _outputs=["mul"])
-
-
-def _mish(op: Any, x: Any) -> Any:
-    return op.Mul(x, op.Tanh(op.Softplus(x)), _outputs=["mul"])
-
-
-def _relu6_of_sum(op: Any, x: Any, three: Any) -> Any:
-    return op.Clip(op.Add(x, three), _allow_other_inputs=True, _allow_other_attributes=True, _outputs=["clip"])
-
-
-def _hard_swish_divided(op: Any, x: Any, three: Any, six: Any) -> Any:
-    return op.Div(op.Mul(x, _relu6_of_sum(op, x, three), _outputs=["mul"]), six)
-
-
-def _hard_swish_scaled(op: Any, x: Any, three: Any, sixth: Any) -> Any:
-    return op.Mul(op.Mul(x, _relu6_of_sum(op, x, three), _outputs=["mul"]), sixth)
-
-
-def _hard_swish_of_quotient(op: Any, x: Any, three: Any, six: Any) -> Any:
-    return op.Mul(x, op.Div(_relu6_of_sum(op, x, three), six), _outputs=["mul"])
-
-
-def _hard_swish_of_product(op: Any, x: Any, three: Any, sixth: Any) -> Any:
-    return op.Mul(x, op.Mul(_relu6_of_sum(op, x, three), sixth), _outputs=["mul"])
-
-
-def _one_plus_erf_of_quotient(op: Any, x: Any, root: Any, one: Any) -> Any:
-    return op.Add(op.Erf(op.Div(x, root)), one)
-
-
-def _one_plus_erf_of_product(op: Any, x: Any, root: Any, one: Any) -> Any:
-    return op.Add(op.Erf(op.Mul(x, root)), one)
-
-
-def _gelu_of_halved_input(inner: _Pattern) -> _Pattern:
-    return lambda op, x, root, one, half: op.Mul(op.Mul(x, half), inner(op, x, root, one), _outputs=["mul"])
-
-
-def _gelu_of_halved_factor(inner: _Pattern) -> _Pattern:
-    return lambda op, x, root, one, half: op.Mul(x, op.Mul(inner(op, x, root, one), half), _outputs=["mul"])
-
-
-def _halved_gelu(inner: _Pattern) -> _Pattern:
-    return lambda op, x, root, one, half: op.Mul(op.Mul(x, inner(op, x, root, one)), half, _outputs=["mul"])
-
-
-_SIX = {"three": 3.0, "six": 6.0}
-_SIXTH = {"three": 3.0, "sixth": 1 / 6}
-_QUOTIENT = {"root": math.sqrt(2), "one": 1.0, "half": 0.5}
-_PRODUCT = {"root": math.sqrt(0.5), "one": 1.0, "half": 0.5}
-
-_PATTERNS: tuple[tuple[str, _Pattern, Mapping[str, float]], ...] = (
-    ("HzSwish", _swish, {}),
-    ("HzMish", _mish, {}),
-    ("HzHardSwish", _hard_swish_divided, _SIX),
-    ("HzHardSwish", _hard_swish_scaled, _SIXTH),
-    ("HzHardSwish", _hard_swish_of_quotient, _SIX),
-    ("HzHardSwish", _hard_swish_of_product, _SIXTH),
-    *(
-        ("HzGelu", gelu(inner), constants)
-        for gelu in (_gelu_of_halved_input, _gelu_of_halved_factor, _halved_gelu)
-        for inner, constants in ((_one_plus_erf_of_quotient, _QUOTIENT), (_one_plus_erf_of_product, _PRODUCT))
-    ),
-)
-
-_NEEDED: Mapping[str, str] = MappingProxyType(
-    {"HzSwish": "Sigmoid", "HzMish": "Softplus", "HzHardSwish": "Clip", "HzGelu": "Erf"}
-)
-"""An operator that every pattern of a result has, besides ``Mul``."""
-
-_LAST = frozenset({"Mul", "Div"})
-"""What the patterns end with."""
 
 
 class CollapseRsqrt(NodePass):
@@ -254,7 +119,7 @@ class HardSigmoidToHardSwish(NodePass):
             if x is None or inner is None or inner.inputs[0] is not x:
                 continue
             slope, offset = attribute(inner, "alpha", 0.2), attribute(inner, "beta", 0.5)
-            if np.isclose(slope, 1 / 6, rtol=_RELATIVE_TOLERANCE) and offset == 0.5:
+            if np.isclose(slope, 1 / 6, rtol=RELATIVE_TOLERANCE) and offset == 0.5:
                 return x
         return None
 

@@ -16,6 +16,9 @@ from engine.optimize.contract import GraphPass
 
 Array = NDArray[Any]
 
+RELATIVE_TOLERANCE = 1e-4
+"""Of a constant in a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
+
 
 class NodePass(GraphPass):
     """Visits every node of the main graph once, in order; :meth:`rewrite` changes the graph around the node.

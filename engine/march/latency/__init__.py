@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from engine.errors import UnsupportedError
+from engine.march.yaml_files import read_yaml
 from engine.terms import March, measured_march
 
 
@@ -349,7 +347,7 @@ class Latency(Data):
 
 def marches() -> tuple[str, ...]:
     """Names of the marches that have performance data."""
-    return tuple(sorted(file.name.removesuffix(".yaml") for file in _folder().iterdir() if file.name.endswith(".yaml")))
+    return tuple(sorted(file.stem for file in Path(__file__).parent.glob("*.yaml")))
 
 
 @cache
@@ -362,13 +360,9 @@ def load_latency(march: str) -> Latency:
     name = measured_march(march) if march in list(March) else march
     if name not in marches():
         raise UnsupportedError(f"march {march!r} has no performance data; it should be one of {list(marches())}")
-    return Latency.model_validate(yaml.safe_load((_folder() / f"{name}.yaml").read_text(encoding="utf-8")))
+    return Latency.model_validate(read_yaml(data_file(name)))
 
 
 def data_file(march: str) -> Path:
-    """The YAML file of ``march`` in a source checkout, for the fit to rewrite."""
+    """The YAML file of ``march``; the fit rewrites that of a source checkout."""
     return Path(__file__).with_name(f"{march}.yaml")
-
-
-def _folder() -> Traversable:
-    return resources.files(__package__ or "engine.march.latency")

@@ -11,7 +11,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "suites" / "zoo" / "mnist_resnet8.onnx"
-UNUSED = ("onnxruntime", "PIL", "sympy.core", "numba", "pandas", "torch", "mlflow", "plotly", "sklearn")
+UNUSED = (
+    *("onnxruntime", "PIL", "sympy.core", "numba", "pandas", "torch", "mlflow", "plotly", "sklearn", "scipy"),
+    *("onnxscript", "onnx.reference", "numpy.random"),
+    *("engine.debug", "engine.evaluate", "engine.frontend.caffe", "engine.optimize.activation_patterns", "engine.tune"),
+)
+"""What a check of a network of convolutions, sums and a dense layer does without."""
 
 HELP = "import sys; sys.argv = [{command!r}, '--help']; from {module} import {function} as main"
 TERMINAL = frozenset({"typer", "click", "shellingham", "rich", "annotated_doc", "typing_extensions", "colorama"})

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper
+from onnxscript.optimizer import _constant_folding
 
 from engine.errors import UnsupportedError
-from engine.frontend.folding import FoldingBudget, folded
+from engine.frontend.folding import FOLLOWED, REPLACED, FoldingBudget, folded
 from engine.frontend.onnx import load_onnx
 from engine.ir import load_model
 from engine.optimize import optimize
@@ -91,3 +93,40 @@ def test_what_the_library_cannot_fold_is_refused(tmp_path: Path) -> None:
     model = load_model(saved(network(nodes, {"x": (2, 4), "n": ()}, ["y"], {"i": np.int64(0)}), tmp_path))
     with pytest.raises(UnsupportedError, match="the constants of the model cannot be computed"):
         folded(model, 1 << 20)
+
+
+def test_all_operators_that_the_library_replaces_are_known() -> None:
+    registered = {op_type for domain, op_type in _constant_folding.registry.op_evaluators if not domain}
+    assert registered == REPLACED | FOLLOWED
+
+
+@pytest.mark.parametrize(
+    ("node", "changes"),
+    [
+        (helper.make_node("Relu", ["x"], ["y"]), False),
+        (helper.make_node("Add", ["x", "x"], ["y"]), False),
+        (helper.make_node("Concat", ["x", "x"], ["y"], axis=1), False),
+        (helper.make_node("Concat", ["x"], ["y"], axis=1), True),
+        (helper.make_node("Reshape", ["x", "k"], ["y"]), False),
+        (helper.make_node("Reshape", ["x", "same"], ["y"]), True),
+        (helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.FLOAT), True),
+        (helper.make_node("Sqrt", ["c"], ["y"]), True),
+    ],
+)
+def test_the_library_is_asked_where_it_changes_something(
+    node: onnx.NodeProto, changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = {"k": np.array([4, 4]), "same": np.array([1, 1, 4, 4]), "c": np.ones(2, np.float32)}
+    nodes = [node, helper.make_node("Neg", ["x"], ["z"])]
+    source = load_onnx(saved(network(nodes, {"x": (1, 1, 4, 4)}, ["y", "z"], constants), tmp_path))
+    asked: list[ir.Model] = []
+
+    def recorded(model: ir.Model, **_: object) -> ir.passes.PassResult:
+        asked.append(model)
+        return ir.passes.PassResult(model, modified=False)
+
+    before = source.clone()
+    assert folded(source, 1 << 20) is changes
+    monkeypatch.setattr("onnxscript.optimizer.fold_constants", recorded)
+    folded(before, 1 << 20)
+    assert bool(asked) is changes

@@ -1,0 +1,16 @@
+"""The YAML files that lie beside modules of this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""That of libyaml, where PyYAML has it: the same content in a tenth of the time."""
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of ``path``, a file of ours."""
+    return yaml.load(path.read_bytes(), _LOADER)  # noqa: S506 - both are safe loaders
