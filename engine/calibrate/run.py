@@ -27,6 +27,7 @@ from engine.calibrate.methods.thresholds import (
 from engine.calibrate.methods.wide import widen_results
 from engine.calibrate.statistics.cache import collect_once
 from engine.calibrate.statistics.collection import HistogramRule, StatisticsOptions, constant_statistics
+from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.statistics import Statistics
 from engine.ir import attribute, calibration_nodes
 from engine.terms import CalibrationType
@@ -42,6 +43,7 @@ def run_calibration(
     *,
     statistics: Statistics | None = None,
     threads: int | None = None,
+    outputs: FloatOutputs | None = None,
 ) -> ir.Model:
     """The calibrated model for ``options``, searches and corrections included.
 
@@ -55,6 +57,7 @@ def run_calibration(
         statistics: of the data, from :func:`collect` or :func:`collect_for`, where they are there already; None to
             collect them. Those of constants are added where they lack.
         threads: CPU threads; None for all.
+        outputs: see :func:`collect_for`.
 
     Raises:
         CalibrationDataError: the data do not fit the model.
@@ -64,7 +67,7 @@ def run_calibration(
         is_load = options.calibration_type is CalibrationType.LOAD
         return apply_thresholds(with_given(placed) if is_load else placed, None, keep=is_load)
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
-        statistics = collect_for(optimized, [placed], data, options, threads=threads)
+        statistics = collect_for(optimized, [placed], data, options, threads=threads, outputs=outputs)
     statistics = _with_constants(statistics, [placed], _wanted(options, threads))
     subject = Subject(optimized, placed, statistics, data, threads)
     calibrated = _choose_thresholds(subject, options)
@@ -139,6 +142,7 @@ def collect_for(
     options: CalibrationOptions,
     *,
     threads: int | None = None,
+    outputs: FloatOutputs | None = None,
 ) -> Statistics:
     """Statistics that serve ``options`` on every one of several placed models; see :func:`collect_once`.
 
@@ -154,7 +158,7 @@ def collect_for(
     """
     wanted = _wanted(options, threads)
     tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
-    return _with_constants(collect_once(optimized, tensors, data, wanted), placements, wanted)
+    return _with_constants(collect_once(optimized, tensors, data, wanted, outputs), placements, wanted)
 
 
 def _wanted(options: CalibrationOptions, threads: int | None) -> StatisticsOptions:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from engine.calibrate import CalibrationData, Statistics
     from engine.calibrate.forward.compare import Distance, ModelComparison
+    from engine.calibrate.statistics.outputs import FloatOutputs
     from engine.compile import CompiledModel
     from engine.config import InputSpec
     from engine.place import Placement, PlacementOptions
@@ -39,6 +40,8 @@ PLACEMENT: Item[Placement] = Item("placement")
 """The same, of a model that can be converted."""
 STATISTICS: Item[Statistics | None] = Item("statistics")
 """Statistics of the calibration data; None to collect what the calibration needs."""
+SEEN_OUTPUTS: Item[FloatOutputs] = Item("seen_outputs")
+"""What the calibration has seen of the optimised model's outputs."""
 THRESHOLDS: Item[ir.Model] = Item("thresholds")
 """The placed model with thresholds, and what calibration changes in its weights."""
 REFERENCE: Item[ir.Model] = Item("reference")

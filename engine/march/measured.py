@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.march.yaml_files import read_yaml
+from engine.march.yaml_files import read_facts
 from engine.terms import measured_march
 
 FILE = "measured.yaml"
@@ -20,7 +20,7 @@ Coverage = Mapping[str, Mapping[str, tuple[int, ...]]]
 @cache
 def load_measured() -> Coverage:
     """All that was measured."""
-    content = read_yaml(Path(__file__).with_name(FILE))
+    content = read_facts(Path(__file__).with_name(FILE))
     return MappingProxyType(
         {
             march: MappingProxyType({op: tuple(ranks) for op, ranks in operators.items()})

@@ -11,6 +11,6 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml, where PyYAML has it: the same content in a tenth of the time."""
 
 
-def read_yaml(path: Path) -> Any:
+def read_facts(path: Path) -> Any:
     """The content of ``path``, a file of ours."""
     return yaml.load(path.read_bytes(), _LOADER)  # noqa: S506 - both are safe loaders

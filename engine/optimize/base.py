@@ -30,9 +30,9 @@ class NodePass(GraphPass):
     """Standard operator types that :meth:`rewrite` is called for."""
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        modified = False
+        modified, wanted = False, self.op_types
         for node in tuple(model.graph):
-            if node.graph is not None and node.domain in ("", "ai.onnx") and node.op_type in self.op_types:
+            if node.op_type in wanted and node.domain in ("", "ai.onnx") and node.graph is not None:
                 modified |= self.rewrite(node)
         return ir.passes.PassResult(model, modified)
 
@@ -54,6 +54,8 @@ class NodePass(GraphPass):
             PostconditionError: something does.
         """
         super().ensures(model)
+        if type(self).remains is NodePass.remains:
+            return
         for node in model.graph:
             if node.op_type in self.op_types and node.domain in ("", "ai.onnx") and self.remains(node):
                 raise ir.passes.PostconditionError(f"ensures that nothing is left to do, but {_named(node)} is")

@@ -132,9 +132,13 @@ def did_not_settle(changed: Sequence[str]) -> OptimizeError:
 
 def _state(node: ir.Node) -> tuple[object, ...]:
     """What the shapes of ``node`` depend on; attributes and constants by identity, for passes replace them."""
-    shapes = tuple(None if value is None else (static_shape(value), id(value.const_value)) for value in node.inputs)
-    results = tuple(static_shape(value) for value in node.outputs)
-    return node.op_type, node.domain, shapes, results, tuple(map(id, node.attributes.values()))
+    shapes = [None if value is None else (_dims(value), id(value.const_value)) for value in node.inputs]
+    results = [_dims(value) for value in node.outputs]
+    return node.op_type, node.domain, shapes, results, list(map(id, node.attributes.values()))
+
+
+def _dims(value: ir.Value) -> tuple[int | ir.SymbolicDim, ...] | None:
+    return None if value.shape is None else value.shape.dims
 
 
 def _check_node(node: ir.Node, opset: int, name: str) -> None:

@@ -157,27 +157,30 @@ class FloatSession:
         run = self._session.run_into if isinstance(self._session, ChainedRunner) else partial(run_bound, self._session)
         self._each(lambda piece: run(*piece), pieces)
 
-    def visit(self, feed: Mapping[str, Array], see: Callable[[str, NDArray[np.float32]], None]) -> None:
+    def visit(self, feed: Mapping[str, Array], see: Callable[[int, str, NDArray[np.float32]], None]) -> None:
         """As :meth:`run`, but outputs, all float32, are shown as soon as they are there and do not outlast that.
 
         Args:
             feed: arrays by input name.
-            see: called with the name of an output and its values for one or some samples; several threads call it.
+            see: called with the number of a sample in ``feed``, the name of an output and its values for that sample
+                and maybe those behind it; several threads call it.
         """
-        if isinstance(self._session, ChainedRunner):
-            self._each(partial(self._session.visit, see=see), self._batches(feed))
-            return
-        batches = list(self._batches(feed))
-        if len(batches) == 1 or not self._samplewise:
-            for batch in batches:
+        batches = [(index * self.batch, batch) for index, batch in enumerate(self._batches(feed))]
+        chained = self._session if isinstance(self._session, ChainedRunner) else None
+        if chained is None and (len(batches) == 1 or not self._samplewise):
+            for first, batch in batches:
                 with self._results(batch) as results:
-                    list(self._pool.map(see, results, results.values()))
+                    list(self._pool.map(partial(see, first), results, results.values()))
             return
 
-        def show(batch: Mapping[str, Array]) -> None:
+        def show(piece: tuple[int, Mapping[str, Array]]) -> None:
+            first, batch = piece
+            if chained is not None:
+                chained.visit(batch, partial(see, first))
+                return
             with self._results(batch) as results:
                 for name, values in results.items():
-                    see(name, values)
+                    see(first, name, values)
 
         self._each(show, batches)
 

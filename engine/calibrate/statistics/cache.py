@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.statistics.collection import StatisticsOptions, collect
+from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.progress import Progress
 from engine.calibrate.statistics.statistics import FORMAT, Statistics
 from engine.errors import CalibrationDataError, OutputError
@@ -29,7 +30,11 @@ _RUNNING_OPTIONS = frozenset({"batch", "threads"})
 
 
 def collect_once(
-    optimized: ir.Model, tensors: Collection[str], data: CalibrationData, options: StatisticsOptions
+    optimized: ir.Model,
+    tensors: Collection[str],
+    data: CalibrationData,
+    options: StatisticsOptions,
+    outputs: FloatOutputs | None = None,
 ) -> Statistics:
     """:func:`collect`, or what an earlier call collected of the same content.
 
@@ -41,13 +46,14 @@ def collect_once(
         tensors: see :func:`collect`.
         data: see :func:`collect`; its files are read once for their digest.
         options: see :func:`collect`.
+        outputs: see :func:`collect`; they stay away where nothing is collected.
 
     Raises:
         CalibrationDataError: the data do not fit the model.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
-        return collect(optimized, tensors, data, options)
+        return collect(optimized, tensors, data, options, outputs=outputs)
     path = Path(folder) / f"{statistics_key(optimized, tensors, data, options)}.npz"
     if os.path.isfile(path):
         try:
@@ -58,7 +64,7 @@ def collect_once(
             logger.info("Calibration statistics: read from %s.", path)
             return found
     progress = _progress_of(path)
-    statistics = collect(optimized, tensors, data, options, progress)
+    statistics = collect(optimized, tensors, data, options, progress, outputs)
     try:
         statistics.save(path)
     except OutputError as error:

@@ -28,6 +28,7 @@ from engine.calibrate.methods.channels import channel_scales, equalizable
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
 from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
+from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.progress import Progress
 from engine.calibrate.statistics.statistics import Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ModelError
@@ -110,6 +111,7 @@ def collect(
     data: CalibrationData | Mapping[str, Array],
     options: StatisticsOptions | None = None,
     progress: Progress | None = None,
+    outputs: FloatOutputs | None = None,
 ) -> Statistics:
     """Run the calibration data through the float model and summarise ``tensors``.
 
@@ -122,6 +124,7 @@ def collect(
         data: what the inputs are fed with, or arrays by input name, samples along the first dimension.
         options: what to collect; None for the defaults.
         progress: where the pass notes how far it has come, and goes on from there; results do not depend on it.
+        outputs: what is to keep the model's outputs, which the first pass then shows too.
 
     Raises:
         CalibrationDataError: there are no samples, or they do not fit the model's inputs.
@@ -140,7 +143,8 @@ def collect(
     equalized: dict[str, Distribution] = {}
     for chunk in _chunks(shapes, options.batch):
         again = [name for name in chosen if name in chunk]
-        stream = _Stream(optimized, data, options, chunk, again, progress, group)
+        stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs)
+        outputs = None
         for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
             peaks[name], pooled[name] = observer.channel_max, observer.distribution()
         for name, observer in _observe(stream, {name: channel_scales(peaks[name]) for name in again}).items():
@@ -257,6 +261,7 @@ class _Stream:
         again: tensors that are requested a second time; kept until then if they fit into :data:`KEPT_LIMIT`.
         progress: where it is noted what observers have seen, or None.
         group: samples that are shown together: what observers call a group.
+        outputs: what keeps the model's outputs.
     """
 
     def __init__(
@@ -268,6 +273,7 @@ class _Stream:
         again: Collection[str],
         progress: Progress | None,
         group: int,
+        outputs: FloatOutputs | None,
     ) -> None:
         self.data, self.options, self.shapes, self.group = data, options, shapes, group
         self.batch = next((shape_of(value)[0] for value in model.graph.inputs if shape_of(value)), 1)
@@ -275,7 +281,9 @@ class _Stream:
         inputs = {str(value.name) for value in model.graph.inputs}
         self._fed = [name for name in shapes if name in inputs]
         computed = [name for name in shapes if name not in inputs]
-        self._session = None
+        self._session, self._outputs = None, outputs if computed else None
+        if self._outputs is not None:
+            computed += [name for name in self._outputs.wanted(model) if name not in shapes]
         if computed:
             self._session = FloatSession(
                 model, computed, threads=options.threads, kernels=options.kernels, max_batch=options.batch
@@ -332,7 +340,9 @@ class _Stream:
         locks = {name: Lock() for name in observers}
         kept: list[tuple[str, NDArray[np.float32]]] = []
 
-        def see(name: str, array: NDArray[np.float32]) -> None:
+        def see(first: int, name: str, array: NDArray[np.float32]) -> None:
+            if self._outputs is not None:
+                self._outputs.see(start + first, name, array)
             if name in self._keeping:
                 kept.append((name, array.copy()))
             if name in observers:
@@ -341,7 +351,7 @@ class _Stream:
 
         feed = self.data.read(start, stop)
         for name in self._fed:
-            see(name, np.ascontiguousarray(feed[name], np.float32))
+            see(0, name, np.ascontiguousarray(feed[name], np.float32))
         if self._session is not None:
             self._session.visit(feed, see)
         if index == len(self._kept):

@@ -6,8 +6,9 @@ from pydantic import ValidationError
 
 from engine.calibrate import CalibrationOptions, apply_thresholds, run_calibration
 from engine.calibrate.corrections.bias import with_biases_of
+from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.config import Config
-from engine.convert.items import DATA, OPTIMIZED, PLACEMENT, REFERENCE, STATISTICS, THREADS, THRESHOLDS
+from engine.convert.items import DATA, OPTIMIZED, PLACEMENT, REFERENCE, SEEN_OUTPUTS, STATISTICS, THREADS, THRESHOLDS
 from engine.convert.runner import Stage, Work
 from engine.errors import ConfigError
 
@@ -33,16 +34,19 @@ def calibration_options(config: Config) -> CalibrationOptions:
 
 
 def _calibrate(work: Work) -> None:
-    options, optimized = calibration_options(work.config), work[OPTIMIZED]
+    options, optimized, outputs = calibration_options(work.config), work[OPTIMIZED], FloatOutputs()
+    placed, statistics = work[PLACEMENT].model, work[STATISTICS]
     calibrated = run_calibration(
-        optimized, work[PLACEMENT].model, work[DATA], options, statistics=work[STATISTICS], threads=work[THREADS]
+        optimized, placed, work[DATA], options, statistics=statistics, threads=work[THREADS], outputs=outputs
     )
+    work.give(SEEN_OUTPUTS, outputs)
     work.give(THRESHOLDS, calibrated)
     work.give(REFERENCE, with_biases_of(calibrated, optimized) if options.corrects_biases_in_turn else optimized)
 
 
 def _fix(work: Work) -> None:
     work.give(THRESHOLDS, apply_thresholds(work[PLACEMENT].model, None))
+    work.give(SEEN_OUTPUTS, FloatOutputs())
     work.give(REFERENCE, work[OPTIMIZED])
 
 
@@ -50,7 +54,7 @@ CALIBRATE = Stage(
     name="calibrate",
     run=_calibrate,
     reads=(OPTIMIZED, PLACEMENT, DATA, STATISTICS, THREADS),
-    gives=(THRESHOLDS, REFERENCE),
+    gives=(THRESHOLDS, REFERENCE, SEEN_OUTPUTS),
     parameters=(
         "calibration_parameters.calibration_type",
         "calibration_parameters.max_percentile",
@@ -59,5 +63,7 @@ CALIBRATE = Stage(
         *(f"calibration_parameters.optimization:{name}" for name in CalibrationOptions.model_fields),
     ),
 )
-FIX_THRESHOLDS = Stage(name="calibrate", run=_fix, reads=(OPTIMIZED, PLACEMENT), gives=(THRESHOLDS, REFERENCE))
+FIX_THRESHOLDS = Stage(
+    name="calibrate", run=_fix, reads=(OPTIMIZED, PLACEMENT), gives=(THRESHOLDS, REFERENCE, SEEN_OUTPUTS)
+)
 """For a check without data: the same threshold everywhere."""

@@ -11,6 +11,7 @@ from engine.convert.items import (
     OPTIMIZED,
     QUANTIZED,
     REFERENCE,
+    SEEN_OUTPUTS,
     THREADS,
 )
 from engine.convert.runner import Stage, Work
@@ -31,8 +32,14 @@ def _measure(work: Work) -> None:
         return
     from engine.evaluate.similarity import integer_distances  # brings the simulator
 
-    work.give(INTEGER_DISTANCES, integer_distances(work[OPTIMIZED], work[QUANTIZED], data, threads=work[THREADS]))
+    found = integer_distances(work[OPTIMIZED], work[QUANTIZED], data, work[SEEN_OUTPUTS], threads=work[THREADS])
+    work.give(INTEGER_DISTANCES, found)
 
 
 COMPARE = Stage(name="compare", run=_compare, reads=(REFERENCE, CALIBRATED, DATA, THREADS), gives=(COMPARISON,))
-MEASURE = Stage(name="measure", run=_measure, reads=(OPTIMIZED, QUANTIZED, DATA, THREADS), gives=(INTEGER_DISTANCES,))
+MEASURE = Stage(
+    name="measure",
+    run=_measure,
+    reads=(OPTIMIZED, QUANTIZED, DATA, SEEN_OUTPUTS, THREADS),
+    gives=(INTEGER_DISTANCES,),
+)

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from engine.errors import UnsupportedError
-from engine.march.yaml_files import read_yaml
+from engine.march.yaml_files import read_facts
 from engine.terms import March, measured_march
 
 
@@ -360,7 +360,7 @@ def load_latency(march: str) -> Latency:
     name = measured_march(march) if march in list(March) else march
     if name not in marches():
         raise UnsupportedError(f"march {march!r} has no performance data; it should be one of {list(marches())}")
-    return Latency.model_validate(read_yaml(data_file(name)))
+    return Latency.model_validate(read_facts(data_file(name)))
 
 
 def data_file(march: str) -> Path:

@@ -66,7 +66,7 @@ def check(model: onnx.ModelProto, samples: int = 3) -> None:
     assert isinstance(session._session, ChainedRunner)
     actual = session.run({"x": feed})
     seen: dict[str, list[bytes]] = {name: [] for name in actual}
-    session.visit({"x": feed}, lambda name, array: seen[name].append(array.tobytes()))
+    session.visit({"x": feed}, lambda _, name, array: seen[name].append(array.tobytes()))
     for name, array in actual.items():
         assert sorted(seen[name]) == sorted(row.tobytes() for row in array)
     for index, expected in enumerate(runtime(model, feed)):

@@ -44,7 +44,7 @@ def test_threads_change_no_bit(batch: int, kernels: Kernels) -> None:
         session = FloatSession(model, ["c", "y"], kernels=kernels, max_batch=batch, threads=threads)
         found[threads] = session.run({"x": x})
         parts: list[bytes] = []
-        session.visit({"x": x}, lambda _, values, parts=parts: parts.extend(row.tobytes() for row in values))
+        session.visit({"x": x}, lambda _i, _n, values, parts=parts: parts.extend(row.tobytes() for row in values))
         seen[threads] = sorted(parts)
     for name in ("c", "y"):
         assert found[1][name].tobytes() == found[2][name].tobytes() == found[4][name].tobytes()
@@ -136,7 +136,7 @@ def test_visitors_see_every_sample_once(count: int, batch: int) -> None:
     model, x = residual(), samples(count)
     session = FloatSession(model, ["c0", "g"], max_batch=batch)
     seen: dict[str, list[bytes]] = {"c0": [], "g": []}
-    session.visit({"x": x}, lambda name, array: seen[name].extend(row.tobytes() for row in array))
+    session.visit({"x": x}, lambda _, name, array: seen[name].extend(row.tobytes() for row in array))
     for name, array in session.run({"x": x}).items():
         assert sorted(seen[name]) == sorted(row.tobytes() for row in array)
 

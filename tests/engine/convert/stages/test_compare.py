@@ -31,5 +31,5 @@ def test_integers_are_compared_with_the_optimised_model_on_all_samples(monkeypat
     monkeypatch.setattr(
         "engine.evaluate.similarity.integer_distances", lambda *models, threads: asked.append((models, threads)) or "d"
     )
-    found = ran(MEASURE, configured(), optimized_float="o", quantized="q", data="all", threads=3)
-    assert (found, asked) == ({"integer_distances": "d"}, [(("o", "q", "all"), 3)])
+    found = ran(MEASURE, configured(), optimized_float="o", quantized="q", data="all", seen_outputs="s", threads=3)
+    assert (found, asked) == ({"integer_distances": "d"}, [(("o", "q", "all", "s"), 3)])
