@@ -36,10 +36,15 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     """
     load_custom_operators(config)
     model, prototxt = config.float_model, config.model_parameters.prototxt
-    names = _input_names(model, prototxt)
-    specs = config.input_specs(names)
-    shapes = {spec.name: spec.shape for spec in specs if spec.shape is not None}
-    source = load_network(model, shapes, prototxt=prototxt)
+    if prototxt is None:
+        read = onnx.read_onnx(model)
+        specs = config.input_specs(onnx.input_names(read))
+        source = onnx.to_source(read, model, _given_shapes(specs))
+    else:
+        from engine.frontend import caffe  # ten modules that ONNX files do not need
+
+        specs = config.input_specs(caffe.input_names(prototxt))
+        source = caffe.load_caffe(prototxt, model, _given_shapes(specs))
     _check_preprocessed(source, specs)
     _check_batch(config.input_parameters.input_batch, source)
     _check_input_sources(config, source, specs)
@@ -48,12 +53,8 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     return source, specs
 
 
-def _input_names(model: Path, prototxt: Path | None) -> tuple[str, ...]:
-    if prototxt is None:
-        return onnx.input_names(model)
-    from engine.frontend import caffe  # ten modules that ONNX files do not need
-
-    return caffe.input_names(prototxt)
+def _given_shapes(specs: Sequence[InputSpec]) -> Mapping[str, tuple[int, ...]]:
+    return {spec.name: spec.shape for spec in specs if spec.shape is not None}
 
 
 def load_custom_operators(config: Config) -> None:

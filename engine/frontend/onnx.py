@@ -60,7 +60,34 @@ def load_onnx(
         ConfigError: ``input_shapes`` names an unknown input or contradicts the file.
     """
     path = Path(path)
-    model = _read(path)
+    return to_source(read_onnx(path), path, input_shapes, resize=resize)
+
+
+def read_onnx(path: Path) -> ir.Model:
+    """The content of an ONNX file, nothing more than read.
+
+    Raises:
+        ModelError: the file is missing or damaged.
+    """
+    try:
+        return load_model(path)
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"{path}: not a valid ONNX model: {brief(error)}") from error
+
+
+def input_names(model: ir.Model) -> tuple[str, ...]:
+    """Names of the inputs of a model as :func:`read_onnx` gives it; initializers are none."""
+    graph = model.graph
+    return tuple(str(value.name) for value in graph.inputs if value.name not in graph.initializers)
+
+
+def to_source(
+    model: ir.Model, path: Path, input_shapes: Mapping[str, Sequence[int]] | None = None, *, resize: bool = False
+) -> ir.Model:
+    """The source model of what :func:`read_onnx` gave, which is used up; ``path``: what messages name.
+
+    For the rest see :func:`load_onnx`.
+    """
     check_versions(model, path)
     _inline_functions(model, path)
     take_out_calibration(model)
@@ -107,19 +134,6 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
     check_consistency(model, path)
     refuse_unsupported(model, path)
     return model
-
-
-def input_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Names of the inputs of an ONNX file; initializers are none."""
-    graph = _read(Path(path)).graph
-    return tuple(str(value.name) for value in graph.inputs if value.name not in graph.initializers)
-
-
-def _read(path: Path) -> ir.Model:
-    try:
-        return load_model(path)
-    except ir.serde.SerdeError as error:
-        raise ModelError(f"{path}: not a valid ONNX model: {brief(error)}") from error
 
 
 def check_versions(model: ir.Model, path: Path) -> None:
