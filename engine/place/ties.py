@@ -214,10 +214,16 @@ def _tie(ties: dict[str, str], name: str, to: str) -> None:
         ties[name] = to
 
 
+def _casts_comparison(node: ir.Node) -> bool:
+    """Whether ``node`` makes numbers of a comparison: 0 and 1 as they are on the CPU too (``centernet_b``, kl)."""
+    source = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
+    return source is not None and source.op_type == "Equal"
+
+
 def _fix_thresholds(node: ir.Node, calibrations: Mapping[str, ir.Node], ties: Mapping[str, str]) -> None:
     """Thresholds that an operator fixes, on tensors whose threshold nothing else determines."""
     rule = rule_for(node)
-    if is_calibration(node) or not on_bpu(node) or rule is None:
+    if is_calibration(node) or rule is None or not (on_bpu(node) or _casts_comparison(node)):
         return
     source, result = _tensor_name(node.inputs[0]), str(node.outputs[0].name)
     for name, alone in ((source, True), (result, False)):

@@ -270,3 +270,17 @@ def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, fact
     nodes = [helper.make_node("Tanh", ["c0"], ["a"], name="A"), one(reader, "a")]
     found = calibrated(place(network(nodes, tail=False), "bayes-e"))
     assert found["a"].metadata_props.get(MARK_FACTOR) == factor
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+def test_a_comparison_as_numbers_has_the_threshold_127_on_both_devices(march: str) -> None:
+    """As ``onnx::Mul_97`` of ``centernet``: the peaks of a map."""
+    nodes = [
+        helper.make_node("Sigmoid", ["c0"], ["s"], name="S"),
+        helper.make_node("MaxPool", ["s"], ["p"], name="P", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Equal", ["p", "s"], ["e"], name="E"),
+        helper.make_node("Cast", ["e"], ["k"], name="K", to=TensorProto.FLOAT),
+        one("Mul", "s", "k"),
+    ]
+    found = calibrated(place(network(nodes, tail=False), march))
+    assert float(found["k"].metadata_props[MARK_FIXED]) == 127.0
