@@ -44,11 +44,11 @@ AGREE = frozenset(
 BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         "converts": (1.0, 1.0),
-        "outputs": (0.94, 0.55),
-        "operators": (0.99, 0.70),
-        "thresholds": (0.99, 0.91),
-        "thresholds_mean": (0.98, 0.85),
-        "devices": (0.99, 0.98),
+        "outputs": (0.96, 0.55),
+        "operators": (1.0, 0.70),
+        "thresholds": (0.995, 0.93),
+        "thresholds_mean": (0.99, 0.88),
+        "devices": (0.995, 0.99),
         "integers": (0.81, 0.84),
         "simulator": (1.0, 1.0),
         "latency_median": (0.04, 0.15),
