@@ -79,7 +79,8 @@ def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
         last = _moved_last(calibrations[root].inputs[0])
         follows = last in calibrations and last != root and _root(ties, last) == _root(ties, root)
         mark(calibration, MARK_VALUES, last if follows else None)
-        mark(calibration, MARK_FACTOR, repr(SOFTMAX_MARGIN) if _goes_into_softmax(calibration) else None)
+        widened = root == name and _goes_into_softmax(calibration)
+        mark(calibration, MARK_FACTOR, repr(SOFTMAX_MARGIN) if widened else None)
     for name, operands in joined.items():
         roots = [calibrations[root] for root in dict.fromkeys(_root(ties, each) for each in operands)]
         mark(calibrations[name], MARK_LARGEST, json.dumps([_threshold_of(root) for root in roots]))
@@ -89,7 +90,7 @@ SOFTMAX_MARGIN = 1.2
 """An int16 tensor that a Softmax on the CPU reads takes so much more than its largest magnitude.
 
 The product of ``mobilevit`` and three of four sums of ``swin``, on both marches. The fourth sum, with the mask of the
-shifted windows, takes 1.1 times as much; why is unknown.
+shifted windows, takes 1.1 times as much; why is unknown. Through a Reshape there is no margin (``min_fc``).
 """
 
 

@@ -272,6 +272,16 @@ def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, fact
     assert found["a"].metadata_props.get(MARK_FACTOR) == factor
 
 
+def test_what_a_softmax_reads_behind_a_reshape_has_no_margin() -> None:
+    nodes = [
+        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Reshape", ["a", "flat"], ["b"], name="B"),
+        helper.make_node("Softmax", ["b"], ["m"], name="Middle", axis=1),
+    ]
+    found = calibrated(place(network(nodes, tail=False, constants={"flat": np.array([1, 256])}), "bayes-e"))
+    assert [name for name, item in found.items() if MARK_FACTOR in item.metadata_props] == []
+
+
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
 def test_a_comparison_as_numbers_has_the_threshold_127_on_both_devices(march: str) -> None:
     """As ``onnx::Mul_97`` of ``centernet``: the peaks of a map."""
