@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
+from engine.alignment import aligned
 from engine.errors import ModelError
 from engine.ir import constant_of
 from engine.simulate.float_convolution import convolved, window_of
@@ -104,7 +105,7 @@ class StandardNode:
 
     def _run(self, session: ort.InferenceSession, given: dict[str, Array]) -> list[Array]:
         try:
-            return list(session.run(None, given))
+            return list(session.run(None, {name: aligned(array) for name, array in given.items()}))
         except (Fail, InvalidArgument, RuntimeException) as error:
             raise ModelError(f"node {self._node.name} ({self._node.op_type}) cannot be computed: {error}") from error
 

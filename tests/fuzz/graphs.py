@@ -35,6 +35,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
+from engine.alignment import aligned
 from engine.config import Config
 from engine.convert import ConversionResult, convert, pipeline
 from engine.convert.items import THREADS
@@ -87,6 +88,10 @@ class Tally:
     converted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+
+    def total(self) -> int:
+        """How many were tried."""
+        return self.converted + self.refused.total() + len(self.faults)
 
 
 def case(seed: int, index: int) -> Case:
@@ -308,7 +313,7 @@ def _stock(content: bytes, feed: Feed) -> Feed:
     session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     found = [
-        session.run(names, {name: values[index : index + 1] for name, values in feed.items()})
+        session.run(names, {name: aligned(values[index : index + 1]) for name, values in feed.items()})
         for index in range(SAMPLES)
     ]
     return {name: np.concatenate([np.atleast_1d(run[at]) for run in found]) for at, name in enumerate(names)}
@@ -335,11 +340,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         for index in range(chosen.first, chosen.first + chosen.graphs):
-            _one(chosen.seed, index, tally)
+            try:
+                _one(chosen.seed, index, tally)
+            except KeyboardInterrupt:
+                break  # what was tried is reported
     for message, count in tally.refused.most_common():
         sys.stdout.write(f"{count} refused: {message}\n")
     sys.stdout.write(
-        f"seed {chosen.seed}: graphs {chosen.first} to {chosen.first + chosen.graphs - 1}, "
+        f"seed {chosen.seed}: {tally.total()} graphs from {chosen.first} on, "
         f"{tally.converted} converted, {tally.refused.total()} refused, {len(tally.faults)} faults, "
         f"{(time.process_time() - begin) / 60:.1f} CPU minutes\n"
     )

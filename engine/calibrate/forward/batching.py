@@ -38,6 +38,10 @@ another function with other last bits. Of 28 elementwise operators, on 20 random
 sample, in batches of 2, 3, 4 and 8, these differ from one sample at a time wherever a sample is no multiple of four
 elements, and nowhere else (ONNX Runtime 1.32, ``tests/engine/calibrate/forward/test_batching.py``)."""
 
+SUMMED_IN_FOURS = frozenset({"InstanceNormalization", "ReduceMean", "ReduceSum"})
+"""Operators that ONNX Runtime sums four elements at a time from multiples of :data:`engine.alignment.ALIGNMENT` bytes:
+a row of the second sample begins elsewhere than in a run of its own where samples are no multiples of four elements."""
+
 _TOGETHER = 4
 
 
@@ -80,21 +84,30 @@ def computes_samples_apart(model: ir.Model) -> bool:
 
 
 def mixes_samples(model: ir.Model) -> bool:
-    """Whether several samples in one run are known to give other bits than one at a time: see :data:`IN_FOURS`.
+    """Whether several samples in one run are known to give other bits than one at a time.
+
+    See :data:`IN_FOURS` and :data:`SUMMED_IN_FOURS`.
 
     Trying it does not always show it: few elements differ.
 
     Args:
         model: what :func:`with_symbolic_batch` accepted, before it.
     """
-    return any(node.op_type in IN_FOURS and not _is_whole_fours(node) for node in model.graph)
+    return any(
+        node.op_type in (IN_FOURS | SUMMED_IN_FOURS) and not _has_whole_fours(node.inputs[0]) for node in model.graph
+    )
 
 
 def _is_whole_fours(node: ir.Node) -> bool:
     """Whether ``node`` computes in fours, of which none has elements of two samples."""
-    value = node.outputs[0]
-    known = value.shape is not None and value.shape.is_static()
-    return node.op_type in IN_FOURS and known and math.prod(shape_of(value)) % _TOGETHER == 0
+    return node.op_type in IN_FOURS and _has_whole_fours(node.inputs[0])
+
+
+def _has_whole_fours(value: ir.Value | None) -> bool:
+    """Whether a sample of ``value`` is known to be a multiple of four elements."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return False
+    return math.prod(shape_of(value)) % _TOGETHER == 0
 
 
 def _is_one_sample(value: ir.Value) -> bool:

@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.alignment import aligned
 from engine.calibrate.forward.depthwise import DepthwiseNode, is_depthwise
 from engine.calibrate.forward.own_arithmetic import computed, has_own_arithmetic
 from engine.ir import constant_of, shape_of
@@ -41,6 +42,7 @@ def run_bound(session: ort.InferenceSession, feed: Mapping[str, Array], buffers:
         buffers: C-contiguous arrays by name, one for every output, of its shape and type; overwritten.
     """
     binding = session.io_binding()
+    feed = {name: aligned(array) for name, array in feed.items()}
     for name, array in feed.items():
         binding.bind_cpu_input(name, array)
     for name, array in buffers.items():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import onnxruntime as ort
+from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
+from engine.alignment import aligned
 from engine.errors import ModelError
 
 _REFUSALS = (
@@ -25,14 +27,14 @@ _REFUSALS = (
 class CheckedSession(ort.InferenceSession):  # type: ignore[misc]  # onnxruntime ships no types
     """A session whose errors at run time are PtqlabErrors: operands that do not match show only then."""
 
-    def run(self, *arguments: Any, **options: Any) -> Any:
-        """See ``onnxruntime.InferenceSession.run``.
+    def run(self, outputs: Sequence[str] | None, feed: Mapping[str, NDArray[Any]], *options: Any) -> Any:
+        """See ``onnxruntime.InferenceSession.run``; results do not depend on where the arrays of ``feed`` begin.
 
         Raises:
             ModelError: an operator does not take its operands.
         """
         with _refusals():
-            return super().run(*arguments, **options)
+            return super().run(outputs, {name: aligned(array) for name, array in feed.items()}, *options)
 
     def run_with_iobinding(self, *arguments: Any, **options: Any) -> None:
         """See ``onnxruntime.InferenceSession.run_with_iobinding``.

@@ -8,7 +8,13 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.calibrate.forward.batching import IN_FOURS, computes_samples_apart, mixes_samples, with_symbolic_batch
+from engine.calibrate.forward.batching import (
+    IN_FOURS,
+    SUMMED_IN_FOURS,
+    computes_samples_apart,
+    mixes_samples,
+    with_symbolic_batch,
+)
 from engine.calibrate.forward.runtime import open_session
 from engine.ir import constant_of, to_bytes
 from tests.engine.calibrate.models import graph, residual, samples
@@ -92,6 +98,32 @@ def test_what_is_computed_in_fours_mixes_samples_unless_they_are_whole_fours(ope
         same = together.tobytes() == alone.tobytes()
         assert same is not mixes_samples(model)
         assert same or not computes_samples_apart(model)
+
+
+@pytest.mark.parametrize("operator", sorted(SUMMED_IN_FOURS))
+@pytest.mark.parametrize(("channels", "length"), [(4, 11), (5, 8), (5, 11), (3, 13)])
+def test_what_is_summed_in_fours_mixes_samples_unless_they_are_whole_fours(
+    operator: str, channels: int, length: int
+) -> None:
+    rng = np.random.default_rng(channels)
+    x = rng.normal(scale=100, size=(60, channels, length)).astype(np.float32)
+    inputs, constants, attributes = ["x"], {}, {}
+    if operator == "ReduceSum":
+        inputs, constants = ["x", "axes"], {"axes": np.asarray([2], np.int64)}
+    elif operator == "ReduceMean":
+        attributes = {"axes": [2]}
+    else:
+        inputs = ["x", "s", "b"]
+        constants = {name: rng.normal(size=channels).astype(np.float32) for name in "sb"}
+    node = helper.make_node(operator, inputs, ["y"], "n", **attributes)
+    model = graph([node], {"x": (1, channels, length)}, ["y"], constants, 13)
+    symbolic = with_symbolic_batch(model)
+    assert symbolic is not None
+    session = open_session(to_bytes(symbolic), threads=1, blocked_layouts=False)
+    alone = np.concatenate([session.run(None, {"x": row[None]})[0] for row in x])
+    together = session.run(None, {"x": x})[0]
+    assert (together.tobytes() == alone.tobytes()) is not mixes_samples(model)
+    assert not computes_samples_apart(model)
 
 
 _SHAPES = {"a": np.asarray([2, 6], np.int64), "b": np.asarray([1, 12], np.int64)}
