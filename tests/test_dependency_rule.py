@@ -31,7 +31,7 @@ LAYERS = (
     {"ir"},
     {"model_bounds", "untrusted"},
     {"limits"},
-    {"errors", "exports", "fingerprint", "jit", "pages", "sealed", "terms", "version"},
+    {"alignment", "errors", "exports", "fingerprint", "jit", "pages", "sealed", "terms", "version"},
     {"deferral", "visible"},
 )
 RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}
