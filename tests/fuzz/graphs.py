@@ -347,7 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for message, count in tally.refused.most_common():
         sys.stdout.write(f"{count} refused: {message}\n")
     sys.stdout.write(
-        f"seed {chosen.seed}: {tally.total()} graphs from {chosen.first} on, "
+        f"seed {chosen.seed}: graphs {chosen.first} to {chosen.first + tally.total() - 1}, "
         f"{tally.converted} converted, {tally.refused.total()} refused, {len(tally.faults)} faults, "
         f"{(time.process_time() - begin) / 60:.1f} CPU minutes\n"
     )
