@@ -159,7 +159,7 @@ def _proposed(
     from harness.onboarding.image_cards import image_contents
     from harness.onboarding.proposal import propose
 
-    if not holds_arrays(images):
+    if not holds_arrays(images, labels):
         proposal = propose(model, images, labels, task, size, dictionary)
         show_proposal(proposal)
         return image_contents(proposal)

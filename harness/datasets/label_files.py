@@ -21,9 +21,17 @@ SAMPLE_SUFFIXES = PICTURE_SUFFIXES | {ARRAY_SUFFIX}
 """Suffixes of files that labels name."""
 
 
-def samples_in(folder: Path) -> list[Path]:
-    """Files in ``folder`` and below that labels are of, by name: its images, or its arrays if it holds no image."""
-    return pictures(folder) or _visible(folder, {ARRAY_SUFFIX})
+def samples_in(folder: Path, labels: Path | None = None) -> list[Path]:
+    """Files in ``folder`` and below that labels are of, by name: its images, or its arrays if it holds no image.
+
+    What lies below ``labels``, a folder in ``folder``, is no sample.
+    """
+    for listed in (pictures(folder), _visible(folder, {ARRAY_SUFFIX})):
+        if labels is not None and not folder.is_relative_to(labels):
+            listed = [path for path in listed if not path.is_relative_to(labels)]
+        if listed:
+            return listed
+    return []
 
 
 def pictures(folder: Path) -> list[Path]:

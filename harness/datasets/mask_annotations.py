@@ -66,7 +66,7 @@ def mask_listing(folder: Path, labels: Path | None) -> tuple[list[tuple[Path, Pa
     place = labels or mask_folder(folder)
     if place is None or not place.is_dir():
         raise CalibrationDataError(f"{place or folder}: no folder of masks; expected one of {', '.join(MASK_FOLDERS)}")
-    images = [path for path in samples_in(folder) if folder.is_relative_to(place) or not path.is_relative_to(place)]
+    images = samples_in(folder, place)
     found = [(path, mask_of(path, folder, place)) for path in images]
     masked = [(path, mask) for path, mask in found if mask is not None]
     if not masked:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from engine.errors import CalibrationDataError
 from harness import paths
@@ -29,7 +29,7 @@ class OwnArraysOptions(StrictModel):
     Attributes:
         folder: of the arrays; absolute, or relative to the folder of external data (``PTQLAB_DATA``).
         parts: of every sample by name: an array (``shape`` without the dimension that counts samples, ``dtype``).
-        format: what the labels are; boxes and masks in pixels of the arrays.
+        format: what the labels are, anything but ``class_folders``; boxes and masks in pixels of the arrays.
         labels: file or folder of the labels, absolute or below ``folder``.
         first_class: added to every class: 1 where output 0 of the network is the background, -1 where labels count
             from 1; of masks 0 is not counted then.
@@ -46,6 +46,13 @@ class OwnArraysOptions(StrictModel):
     seed: int = Field(default=0, ge=0, lt=2**32)
     calibration: int = Field(ge=1)
     evaluation: int = Field(ge=1)
+
+    @field_validator("format")
+    @classmethod
+    def _in_one_folder(cls, value: LabelFormat) -> LabelFormat:
+        if value is LabelFormat.CLASS_FOLDERS:
+            raise ValueError("arrays lie in one folder, not in one per class; use csv, a table of file and class")
+        return value
 
 
 class OwnArrays(FileParts):
@@ -95,12 +102,23 @@ class OwnArrays(FileParts):
 def _listed(
     options: OwnArraysOptions, root: Path, folder: Path, files: Sequence[Path]
 ) -> tuple[Sequence[Annotated], tuple[str, ...]]:
-    """The samples with their labels, and the names of the classes."""
+    """The samples with their labels, and the names of the classes.
+
+    Raises:
+        CalibrationDataError: the labels are wrong, or are of files that are not among ``files``.
+    """
     if options.format is LabelFormat.NONE:
         return [Annotated(path) for path in files], ()
     labels = None if options.labels is None else root / options.labels
     found = read_annotations(options.format, folder, labels)
-    return [image for image in found.images if image.path in set(files)], found.classes
+    there = set(files)
+    others = [image.path for image in found.images if image.path not in there]
+    if others:
+        raise CalibrationDataError(
+            f"{folder}: {len(others)} labelled file(s), such as {others[0].relative_to(folder)}, are not read: expected"
+            " are .npy files in the folder itself, without images beside them or in sub-folders"
+        )
+    return found.images, found.classes
 
 
 class _OwnArraySplit(InputSplit):

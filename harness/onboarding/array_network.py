@@ -14,7 +14,7 @@ from engine.errors import CalibrationDataError, ConfigError
 from engine.untrusted import read_npy
 from harness.datasets import ArrayFormat
 from harness.datasets.input_folders import files_of_parts
-from harness.datasets.label_files import ARRAY_SUFFIX, pictures
+from harness.datasets.label_files import ARRAY_SUFFIX, samples_in
 from harness.datasets.own_arrays import array_folders, image_size
 from harness.onboarding.network_file import (
     OutputTensor,
@@ -52,9 +52,10 @@ class ArrayNetwork:
     samples: int
 
 
-def holds_arrays(folder: Path) -> bool:
-    """Whether ``folder`` or its sub-folders hold arrays and no images."""
-    return next(folder.rglob(f"*{ARRAY_SUFFIX}"), None) is not None and not pictures(folder)
+def holds_arrays(folder: Path, labels: Path | None = None) -> bool:
+    """Whether ``folder`` or its sub-folders hold arrays and no images, those below ``labels`` apart."""
+    found = samples_in(folder.resolve(), None if labels is None else labels.resolve())
+    return bool(found) and found[0].suffix.lower() == ARRAY_SUFFIX
 
 
 def read_array_network(path: Path, folder: Path) -> ArrayNetwork:

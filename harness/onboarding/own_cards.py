@@ -79,7 +79,7 @@ def made_before(parent: Path, model: Path, images: Path, labels: Path | None, as
     Images and arrays are told apart by name, size and time of their last change.
     """
     labelled = [] if labels is None else [labels] if labels.is_file() else [p for p in labels.rglob("*") if p.is_file()]
-    shown = samples_in(images.resolve())
+    shown = samples_in(images.resolve(), None if labels is None else labels.resolve())
     seen = [(path.as_posix(), path.stat()) for path in (*shown, *sorted(labelled))]
     files = [(name, found.st_size, found.st_mtime_ns) for name, found in seen]
     key = content_key(hashlib.sha256(model.read_bytes()).hexdigest(), files, asked, str(labels))

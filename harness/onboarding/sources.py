@@ -63,7 +63,7 @@ def _given(folder: Path, labels: Path, metric: str) -> tuple[LabelFormat, Path, 
     kind = _in_files(labels) if labels.is_dir() else None
     if kind is not None:
         return kind, labels, f"{labels.name} holds {_FILES[kind]}"
-    if labels.is_dir() and next((path for path in samples_in(folder)[:_TRIED] if mask_of(path, folder, labels)), None):
+    if labels.is_dir() and any(mask_of(path, folder, labels) for path in samples_in(folder, labels)[:_TRIED]):
         return LabelFormat.MASKS, labels, f"{labels.name} holds a mask per image"
     raise CalibrationDataError(
         f"{labels}: expected a table (.csv, .tsv, .txt) of images and classes or texts, a JSON file in COCO's format, "

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CalibrationDataError
-from harness.datasets.label_files import NamedImages, instead_of_images, numbered, pictures, read_label_text
+from harness.datasets.label_files import NamedImages, instead_of_images, numbered, pictures, read_label_text, samples_in
 from tests.harness.datasets.test_annotations import picture
 
 
@@ -21,6 +21,16 @@ def test_pictures_are_listed_by_name_without_hidden_ones(tmp_path: Path) -> None
         picture(tmp_path / name)
     (tmp_path / "note.txt").write_text("")
     assert [path.relative_to(tmp_path).as_posix() for path in pictures(tmp_path)] == ["a.jpg", "b/a.PNG"]
+
+
+def test_images_below_the_labels_are_no_samples(tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(b"")
+    array, mask = tmp_path / "a.npy", picture(tmp_path / "masks/a.png")
+    assert samples_in(tmp_path, mask.parent) == [array]
+    assert samples_in(tmp_path) == samples_in(tmp_path, tmp_path) == [mask]
+    assert samples_in(mask.parent, mask.parent) == [mask]
+    image = picture(tmp_path / "a.jpg")
+    assert samples_in(tmp_path, mask.parent) == [image]
 
 
 def test_images_are_found_by_what_labels_call_them(tmp_path: Path) -> None:

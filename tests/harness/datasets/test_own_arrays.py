@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from pydantic import ValidationError
 
 from engine.errors import CalibrationDataError
 from harness.datasets import ArrayFormat, one_by_one
@@ -80,6 +81,20 @@ def test_labels_are_kept_with_their_samples(tmp_path: Path) -> None:
     assert split.targets().tolist() == [given[sample["x"]] for sample in drawn(split)]
     other = labelled(tmp_path, format="csv", labels=tmp_path / "labels.csv")
     assert other.digest != dataset.digest != labelled(tmp_path).digest
+
+
+def test_labels_of_other_files_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "arrays", 3, IMAGE)
+    save(tmp_path / "arrays/more", 5, IMAGE)
+    message = r"arrays: 3 labelled file\(s\), such as more/3\.npy, are not read: expected are \.npy files in the folder"
+    (tmp_path / "labels.csv").write_text("file,label\nmore/3,1\narrays/0.npy,1\nmore/4,1\nmore/1,1\n")
+    with pytest.raises(CalibrationDataError, match=message):
+        labelled(tmp_path, format="csv", labels=tmp_path / "labels.csv")
+
+
+def test_class_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="arrays lie in one folder, not in one per class"):
+        labelled(tmp_path, format="class_folders")
 
 
 def test_boxes_and_masks_are_in_pixels_of_the_arrays(tmp_path: Path) -> None:

@@ -52,8 +52,10 @@ def test_folders_of_arrays(tmp_path: Path) -> None:
     assert not holds_arrays(tmp_path)
     array_files(tmp_path / "arrays/x", (3,), 1)
     assert holds_arrays(tmp_path / "arrays")
-    colour_images(tmp_path / "arrays", each=1)
-    assert not holds_arrays(tmp_path / "arrays")
+    colour_images(tmp_path / "arrays/masks", each=1)
+    assert holds_arrays(tmp_path / "arrays", tmp_path / "arrays/masks")
+    for labels in (None, tmp_path / "arrays", tmp_path):
+        assert not holds_arrays(tmp_path / "arrays", labels)
 
 
 def test_what_does_not_fit_is_named(tmp_path: Path) -> None:

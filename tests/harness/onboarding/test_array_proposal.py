@@ -86,6 +86,9 @@ def test_labels_that_name_arrays_are_scored_with(tmp_path: Path) -> None:
     first = segmented_images(tmp_path / "from_one", 8, first=1).parent / "masks"
     contents, _ = propose_arrays(model, arrays, labels=first)
     assert (contents.data.options["first_class"], contents.score.value) == (-1, 1.0)
+    first.rename(arrays / "masks")
+    contents, _ = propose_arrays(model, arrays, labels=arrays / "masks")
+    assert (contents.data.options["first_class"], contents.score.value) == (-1, 1.0)
 
 
 def test_labels_of_another_task_are_not_used(tmp_path: Path) -> None:

@@ -78,3 +78,10 @@ def test_a_folder_for_exactly_these_files(tmp_path: Path) -> None:
         made_before(tmp_path, colour_classifier(model, (2, 1, 0)), images, None, ""),
     }
     assert len({first, *others}) == 4
+    array = tmp_path / "arrays/0.npy"
+    colour_images(array.parent / "masks", each=1)
+    named = []
+    for content in (b"", b"1"):
+        array.write_bytes(content)
+        named.append(made_before(tmp_path, model, array.parent, array.parent / "masks", ""))
+    assert named[0] != named[1]
