@@ -135,13 +135,15 @@ def collect(
     data = as_data(data, next((shape_of(value)[0] for value in optimized.graph.inputs), 1))
     if not len(data):
         raise CalibrationDataError("there are no calibration samples; at least one is needed")
-    shapes = _shapes(optimized, names)
+    inputs = {str(value.name) for value in optimized.graph.inputs}
+    shapes = _shapes(optimized, sorted(names, key=inputs.__contains__))  # the first chunk computes, and shows outputs
+    shown = () if outputs is None else outputs.wanted(optimized)
     chosen = chosen_tensors(optimized, names, options)
     group = group_size(optimized) if options.histogram is HistogramRule.REFERENCE else GROUP
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
-    for chunk in _chunks(shapes, options.batch):
+    for chunk in _chunks(shapes, _shapes(optimized, shown), options.batch):
         again = [name for name in chosen if name in chunk]
         stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs)
         outputs = None
@@ -171,10 +173,10 @@ def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOpt
     return equalizable(model, names) if options.per_channel else ()
 
 
-def _chunks(shapes: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape]]:
-    """``shapes`` in pieces whose buffers, for ``batch`` samples, stay below the limit."""
+def _chunks(shapes: Mapping[str, Shape], shown: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape]]:
+    """``shapes`` in pieces whose buffers, for ``batch`` samples, stay below the limit; the first has ``shown`` too."""
     chunk: dict[str, Shape] = {}
-    size = 0
+    size = batch * 4 * sum(map(math.prod, shown.values()))
     for name, shape in shapes.items():
         needed = batch * 4 * math.prod(shape)
         if chunk and size + needed > BUFFER_LIMIT:

@@ -27,12 +27,16 @@ class FloatOutputs:
         self._samples: dict[int, dict[str, NDArray[np.float32]]] = {}
 
     def wanted(self, model: ir.Model) -> tuple[str, ...]:
-        """The outputs of ``model`` that a pass is to show; none where not all are float32 with a first dimension."""
+        """The outputs of ``model`` that a pass is to show.
+
+        None where not all are float32 with a first dimension, or those of one sample exceed :data:`OUTPUTS_LIMIT`.
+        """
         values = list(model.graph.outputs)
         if any(value.dtype != ir.DataType.FLOAT or not shape_of(value) or value.producer() is None for value in values):
             return ()
-        self._shapes = {str(value.name): shape_of(value) for value in values}
-        self._most = OUTPUTS_LIMIT // max(1, 4 * sum(map(prod, self._shapes.values())))
+        shapes = {str(value.name): shape_of(value) for value in values}
+        self._most = OUTPUTS_LIMIT // max(1, 4 * sum(map(prod, shapes.values())))
+        self._shapes = shapes if self._most else {}
         return tuple(self._shapes)
 
     def see(self, first: int, name: str, values: NDArray[np.float32]) -> None:

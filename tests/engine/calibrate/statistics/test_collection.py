@@ -201,8 +201,9 @@ def test_tensors_are_taken_in_pieces_below_the_limit(monkeypatch: pytest.MonkeyP
     """With two samples a map of ten numbers takes 80 bytes."""
     monkeypatch.setattr("engine.calibrate.statistics.collection.BUFFER_LIMIT", 160)
     shapes = {"a": (1, 10), "b": (1, 10), "c": (1, 1), "huge": (1, 100), "d": (1, 2)}
-    assert [list(chunk) for chunk in _chunks(shapes, 2)] == [["a", "b"], ["c"], ["huge"], ["d"]]
-    assert [list(chunk) for chunk in _chunks(shapes, 1)] == [["a", "b", "c"], ["huge"], ["d"]]
+    assert [list(chunk) for chunk in _chunks(shapes, {}, 2)] == [["a", "b"], ["c"], ["huge"], ["d"]]
+    assert [list(chunk) for chunk in _chunks(shapes, {}, 1)] == [["a", "b", "c"], ["huge"], ["d"]]
+    assert [list(chunk) for chunk in _chunks(shapes, {"output": (20,)}, 1)] == [["a", "b"], ["c"], ["huge"], ["d"]]
 
 
 @pytest.mark.parametrize(
