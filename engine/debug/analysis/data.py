@@ -81,13 +81,19 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
 
     Raises:
         CalibrationDataError: data are missing, are fewer than ``count``, or are not what the inputs take: another
-            shape, integers for an input of floats, or images that are raw or normalised.
+            shape, integers for an input of floats, or images that are raw, normalised or without contrast. An input
+            is a scalar, along which no samples can be joined.
     """
     images = image_inputs(model)
     inputs = [
         _Input(str(value.name), shape_of(value), _numpy_type(value), value.name in images)
         for value in model.graph.inputs
     ]
+    scalars = [wanted.name for wanted in inputs if not wanted.shape]
+    if scalars:
+        raise CalibrationDataError(
+            f"inputs {scalars} are scalars: samples are joined along the first dimension, which they do not have"
+        )
     data = data.data if isinstance(data, CalibrationDataSet) else data
     if not isinstance(data, (CalibrationData, Mapping, str, os.PathLike)):
         kind = type(data).__name__
@@ -187,7 +193,9 @@ def _check_numbers(array: Array, wanted: _Input, where: str) -> None:
             f"{where}: holds {array.dtype}; the input {wanted.name!r} takes {wanted.dtype}{_image_range(wanted)}. "
             f"{_FOLDER_TO_GIVE}"
         )
-    if wanted.dtype.kind != "f" and not np.array_equal(array, array.astype(wanted.dtype)):
+    with np.errstate(invalid="ignore"):
+        cast = array.astype(wanted.dtype)
+    if wanted.dtype.kind != "f" and not np.array_equal(array, cast):
         raise CalibrationDataError(f"{where}: holds values that the input {wanted.name!r}, {wanted.dtype}, cannot hold")
 
 
@@ -204,7 +212,10 @@ def _image_range(wanted: _Input) -> str:
 
 
 def _check_pixels(array: Array, wanted: _Input, where: str) -> None:
-    """Refuse images from which 128 was not subtracted, or that are normalised: all figures would be wrong."""
+    """Refuse images from which 128 was not subtracted, or that are normalised: all figures would be wrong.
+
+    Pixels that all lie near 128 cannot be told from normalised ones.
+    """
     if not wanted.is_image or wanted.dtype.kind != "f" or not array.size:
         return
     low, high = float(array.min()), float(array.max())
@@ -213,7 +224,7 @@ def _check_pixels(array: Array, wanted: _Input, where: str) -> None:
     if is_raw or not LARGEST_NORMALISED < largest <= LARGEST_PIXEL:
         raise CalibrationDataError(
             f"{where}: holds values from {low:.6g} to {high:.6g}; the input {wanted.name!r} takes"
-            f"{_image_range(wanted)}, neither raw (0..255) nor normalised. {_FOLDER_TO_GIVE}"
+            f"{_image_range(wanted)}, neither raw (0..255) nor normalised or without contrast. {_FOLDER_TO_GIVE}"
         )
 
 

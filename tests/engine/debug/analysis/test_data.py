@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnx import helper
 
@@ -100,17 +101,39 @@ def test_integers_are_no_samples_of_an_input_of_floats(tmp_path: Path) -> None:
         read_samples(MODEL, tmp_path)
 
 
+def test_integers_beyond_their_type_are_refused_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    numbers = graph([helper.make_node("Relu", ["x"], ["y"], name="r")], {"x": (1, 3)}, ["y"])
+    numbers.graph.inputs[0].dtype = ir.DataType.INT32
+    with pytest.raises(CalibrationDataError, match="values that the input 'x', int32, cannot hold"):
+        read_samples(numbers, {"x": np.full((1, 3), 1e20, np.float32)})
+    assert not list(recwarn)
+
+
+def test_scalar_inputs_have_no_samples(tmp_path: Path) -> None:
+    model = graph([helper.make_node("Add", ["x", "s"], ["y"], name="add")], {"x": (1, 3), "s": ()}, ["y"])
+    for name, array in (("x", X[:1]), ("s", np.float32(2))):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "0.npy", array)
+    for data in ({"x": X[:1], "s": np.float32(2)}, tmp_path):
+        with pytest.raises(
+            CalibrationDataError, match=r"inputs \['s'\] are scalars: samples are joined along the first"
+        ):
+            read_samples(model, data)
+
+
 def image_model() -> object:
     """:func:`residual` behind the preprocessing of an RGB input."""
     return preprocess.insert(residual(), [InputSpec(name="x", type_train="rgb", type_rt="rgb", layout_train="NCHW")])
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 255), (-2.2, 2.7), (0, 1), (-500, 500)])
+@pytest.mark.parametrize(("low", "high"), [(0, 255), (-2.2, 2.7), (0, 1), (-500, 500), (3, 3)])
 def test_images_are_pixels_minus_128(tmp_path: Path, low: float, high: float) -> None:
     pixels = np.linspace(low, high, 90).astype(np.float32).reshape(1, 3, 6, 5)
     np.save(tmp_path / "0.npy", pixels)
     for data in (tmp_path, {"x": pixels}):
-        with pytest.raises(CalibrationDataError, match=r"pixels minus 128 .*neither raw \(0\.\.255\) nor"):
+        with pytest.raises(
+            CalibrationDataError, match=r"pixels minus 128 .*neither raw \(0\.\.255\) nor normalised or without"
+        ):
             read_samples(image_model(), data)
     assert read_samples(residual(), tmp_path)["x"].max() == np.float32(high)
 
