@@ -2,8 +2,9 @@
 
 The CPU's side of a quantised network has such nodes, in temporal networks for instance. On a CPU with AVX-512, ONNX
 Runtime on one thread gave the same bits for each of 100 random shapes with more than one output channel in a group, of
-20 to 600 products a sum. It takes another way for a single channel: such nodes stay with it, as do maps of two
-dimensions and convolutions of more than :data:`MOST_WORK`, so that what was computed there before does not change.
+20 to 600 products a sum. On other CPUs results of sums of more than 128 products may differ from ONNX Runtime's. It
+takes another way for a single channel: such nodes stay with it, as do maps of two dimensions and convolutions of more
+than :data:`MOST_WORK`.
 """
 
 from __future__ import annotations

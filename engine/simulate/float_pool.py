@@ -1,7 +1,7 @@
 """MaxPool of float32 maps as both simulators compute it: on every CPU the same bits.
 
-ONNX Runtime has them too, but for windows with a NaN, with zeros of both signs or with negative infinities alone, of
-which its result depends on the window's place in the map. A pool with padding stays with it.
+ONNX Runtime gives the same bits except for windows with a NaN, with zeros of both signs or with negative infinities
+alone: there its result depends on the window's place in the map. A pool with padding stays with it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from engine.ir import attribute
 
 Floats = NDArray[np.float32]
+
+_STEPS = ("strides", "dilations")
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ def windows_of(node: ir.Node, x: Any) -> tuple[Steps, Steps] | None:
         return None
     if attribute(node, "auto_pad", "NOTSET") != "NOTSET" or attribute(node, "ceil_mode", 0):
         return None
-    ones, listed = (1, 1), ("kernel_shape", "strides", "dilations")
-    sizes = [[int(v) for v in attribute(node, name) or ones] for name in listed]
+    given = [attribute(node, "kernel_shape") or (), *(attribute(node, name) or (1, 1) for name in _STEPS)]
+    sizes = [[int(v) for v in size] for size in given]
     if any(attribute(node, "pads") or ()) or any(len(size) != 2 for size in sizes) or min(chain(*sizes)) < 1:
         return None
     rows, columns = (Steps(*of_axis) for of_axis in zip(*sizes, strict=True))

@@ -30,7 +30,7 @@ class SourceLines:
 
     Attributes:
         sources: (2, lines), int64: the input's lines at or before each, and behind it.
-        weights: (2, lines), float32: what they count; the first alone where neighbours are not mixed.
+        weights: (2, lines), float32: what they count; without lines where neighbours are not mixed.
     """
 
     sources: NDArray[np.int64]
@@ -158,7 +158,7 @@ _NEAREST: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
 def _nearest(rounding: str) -> Callable[[Floats, int], SourceLines]:
     def line(positions: Floats, length: int) -> SourceLines:
         nearest = np.clip(_NEAREST[rounding](positions).astype(np.int64), 0, length - 1)
-        return SourceLines(np.stack([nearest, nearest]), np.stack([np.ones_like(positions), np.zeros_like(positions)]))
+        return SourceLines(np.stack([nearest, nearest]), np.empty((2, 0), np.float32))
 
     return line
 

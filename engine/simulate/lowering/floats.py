@@ -185,7 +185,7 @@ def lower_resize(node: ir.Node, opset: int, given: Sequence[Operand], program: A
         InstructionKind.RESIZE,
         {"x": x, "y": y},
         units=rows,
-        scratch=4 * columns * 4,
+        scratch=4 * columns * 4 if plan.linear else 0,
         **{"in_h": x.shape[2], "in_w": x.shape[3], "in_c": x.shape[0] * x.shape[1], "out_h": rows, "out_w": columns},
         rows_from=program.address(plan.rows.sources),
         columns_from=program.address(plan.columns.sources),

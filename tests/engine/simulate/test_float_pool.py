@@ -57,6 +57,7 @@ def test_a_nan_is_left_where_it_comes_last() -> None:
         ((1, 3, 4, 4), {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}),
         ((1, 3, 4), {"kernel_shape": [2]}),
         ((1, 3, 4, 4), {"kernel_shape": [2]}),
+        ((1, 3, 4, 4), {"strides": [2, 2]}),
         ((1, 3, 4, 4), {"kernel_shape": [5, 2]}),
         ((1, 3, 4, 4), {"kernel_shape": [2, 2], "outputs": 2}),
     ],
