@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.reference
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
