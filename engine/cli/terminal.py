@@ -29,7 +29,8 @@ class Terminal(Console):
         if isinstance(renderable, Text):
             renderable = _shown(renderable)
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=visible(segment.text))
+            text = visible(segment.text)
+            yield segment if segment.control or text == segment.text else segment._replace(text=text)
 
 
 def _shown(text: Text) -> Text:
