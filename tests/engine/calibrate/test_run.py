@@ -173,7 +173,8 @@ def test_what_is_collected(monkeypatch: pytest.MonkeyPatch, given: dict[str, obj
     monkeypatch.setattr("engine.calibrate.run.collect_once", lambda *arguments: asked.append(arguments))
     placed = place(residual(), "bayes-e", PlacementOptions()).model
     collect_for(residual(), [placed, placed_with_int16()], ArrayData(DATA), CalibrationOptions(**given), threads=2)
-    ((_, tensors, _, wanted),) = asked
+    ((_, tensors, _, wanted, outputs),) = asked
+    assert outputs is None
     assert list(tensors) == list(dict.fromkeys(tensors))
     assert (wanted.histogram, wanted.threads, wanted.kernels) == (rule, 2, Kernels.PLAIN)
 
