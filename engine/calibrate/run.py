@@ -57,7 +57,7 @@ def run_calibration(
         statistics: of the data, from :func:`collect` or :func:`collect_for`, where they are there already; None to
             collect them. Those of constants are added where they lack.
         threads: CPU threads; None for all.
-        outputs: see :func:`collect_for`.
+        outputs: see :func:`collect`.
 
     Raises:
         CalibrationDataError: the data do not fit the model.
@@ -152,6 +152,7 @@ def collect_for(
         data: calibration samples.
         options: of the calibration.
         threads: of ONNX Runtime; None for its own choice.
+        outputs: see :func:`collect`.
 
     Raises:
         CalibrationDataError: the data do not fit the model.

@@ -308,8 +308,8 @@ def _gemm_result(node: ir.Node, conv: ir.Node, rules: GraphRules) -> list[ir.Nod
 
 
 def _is_operand(value: ir.Value) -> bool:
-    """Whether a reader of ``value`` computes with another tensor or a constant as well."""
-    return any(len(usage.node.inputs) > 1 for usage in value.uses())
+    """Whether a reader of ``value`` adds another tensor or a constant to it, multiplies it by one, or the inverse."""
+    return any(is_standard(usage.node, "Add", "Sub", "Mul", "Div") for usage in value.uses())
 
 
 def _row_result(node: ir.Node, conv: ir.Node) -> ir.Node:

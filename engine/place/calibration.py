@@ -71,16 +71,16 @@ def insert_calibration(
     _leave_out_before_movements(model, _moves_integers)
 
 
-_READ_IN_PASSING = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
-"""Movements that ask for no calibration of what they read."""
+_MOVEMENTS_LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
+"""Movements in front of which a calibration may be left out."""
 
 
-def _leave_out_before_movements(model: ir.Model, asks_for_none: Callable[[ir.Node, Sequence[ir.Node]], bool]) -> None:
-    """Remove the calibration of what only such movements read and of which ``asks_for_none`` says so.
+def _leave_out_before_movements(model: ir.Model, may_leave_out: Callable[[ir.Node, Sequence[ir.Node]], bool]) -> None:
+    """Remove the calibration of what only such movements read and where ``may_leave_out`` says so.
 
     Args:
         model: changed in place.
-        asks_for_none: given what computes a tensor, and its readers.
+        may_leave_out: given what computes a tensor, and its readers.
     """
     for node in [node for node in model.graph if is_calibration(node)]:
         value, calibrated = node.inputs[0], node.outputs[0]
@@ -88,7 +88,7 @@ def _leave_out_before_movements(model: ir.Model, asks_for_none: Callable[[ir.Nod
         if value is None or producer is None or calibrated.is_graph_output() or is_exact_sum(value):
             continue
         readers = [usage.node for usage in calibrated.uses()]
-        if all(reader.op_type in _READ_IN_PASSING for reader in readers) and asks_for_none(producer, readers):
+        if all(reader.op_type in _MOVEMENTS_LEFT_OUT_BEFORE for reader in readers) and may_leave_out(producer, readers):
             calibrated.replace_all_uses_with(value)
             model.graph.remove(node, safe=True)
 

@@ -39,7 +39,10 @@ _PERMUTATIONS = ("Reshape", "Transpose")
 
 
 def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
-    """Marks ``hz.tie``, ``hz.values`` and ``hz.fixed`` on the calibration nodes of tensors that have none of their own.
+    """Marks on calibration nodes what their thresholds follow from where it is not the tensor's own values.
+
+    That of another tensor (``hz.tie``), values of a moved form of it (``hz.values``), the largest of several
+    (``hz.largest``), a multiple (``hz.factor``), or what an operator fixes (``hz.fixed``).
 
     Operands of an int16 Concat of which int16 is ``asked`` keep theirs (``yolov8_nhwc``, ``unet_t3_argmax``: two that
     are, three that are not).
@@ -79,15 +82,18 @@ def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
         last = _moved_last(calibrations[root].inputs[0])
         follows = last in calibrations and last != root and _root(ties, last) == _root(ties, root)
         mark(calibration, MARK_VALUES, last if follows else None)
-        widened = root == name and _goes_into_softmax(calibration)
+        widened = _goes_into_softmax(calibrations[root])
         mark(calibration, MARK_FACTOR, repr(SOFTMAX_MARGIN) if widened else None)
     for name, operands in joined.items():
-        roots = [calibrations[root] for root in dict.fromkeys(_root(ties, each) for each in operands)]
-        mark(calibrations[name], MARK_LARGEST, json.dumps([_threshold_of(root) for root in roots]))
+        roots = dict.fromkeys(_root(ties, each) for each in operands)
+        thresholds = [_threshold_of(calibrations[first.get(root, root)]) for root in roots]
+        mark(calibrations[name], MARK_LARGEST, json.dumps(thresholds))
 
 
 SOFTMAX_MARGIN = 1.2
 """An int16 tensor that a Softmax on the CPU reads takes so much more than its largest magnitude.
+
+What is tied to the tensor has the same threshold.
 
 The product of ``mobilevit`` and three of four sums of ``swin``, on both marches. The fourth sum, with the mask of the
 shifted windows, takes 1.1 times as much; why is unknown. Through a Reshape there is no margin (``min_fc``).
@@ -173,8 +179,8 @@ def _keeps_operands(calibration: ir.Node) -> bool:
     """Whether the operands of what is calibrated keep their own thresholds: int16 that no reader fixes.
 
     Before an int16 Sigmoid they take its range (heads of ``yolov8_decode``, ``yolo11``, ``fpn_retina_gn``). What joins
-    them has the largest of theirs (11 of 11 Concats in ``yolov8_nhwc`` and ``fpn_retina_gn``); only an output does not
-    have that from its own values.
+    them has the largest of theirs (11 of 11 Concats in ``yolov8_nhwc`` and ``fpn_retina_gn``): an inner Concat gets it
+    from its own values; an output needs ``hz.largest``.
     """
     if attribute(calibration, "qtype") != INT16:
         return False

@@ -17,6 +17,7 @@ from engine.ir import (
     UNSIGNED,
     Calibration,
     before_calibration,
+    calibration_nodes,
     calibration_of,
     constant_of,
     is_calibration,
@@ -24,7 +25,7 @@ from engine.ir import (
     shape_of,
 )
 from engine.march import March, load_march
-from engine.ops.core.base import Quantized
+from engine.ops.core.base import Quantized, Tie
 from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
@@ -274,18 +275,23 @@ class IntegerGraph:
         return pixels.value
 
     def _calibrated_behind(self, tensor: ir.Value) -> tuple[str, Calibration]:
-        """Name and calibration of the first calibrated tensor that the current chain moves ``tensor`` to.
+        """Name and calibration of the first calibrated tensor, in graph order, that the BPU moves ``tensor`` to.
 
         Raises:
             ModelError: there is none.
         """
-        moved = self._chain[-1].outputs[0]
-        while (found := self.calibration(moved)) is None:
-            readers = [usage.node for usage in moved.uses()]
-            if not readers or not on_bpu(readers[0]):
-                raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
-            moved = readers[0].outputs[0]
-        return str(moved.name), found
+        found, pending = set(), [tensor]
+        while pending:
+            for usage in pending.pop().uses():
+                rule = rule_for(usage.node) if on_bpu(usage.node) else None
+                if is_calibration(usage.node):
+                    found.add(usage.node)
+                elif rule is not None and rule.tie(usage.node) is Tie.OUTPUT_TAKES_INPUT:
+                    pending += usage.node.outputs
+        first = next((node for node in calibration_nodes(self._source) if node in found), None)
+        if first is None:
+            raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
+        return str(before_calibration(first.outputs[0]).name), read_calibration(first)
 
     def _quantize(self, tensor: ir.Value, value: ir.Value, wanted: Calibration | None) -> dict[str, Quantized]:
         """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose.

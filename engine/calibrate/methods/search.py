@@ -27,7 +27,7 @@ from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.sensitivity import GatedSession, similarity
 from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.calibrate.statistics.statistics import Statistics
-from engine.ir import MARK_TIE, calibration_nodes
+from engine.ir import MARK_LARGEST, MARK_TIE, calibration_nodes
 from engine.parity import DEFAULT_FIRST_SAMPLE, quirk
 from engine.terms import CalibrationType
 
@@ -293,9 +293,9 @@ class LayerwiseSearch(Search):
     The base is ``max`` where it reaches :data:`SENSITIVE` on the first sample, else the better of the two there. A
     tensor's similarity is that of the model's outputs on the last sample where nothing but this tensor is quantised;
     tensors of less than :data:`SENSITIVE` take the method of the largest, the base where several are equal. Tensors
-    that are tied follow. So are all 114 tensors with a threshold of their own in ``yolov8_decode`` and
-    ``unet_t3_argmax``, and the bases of these, ``bisenet``, ``squeezenet``, ``detr`` and EfficientNet-Lite0.
-    ``per_channel`` has no effect.
+    that are tied, or take the largest threshold of several, follow. So are all 114 tensors with a threshold of their
+    own in ``yolov8_decode`` and ``unet_t3_argmax``, and the bases of these, ``bisenet``, ``squeezenet``, ``detr`` and
+    EfficientNet-Lite0. ``per_channel`` has no effect.
     """
 
     log_name = "layerwise search"
@@ -359,10 +359,11 @@ class LayerwiseSearch(Search):
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
         thresholds = dict(subject.statistics.thresholds(base))
-        tied = {str(node.name) for node in calibration_nodes(subject.placed) if MARK_TIE in node.metadata_props}
+        nodes = calibration_nodes(subject.placed)
+        followers = {str(node.name) for node in nodes if {MARK_TIE, MARK_LARGEST} & node.metadata_props.keys()}
         sources = threshold_sources(subject.placed)
         for name, option in chosen.items():
-            if name not in tied:
+            if name not in followers:
                 thresholds[sources[name]] = subject.statistics.thresholds(option)[sources[name]]
         return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, base))
 

@@ -49,7 +49,8 @@ def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
 def threshold_sources(placed: ir.Model) -> dict[str, str]:
     """The float tensor whose values give the threshold, as the optimised model names it.
 
-    That of the tensor itself, or of the one that it is tied to; graph outputs under their own names.
+    That of the tensor itself, or of the one that it is tied to; graph outputs under their own names. A margin
+    (``hz.factor``) is not in it, and a tensor with the largest threshold of several (``hz.largest``) stands for itself.
 
     Returns:
         By name of the activation ``HzCalibration``, in graph order, but for fixed thresholds.
@@ -136,24 +137,31 @@ def record_quirks(calibrated: ir.Model, statistics: Statistics, candidates: Sequ
     """Note on the operators of ``calibrated`` where a quirk of the original decided one of their thresholds.
 
     An operator's thresholds are those of the tensors that it reads; those of an output of the network that no operator
-    reads are of the one that gives it.
+    reads are of the one that gives it. What takes the largest threshold of several has no note of its own: the node
+    that joins them reads those.
 
     Args:
         calibrated: model whose thresholds stand; operators get the note (:func:`engine.parity.record`).
         statistics: that they were chosen from.
         candidates: the methods that they may be of; of those with equal thresholds the first one counts.
     """
-    sources = threshold_sources(calibrated)
+    sources, outputs = threshold_sources(calibrated), names_before_calibration(calibrated)
     for node in calibration_nodes(calibrated):
         source = sources.get(str(node.name))
-        if source is None:
+        if source is None or MARK_LARGEST in node.metadata_props:
             continue
-        found, tensor = read_calibration(node).thresholds, statistics.tensors[source]
-        equal = (each for each in candidates if np.array_equal(found, np.asarray(tensor.thresholds(each), np.float32)))
+        tensor = statistics.tensors[source]
+        equal = (each for each in candidates if _has(node, {source: tensor.thresholds(each)}, outputs))
         chosen = next(equal, None)
         code = None if chosen is None else tensor.quirk(chosen)
         for operator in () if code is None else _operators_of(node):
             record(operator, str(code))
+
+
+def _has(node: ir.Node, thresholds: Thresholds, outputs: Mapping[str, str]) -> bool:
+    """Whether the thresholds of ``node`` are those that follow from ``thresholds``."""
+    values = np.asarray(_activation_thresholds(node, thresholds, outputs), np.float32)
+    return np.array_equal(read_calibration(node).thresholds, values)
 
 
 def _operators_of(calibration: ir.Node) -> tuple[ir.Node, ...]:

@@ -106,11 +106,11 @@ class TestDense:
         moved = [str(item.outputs[0].name) for item in after.graph if item.op_type == "Transpose"][1:]
         assert sorted(moved, key=len) == ["p", "replaced_p", "replaced_replaced_p"]
 
-    @pytest.mark.parametrize(("op_type", "passed"), [("Relu", 2), ("Add", 1)])
-    def test_a_function_of_a_gemm_row_passes_two_movements(self, op_type: str, passed: int) -> None:
-        operands = "a b" if op_type == "Add" else "a"
-        nodes = [node("Gemm", "x w", "a"), node(op_type, operands, "r", name="f"), node("Gemm", "r v")]
-        constants = {"w": normal(5, 7), "v": normal(7, 3), "b": normal(1, 7)}
+    @pytest.mark.parametrize(("op_type", "operands", "passed"), [("Relu", "", 2), ("Clip", "l h", 2), ("Add", "b", 1)])
+    def test_a_function_of_a_gemm_row_passes_two_movements(self, op_type: str, operands: str, passed: int) -> None:
+        nodes = [node("Gemm", "x w", "a"), node(op_type, f"a {operands}", "r", name="f"), node("Gemm", "r v")]
+        bounds = {"l": np.float32(0), "h": np.float32(6)}
+        constants = {"w": normal(5, 7), "v": normal(7, 3), "b": normal(1, 7), **bounds}
         after = optimized(build(nodes, {"x": (1, 5)}, ["y"], constants))
         results = [str(item.outputs[0].name) for item in after.graph]
         assert f"r{'_reshape' * passed}" in results

@@ -265,11 +265,48 @@ def test_an_int16_output_that_joins_takes_the_largest_threshold_of_its_operands(
     assert [name for name in ("a", "b") if MARK_TIE in found[name].metadata_props] == []
 
 
+@pytest.mark.parametrize(
+    "movement",
+    [
+        node("Reshape", "t same", "moved"),
+        node("Transpose", "t", "moved", perm=[0, 1, 3, 2]),
+        node("Slice", "t low high", "moved"),
+    ],
+    ids=lambda item: str(item.op_type),
+)
+def test_an_int16_output_that_joins_what_the_cpu_computes_takes_the_threshold_that_it_is_quantised_with(
+    movement: onnx.NodeProto,
+) -> None:
+    nodes = [
+        helper.make_node("Tanh", ["c0"], ["t"], name="T"),
+        movement,
+        helper.make_node("Sigmoid", ["c0"], ["b"], name="B"),
+        helper.make_node("Concat", ["moved", "b"], ["m"], name="Middle", axis=2),
+    ]
+    constants = {"same": np.array([1, 4, 8, 8]), "low": np.array([0]), "high": np.array([1])}
+    options = PlacementOptions(output_type="int16", node_info={"T": NodeTypes(on="CPU")})
+    found = calibrated(place(network(nodes, tail=False, constants=constants), "bayes-e", options))
+    assert "t" not in found
+    assert json.loads(found["m_before"].metadata_props[MARK_LARGEST])[0] == "moved"
+
+
 @pytest.mark.parametrize(("reader", "factor"), [("Softmax", repr(SOFTMAX_MARGIN)), ("Neg", None)])
 def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, factor: str | None) -> None:
     nodes = [helper.make_node("Tanh", ["c0"], ["a"], name="A"), one(reader, "a")]
     found = calibrated(place(network(nodes, tail=False), "bayes-e"))
     assert found["a"].metadata_props.get(MARK_FACTOR) == factor
+
+
+def test_what_shares_the_threshold_of_a_tensor_with_a_margin_has_the_margin_too() -> None:
+    nodes = [
+        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Elu", ["c0"], ["b"], name="B"),
+        helper.make_node("Concat", ["a", "b"], ["j"], name="J", axis=2),
+        one("Softmax", "j"),
+    ]
+    found = calibrated(place(network(nodes, tail=False), "bayes-e"))
+    assert [found[name].metadata_props.get(MARK_TIE) for name in "abj"] == ["j", "j", None]
+    assert [found[name].metadata_props.get(MARK_FACTOR) for name in "abj"] == [repr(SOFTMAX_MARGIN)] * 3
 
 
 def test_what_a_softmax_reads_behind_a_reshape_has_no_margin() -> None:

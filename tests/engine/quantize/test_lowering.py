@@ -72,6 +72,25 @@ def test_what_the_cpu_computes_is_sliced_in_its_own_layout(march: str) -> None:
     assert [str(found["A"].inputs[index].name) for index in (0, 3)] == ["a_calibrated_quantized", "axis"]
 
 
+def test_what_the_cpu_computes_is_quantised_although_its_first_reader_goes_to_the_cpu_late() -> None:
+    """As the first calibrated tensor that any of its readers leads to."""
+    constants = {"wide": np.array([1, 4, 4, 16]), "map": np.array([1, 4, 8, 8]), "low": np.array([0])}
+    constants |= {"high": np.array([4]), "depth": np.array([1]), "row": np.array([2])}
+    nodes = [
+        helper.make_node("Neg", ["c0"], ["n"], name="Neg"),
+        helper.make_node("Slice", ["n", "low", "high", "depth"], ["r"], name="R"),
+        helper.make_node("Reshape", ["r", "wide"], ["p"], name="Late"),
+        helper.make_node("MaxPool", ["p"], ["q"], name="Q", kernel_shape=[1, 1]),
+        helper.make_node("Reshape", ["q", "map"], ["f"], name="F"),
+        helper.make_node("Slice", ["r", "low", "high", "depth"], ["b"], name="B"),
+        helper.make_node("Tanh", ["b"], ["t"], name="T"),
+        helper.make_node("Concat", ["f", "t"], ["j"], name="J", axis=2),
+        helper.make_node("Slice", ["j", "low", "high", "row"], ["m"], name="Middle"),
+    ]
+    found = {str(node.name): node for node in quantized(network(nodes, constants=constants), "bernoulli2").graph}
+    assert str(found["R"].inputs[0].name) == "b_calibrated_quantized"
+
+
 @pytest.mark.parametrize(
     ("march", "border"), [("bayes-e", ["Transpose", "HzDequantize"]), ("bernoulli2", ["HzDequantize", "Transpose"])]
 )

@@ -21,8 +21,10 @@ from engine.calibrate.methods.thresholds import (
     calibrate,
     calibration_tensors,
     names_before_calibration,
+    record_quirks,
     threshold_sources,
 )
+from engine.calibrate.statistics.statistics import TensorStatistics
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import (
     MARK_FACTOR,
@@ -35,6 +37,7 @@ from engine.ir import (
     read_calibration,
     to_bytes,
 )
+from engine.parity import KL_STEPS, quirks_of
 from engine.terms import CalibrationType
 from tests.engine.calibrate.models import add_calibration, graph, residual
 
@@ -226,3 +229,17 @@ def test_the_largest_of_several_tensors_and_fixed_thresholds(fixed: float, expec
     found = apply_thresholds(model, {"x": (1.0,), "c0": (2.0,), "r0": (3.0,), "a": (5.0,), "g": (9.0,)})
     assert read_calibration(by_name(found)["g"]).thresholds.tolist() == [expected]
     assert read_calibration(by_name(found)["a"]).thresholds.tolist() == [6.0]
+
+
+@pytest.mark.parametrize(("key", "value", "noted"), [(MARK_FACTOR, "1.2", True), (MARK_LARGEST, '["a"]', False)])
+def test_a_quirk_is_noted_through_a_margin_but_not_on_what_joins(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str, noted: bool
+) -> None:
+    monkeypatch.setattr(TensorStatistics, "quirk", lambda *_: KL_STEPS)
+    model, statistics = residual(), collect(residual(), ["a"], DATA)
+    mark(add_calibration(model, "a"), key, value)
+    calibrated = apply_thresholds(model, statistics.thresholds(CalibrationOptions()))
+    record_quirks(calibrated, statistics, [CalibrationOptions()])
+    (node,) = calibration_nodes(calibrated)
+    readers = [usage.node for usage in node.outputs[0].uses()]
+    assert [[each.code for each in quirks_of(reader)] for reader in readers] == [[KL_STEPS] if noted else []]
