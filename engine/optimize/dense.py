@@ -308,7 +308,10 @@ def _gemm_result(node: ir.Node, conv: ir.Node, rules: GraphRules) -> list[ir.Nod
 
 
 def _is_operand(value: ir.Value) -> bool:
-    """Whether a reader of ``value`` adds another tensor or a constant to it, multiplies it by one, or the inverse."""
+    """Whether a reader of ``value`` adds another tensor or a constant to it, multiplies it by one, or the inverse.
+
+    Constants count: ``crnn_gru`` has other operators where they do not.
+    """
     return any(is_standard(usage.node, "Add", "Sub", "Mul", "Div") for usage in value.uses())
 
 
