@@ -76,14 +76,23 @@ def pool(m: Maker, x: str) -> str:
     if kind.startswith("Global"):
         return m.op(kind, x)
     kernel = [r.randint(1, min(4, size)) for size in (height, width)]
+    outputs = 2 if kind == "MaxPool" and r.random() < 0.3 else 1
+    strides = [r.choice((1, 2, 3)) for _ in range(2)] if r.random() < 0.7 else None
+    pads = [r.randint(0, (size - 1) // 2) for size in (*kernel, *kernel)] if r.random() < 0.6 else None
+    ceil_mode = r.choice((None, None, 1)) if m.opset >= 10 else None
+    for axis, size in enumerate((height, width)):  # shape inference keeps such a window, ONNX Runtime drops it
+        stride, (before, after) = strides[axis] if strides else 1, pads[axis::2] if pads else (0, 0)
+        last = -(-(size + before + after - kernel[axis]) // stride) * stride
+        if ceil_mode and last >= size + before:
+            raise MisfitError("a window that begins behind the map")
     return m.op(
         kind,
         x,
-        outputs=2 if kind == "MaxPool" and r.random() < 0.3 else 1,
+        outputs=outputs,
         kernel_shape=kernel,
-        strides=[r.choice((1, 2, 3)) for _ in range(2)] if r.random() < 0.7 else None,
-        pads=[r.randint(0, (size - 1) // 2) for size in (*kernel, *kernel)] if r.random() < 0.6 else None,
-        ceil_mode=r.choice((None, None, 1)) if m.opset >= 10 else None,
+        strides=strides,
+        pads=pads,
+        ceil_mode=ceil_mode,
         count_include_pad=r.choice((None, 0, 1)) if kind == "AveragePool" else None,
     )
 

@@ -266,7 +266,7 @@ def _compare_floats(item: Case, path: Path, result: ConversionResult) -> None:
             if np.allclose(values, other, rtol=1e-4, atol=bound, equal_nan=True):
                 continue
             exact = exact or _by_definition(item)
-            if np.allclose(values, exact[name], rtol=1e-4, atol=bound, equal_nan=True):
+            if name in exact and np.allclose(values, exact[name], rtol=1e-4, atol=bound, equal_nan=True):
                 continue  # ONNX Runtime itself rounds: a normalisation of one element cancels large products
             off = _sensitivity(item) if off is None else off
             error = float(np.abs(values.astype(np.float64) - other).max())
@@ -274,10 +274,13 @@ def _compare_floats(item: Case, path: Path, result: ConversionResult) -> None:
 
 
 def _by_definition(item: Case) -> Feed:
-    """Outputs as ONNX's reference evaluator has them, sample by sample."""
+    """Outputs as ONNX's reference evaluator has them, sample by sample; none where it cannot compute the graph."""
     session = ReferenceEvaluator(item.model)
     feeds = ({name: values[index : index + 1] for name, values in item.feed.items()} for index in range(SAMPLES))
-    found = [session.run(None, feed) for feed in feeds]
+    try:
+        found = [session.run(None, feed) for feed in feeds]
+    except ValueError:  # onnx 1.23: its Mean adds to the first operand, whatever the shape of the others
+        return {}
     return {name: np.concatenate([run[at] for run in found]) for at, name in enumerate(session.output_names)}
 
 
