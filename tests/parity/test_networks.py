@@ -44,18 +44,18 @@ AGREE = frozenset(
 BARS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         "converts": (1.0, 1.0),
-        "outputs": (0.96, 0.55),
+        "outputs": (0.95, 0.55),
         "operators": (1.0, 0.70),
-        "thresholds": (0.995, 0.93),
-        "thresholds_mean": (0.99, 0.88),
-        "devices": (0.995, 0.99),
+        "thresholds": (0.995, 0.91),
+        "thresholds_mean": (0.98, 0.85),
+        "devices": (0.995, 0.98),
         "integers": (0.81, 0.84),
         "simulator": (1.0, 1.0),
         "latency_median": (0.04, 0.15),
         "latency_p90": (0.24, 0.45),
     }
 )
-"""What was reached, of the networks that were seen and of those that were held out."""
+"""What was reached by day and at night, of the networks that were seen and of those that were held out."""
 
 
 @pytest.mark.parametrize("case", find_cases(BUNDLED), ids=lambda case: case.name)
