@@ -31,7 +31,7 @@ def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_preparing_again_changes_nothing() -> None:
     prepare()
     finders = list(sys.meta_path)
-    assert gc.get_threshold()[0] == 50_000
+    assert gc.get_threshold()[0] == 500_000
     prepare()
     assert sys.meta_path == finders
 

@@ -521,10 +521,11 @@ def float_resizes(draw: Draw) -> NodeCase:
     height, width = draw(st.integers(1, 9)), draw(st.integers(1, 20))
     x = floats_of(draw, (draw(st.integers(1, 2)), 1, draw(st.integers(1, 4)), height, width))
     sizes = np.array([1, x.shape[2], draw(st.integers(1, 20)), draw(st.integers(1, 40))])
+    none = np.zeros(0, np.float32)
     if draw(st.booleans()):
-        return NodeCase("Resize", {0: x}, attributes, {3: sizes}, "", 13)
+        return NodeCase("Resize", {0: x}, attributes, {1: none, 2: none, 3: sizes}, "", 13)
     factors = (sizes / np.array(x.shape[1:])).astype(np.float32) + np.array([0, 0, 0.01, 0.01], np.float32)
-    return NodeCase("Resize", {0: x}, attributes, {2: factors}, "", 13)
+    return NodeCase("Resize", {0: x}, attributes, {1: none, 2: factors}, "", 13)
 
 
 @st.composite
