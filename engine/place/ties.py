@@ -93,7 +93,7 @@ def mark_thresholds(model: ir.Model, asked: Collection[str] = ()) -> None:
 SOFTMAX_MARGIN = 1.2
 """An int16 tensor that a Softmax on the CPU reads takes so much more than its largest magnitude.
 
-What is tied to the tensor has the same threshold.
+What is tied to the tensor has the same threshold (for consistency: no recorded network shows it).
 
 The product of ``mobilevit`` and three of four sums of ``swin``, on both marches. The fourth sum, with the mask of the
 shifted windows, takes 1.1 times as much; why is unknown. Through a Reshape there is no margin (``min_fc``).
@@ -222,7 +222,10 @@ def _tie(ties: dict[str, str], name: str, to: str) -> None:
 
 
 def _casts_comparison(node: ir.Node) -> bool:
-    """Whether ``node`` makes numbers of a comparison: 0 and 1 as they are on the CPU too (``centernet_b``, kl)."""
+    """Whether ``node`` makes numbers of a comparison: 0 and 1 as they are on the CPU too.
+
+    Provisional, 1 network: ``centernet_b``, kl.
+    """
     source = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
     return source is not None and source.op_type == "Equal"
 

@@ -5,6 +5,7 @@ The main thread only watches standard input, so that a parent that ends, however
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import select
@@ -50,6 +51,7 @@ def main() -> None:
         _tell(replies, STARTED)
         running = worker.submit(_compute, Task.model_validate_json(line))
         running.add_done_callback(_answer_on(replies))
+        worker.submit(gc.collect)  # graphs of the task before, with their weights, are cycles; Python would look rarely
 
 
 def _tell(replies: IO[str], line: str) -> None:

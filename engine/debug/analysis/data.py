@@ -193,9 +193,11 @@ def _check_numbers(array: Array, wanted: _Input, where: str) -> None:
             f"{where}: holds {array.dtype}; the input {wanted.name!r} takes {wanted.dtype}{_image_range(wanted)}. "
             f"{_FOLDER_TO_GIVE}"
         )
+    if wanted.dtype.kind == "f":
+        return
     with np.errstate(invalid="ignore"):
         cast = array.astype(wanted.dtype)
-    if wanted.dtype.kind != "f" and not np.array_equal(array, cast):
+    if not np.array_equal(array, cast):
         raise CalibrationDataError(f"{where}: holds values that the input {wanted.name!r}, {wanted.dtype}, cannot hold")
 
 
