@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 EXIT_FAILED_TRIALS = 1
 EXIT_INTERRUPTED = 130
 
+_ADDRESS_SPACE_MB = 1000
+"""Megabytes of address space without which libraries that a sweep imports crash, or leave out what does not load.
+
+Measured with ``python -m tests.faults.machines "little memory" --commands run,nightly`` on the smallest network: 1,000
+are enough, with 600 and 800 Python itself was aborted or Pillow had no WebP.
+"""
 
 FailFast = Annotated[bool, typer.Option("--fail-fast", help="Start no further trials once one has failed.")]
 
@@ -103,6 +110,7 @@ def run(
     if resume:
         show_unfinished(workdir)
         return
+    _refuse_little_memory()
     if suite is None:
         raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
     if Path(suite).suffix == ".onnx":
@@ -195,6 +203,7 @@ def nightly(
     from harness.sweep import expansion_of
     from harness.trials.tasks import Bench
 
+    _refuse_little_memory()
     webhook = check_webhook(webhook)
     find_beside(suite)
     definition = open_suite(suite)
@@ -231,6 +240,20 @@ def nightly(
     if webhook is not None and (problem := tell_webhook(webhook, message(sweep, workdir, code))):
         say(f"WARNING: the webhook could not be called: {problem}", err=True)
     sys.exit(code)
+
+
+def _refuse_little_memory() -> None:
+    """Refuse to sweep in less address space than Python and its libraries need.
+
+    Raises:
+        ConfigError: The process is limited to less.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _ADDRESS_SPACE_MB * 2**20:
+        allowed = f"{limit // 2**20:,} MB of address space"
+        raise ConfigError(
+            f"this process may use {allowed}; a sweep needs {_ADDRESS_SPACE_MB:,}: raise the limit (ulimit -v)"
+        )
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,6 +165,18 @@ def test_a_dry_run_and_a_listing_run_nothing(asked: dict[str, Any], tmp_path: Pa
     assert "32 trials: 0 have a result, 2 would be computed" in found.output
     assert "is complete" in call(tmp_path, "run", "--resume").output
     assert isinstance(call(tmp_path, "run").exception, ConfigError)
+    assert "plan" not in asked
+
+
+@pytest.mark.parametrize("command", ["run", "nightly"])
+def test_too_little_address_space_is_refused(
+    command: str, asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (800 * 2**20, resource.RLIM_INFINITY))
+    found = call(tmp_path, command, "smoke")
+    assert str(found.exception) == (
+        "this process may use 800 MB of address space; a sweep needs 1,000: raise the limit (ulimit -v)"
+    )
     assert "plan" not in asked
 
 
