@@ -248,7 +248,7 @@ def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: 
         value = node.inputs[index]
         head = None if value is None else heads.get(before_calibration(value))
         source = None if head is None else rule_for(head)
-        if value is not None and source is not None and _is_computed_with(value):
+        if value is not None and source is not None and _is_computed_with(value, march):
             continue
         if (
             head is None
@@ -262,13 +262,19 @@ def _moves_accumulator(node: ir.Node, heads: Mapping[ir.Value, ir.Node], march: 
     return False
 
 
-def _is_computed_with(value: ir.Value) -> bool:
-    """Whether a BPU node reads ``value`` that does more than move it: so ``value`` is requantised anyway.
+def _is_computed_with(value: ir.Value, march: March) -> bool:
+    """Whether the BPU does more than move ``value``, or what it is moved to: so ``value`` is requantised anyway.
 
-    As the map that a convolution and the MaxPool beside it read in ``blazeface_b``.
+    As the map that a convolution and the MaxPool beside it read in ``blazeface_b``. Movements that leave the BPU late
+    do not count (the states of ``crnn_gru_b``).
     """
-    rules = [rule_for(reader) for reader in float_readers(value) if on_bpu(reader)]
-    return any(rule is not None and not rule.passive for rule in rules)
+    for reader in filter(on_bpu, float_readers(value)):
+        rule = rule_for(reader)
+        if rule is None or late_reason(reader, march) is not None:
+            continue
+        if not rule.passive or any(_is_computed_with(result, march) for result in reader.outputs):
+            return True
+    return False
 
 
 def _follows_convolution(node: ir.Node) -> bool:

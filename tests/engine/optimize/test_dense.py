@@ -81,6 +81,22 @@ class TestDense:
         after = optimized(build(nodes, {"x": (3, 5)}, ["y"], {"w": normal(5, 10), "b": normal(*bias)}))
         assert census(after) == {"Reshape": 2, "Transpose": 2, "Conv": 1}
 
+    def test_gate_of_a_gemm_is_computed_on_the_channels(self) -> None:
+        nodes = [
+            node("GlobalAveragePool", "x", "p"),
+            node("Flatten", "p", "f"),
+            node("Gemm", "f w", "g", name="fc"),
+            node("Add", "g three", "a"),
+            node("Clip", "a low high", "h"),
+            node("Mul", "h sixth", "m"),
+            node("Reshape", "m map", "r"),
+            node("Mul", "x r"),
+        ]
+        limits = {"three": np.float32(3), "low": np.float32(0), "high": np.float32(6), "sixth": np.float32(1 / 6)}
+        constants = {"w": normal(4, 4), "map": np.array([1, 4, 1, 1]), **limits}
+        after = optimized(build(nodes, MAP, ["y"], constants), "bayes-e")
+        assert [item.op_type for item in after.graph] == ["GlobalAveragePool", "Conv", "Clip", "Conv", "Mul"]
+
     def test_gemm_that_is_no_convolution_stays(self) -> None:
         transposed = build([node("Gemm", "x w", transA=1)], {"x": (5, 3)}, ["y"], {"w": normal(5, 10)})
         assert census(optimized(transposed)) == {"Gemm": 1}

@@ -186,6 +186,19 @@ def test_pool_beside_a_convolution_stays_on_the_bpu() -> None:
     assert devices(network([*middle[:2], one("Sigmoid", "q")]))["Pool"] == "CPU"
 
 
+def test_movement_of_what_is_computed_with_behind_another_stays_on_the_bpu() -> None:
+    """As the scores of YOLOX, cut from the same map as the boxes that the BPU decodes."""
+    arrays = {"from": np.array([0]), "to": np.array([2]), "axis": np.array([1])}
+    moved = [
+        helper.make_node("Transpose", ["c0"], ["t"], name="Turned", perm=[0, 1, 3, 2]),
+        helper.make_node("Slice", ["t", "from", "to", "axis"], ["p"], name="Cut"),
+        helper.make_node("Neg", ["p"], ["q"], name="Float"),
+    ]
+    beside = [helper.make_node("Sigmoid", ["t"], ["s"], name="Sigmoid"), one("Concat", "q", "s", axis=1)]
+    assert devices(network([*moved, *beside], tail=False, constants=arrays))["Cut"] == "BPU"
+    assert devices(network([*moved, one("Sigmoid", "q")], tail=False, constants=arrays))["Cut"] == "CPU"
+
+
 def test_channels_are_padded_on_the_cpu_of_bernoulli2() -> None:
     constants = {"pads": np.array([0, 1, 0, 0, 0, 0, 0, 0]), "first": np.array([0, 1, 2, 3])}
     middle = [helper.make_node("Pad", ["c0", "pads"], ["p"], name="Pad"), one("Gather", "p", "first", axis=1)]
