@@ -268,12 +268,16 @@ def _is_computed_with(value: ir.Value, march: March) -> bool:
     As the map that a convolution and the MaxPool beside it read in ``blazeface_b``. Movements that leave the BPU late
     do not count (the states of ``crnn_gru_b``).
     """
-    for reader in filter(on_bpu, float_readers(value)):
-        rule = rule_for(reader)
-        if rule is None or late_reason(reader, march) is not None:
-            continue
-        if not rule.passive or any(_is_computed_with(result, march) for result in reader.outputs):
-            return True
+    pending, seen = [value], {value}
+    while pending:
+        for reader in filter(on_bpu, float_readers(pending.pop())):
+            rule = rule_for(reader)
+            if rule is None or late_reason(reader, march) is not None:
+                continue
+            if not rule.passive:
+                return True
+            pending += [result for result in reader.outputs if result not in seen]
+            seen.update(reader.outputs)
     return False
 
 

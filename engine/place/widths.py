@@ -105,7 +105,8 @@ def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[
     """Requantised results that only float consumers read: int16 where the march has it.
 
     Sums that are only moved stay in int32, unless int16 is asked of all outputs (``yolov8_decode_c``; provisional, 1
-    network). Source: reference/operators.md, Partition.
+    network). What is moved from a tensor that the BPU computes with as well is int8, as that is (reference/operators.md,
+    Partition, and uneven Split: one of its parts is an output). Source: reference/operators.md, Partition.
     """
     tails: set[ir.Value] = set()
     for chain in chains(model, march) if march.int16 else []:
@@ -113,11 +114,37 @@ def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[
         readers = [reader for value in chain[-1].outputs for reader in float_readers(value)]
         if head is None or last is None or any(on_bpu(reader) or refused_late(reader) for reader in readers):
             continue
+        if last.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT and _is_computed_with(_moved_from(result)):
+            continue
         if chain[-1].op_type == "Clip":
             tails |= _clipped_alike(chain[-1])
         elif not head.int32_output and last.int16_outputs and (output_type == INT16 or not is_exact_sum(result)):
             tails.add(result)
     return tails
+
+
+def _moved_from(value: ir.Value) -> ir.Value:
+    """The tensor whose values the BPU moved to ``value``; ``value`` where that is computed."""
+    while (node := value.producer()) is not None and on_bpu(node):
+        rule, source = rule_for(node), node.inputs[0]
+        if rule is None or source is None or rule.tie(node) is not Tie.OUTPUT_TAKES_INPUT:
+            break
+        value = source
+    return value
+
+
+def _is_computed_with(value: ir.Value) -> bool:
+    """Whether a quantised node reads ``value``, or what it is moved to, that does more than move it."""
+    pending, seen = [value], {value}
+    while pending:
+        for reader in float_readers(pending.pop()):
+            rule = rule_for(reader) if on_bpu(reader) or refused_late(reader) else None
+            if rule is not None and not rule.passive and rule.tie(reader) is not Tie.OUTPUT_TAKES_INPUT:
+                return True
+            if rule is not None:
+                pending += [result for result in reader.outputs if result not in seen]
+                seen.update(reader.outputs)
+    return False
 
 
 def _clipped_alike(clip: ir.Node) -> set[ir.Value]:

@@ -150,6 +150,24 @@ def test_results_at_the_end_are_int16_but_those_of_convolutions() -> None:
     assert widths([one("Tanh", "c0")], PlacementOptions(node_info=info), tail=False) == ({"c0": "int8"}, [])
 
 
+@pytest.mark.parametrize("movement", [{"op_type": "Transpose", "perm": [0, 1, 3, 2]}, {"op_type": "Split", "axis": 2}])
+def test_what_is_moved_to_the_end_is_int8_where_the_bpu_computes_with_the_rest(movement: dict[str, object]) -> None:
+    """One part of a Split is an output, a convolution reads the other (reference/operators.md, uneven Split)."""
+    outputs = ["p", "r"] if movement["op_type"] == "Split" else ["p"]
+    moved = [
+        helper.make_node("Tanh", ["c0"], ["t"], name="Tanh"),
+        helper.make_node(inputs=["t"], outputs=outputs, name="Moved", **movement),
+        helper.make_node("Neg", ["p"], ["q"], name="Float"),
+    ]
+    beside = helper.make_node("Conv", [outputs[-1] if len(outputs) > 1 else "t", "w"], ["d"], name="Conv")
+    weight = numpy_helper.from_array(np.ones((4, 4, 1, 1), np.float32), "w")
+    found = []
+    for middle in ([*moved, beside, one("Concat", "q", "d", axis=2)], [*moved, one("Softmax", "q")]):
+        model = network(middle, tail=False, constants={"w": numpy_helper.to_array(weight)})
+        found.append(qtype(calibrated(place(model, "bayes-e"))["t"]))
+    assert found == ["int8", "int16"]
+
+
 def test_a_table_of_an_int16_input_may_have_an_int8_result() -> None:
     """As the Swishes of ``yolov8_nhwc`` behind convolutions that are asked for int16."""
     options = PlacementOptions(node_info={"Conv_0": NodeTypes(output_type="int16")})
