@@ -105,8 +105,8 @@ def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[
     """Requantised results that only float consumers read: int16 where the march has it.
 
     Sums that are only moved stay in int32, unless int16 is asked of all outputs (``yolov8_decode_c``; provisional, 1
-    network). What is moved from a tensor that the BPU computes with as well is int8, as that is (reference/operators.md,
-    Partition, and uneven Split: one of its parts is an output). Source: reference/operators.md, Partition.
+    network). What is moved from a tensor that the BPU computes with as well is int8, as that is: one part of the uneven
+    Split of reference/operators.md is an output. Source: reference/operators.md, Partition.
     """
     tails: set[ir.Value] = set()
     for chain in chains(model, march) if march.int16 else []:
