@@ -169,7 +169,9 @@ class ReshapingToReshape(NodePass):
 class MergeReshapes(NodePass):
     """Two ``Reshape`` in a row become one, with the first one's name and place, as in the original's graphs.
 
-    Not where others read the first as well (the states of ``crnn_gru``, 32 times in two conversions, and ``min_gru``).
+    Behind the movements of a round: two pass arithmetic one after the other (the names of ``min_fc``, ``vgg`` and
+    ``senet_fc`` count them). Not where others read the first as well (the states of ``crnn_gru``, 32 times in two
+    conversions, and ``min_gru``).
     """
 
     op_types = frozenset({"Reshape"})

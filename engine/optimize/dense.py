@@ -210,7 +210,7 @@ class FoldAffineIntoProduct(GraphPass):
         replace_constant(conv, 1, scaled.astype(np.float32))
         if len(conv.inputs) > 2:
             replace_constant(conv, 2, moved.astype(np.float32))
-        elif shift.any():
+        elif node.op_type != "Mul":  # also a sum with zeros, as in swin
             conv.resize_inputs(3)
             added = add_initializer(graph_of(conv), f"{conv.name}_bias", moved.astype(np.float32))
             conv.replace_input_with(2, added)
