@@ -40,7 +40,7 @@ _ROUNDS = 30
 _PULL = 0.03
 """Of kin, and of the marches of a generation, towards their mean, per relative distance from it."""
 _KIN = (
-    frozenset({Overhead.SINGLE, Overhead.FLATTENED, Overhead.WIDE_POOL, Overhead.DEEP_REDUCE}),
+    frozenset({Overhead.SINGLE, Overhead.WIDE_POOL, Overhead.DEEP_REDUCE}),
     frozenset({Overhead.VIEW, Overhead.MOVED}),
     frozenset({Overhead.SLOPE, Overhead.DEPTH_REDUCE}),
 )

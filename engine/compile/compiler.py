@@ -180,6 +180,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 relay_outputs=relay.rows,
                 relay_results=relay.maps,
                 relay_windows=relay.maps,
+                vector_bytes=latency.input_row.block if relay.maps else 0,
                 overlap=Overlap.NONE,
             )
         case OptimizeLevel.O1:
@@ -190,6 +191,9 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 relay_outputs=relay.rows,
                 relay_above=relay.keeps,
                 relay_results=relay.maps,
+                operands_leave=relay.maps,
+                vector_bytes=latency.input_row.block if relay.maps else 0,
+                vectors_above=latency.map_bytes,
                 overlap=overlap,
             )
         case OptimizeLevel.O2 | OptimizeLevel.O3:

@@ -103,7 +103,12 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
     """
     motions = motions_of(nodes)
     layers = [node for node in nodes if not is_layout_change(node)]
-    return tuple(_layer(node, block, motions.get(node, Motion.ROWS)) for node in layers)
+    return tuple(_layer(node, block, motions.get(node, _motion_of(node))) for node in layers)
+
+
+def _motion_of(node: ir.Node) -> Motion:
+    """What a layer that is neither Reshape nor Transpose does to the order of memory."""
+    return Motion.PLANES if node.op_type == "HzChannelShuffle" else Motion.ROWS
 
 
 def through_layout(value: ir.Value) -> ir.Value:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.compile.layers import Layer, Overlap
-from engine.compile.overheads import small_table_elements
+from engine.compile.overheads import single_bytes, small_table_elements
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map
 from engine.march.latency import SmallTables, Strips
 from engine.ops.core.costs import MOVEMENTS, CostKind
@@ -42,6 +42,10 @@ class Memory:
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
+        operands_leave: whether sums and products take the operand that was not computed right before them from DDR.
+        vector_bytes: of the vector that each element takes where elements are moved one at a time; 0: it counts for
+            nothing.
+        vectors_above: bytes of such vectors that fit on the chip; more pass through DDR.
         weights_on_chip: whether weights take of ``group_bytes`` while a group runs and of ``map_bytes`` while a layer
             does.
     """
@@ -60,6 +64,9 @@ class Memory:
     pools_through_ddr: bool = False
     skips_whole: bool = False
     joins_apart: bool = False
+    operands_leave: bool = False
+    vector_bytes: int = 0
+    vectors_above: int = 0
     weights_on_chip: bool = False
 
 
@@ -243,11 +250,12 @@ def spilled_tensors(
     uses = _uses(layers)
     alive: dict[str, int] = {}
     spilled: dict[str, None] = {}
+    leaving_operands = operands(layers) if memory.operands_leave else set()
     for position, layer in enumerate(layers):
         readers = uses.get(layer.output, ())
         leaves_group = any(group_of[use] != group_of[position] for use in readers)
         leaves_group |= memory.skips_whole and _is_skip(layers, uses, position)
-        if _must_leave(layers, groups, group_of, position, readers, memory):
+        if layer.output in leaving_operands or _must_leave(layers, groups, group_of, position, readers, memory):
             spilled[layer.output] = None
         elif leaves_group and not (memory.map_bytes and _is_view(layer)):
             alive[layer.output] = activation_bytes(layer.output_shape, layer.output_bits)
@@ -295,6 +303,16 @@ def _must_leave(
     return any(in_strips(layers[groups[other][-1]], memory.strips) for other in others)
 
 
+def operands(layers: Sequence[Layer]) -> set[str]:
+    """Maps that a sum or a product takes, be it part of a convolution, and that were not computed right before it."""
+    sums = ((layers[at - 1].output, layers[at]) for at in range(1, len(layers)) if layers[at].kind in _SUMS)
+    return {name for before, layer in sums if len(layer.inputs) > 1 for name in layer.inputs if name != before}
+
+
+_SUMS = frozenset({CostKind.CONV, CostKind.DEPTHWISE, CostKind.GROUPED, CostKind.ADD, CostKind.MUL})
+"""Kinds of layers that may add up or multiply maps."""
+
+
 def is_unpadded_pool(layer: Layer) -> bool:
     """Whether windows of a pool overlap, stride and need no padding."""
     if layer.kind is not CostKind.POOL or layer.kernel[0] <= layer.strides[0]:
@@ -323,6 +341,9 @@ def relaid_bytes(
             passes += memory.relay_windows and any(_reads_rearranged(reader) for reader in readers)
             if passes:
                 relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
+        vectors = single_bytes(layer, memory.vector_bytes) * memory.vector_bytes if memory.vector_bytes else 0
+        if vectors > memory.vectors_above:
+            relaid[layer.output] = relaid.get(layer.output, 0) + vectors
     return relaid
 
 

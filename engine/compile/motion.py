@@ -33,10 +33,12 @@ class Motion(StrEnum):
     """Nothing, but rows may be padded otherwise afterwards."""
     ROWS = "rows"
     """Rows of the last dimension are moved, or the last two dimensions change places."""
+    PLANES = "planes"
+    """Rows of each channel of a map are moved (channels are shuffled)."""
     ELEMENTS = "elements"
-    """Elements of a map are put in the order of NCHW, in rows of another length; or such rows back into a map."""
-    BLOCKS = "blocks"
-    """Rows are moved in more than four dimensions (queries, keys and values, windows)."""
+    """Elements are moved one at a time: where the elements of a map get rows of another length in the order of NCHW, or
+    such rows become a map; where rows are cut; in more than four dimensions (queries, keys and values, windows).
+    """
 
 
 Axis = tuple[int, int]
@@ -151,8 +153,9 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
             leaves = not any(usage.node in inside for usage in output.uses())
             found[node] = Motion.NONE if leaves and _is_of_stored_planes(node, before) else _motion(node, as_planes)
         if chain.moved and chain.order.in_place and not _of_planes(node, before):
-            found |= dict.fromkeys(chain.moved, Motion.NONE)
-            found[chain.moved[-1]] = Motion.VIEW
+            if len(chain.moved) > 1 or is_layout_change(node):
+                found |= dict.fromkeys(chain.moved, Motion.NONE)
+                found[chain.moved[-1]] = Motion.VIEW
             chain = _Chain.start(output)
         if is_layout_change(node) or len(output.uses()) == 1:
             chains[output] = chain
@@ -180,14 +183,40 @@ def _motion(node: ir.Node, as_planes: bool) -> Motion:
     """What ``node`` does by itself; ``as_planes``: to what is, or becomes, a map in NCHW."""
     source = node.inputs[0]
     before, after = shape_of(source) if source is not None else (), shape_of(node.outputs[0])
-    if node.op_type == "Reshape" and not as_planes:
-        return Motion.VIEW
+    if node.op_type == "Reshape" and as_planes:
+        if before[-1] == after[-1]:
+            return Motion.ROWS
+        return Motion.VIEW if _joins_rows(before, after) else Motion.ELEMENTS
     if node.op_type == "Reshape":
-        return Motion.ELEMENTS if before[-1] != after[-1] else Motion.ROWS
+        return Motion.ELEMENTS if _scatters(before, after) else Motion.VIEW
     perm = merged_permutation(before, _permutation(node))
     if len(perm) <= 1:
         return Motion.VIEW
-    return Motion.BLOCKS if len(before) > _MAP_RANK and perm[-1] == len(perm) - 1 else Motion.ROWS
+    return Motion.ELEMENTS if len(before) > _MAP_RANK and perm[-1] == len(perm) - 1 else Motion.ROWS
+
+
+def _scatters(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether a reshape of what is no map in NCHW moves elements one at a time.
+
+    It does so into more than four dimensions, where it cuts rows (but not those of a map of several rows of pixels),
+    and where it makes rows of single elements.
+    """
+    if _sizes(before) == _sizes(after):
+        return before[-1] == 1 < after[-1]
+    if len(after) > _MAP_RANK:
+        return True
+    is_map = len(before) == _MAP_RANK and min(before[1:3]) > 1
+    return (after[-1] < before[-1] and not is_map) or before[-1] == 1
+
+
+def _joins_rows(planes: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether rows of each channel become longer rows, channels staying apart."""
+    pixels = math.prod(planes[-2:])
+    return after[-1] % planes[-1] == 0 and pixels % after[-1] == 0
+
+
+def _sizes(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size > 1]
 
 
 def merged_permutation(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
-from engine.march.latency import Latency, Overhead, SmallTables
+from engine.compile.sizes import IMAGE_CHANNELS, row_width
+from engine.march.latency import Latency, Overhead, RowPadding, SmallTables
 from engine.ops.core.costs import CostKind
 
 Amount = tuple[Overhead, float]
@@ -70,10 +71,10 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
         case CostKind.MOVE:
             yield Overhead.MOVE, 1
         case CostKind.TRANSPOSE | CostKind.RESHAPE:
-            yield from _moves(layer)
+            yield from _moves(layer, latency)
 
 
-def _moves(layer: Layer) -> Iterator[Amount]:
+def _moves(layer: Layer, latency: Latency) -> Iterator[Amount]:
     """What it takes to move data; a line of elements, which has one dimension, stays as it is."""
     if _is_line(layer.output_shape) and _is_line(layer.input_shapes[0]):
         return
@@ -82,11 +83,29 @@ def _moves(layer: Layer) -> Iterator[Amount]:
             yield Overhead.VIEW, max(_rows(layer.input_shapes[0]), _rows(layer.output_shape))
         case Motion.ROWS:
             yield Overhead.MOVED, _rows(layer.output_shape)
+        case Motion.PLANES:
+            *outer, _, channels = layer.output_shape
+            yield Overhead.MOVED, math.prod(outer) * channels / 1e3
         case Motion.ELEMENTS:
-            yield Overhead.FLATTENED, math.prod(layer.output_shape) / 1e3
-        case Motion.BLOCKS:
-            *outer, rows, length = layer.output_shape
-            yield Overhead.SINGLE, math.prod(outer) * (1 << (rows - 1).bit_length()) * length / 1e3
+            yield Overhead.SINGLE, single_bytes(layer, latency.input_row.block) / 1e3
+
+
+def single_bytes(layer: Layer, block: int) -> int:
+    """Bytes of what a layer moves one element at a time; 0 where it does not.
+
+    Args:
+        layer: any.
+        block: pixels to which rows are padded in number, as they are in DDR.
+    """
+    if layer.kind not in {CostKind.RESHAPE, CostKind.TRANSPOSE} or layer.motion is not Motion.ELEMENTS:
+        return 0
+    shapes = (layer.input_shapes[0], layer.output_shape)
+    return max(_with_rows(shape, block) for shape in shapes) * layer.output_bits // 8
+
+
+def _with_rows(shape: Sequence[int], block: int) -> int:
+    *outer, rows, length = (1, *shape)
+    return math.prod(outer) * row_width(rows, RowPadding(block=block, minimum=1)) * length
 
 
 def is_plain(layer: Layer, latency: Latency) -> bool:
@@ -96,12 +115,17 @@ def is_plain(layer: Layer, latency: Latency) -> bool:
 
 def plain_elements(shape: Sequence[int], channels: int) -> int:
     """Elements of a result that leaves the chip NHWC; its channels are padded, its rows are not."""
-    return math.prod(shape[:-1]) * round_up(shape[-1], channels)
+    return math.prod(shape[:-1]) * _plain_channels(shape[-1], channels)
 
 
 def _drained_elements(shape: Sequence[int], channels: int) -> int:
     """Elements that leave the accumulators for such a result: rows are padded there too."""
-    return math.prod(shape[:-2]) * round_up(shape[-2], _PIXELS) * round_up(shape[-1], channels)
+    return math.prod(shape[:-2]) * round_up(shape[-2], _PIXELS) * _plain_channels(shape[-1], channels)
+
+
+def _plain_channels(count: int, channels: int) -> int:
+    """Channels with their padding; a single one takes less."""
+    return round_up(count, min(channels, IMAGE_CHANNELS) if count == 1 else channels)
 
 
 def small_table_elements(layer: Layer, small: SmallTables | None) -> int:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
-from engine.compile.memory import in_strips, is_unpadded_pool, strip_columns
+from engine.compile.memory import in_strips, is_unpadded_pool, operands, strip_columns
 from engine.compile.overheads import is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
-from engine.compile.sizes import IMAGE_CHANNELS, as_map, ddr_bytes
+from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes
 from engine.march.latency import Latency, RowPadding, WeightLoad
 from engine.ops.core.costs import CostKind
 
@@ -54,6 +54,8 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     home = {layer.output: group_of.get(position) for position, layer in enumerate(schedule.layers)}
     loaded: set[tuple[str, tuple[int, ...] | None]] = set()
     at_hand: set[str] = set()
+    copied = _copied(schedule, latency)
+    before = ""
     result = []
     for position, layer in enumerate(schedule.layers):
         group = group_of.get(position)
@@ -66,21 +68,34 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
                 loaded.add((name, None))
             elif name in at_hand and home[name] == group and not _takes_from_ddr(layer, producers[name], latency):
                 at_hand.discard(name)  # its first reader takes it row by row
+            elif name in copied and name == before:
+                pass  # it is still on the chip
             elif name in spilled and (name, group) not in loaded:
-                detour += Traffic(loaded=_spilled_bytes(producers[name], shape, columns.get(name), latency))
+                moved = Traffic(loaded=_spilled_bytes(producers[name], shape, columns.get(name), latency))
+                straight, detour = (straight + moved, detour) if name in copied else (straight, detour + moved)
                 loaded.add((name, group))
         if layer.output in outputs:
             straight += Traffic(stored=_output_bytes(layer, latency))
-            detour += _round_trip(schedule, layer.output)
         elif layer.output in spilled:
-            detour += Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
-            detour += _round_trip(schedule, layer.output)
+            moved = Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
+            straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
+        detour += _round_trip(schedule, layer.output)
         if schedule.overlap is Overlap.NONE and _is_rescale(layer):
             passed = latency.output_relay.rescaled_pixel_bytes * math.prod(layer.output_shape[:-1])
             detour += Traffic(passed, passed)
         at_hand.add(layer.output)
+        before = layer.output
         result.append((straight, detour))
     return result
+
+
+def _copied(schedule: Schedule, latency: Latency) -> set[str]:
+    """Operands that go through DDR though they fit on the chip (O1): the layer after them takes them from the chip."""
+    if schedule.overlap is not Overlap.BORDERS:
+        return set()
+    sizes = {layer.output: activation_bytes(layer.output_shape, layer.output_bits) for layer in schedule.layers}
+    found = operands(schedule.layers).intersection(schedule.spilled)
+    return {name for name in found if sizes[name] <= latency.unfused_bytes}
 
 
 def _strips_of(schedule: Schedule, group: Sequence[int], latency: Latency) -> Mapping[str, Columns]:

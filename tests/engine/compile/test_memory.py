@@ -170,3 +170,12 @@ def test_what_is_broadcast_ends_a_group() -> None:
     gate = conv("g", ("a",), size=1)
     product = conv("m", ("a", "g")).model_copy(update={"input_shapes": ((1, 16, 16, 16), (1, 1, 1, 16))})
     assert fused_groups((CHAIN[0], gate, product), Memory(1 << 30, 0)) == ((0, 1), (2,))
+
+
+def test_operands_leave_that_were_not_computed_right_before() -> None:
+    """ghostnet, bisenet, db_text at O1: what a layer adds from further back goes through DDR though it fits."""
+    layers = (*CHAIN[:3], conv("d", ("c", "a")))
+    memory = Memory(group_bytes=0, map_bytes=1 << 30, operands_leave=True)
+    groups = fused_groups(layers, memory)
+    assert spilled_tensors(layers, ("d",), groups, memory) == ("a",)
+    assert spilled_tensors(layers, ("d",), groups, replace(memory, operands_leave=False)) == ()

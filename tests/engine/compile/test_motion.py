@@ -48,17 +48,25 @@ def motions(shape: tuple[int, ...], *steps: Step) -> list[Motion]:
         # ... and tokens pixels
         ((1, 64, 32), ((0, 2, 1), [1, 32, 8, 8], PIXELS), [Motion.NONE, Motion.VIEW]),
         ((1, 1, 64, 32), ([1, 64, 32],), [Motion.VIEW]),
+        # vit_sep: heads are cut from the pixels of a map in one piece, from tokens element by element; detr joins them
         ((1, 8, 8, 32), ([1, 64, 2, 16], (0, 2, 1, 3)), [Motion.VIEW, Motion.ROWS]),
+        ((1, 1, 64, 32), ([1, 64, 2, 16], (0, 2, 1, 3)), [Motion.ELEMENTS, Motion.ROWS]),
+        ((16, 2, 16), ([1, 1, 16, 32],), [Motion.VIEW]),
+        # swin, min_window: into more than four dimensions
+        ((1, 4, 16, 48), ([4, 16, 3, 2, 8],), [Motion.ELEMENTS]),
+        ((1, 8, 8, 16), ([1, 2, 4, 2, 4, 16],), [Motion.ELEMENTS]),
+        ((4, 2, 16, 8), ([1, 4, 2, 16, 8],), [Motion.VIEW]),
         # vgg, min_reset: a map is flattened; fpn_retina_gn: group normalisation and back
         ((1, 8, 8, 16), (PLANES, [1, 1, 1, 1024]), [Motion.ELEMENTS]),
         ((1, 4, 1024), ([1, 16, 16, 16], PIXELS), [Motion.ELEMENTS]),
         # sknet: rows stay as long as they are
         ((1, 24, 24, 16), (PLANES, [1, 1, 16, 24, 24]), [Motion.ROWS]),
-        # yolo11, yolov8_decode: pixels of one channel become a row
-        ((1, 2, 336, 1), ([1, 2, 336],), [Motion.VIEW]),
+        # yolo11, yolov8_decode: pixels of one channel become a row, rows of each channel a longer one
+        ((1, 2, 336, 1), ([1, 2, 336],), [Motion.ELEMENTS]),
+        ((1, 16, 16, 3), (PLANES, [1, 3, 256]), [Motion.VIEW]),
         # vit_timm: queries, keys and values; swin: windows
-        ((1, 65, 3, 2, 16), ((2, 0, 3, 1, 4),), [Motion.BLOCKS]),
-        ((1, 2, 4, 2, 4, 16), ((0, 1, 3, 2, 4, 5),), [Motion.BLOCKS]),
+        ((1, 65, 3, 2, 16), ((2, 0, 3, 1, 4),), [Motion.ELEMENTS]),
+        ((1, 2, 4, 2, 4, 16), ((0, 1, 3, 2, 4, 5),), [Motion.ELEMENTS]),
         # a detector's head: channels of each anchor go last, which is a change of layout
         ((1, 3, 8, 4, 4), ((0, 1, 3, 4, 2),), [Motion.ROWS]),
         ((1, 1, 5, 1, 7), ((1, 0, 2, 3, 4),), [Motion.VIEW]),
@@ -73,13 +81,13 @@ def test_what_several_nodes_read_is_in_its_order_there() -> None:
     nodes = chain((1, 8, 8, 32), PLANES, [1, 32, 64], (0, 2, 1))
     flat = nodes[1].outputs[0]
     nodes.append(ir.node("HzLut", [flat], outputs=[tensor("z", (1, 32, 64))], domain="horizon"))
-    assert list(motions_of(nodes).values()) == [Motion.ELEMENTS, Motion.ROWS]
+    assert list(motions_of(nodes).values()) == [Motion.VIEW, Motion.ROWS]
 
 
 def test_maps_that_are_stored_as_planes_are_stored_in_any_shape() -> None:
     """yolo11, yolov8_decode, detr: the flattened map leaves the subgraph, so that its last reader is not inside."""
     flattened = chain((1, 16, 16, 3), PLANES, [1, 3, 256])
-    assert list(motions_of(flattened).values()) == [Motion.ELEMENTS]
+    assert list(motions_of(flattened).values()) == [Motion.VIEW]
     assert list(motions_of(flattened[:-1]).values()) == [Motion.NONE]
     turned = chain((1, 16, 16, 3), PLANES, [1, 3, 256], (1, 0, 2))
     assert list(motions_of(turned[:-1]).values())[-1] is Motion.VIEW
@@ -103,7 +111,7 @@ def test_merged_permutations_move_the_same_elements(shape: list[int], random: ob
 def test_a_transposition_and_its_inverse_leave_everything_in_place(perm: list[int], shape: tuple[int, ...]) -> None:
     inverse = tuple(int(axis) for axis in np.argsort(perm))
     found = motions(shape, tuple(perm), inverse)
-    assert not {Motion.ROWS, Motion.ELEMENTS, Motion.BLOCKS} & set(found[-1:])
+    assert not {Motion.ROWS, Motion.ELEMENTS} & set(found[-1:])
 
 
 @given(st.data())

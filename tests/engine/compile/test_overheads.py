@@ -33,11 +33,16 @@ MAP = (1, 8, 8, 16)
         (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
         (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.JOIN, 1)),
         (layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)), (Overhead.MOVED, 0.128)),
-        (layer(CostKind.TRANSPOSE, (3, 1, 2, 5, 16), (1, 5, 3, 2, 16), motion="blocks"), (Overhead.SINGLE, 0.768)),
+        (layer(CostKind.TRANSPOSE, (3, 1, 2, 5, 16), (1, 5, 3, 2, 16), motion="elements"), (Overhead.SINGLE, 0.768)),
+        (layer(CostKind.TRANSPOSE, MAP, MAP, motion="planes"), (Overhead.MOVED, 0.128)),
         (layer(CostKind.RESHAPE, (1, 20, 36), (1, 4, 60, 3)), (Overhead.MOVED, 0.02)),
         (layer(CostKind.RESHAPE, (1, 20, 36), (1, 4, 60, 3), motion="view"), (Overhead.VIEW, 0.24)),
         (layer(CostKind.RESHAPE, (1, 4, 60, 3), (1, 20, 36), motion="view"), (Overhead.VIEW, 0.24)),
-        (layer(CostKind.RESHAPE, (1, 1, 1, 128), (1, 16, 2, 4), motion="elements"), (Overhead.FLATTENED, 0.128)),
+        (layer(CostKind.RESHAPE, (1, 1, 1, 128), (1, 16, 2, 4), motion="elements"), (Overhead.SINGLE, 0.128)),
+        (
+            layer(CostKind.RESHAPE, (1, 2, 100), (1, 2, 100, 1), motion="elements", output_bits=16),
+            (Overhead.SINGLE, 0.512),
+        ),
     ],
 )
 def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overhead, float]) -> None:
