@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
 from functools import cache
 from importlib import resources
 
@@ -11,12 +12,18 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from engine.conformance.departure import ComparedStage
+from engine.config import Config, NodeInfo
 from engine.convert.unmeasured import activation_rank
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, DataType
 
 MOST_NAMES = 5
 """How many nodes a warning names."""
 FILE = "disagreements.yaml"
 """Beside this module; ``docs/evidence/conformance.md`` shows it as a table."""
+INT16 = "int16"
+"""Setting: the configuration asks for int16 somewhere."""
+DEFAULT_SETTINGS = frozenset({f"optimize_level: {DEFAULT_OPTIMIZE_LEVEL.value}"})
+"""Settings of a conversion without a configuration."""
 
 
 class Construct(BaseModel):
@@ -75,8 +82,9 @@ class Disagreement(BaseModel):
         stage: of the conversion where it departs.
         cause: why, or ``unknown``; what is known of it.
         effect: what it costs, measured.
-        rests_on: what a network must have to be concerned; ``None`` where that is an option.
-        option: what the configuration must say; empty for any.
+        rests_on: what a network must have to be concerned; ``None`` for any network.
+        settings: what the configuration must say, each as in :func:`settings_of`. Without these and ``rests_on``, it is
+            not known what brings the disagreement.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -87,7 +95,20 @@ class Disagreement(BaseModel):
     cause: str
     effect: str
     rests_on: Construct | None = None
-    option: str = ""
+    settings: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """As in ``Conv on bayes; optimize_level: O1``; empty where nothing is known."""
+        return "; ".join(filter(None, ("" if self.rests_on is None else str(self.rests_on), ", ".join(self.settings))))
+
+    def nodes_of(self, network: ir.Model, march: str, settings: Set[str]) -> tuple[str, ...] | None:
+        """Names of the nodes that it concerns (none where it rests on settings alone); ``None``: not this network."""
+        if not self.where or not settings.issuperset(self.settings):
+            return None
+        if self.rests_on is None:
+            return ()
+        return tuple(str(node.name) for node in network.graph if self.rests_on.fits(node, march)) or None
 
 
 @cache
@@ -97,31 +118,44 @@ def known() -> tuple[Disagreement, ...]:
     return tuple(Disagreement.model_validate(item) for item in content)
 
 
-def concerned(network: ir.Model, march: str) -> tuple[tuple[Disagreement, tuple[str, ...]], ...]:
-    """The disagreements that concern ``network``, each with the names of its nodes that fit.
+def settings_of(config: Config) -> frozenset[str]:
+    """What disagreements may rest on, as in ``per_channel: true``, ``optimization: bias_correction`` and ``int16``."""
+    model, calibration = config.model_parameters, config.calibration_parameters
+    found = {
+        f"calibration_type: {calibration.calibration_type.value}",
+        f"per_channel: {str(calibration.per_channel).lower()}",
+        f"optimize_level: {config.compiler_parameters.optimize_level.value}",
+        *(f"optimization: {option}" for option in calibration.optimization),
+    }
+    int16 = DataType.INT16 in model.set_node_data_type.values() or asks_int16(model.node_info.values())
+    if int16 or any(option.endswith(INT16) for option in calibration.optimization):
+        found.add(INT16)
+    return frozenset(found)
+
+
+def asks_int16(requests: Iterable[NodeInfo]) -> bool:
+    """Whether one of ``requests`` is for int16."""
+    return any(info.uses_int16 for info in requests)
+
+
+def warnings_for(network: ir.Model, march: str, settings: Set[str] = DEFAULT_SETTINGS) -> tuple[str, ...]:
+    """The disagreements that concern ``network``, in words.
 
     Args:
         network: the float network before the optimiser.
         march: BPU architecture.
+        settings: of the conversion; see :func:`settings_of`.
     """
     found = []
     for item in known():
-        if item.rests_on is None:
-            continue
-        fits = item.rests_on.fits
-        names = tuple(str(node.name) for node in network.graph if fits(node, march))
-        if names:
-            found.append((item, names))
+        names = item.nodes_of(network, march, settings)
+        if names is not None:
+            nodes = f"{', '.join(names[:MOST_NAMES])}{' …' if len(names) > MOST_NAMES else ''} ({item.where})"
+            found.append(
+                f"{nodes if names else f'any network with {item.where}'}: may depart from the original at the stage {item.stage.value}, as in "
+                f"{item.network}: {item.cause}; {item.effect}"
+            )
     return tuple(found)
-
-
-def warnings_for(network: ir.Model, march: str) -> tuple[str, ...]:
-    """What :func:`concerned` finds, in words."""
-    return tuple(
-        f"{', '.join(names[:MOST_NAMES])}{' …' if len(names) > MOST_NAMES else ''} ({item.rests_on}): may depart from "
-        f"the original at the stage {item.stage.value}, as in {item.network}: {item.cause}; {item.effect}"
-        for item, names in concerned(network, march)
-    )
 
 
 def as_markdown() -> str:
@@ -129,7 +163,7 @@ def as_markdown() -> str:
     lines = ["| | network | node | stage | cause | effect | explain warns at |", "|---|---|---|---|---|---|---|"]
     for index, item in enumerate(known(), 1):
         cells = (str(index), item.network, f"`{item.node}`", item.stage.value, item.cause, item.effect)
-        lines.append(f"| {' | '.join((*cells, str(item.rests_on or f'`{item.option}`, which it does not see')))} |")
+        lines.append(f"| {' | '.join((*cells, item.where or 'nothing: what brings it is unknown'))} |")
     return "\n".join(lines)
 
 

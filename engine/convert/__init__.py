@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.exports import lazily
 
 if TYPE_CHECKING:
-    from engine.convert.checker import CHECK_FOLDER, Draft, check
+    from engine.convert.checker import CHECK_FOLDER, Draft, check, check_configured
     from engine.convert.converter import ConversionResult, Phase, convert
     from engine.convert.pipeline import conversion
     from engine.convert.refusals import refuse_cpu_operators
@@ -25,6 +25,7 @@ __all__ = [
     "OutputRow",
     "Phase",
     "check",
+    "check_configured",
     "conversion",
     "convert",
     "node_rows",
@@ -42,6 +43,7 @@ __getattr__ = lazily(
         "OutputRow": "engine.convert.tables",
         "Phase": "engine.convert.converter",
         "check": "engine.convert.checker",
+        "check_configured": "engine.convert.checker",
         "conversion": "engine.convert.pipeline",
         "convert": "engine.convert.converter",
         "node_rows": "engine.convert.tables",

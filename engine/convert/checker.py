@@ -23,6 +23,7 @@ from engine.convert.items import CALIBRATED, COMPILED, DATA, ORIGINAL, PLACED, P
 from engine.convert.original import OriginalTool, original_tool, tell_refusals
 from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
+from engine.convert.stages.source import READ
 from engine.convert.tables import node_rows
 from engine.frontend import load_network
 from engine.ir import shape_of
@@ -88,6 +89,28 @@ def check(
         given = {**DEFAULTS, SOURCE: Given(source), SPECS: Given(specs), DATA: Given(None)}
         run = Run(WITHOUT_DATA, _configuration(model.stem, wanted), given, work)
         _ = run[ORIGINAL]
+    return _checked(run, work)
+
+
+def check_configured(config: Config) -> ConversionResult:
+    """What :func:`check` does, for inputs and options as in ``config``; nothing is written, no data are read.
+
+    Raises:
+        UnsupportedError, ModelError, ConfigError: as :func:`check`.
+    """
+    march = config.march
+    work = Workspace(None, config.model_parameters.output_model_file_prefix, saved=(), march=march)
+    tell_extrapolation(march.value)
+    with work.phase(Phase.PREPARE, "prepare the onnx model"):
+        run = Run((READ, *WITHOUT_DATA), config, {**DEFAULTS, DATA: Given(None)}, work)
+        caffe = config.model_parameters.prototxt is not None
+        tell_refusals(original_tool(march.value), run[SOURCE], strict=False, caffe=caffe)
+        _ = run[ORIGINAL]
+    return _checked(run, work)
+
+
+def _checked(run: Run, work: Workspace) -> ConversionResult:
+    """The stages behind preparation."""
     with work.phase(Phase.OPTIMIZE, "optimize the onnx model"):
         log_placement(run[PLACED])
         placement = run[PLACEMENT]
@@ -95,7 +118,7 @@ def check(
         calibrated = run[CALIBRATED]
     with work.phase(Phase.QUANTIZE, "quantize the model"):
         _ = run[QUANTIZED]
-    with work.phase(Phase.COMPILE, f"compile the model with march {wanted.march}"):
+    with work.phase(Phase.COMPILE, f"compile the model with march {work.march.value}"):
         compiled = run[COMPILED]
     return work.result(compiled, placement, node_rows(compiled, calibrated, {}))
 

@@ -14,10 +14,13 @@ import typer
 
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
+from engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
     from engine.simulate.assemble import Interpreted
+
+DEFAULT_MARCH = "bayes-e"
 
 
 @dataclass(frozen=True)
@@ -55,29 +58,64 @@ class Explained:
 
 def explain(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
-    march: Annotated[str, typer.Option(help="BPU architecture.")] = "bayes-e",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", exists=True, dir_okay=False, help="Its configuration; no calibration data are read."
+        ),
+    ] = None,
+    march: Annotated[str | None, typer.Option(help="BPU architecture; default: bayes-e.", show_default=False)] = None,
     html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a self-contained HTML page.")] = None,
     input_shape: InputShapes = None,
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show where each operator runs and why, what to change and what it costs; needs no calibration data."""
+    """Show where each operator runs and why, what to change and what it costs; needs no calibration data.
+
+    With --config, march, inputs and options are those of the YAML file, and warnings concern its settings too.
+    """
     from engine.conformance.disagreements import warnings_for
-    from engine.convert import Draft, check
     from engine.ir import refuse_overwriting
     from engine.page_links import write_page
     from engine.simulate.assemble import assemble
 
-    refuse_overwriting([html], [model])
-    result = check(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
+    refuse_overwriting([html], [model, config])
+    if config is None:
+        result, settings = _drafted(model, march or DEFAULT_MARCH, input_shape, node_info)
+    elif march is None and input_shape is None and node_info is None:
+        result, settings = _configured(model, config)
+    else:
+        raise ConfigError("--march, --input-shape and --node-info: the file of --config has them")
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
-    doubts = warnings_for(result.models["original_float"], result.performance.march)
+    doubts = warnings_for(result.models["original_float"], result.performance.march, settings)
     if as_json:
         say(json.dumps({"nodes": [asdict(node) for node in nodes], "warnings": doubts}, indent=2))
     else:
         _show(result, nodes, interpreted, doubts)
     if html is not None:
         say(write_page(html, page(result, nodes, interpreted, doubts)), err=as_json)
+
+
+def _drafted(
+    model: Path, march: str, input_shape: list[str] | None, node_info: str | None
+) -> tuple[ConversionResult, frozenset[str]]:
+    """The network as the options want it, and what disagreements may rest on."""
+    from engine.conformance.disagreements import DEFAULT_SETTINGS, INT16, asks_int16
+    from engine.convert import Draft, check
+
+    requests = read_node_info(node_info)
+    settings = DEFAULT_SETTINGS | ({INT16} if asks_int16(requests.values()) else frozenset())
+    return check(model, Draft(read_march(march), read_shapes(input_shape), node_info=requests)), settings
+
+
+def _configured(model: Path, config: Path) -> tuple[ConversionResult, frozenset[str]]:
+    """The network as a configuration wants it, and what disagreements may rest on."""
+    from engine.conformance.disagreements import settings_of
+    from engine.config import load_config
+    from engine.convert import check_configured
+
+    wanted = load_config(config).of_model(model)
+    return check_configured(wanted), settings_of(wanted)
 
 
 def explained(result: ConversionResult) -> tuple[Explained, ...]:
