@@ -70,11 +70,14 @@ def image_errors() -> tuple[type[Exception], ...]:
 def opened_image(path: Path) -> Iterator[Image]:
     """An image file; if it is no image, the context raises a ValueError.
 
-    Pillow's warnings of metadata that are wrong do not concern the pixels and are not shown.
+    Pillow's warnings of wrong metadata, which do not concern the pixels, and of sizes, for which ptqlab has its
+    own limit, are not shown.
     """
+    from PIL.Image import DecompressionBombWarning
     from PIL.Image import open as open_image
 
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    for category in (UserWarning, DecompressionBombWarning):
+        warnings.filterwarnings("ignore", category=category, module=r"PIL\.")
     try:
         with open_image(path) as image:
             if image.width * image.height > limit("IMAGE_PIXELS"):

@@ -153,8 +153,10 @@ def _read_quant_config(given: Any, folder: Path) -> Mapping[str, Any]:
     """A mapping in place, or the JSON file that ``given`` names."""
     if isinstance(given, Mapping):
         return given
-    path = folder / str(given) if (folder / str(given)).exists() else Path(str(given))
+    path = Path(str(given))
     try:
+        if (folder / path).exists():
+            path = folder / path
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"calibration_parameters.quant_config: {path}: no readable JSON file: {error}") from error

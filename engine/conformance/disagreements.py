@@ -11,8 +11,8 @@ import onnx_ir as ir
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from engine.conformance.departure import ComparedStage
 from engine.config import Config, NodeInfo
+from engine.conformance.departure import ComparedStage
 from engine.convert.unmeasured import activation_rank
 from engine.terms import DEFAULT_OPTIMIZE_LEVEL, DataType
 
@@ -104,7 +104,7 @@ class Disagreement(BaseModel):
 
     def nodes_of(self, network: ir.Model, march: str, settings: Set[str]) -> tuple[str, ...] | None:
         """Names of the nodes that it concerns (none where it rests on settings alone); ``None``: not this network."""
-        if not self.where or not settings.issuperset(self.settings):
+        if not self.where or not set(self.settings) <= settings:
             return None
         if self.rests_on is None:
             return ()
@@ -150,11 +150,12 @@ def warnings_for(network: ir.Model, march: str, settings: Set[str] = DEFAULT_SET
     for item in known():
         names = item.nodes_of(network, march, settings)
         if names is not None:
-            nodes = f"{', '.join(names[:MOST_NAMES])}{' …' if len(names) > MOST_NAMES else ''} ({item.where})"
-            found.append(
-                f"{nodes if names else f'any network with {item.where}'}: may depart from the original at the stage {item.stage.value}, as in "
-                f"{item.network}: {item.cause}; {item.effect}"
+            more = " …" if len(names) > MOST_NAMES else ""
+            nodes = (
+                f"{', '.join(names[:MOST_NAMES])}{more} ({item.where})" if names else f"any network with {item.where}"
             )
+            stage = f"may depart from the original at the stage {item.stage.value}, as in {item.network}"
+            found.append(f"{nodes}: {stage}: {item.cause}; {item.effect}")
     return tuple(found)
 
 

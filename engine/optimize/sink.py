@@ -80,8 +80,6 @@ class _Sink(GraphPass):
 class SinkTranspose(_Sink):
     """A ``Transpose`` moves behind arithmetic all of whose computed operands it orders alike.
 
-    Of two in a row none moves before they are one, so that those that cancel move nothing (between the blocks of a
-    ConvNeXt). No recorded tensor is called ``_transpose_transpose``, of 311 behind which a Transpose was moved.
     The arithmetic's result is called ``<y>_transpose``, a constant ``<node><constant>_transposed_input``, the moved
     node ``<node>_<y>_Transpose``.
     """
@@ -89,8 +87,6 @@ class SinkTranspose(_Sink):
     moves = "Transpose"
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        if any(_producer(movement.inputs[0], self.moves) for movement in movements if movement.inputs[0] is not None):
-            return False
         perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
         shape = static_shape(node.outputs[0]) or ()
         perm = perms.pop()

@@ -5,7 +5,6 @@ A figure has a value, a tolerance and, where someone chose them, the reason.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -27,6 +26,7 @@ from harness.trials.trial import PART, TrialResult, TrialSpec, TrialStore
 SCORE_DIGITS = 3
 """Decimals that a baseline keeps of a score that is neither 0 nor 1."""
 
+_HEXADECIMAL = frozenset("0123456789abcdef")
 ACCURACY = "accuracy.quantized"
 
 DIRECTIONS: Mapping[str, int] = {
@@ -67,8 +67,9 @@ class Scores(StrictModel):
             raise ValueError("exactly one of bits and thousandths must be given")
         if self.thousandths is not None and len(self.thousandths) != self.count:
             raise ValueError(f"{len(self.thousandths)} thousandths of {self.count} scores")
-        if self.bits is not None and not re.fullmatch(f"[0-9a-f]{{{2 * -(-self.count // 8)}}}", self.bits):
-            raise ValueError(f"bits of {self.count} scores are {2 * -(-self.count // 8)} hexadecimal digits")
+        digits = 2 * -(-self.count // 8)
+        if self.bits is not None and (len(self.bits) != digits or not _HEXADECIMAL.issuperset(self.bits)):
+            raise ValueError(f"bits of {self.count} scores are {digits} hexadecimal digits")
         return self
 
     @classmethod

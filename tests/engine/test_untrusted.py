@@ -120,6 +120,19 @@ def test_warnings_of_metadata_are_not_shown(tmp_path: Path) -> None:
         warnings.warn_explicit("Truncated File Read", UserWarning, "TiffImagePlugin.py", 1, "PIL.TiffImagePlugin")
 
 
+def test_warnings_of_sizes_are_not_shown(tmp_path: Path) -> None:
+    """Pillow warns of half the pixels that it refuses; ``PTQLAB_MAX_IMAGE_PIXELS`` is the limit here."""
+    path = tmp_path / "a.gif"
+    Image.new("L", (1, 1)).save(path)
+    content = bytearray(path.read_bytes())
+    content[6:10] = struct.pack("<HH", 12000, 12000)
+    path.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with opened_image(path) as image:
+            assert image.size == (12000, 12000)
+
+
 def test_a_fault_of_the_program_is_no_bad_image() -> None:
     assert {OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError} <= set(image_errors())
     assert not any(issubclass(kind, image_errors()) for kind in (KeyError, AttributeError, AssertionError))

@@ -110,8 +110,8 @@ def _drafted(
 
 def _configured(model: Path, config: Path) -> tuple[ConversionResult, frozenset[str]]:
     """The network as a configuration wants it, and what disagreements may rest on."""
-    from engine.conformance.disagreements import settings_of
     from engine.config import load_config
+    from engine.conformance.disagreements import settings_of
     from engine.convert import check_configured
 
     wanted = load_config(config).of_model(model)

@@ -151,6 +151,7 @@ def test_an_operator_at_the_end_runs_on_the_bpu_where_quant_config_names_it(fold
         ("input_parameters", {"scale_value": "1"}, "give either scale_value or std_value"),
         ("input_parameters", {"std_valu": "1"}, "Wrong key 'std_valu' in "),
         ("calibration_parameters", {"quant_config": "absent.json"}, "no readable JSON file"),
+        ("calibration_parameters", {"quant_config": "a" * 5000}, "no readable JSON file: [Errno 36]"),
         ("calibration_parameters", {"quant_config": {"layer_config": {}}}, "Wrong key 'layer_config' in "),
         ("calibration_parameters", {"quant_config": {"op_config": {"Conv": {"qtype": "int4"}}}}, "'int4' should in"),
         (

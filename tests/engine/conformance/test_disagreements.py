@@ -6,15 +6,18 @@ from pathlib import Path
 
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper
+from onnx import ModelProto, TensorProto, helper
 
-from engine.conformance.disagreements import Construct, as_markdown, known
+from engine.config import parse_config
+from engine.conformance.departure import ComparedStage
+from engine.conformance.disagreements import Construct, Disagreement, as_markdown, known, settings_of
 from engine.march.rules import MARCHES
+from tests.configurations import FEATUREMAP
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "evidence" / "conformance.md"
 
 
-def nodes() -> dict[str, ir.Node]:
+def model() -> ModelProto:
     graph = helper.make_graph(
         [
             helper.make_node("Relu", ["x"], ["r"], "relu"),
@@ -24,7 +27,11 @@ def nodes() -> dict[str, ir.Node]:
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
     )
-    return {str(node.name): node for node in ir.from_proto(helper.make_model(graph)).graph}
+    return helper.make_model(graph)
+
+
+def nodes() -> dict[str, ir.Node]:
+    return {str(node.name): node for node in ir.from_proto(model()).graph}
 
 
 @pytest.mark.parametrize(
@@ -58,8 +65,44 @@ def test_the_list_is_complete_and_names_what_exists() -> None:
     for item in known():
         assert item.cause
         assert item.effect
-        assert (item.rests_on is None) == bool(item.option)
         assert item.rests_on is None or set(item.rests_on.marches) <= set(MARCHES)
+
+
+def test_settings_of_a_configuration() -> None:
+    changed = {
+        **FEATUREMAP,
+        "model_parameters": {**FEATUREMAP["model_parameters"], "node_info": {"a": {"InputType": "int16"}}},
+        "compiler_parameters": {"optimize_level": "O1"},
+    }
+    plain = {"calibration_type: max", "per_channel: false"}
+    assert settings_of(parse_config(FEATUREMAP)) == plain | {"optimize_level: O2"}
+    assert settings_of(parse_config(changed)) == plain | {"optimize_level: O1", "int16"}
+    calibration = {**FEATUREMAP["calibration_parameters"], "per_channel": True, "optimization": "set_Add_input_int16"}
+    asked = settings_of(parse_config({**FEATUREMAP, "calibration_parameters": calibration}))
+    assert {"per_channel: true", "int16", "optimization: set_Add_input_int16"} < asked
+
+
+def test_a_disagreement_needs_its_settings_and_its_construct() -> None:
+    network = ir.from_proto(model())
+
+    def concerned(settings: tuple[str, ...], construct: Construct | None = None) -> tuple[str, ...] | None:
+        item = Disagreement(
+            network="n",
+            node="-",
+            stage=ComparedStage.NAMES,
+            cause="c",
+            effect="e",
+            rests_on=construct,
+            settings=settings,
+        )
+        return item.nodes_of(network, "bayes-e", {"int16", "optimize_level: O1"})
+
+    assert concerned(()) is None, "nothing is known of where it occurs"
+    assert concerned(("int16",)) == ()
+    assert concerned(("per_channel: true",)) is None
+    assert concerned(("int16",), Construct(operator="Relu")) == ("relu",)
+    assert concerned(("int16", "per_channel: true"), Construct(operator="Relu")) is None
+    assert concerned((), Construct(operator="Conv")) is None
 
 
 def test_documentation_has_the_table() -> None:

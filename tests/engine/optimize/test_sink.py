@@ -135,9 +135,3 @@ def test_a_transpose_sinks_where_all_computed_operands_are_transposed(other: str
     inputs = MAP | ({"z": (1, 8, 8, 4)} if other == "z" else {})
     modified, after = applied(SinkTranspose(), build(nodes, inputs, ["y"], constants))
     assert (modified, kinds(after)) == (sinks, ["Max", "Transpose"] if sinks else ["Transpose", "Max"])
-
-
-def test_transposes_that_cancel_move_nothing() -> None:
-    pair = [node("Transpose", "x", "t", perm=[0, 2, 3, 1]), node("Transpose", "t", "u", perm=[0, 3, 1, 2])]
-    modified, after = applied(SinkTranspose(), build([*pair, node("Max", "u c")], MAP, ["y"], {"c": normal(4, 1, 1)}))
-    assert (modified, kinds(after)) == (False, ["Transpose", "Transpose", "Max"])

@@ -76,6 +76,7 @@ def test_scores_survive_their_compact_form(scores: np.ndarray[Any, Any]) -> None
         {"count": 9, "bits": "ff"},
         {"count": 8, "bits": "ffff"},
         {"count": 8, "bits": "xy"},
+        {"count": 2**40, "bits": "ff"},
         {"count": -1, "bits": ""},
     ],
 )

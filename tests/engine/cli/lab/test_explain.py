@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import yaml
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
@@ -15,6 +16,7 @@ from engine.cli.lab.explain import Explained, explained, page
 from engine.conformance import disagreements
 from engine.conformance.departure import ComparedStage
 from harness.cli.main import app
+from tests.configurations import FEATUREMAP
 from tests.engine.cli.lab.commands import model, printed
 from tests.engine.convert.conftest import Converted
 
@@ -66,6 +68,27 @@ def test_explain_tells_what_is_unmeasured_and_what_is_known_to_depart(
     marks = {node["node"]: node["unmeasured"] for node in printed("check", str(path))["nodes"]}
     assert marks["rare"] == "unmeasured: Shrink on rank 4"
     assert marks["wide"] == ""
+
+
+def test_explain_follows_a_configuration(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones((4, 4, 3, 3), np.float32), "w")
+    sizes = {"x": 8, "y": 6}
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4, n, n)) for name, n in sizes.items()]
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], "conv")], "g", values[:1], values[1:], [weight]
+    )
+    path, config = tmp_path / "m.onnx", tmp_path / "c.yaml"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7), path)
+    (tmp_path / "data").mkdir()
+    groups = FEATUREMAP | {"calibration_parameters": {"cal_data_dir": "data", "optimization": "bias_correction"}}
+    groups |= {"model_parameters": {**FEATUREMAP["model_parameters"], "node_info": {"conv": {"ON": "CPU"}}}}
+    config.write_text(yaml.safe_dump(groups), "utf-8")
+    assert printed("explain", str(path))["warnings"] == []
+    content = printed("explain", str(path), "--config", str(config))
+    assert [node["on"] for node in content["nodes"] if node["name"] == "conv"] == ["CPU"]
+    assert content["warnings"][0].startswith("conv (Conv; optimization: bias_correction): may depart from the original")
+    both = CliRunner().invoke(app, ["explain", str(path), "-c", str(config), "--march", "bayes"])
+    assert str(both.exception) == "--march, --input-shape and --node-info: the file of --config has them"
 
 
 def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path: Path) -> None:
