@@ -81,11 +81,11 @@ def test_explain_follows_a_configuration(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7), path)
     (tmp_path / "data").mkdir()
     groups = FEATUREMAP | {"calibration_parameters": {"cal_data_dir": "data", "optimization": "bias_correction"}}
-    groups |= {"model_parameters": {**FEATUREMAP["model_parameters"], "node_info": {"conv": {"ON": "CPU"}}}}
+    groups |= {"model_parameters": {**FEATUREMAP["model_parameters"], "node_info": {"conv": {"InputType": "int16"}}}}
     config.write_text(yaml.safe_dump(groups), "utf-8")
     assert printed("explain", str(path))["warnings"] == []
     content = printed("explain", str(path), "--config", str(config))
-    assert [node["on"] for node in content["nodes"] if node["name"] == "conv"] == ["CPU"]
+    assert [node["data_type"] for node in content["nodes"] if node["name"] == "conv"] == ["int16"]
     assert content["warnings"][0].startswith("conv (Conv; optimization: bias_correction): may depart from the original")
     both = CliRunner().invoke(app, ["explain", str(path), "-c", str(config), "--march", "bayes"])
     assert str(both.exception) == "--march, --input-shape and --node-info: the file of --config has them"
