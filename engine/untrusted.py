@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
@@ -58,17 +56,13 @@ def _check_npy_header(stream: BinaryIO, size: int, kinds: str) -> None:
         raise ValueError(f"it holds less than its shape {shape} of {dtype} needs")
 
 
-@cache
-def image_errors() -> tuple[type[Exception], ...]:
-    """What Pillow, and scikit-image above it, raise for files that are no images, damaged, or bombs."""
-    from PIL.Image import DecompressionBombError  # here, so that commands without images do not wait for it
-
-    return (OSError, ValueError, SyntaxError, EOFError, MemoryError, struct.error, DecompressionBombError)
+IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Formats of images that are read, as Pillow names them; its readers of rarer ones never see a file."""
 
 
 @contextmanager
 def opened_image(path: Path) -> Iterator[Image]:
-    """An image file; if it is no image, the context raises a ValueError.
+    """An image file of :data:`IMAGE_FORMATS` with its pixels read; if it is no image, the context raises a ValueError.
 
     Pillow's warnings of wrong metadata, which do not concern the pixels, and of sizes, for which ptqlab has its
     own limit, are not shown.
@@ -78,10 +72,12 @@ def opened_image(path: Path) -> Iterator[Image]:
 
     for category in (UserWarning, DecompressionBombWarning):
         warnings.filterwarnings("ignore", category=category, module=r"PIL\.")
-    try:
-        with open_image(path) as image:
+    with ExitStack() as stack:
+        try:
+            image = stack.enter_context(open_image(path, formats=IMAGE_FORMATS))
             if image.width * image.height > limit("IMAGE_PIXELS"):
                 raise ValueError(f"{image.width} x {image.height}: {beyond('IMAGE_PIXELS')}")
-            yield image
-    except image_errors() as error:
-        raise ValueError(f"not a readable image ({error})") from error
+            image.load()
+        except Exception as error:  # Pillow's readers raise what damaged content leads to, such as a TypeError
+            raise ValueError(f"not a readable image ({error})") from error
+        yield image

@@ -7,7 +7,8 @@ import io
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -26,10 +27,11 @@ from engine.config import read_yaml
 from engine.conformance.cases import CUSTOM_OP, MODEL_KEYS, PIXEL_OFFSET, RECORDED, read_arrays
 from engine.conformance.stripped import without_weights
 from engine.conformance.toolchain import LOG_FILE, VERSION_SECONDS, Command, Finished, Log, read_log, read_text
-from engine.errors import ConfigError, ModelError
+from engine.errors import CalibrationDataError, ConfigError, ModelError
 from engine.ir import load_model, save_model, write_atomically
 from engine.simulate.session import image_inputs
 from engine.simulate.tensors import describe, graph_inputs
+from engine.untrusted import opened_image, read_npy
 from engine.version import installed_version
 
 RUNS = 2
@@ -234,21 +236,34 @@ def _synthetic(folder: Path, to: Path, kind: str) -> None:
         folder: the user's calibration data.
         to: where the files appear.
         kind: ``cal_data_type``, the type of raw files.
+
+    Raises:
+        CalibrationDataError: a file is no image or no array.
     """
     to.mkdir()
     generator = np.random.default_rng(0)
     for path in sorted(folder.iterdir())[:SYNTHETIC_SAMPLES]:
         if path.suffix.lower() in IMAGE_SUFFIXES:
-            with Image.open(path) as picture:
+            with _readable(path), opened_image(path) as picture:
                 width, height = picture.size
             pixels = generator.integers(0, 256, (height, width, 3), np.uint8)
             Image.fromarray(pixels).save(to / path.name)
         elif path.suffix == ".npy":
-            known = np.load(path, mmap_mode="r", allow_pickle=False)
+            with _readable(path):
+                known = read_npy(path)
             np.save(to / path.name, generator.integers(0, 256, known.shape).astype(known.dtype))
         else:
             dtype = np.dtype(kind)
             generator.integers(0, 256, path.stat().st_size // dtype.itemsize).astype(dtype).tofile(to / path.name)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """A context in which a file that is not what its name says becomes an error that names it."""
+    try:
+        yield
+    except ValueError as error:
+        raise CalibrationDataError(f"{path}: {error}") from error
 
 
 def _inputs(quantized: ir.Model, samples: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import CalibrationDataError
+from engine.untrusted import opened_image
 from harness.datasets.label_files import instead_of_images, pictures, samples_in
 
 IGNORED = 255
@@ -102,13 +103,11 @@ def read_mask(path: Path) -> NDArray[np.uint8]:
     Raises:
         CalibrationDataError: it is no image, or holds numbers above 255 or colours that are not VOC's.
     """
-    from PIL import Image
-
     try:
-        with Image.open(path) as image:
+        with opened_image(path) as image:
             values = np.asarray(image)
             mode = image.mode
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except ValueError as error:
         raise CalibrationDataError(f"{path}: cannot be read as a mask: {error}") from error
     if values.dtype == bool:
         values = values.astype(np.uint8)

@@ -21,7 +21,6 @@ from pydantic import Field, FiniteFloat, PositiveInt
 from engine.errors import CalibrationDataError, MissingError
 from engine.frontend.colour import convert_colour
 from engine.terms import InputType
-from engine.untrusted import image_errors
 from harness.strict_yaml import StrictModel, parse, unknown
 from harness.terms import ReadMode
 
@@ -54,7 +53,7 @@ def read_image(path: Path, mode: ReadMode) -> Image:
     _bytes_of(path)
     try:
         pixels = util.img_as_float32(io.imread(path))
-    except image_errors() as error:
+    except Exception as error:  # Pillow's readers raise what damaged content leads to
         raise CalibrationDataError(f"{path}: cannot be read as an image: {error}") from error
     if pixels.ndim not in (2, 3):
         raise CalibrationDataError(f"{path}: holds an array of {pixels.shape}, expected one image")

@@ -71,6 +71,10 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.9g}")
 
 
+MOST_ANSWERS = 10_000_000
+"""Images of one trial that a baseline has answers of: 40 MB of classes."""
+
+
 class Answers(StrictModel):
     """The class that a model gave each image, packed: base64 of zlib of little-endian int32.
 
@@ -79,7 +83,7 @@ class Answers(StrictModel):
         packed: the classes.
     """
 
-    count: int = Field(ge=0)
+    count: int = Field(ge=0, le=MOST_ANSWERS)
     packed: str
 
     @model_validator(mode="after")

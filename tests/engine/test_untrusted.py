@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.untrusted import NUMBERS, image_errors, opened_image, read_npy
+from engine.untrusted import NUMBERS, opened_image, read_npy
 
 
 def npy(header: str, content: bytes = b"") -> bytes:
@@ -95,12 +95,12 @@ def test_files_that_are_no_images(tmp_path: Path, content: bytes, message: str) 
         pass
 
 
-def test_an_image_that_turns_out_damaged_where_it_is_used(tmp_path: Path) -> None:
+def test_an_image_whose_pixels_are_damaged(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     Image.fromarray(np.random.RandomState(0).randint(0, 256, (32, 32, 3)).astype(np.uint8)).save(path)
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="truncated"), opened_image(path) as image:
-        image.load()
+    with pytest.raises(ValueError, match="truncated"), opened_image(path):
+        pass
 
 
 def test_warnings_of_metadata_are_not_shown(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_warnings_of_metadata_are_not_shown(tmp_path: Path) -> None:
     path.write_bytes(content[:-3])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with contextlib.suppress(ValueError), opened_image(path) as image:
-            image.load()
+        with contextlib.suppress(ValueError), opened_image(path):
+            pass
         with pytest.raises(UserWarning, match="own"):
             warnings.warn("own", UserWarning, stacklevel=1)
         warnings.warn_explicit("Truncated File Read", UserWarning, "TiffImagePlugin.py", 1, "PIL.TiffImagePlugin")
@@ -122,20 +122,38 @@ def test_warnings_of_metadata_are_not_shown(tmp_path: Path) -> None:
 
 def test_warnings_of_sizes_are_not_shown(tmp_path: Path) -> None:
     """Pillow warns of half the pixels that it refuses; ``PTQLAB_MAX_IMAGE_PIXELS`` is the limit here."""
-    path = tmp_path / "a.gif"
-    Image.new("L", (1, 1)).save(path)
-    content = bytearray(path.read_bytes())
-    content[6:10] = struct.pack("<HH", 12000, 12000)
-    path.write_bytes(content)
+    path = tmp_path / "a.png"
+    Image.new("1", (12000, 12000)).save(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with opened_image(path) as image:
             assert image.size == (12000, 12000)
 
 
-def test_a_fault_of_the_program_is_no_bad_image() -> None:
-    assert {OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError} <= set(image_errors())
-    assert not any(issubclass(kind, image_errors()) for kind in (KeyError, AttributeError, AssertionError))
+def test_a_fault_of_the_program_is_no_bad_image(tmp_path: Path) -> None:
+    Image.new("L", (1, 1)).save(tmp_path / "a.png")
+    with pytest.raises(TypeError, match="own"), opened_image(tmp_path / "a.png"):
+        raise TypeError("own")
+
+
+def test_a_reader_of_pillow_that_fails(tmp_path: Path) -> None:
+    """A TIFF whose offset of the pixels is a fraction: Pillow 12 raises a TypeError."""
+    path = tmp_path / "a.tiff"
+    Image.new("RGB", (4, 4)).save(path)
+    content = bytearray(path.read_bytes())
+    tags = int.from_bytes(content[4:8], "little")
+    for entry in range(tags + 2, tags + 2 + 12 * int.from_bytes(content[tags : tags + 2], "little"), 12):
+        if int.from_bytes(content[entry : entry + 2], "little") == 273:  # StripOffsets
+            content[entry + 2 : entry + 4] = (5).to_bytes(2, "little")  # RATIONAL
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="not a readable image"), opened_image(path):
+        pass
+
+
+def test_rare_formats_are_not_read(tmp_path: Path) -> None:
+    Image.new("L", (1, 1)).save(tmp_path / "a.png", "PCX")
+    with pytest.raises(ValueError, match="cannot identify"), opened_image(tmp_path / "a.png"):
+        pass
 
 
 def test_the_number_of_pixels_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

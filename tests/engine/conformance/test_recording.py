@@ -21,7 +21,7 @@ from engine.conformance.departure import ComparedStage
 from engine.conformance.measures import Share, measure
 from engine.conformance.recording import CaseRecorder
 from engine.conformance.toolchain import Command
-from engine.errors import ConfigError, ModelError
+from engine.errors import CalibrationDataError, ConfigError, ModelError
 from tests.engine.conformance.models import write_network, write_two_inputs
 
 OURS = "from engine.cli.vendor.hb_mapper import main; main()"
@@ -90,6 +90,14 @@ def test_without_weights_nothing_of_the_weights_is_kept(tmp_path: Path) -> None:
     assert not (folder / "io.npz").exists()
     data = [path.read_bytes() for path in sorted((tmp_path / "data").iterdir())]
     assert not any(path.read_bytes() in data for path in (folder / "cal_0").iterdir())
+
+
+@pytest.mark.parametrize("name", ["00.jpg", "00.npy"])
+def test_without_weights_calibration_data_must_be_readable(tmp_path: Path, name: str) -> None:
+    config = write_network(tmp_path)
+    (tmp_path / "data" / name).write_bytes(b"nothing")
+    with pytest.raises(CalibrationDataError, match=f"{name}: not a readable"):
+        recorder(tmp_path, OURS, weights=False).record(config)
 
 
 @pytest.mark.parametrize("write", [write_network, write_two_inputs])

@@ -48,6 +48,8 @@ def test_answers_are_packed_whole() -> None:
     bomb = base64.b64encode(zlib.compress(bytes(1 << 24))).decode()
     with pytest.raises(ValidationError, match="holds 17 bytes, expected 16"):  # no more is unpacked
         Answers(count=4, packed=bomb)
+    with pytest.raises(ValidationError, match="less than or equal to 10000000"):
+        Answers(count=1 << 61, packed=answers.packed)
 
 
 def test_a_failed_trial_keeps_what_it_was_asked(tmp_path: Path) -> None:
