@@ -50,7 +50,7 @@ def run_bound(session: ort.InferenceSession, feed: Mapping[str, Array], buffers:
     session.run_with_iobinding(binding)
 
 
-class _Step(Protocol):
+class Step(Protocol):
     """A piece of the graph; its tensors by name."""
 
     @property
@@ -74,7 +74,7 @@ class _Part:
     outputs: Mapping[str, Spec | None]
 
     def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
-        """See :class:`_Step`."""
+        """See :class:`Step`."""
         feed = {name: values[name] for name in self.inputs}
         known = {name: spec for name, spec in self.outputs.items() if spec is not None}
         if len(known) < len(self.outputs):
@@ -95,7 +95,7 @@ class _Call:
     constants: Mapping[str, Array]
 
     def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
-        """See :class:`_Step`; custom operators allocate what they return."""
+        """See :class:`Step`; custom operators allocate what they return."""
         given = [None if name is None else values.get(name, self.constants.get(name)) for name in self.inputs]
         values.update(zip(self.outputs, self.node(given), strict=True))
 
@@ -109,7 +109,7 @@ class _Computed:
     outputs: Mapping[str, Spec]
 
     def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
-        """See :class:`_Step`."""
+        """See :class:`Step`."""
         ((name, spec),) = self.outputs.items()
         values[name] = room[name] if name in room else np.empty(*spec)
         self.compute_into(values[self.inputs[0]], values[name])
@@ -131,17 +131,15 @@ class ChainedRunner:
 
     def __init__(self, model: ir.Model, open_part: Callable[[bytes], ort.InferenceSession]) -> None:
         model.graph.sort()
-        cut = _Cut(model.graph)
+        cut = Cut(model.graph, is_apart)
         self._outputs = {str(value.name): None for value in model.graph.outputs}
-        self._steps: list[_Step] = []
+        self._steps: list[Step] = []
         for depth in range(cut.parts):
             part = cut.part(depth)
             if part is not None:
-                inputs = tuple(str(value.name) for value in part.inputs)
-                outputs = {str(value.name): _spec(value) for value in part.outputs}
-                self._steps.append(_Part(open_part(_serialized(part, model.ir_version)), inputs, outputs))
-            self._steps += map(_apart, cut.apart[depth])
-        self._layout = _Layout(self._steps)
+                self._steps.append(opened(part, model.ir_version, open_part))
+            self._steps += map(apart, cut.apart[depth])
+        self._layout = Layout(self._steps)
         self._spare: list[dict[str, Array]] = []
 
     def run(self, output_names: None, feed: Mapping[str, Array]) -> list[Array]:
@@ -189,13 +187,13 @@ class ChainedRunner:
         self._spare.append(room)
 
 
-class _Layout:
+class Layout:
     """Where the results of steps lie in memory: results that are no longer needed make room for others.
 
     A small memory stays in the processor's caches, which float passes gain a third from.
     """
 
-    def __init__(self, steps: Sequence[_Step]) -> None:
+    def __init__(self, steps: Sequence[Step]) -> None:
         last = {name: index for index, step in enumerate(steps) for name in step.inputs if name is not None}
         lives = {
             name: (spec, index, last.get(name, index))
@@ -232,11 +230,13 @@ def _bytes(spec: Spec) -> int:
     return -(-math.prod(shape) * dtype.itemsize // _LINE) * _LINE
 
 
-def _is_apart(node: ir.Node) -> bool:
+def is_apart(node: ir.Node) -> bool:
+    """Whether Python computes ``node``."""
     return is_custom(node) or is_depthwise(node) or has_own_arithmetic(node)
 
 
-def _apart(node: ir.Node) -> _Step:
+def apart(node: ir.Node) -> Step:
+    """What computes ``node``, for which :func:`is_apart` holds."""
     if is_custom(node):
         return _call(node)
     source, result = (str(value.name) for value in (node.inputs[0], node.outputs[0]) if value is not None)
@@ -244,23 +244,24 @@ def _apart(node: ir.Node) -> _Step:
     return _Computed(compute, (source,), {result: (shape_of(node.outputs[0]), np.dtype(np.float32))})
 
 
-class _Cut:
+class Cut:
     """A graph cut at the nodes that Python computes: the n-th part holds the standard nodes behind n such nodes.
 
     What no input changes belongs to no part: every part has its own copy of what it reads of that.
 
     Args:
         graph: sorted; not changed.
+        is_apart: which nodes Python computes.
 
     Attributes:
         parts: how many there are, empty ones included.
         apart: the nodes that Python computes behind each part.
     """
 
-    def __init__(self, graph: ir.Graph) -> None:
+    def __init__(self, graph: ir.Graph, is_apart: Callable[[ir.Node], bool]) -> None:
         self._graph = graph
         self._order = {node: index for index, node in enumerate(graph)}
-        self._apart = {node for node in graph if _is_apart(node)}
+        self._apart = {node for node in graph if is_apart(node)}
         self._depths = self._count()
         self.parts = max(self._depths.values(), default=0) + 1
         self.apart: list[list[ir.Node]] = [[] for _ in range(self.parts)]
@@ -272,20 +273,32 @@ class _Cut:
             else:
                 self._nodes[depth].append(node)
 
-    def part(self, depth: int) -> ir.GraphView | None:
-        """The nodes of one part; None where there are none that anything outside needs."""
-        wanted = [value for node in self._nodes[depth] for value in node.outputs if self._is_wanted(value, node, depth)]
+    def pieces(self, depth: int) -> list[ir.GraphView]:
+        """One part in pieces that do not read each other's results."""
+        groups: dict[ir.Node, list[ir.Node]] = {}
+        for node in self._nodes[depth]:
+            groups[node] = [node]
+            for value in node.inputs:
+                if value is not None and value in self._depths and value.producer() in groups:
+                    _join(groups, node, value.producer())
+        distinct = {id(group): sorted(group, key=self._order.__getitem__) for group in groups.values()}
+        return [piece for group in distinct.values() if (piece := self.part(depth, group)) is not None]
+
+    def part(self, depth: int, nodes: Sequence[ir.Node] | None = None) -> ir.GraphView | None:
+        """The nodes of one part, or ``nodes`` of it alone; None where there are none that anything outside needs."""
+        chosen = self._nodes[depth] if nodes is None else nodes
+        wanted = [value for node in chosen for value in node.outputs if self._is_wanted(value, node, depth)]
         if not wanted:
             return None
-        nodes: dict[ir.Node, None] = {}
+        found: dict[ir.Node, None] = {}
         borders: dict[ir.Value, None] = {}
         initializers: dict[ir.Value, None] = {}
         waiting = [value.producer() for value in wanted]
         while waiting:
             node = waiting.pop()
-            if node is None or node in nodes:
+            if node is None or node in found:
                 continue
-            nodes[node] = None
+            found[node] = None
             for value in node.inputs:
                 if value is None:
                     continue
@@ -295,11 +308,11 @@ class _Cut:
                     initializers[value] = None
                 else:
                     waiting.append(value.producer())
-        used = {"", *(node.domain for node in nodes)}
+        used = {"", *(node.domain for node in found)}
         return ir.GraphView(
             sorted(borders, key=lambda value: str(value.name)),
             wanted,
-            nodes=sorted(nodes, key=self._order.__getitem__),
+            nodes=sorted(found, key=self._order.__getitem__),
             initializers=tuple(initializers),
             opset_imports={key: version for key, version in self._graph.opset_imports.items() if key in used},
             name=self._graph.name,
@@ -324,6 +337,22 @@ class _Cut:
             return value.is_graph_output() or not all(self._is_inside(reader, depth) for reader in readers)
         is_needed = constant_of(value) is None and any(reader in self._apart for reader in readers)
         return value.is_graph_output() or is_needed
+
+
+def _join(groups: dict[ir.Node, list[ir.Node]], first: ir.Node, second: ir.Node | None) -> None:
+    """Put the groups of two nodes together: the smaller one's nodes move."""
+    if second is None or groups[first] is groups[second]:
+        return
+    small, large = sorted((groups[first], groups[second]), key=len)
+    large += small
+    groups.update(dict.fromkeys(small, large))
+
+
+def opened(part: ir.GraphView, ir_version: int, open_part: Callable[[bytes], ort.InferenceSession]) -> Step:
+    """What computes ``part``, in a session that ``open_part`` makes of a serialised model."""
+    inputs = tuple(str(value.name) for value in part.inputs)
+    outputs = {str(value.name): _spec(value) for value in part.outputs}
+    return _Part(open_part(_serialized(part, ir_version)), inputs, outputs)
 
 
 def _serialized(part: ir.GraphView, ir_version: int) -> bytes:

@@ -87,7 +87,7 @@ class FloatSession:
         take_initializers_out(model)
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
         self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
-        self._types = {str(value.name): _numpy_type(value) for value in model.graph.inputs}
+        self._types = {str(value.name): numpy_type(value) for value in model.graph.inputs}
         self._kernels = kernels
         workers = threads or os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(workers)
@@ -206,33 +206,51 @@ class FloatSession:
 
     def _batches(self, feed: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
         """The feed in pieces that one run can take."""
-        if set(feed) != set(self.inputs):
-            raise InferenceError(f"inputs given: {sorted(feed)}; the model's inputs are {sorted(self.inputs)}")
-        counts = set()
-        for name, array in feed.items():
-            shape = self.inputs[name]
-            if array.shape == shape == ():  # the same number for all samples would be another model: there is one
-                counts.add(1)
-                continue
-            if array.ndim != len(shape) or array.shape[1:] != shape[1:] or not len(array) or len(array) % shape[0]:
-                raise InferenceError(
-                    f"input {name!r}: the array has shape {array.shape}, the model takes {shape} or a multiple in the "
-                    "first dimension"
-                )
-            counts.add(len(array) // shape[0])
-        if len(counts) != 1:
-            raise InferenceError(f"inputs hold different numbers of samples: {sorted(counts)}")
-        (samples,) = counts
-        for start in range(0, samples, self.batch):
-            stop = min(start + self.batch, samples)
-            yield {
-                name: np.asarray(
-                    feed[name][start * shape[0] : stop * shape[0]] if shape else feed[name],
-                    self._types[name],
-                    order="C",
-                )
-                for name, shape in self.inputs.items()
-            }
+        return in_batches(feed, self.inputs, self._types, self.batch)
+
+
+def in_batches(
+    feed: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+    types: Mapping[str, np.dtype[Any]],
+    size: int = 1,
+) -> Iterator[dict[str, Array]]:
+    """The samples of ``feed``, up to ``size`` at a time, in C order.
+
+    Args:
+        feed: arrays by input name, any number of samples along the first dimension.
+        shapes: of one sample by input name.
+        types: of the inputs.
+        size: samples at a time.
+
+    Raises:
+        InferenceError: an input is missing or unknown, or has the wrong shape.
+    """
+    if set(feed) != set(shapes):
+        raise InferenceError(f"inputs given: {sorted(feed)}; the model's inputs are {sorted(shapes)}")
+    counts = set()
+    for name, array in feed.items():
+        shape = shapes[name]
+        if array.shape == shape == ():  # the same number for all samples would be another model: there is one
+            counts.add(1)
+            continue
+        if array.ndim != len(shape) or array.shape[1:] != shape[1:] or not len(array) or len(array) % shape[0]:
+            raise InferenceError(
+                f"input {name!r}: the array has shape {array.shape}, the model takes {shape} or a multiple in the "
+                "first dimension"
+            )
+        counts.add(len(array) // shape[0])
+    if len(counts) != 1:
+        raise InferenceError(f"inputs hold different numbers of samples: {sorted(counts)}")
+    (samples,) = counts
+    for start in range(0, samples, size):
+        stop = min(start + size, samples)
+        yield {
+            name: np.asarray(
+                feed[name][start * shape[0] : stop * shape[0]] if shape else feed[name], types[name], order="C"
+            )
+            for name, shape in shapes.items()
+        }
 
 
 def _joined(parts: Sequence[Array]) -> Array:
@@ -250,7 +268,12 @@ def _fetch(model: ir.Model, names: Sequence[str]) -> None:
     RemoveUnusedNodesPass()(model)
 
 
-def _numpy_type(value: ir.Value) -> np.dtype[Any]:
+def numpy_type(value: ir.Value) -> np.dtype[Any]:
+    """The type of arrays for ``value``.
+
+    Raises:
+        ModelError: it is not known.
+    """
     if value.dtype is None:
         raise ModelError(f"tensor {value.name!r} has no type")
     return value.dtype.numpy()

@@ -23,11 +23,12 @@ from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.forward.scaled import ScaledSession
+from engine.calibrate.forward.switched import SwitchedModel
 from engine.calibrate.methods.methods import CalibrationOptions
-from engine.calibrate.methods.sensitivity import GatedSession, similarity
+from engine.calibrate.methods.sensitivity import mean_cosine, similarity
 from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.calibrate.statistics.statistics import Statistics
-from engine.ir import MARK_LARGEST, MARK_TIE, calibration_nodes
+from engine.ir import MARK_LARGEST, MARK_TIE, calibration_nodes, read_calibration
 from engine.parity import DEFAULT_FIRST_SAMPLE, quirk
 from engine.terms import CalibrationType
 
@@ -310,11 +311,11 @@ class LayerwiseSearch(Search):
         candidates = self.candidates(options)
         base = self._base(subject, candidates)
         others = [candidate for candidate in candidates if candidate != base]
-        names = list(threshold_sources(subject.placed))
+        trials = _Trials(subject)
         logger.info(
             "Calculate all sensitivity nodes with %s calibration method using cosine-similarity metric.", base.log_name
         )
-        found = {base: self._similarities(subject, base, names)}
+        found = {base: trials.similarities(base, trials.names)}
         sensitive = [name for name, value in found[base].items() if value < SENSITIVE]
         for other in others:
             logger.info(
@@ -322,8 +323,7 @@ class LayerwiseSearch(Search):
                 len(sensitive),
                 other.log_name,
             )
-            if sensitive:
-                found[other] = self._similarities(subject, other, sensitive)
+            found[other] = trials.similarities(other, sensitive)
         logger.info(
             "Topk is not set by the user, select top-%d nodes with cosine-similarity less than %s to merge multi "
             "calibration methods.",
@@ -349,13 +349,6 @@ class LayerwiseSearch(Search):
             return largest
         return next(iter(_best_on_first(subject, runners, expected)))
 
-    def _similarities(self, subject: Subject, method: CalibrationOptions, names: Sequence[str]) -> dict[str, float]:
-        """Of the outputs on the last sample, by name of the only calibration at work."""
-        last = subject.data.read(len(subject.data) - 1, len(subject.data))
-        session = GatedSession(calibrate(subject.placed, subject.statistics, method), names, threads=subject.threads)
-        expected = session.run(last, ())
-        return {name: similarity(session.run(last, (name,)), expected) for name in names}
-
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
         thresholds = dict(subject.statistics.thresholds(base))
@@ -364,8 +357,34 @@ class LayerwiseSearch(Search):
         sources = threshold_sources(subject.placed)
         for name, option in chosen.items():
             if name not in followers:
-                thresholds[sources[name]] = subject.statistics.thresholds(option)[sources[name]]
+                thresholds[sources[name]] = subject.statistics.tensors[sources[name]].thresholds(option)
         return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, base))
+
+
+class _Trials:
+    """Tensors quantised alone, on the last sample.
+
+    Args:
+        subject: what the search works on.
+
+    Attributes:
+        names: of the ``HzCalibration`` nodes that can be tried.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self.names = list(threshold_sources(subject.placed))
+        model = SwitchedModel(subject.placed, self.names, threads=subject.threads)
+        (self._sample,) = model.on(subject.data.read(len(subject.data) - 1, len(subject.data)))
+
+    def similarities(self, method: CalibrationOptions, names: Sequence[str]) -> dict[str, float]:
+        """Of the outputs, by name of the only ``HzCalibration`` at work, which has the threshold of ``method``."""
+        if not names:
+            return {}
+        nodes = calibration_nodes(calibrate(self._subject.placed, self._subject.statistics, method))
+        calibrations = {str(node.name): read_calibration(node) for node in nodes}
+        found = self._sample.cosines([{name: calibrations[name]} for name in names])
+        return {name: mean_cosine([cosines]) for name, cosines in zip(names, found, strict=True)}
 
 
 SEARCHES: Mapping[CalibrationType, Search] = MappingProxyType(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate.forward import chained
-from engine.calibrate.forward.chained import _bytes, _Computed, _Layout
+from engine.calibrate.forward.chained import Layout, _bytes, _Computed
 from engine.calibrate.forward.float_model import FloatSession
 from engine.errors import ModelError
 from engine.ops.foreign.custom_registry import op_implement_register
@@ -117,7 +117,7 @@ def test_results_share_memory_unless_they_are_needed_at_once() -> None:
     def step(source: str, result: str) -> _Computed:
         return _Computed(lambda given, made: None, (source,), {result: ((sizes[result],), np.dtype(np.float32))})
 
-    layout = _Layout([step("x", "a"), step("a", "b"), step("b", "c"), step("c", "d")])
+    layout = Layout([step("x", "a"), step("a", "b"), step("b", "c"), step("c", "d")])
     room = layout.allocate()
     assert {name: array.shape for name, array in room.items()} == {name: (size,) for name, size in sizes.items()}
     spans = {name: array.__array_interface__["data"][0] for name, array in room.items()}
@@ -144,13 +144,13 @@ def test_whether_python_computes_a_node_is_asked_once_and_not_per_part(monkeypat
     graph = helper.make_graph(nodes, "g", info[:1], info[-1:], value_info=info[1:-1])
     opsets = [helper.make_opsetid("", 13), helper.make_opsetid("horizon.custom", 1)]
     asked: list[ir.Node] = []
-    is_apart = chained._is_apart
+    is_apart = chained.is_apart
 
     def counting(node: ir.Node) -> bool:
         asked.append(node)
         return is_apart(node)
 
-    monkeypatch.setattr(chained, "_is_apart", counting)
+    monkeypatch.setattr(chained, "is_apart", counting)
     session = FloatSession(ir.from_proto(helper.make_model(graph, opset_imports=opsets, ir_version=8)))
     assert len(asked) == len(nodes)
     x = np.ones(SHAPE, np.float32)

@@ -12,8 +12,9 @@ from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
 from engine.calibrate.forward.compare import cosine
+from engine.calibrate.forward.switched import SwitchedModel
 from engine.calibrate.methods.search import SENSITIVE, candidates_of
-from engine.calibrate.methods.sensitivity import GatedSession, local_similarities
+from engine.calibrate.methods.sensitivity import local_similarities, mean_cosine
 from engine.calibrate.methods.thresholds import threshold_sources
 from engine.ir import calibration_nodes, read_calibration
 from engine.place import PlacementOptions, place
@@ -179,8 +180,9 @@ def test_mix_looks_at_one_tensor_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     for name in threshold_sources(placed):
         scores = []
         for model in models:
-            session = GatedSession(model)
-            scores.append(cosine(session.run(last, [name])["y"], session.run(last, ())["y"]))
+            calibration = next(read_calibration(node) for node in calibration_nodes(model) if node.name == name)
+            (sample,) = SwitchedModel(model).on(last)
+            scores.append(mean_cosine(sample.cosines([{name: calibration}])))
         choices = [thresholds_of(model)[name] for model in models]
         best = [choice for choice, score in zip(choices, scores, strict=True) if score == max(scores)]
         assert found[name] in best

@@ -9,27 +9,16 @@ import pytest
 from engine.calibrate import FloatSession
 from engine.calibrate.forward.compare import cosine
 from engine.calibrate.methods.sensitivity import (
-    GatedSession,
     alone,
     calibrations_by_node,
     double,
     local_similarities,
+    mean_cosine,
     sensitivities,
     similarity,
 )
-from engine.errors import ModelError
-from engine.ir import calibration_nodes, node_by_name
+from engine.ir import node_by_name
 from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, residual
-
-
-def test_gates_switch_single_nodes() -> None:
-    calibrated = calibrated_residual()
-    session = GatedSession(calibrated)
-    names = {str(node.name) for node in calibration_nodes(calibrated)}
-    np.testing.assert_allclose(session.run(DATA, ())["y"], FloatSession(residual()).run(DATA)["y"], rtol=1e-5)
-    np.testing.assert_allclose(
-        session.run(DATA, names)["y"], FloatSession(calibrated).run(DATA)["y"], rtol=1e-3, atol=1e-3
-    )
 
 
 def test_sensitivities_cover_every_node_that_reads_calibrated_tensors() -> None:
@@ -45,25 +34,6 @@ def small() -> ir.Model:
     add_calibration(model, "x", thresholds=[127.0], scales=[1.0])
     add_calibration(model, "r0", thresholds=[127.0], scales=[2.0])
     return model
-
-
-def test_gates_let_each_calibration_work_alone() -> None:
-    session = GatedSession(small())
-    for only in ("x", "r0"):
-        expected = residual()
-        add_calibration(expected, only, thresholds=[127.0], scales=[1.0 if only == "x" else 2.0])
-        found = session.run(DATA, [f"{only}_HzCalibration"])["y"]
-        np.testing.assert_allclose(found, FloatSession(expected).run(DATA)["y"], rtol=1e-4, atol=1e-5)
-
-
-def test_nodes_that_are_not_to_be_chosen_from_never_quantise() -> None:
-    calibrated = calibrated_residual()
-    names = [str(node.name) for node in calibration_nodes(calibrated)]
-    some, every = GatedSession(calibrated, names[::2]), GatedSession(calibrated)
-    for working in ((), names[:1], names[::2]):
-        np.testing.assert_array_equal(some.run(DATA, working)["y"], every.run(DATA, working)["y"])
-    np.testing.assert_array_equal(some.run(DATA, names[1:2])["y"], every.run(DATA, ())["y"])
-    assert not np.array_equal(every.run(DATA, names[1:2])["y"], every.run(DATA, ())["y"])
 
 
 def test_which_calibrations_a_node_reads() -> None:
@@ -101,8 +71,5 @@ def test_a_node_is_doubled_beside_itself() -> None:
     assert [value.name for value in copy.inputs] == ["r0_calibrated", "w1", "b1"]
 
 
-def test_opset_8_is_refused() -> None:
-    model = small()
-    model.graph.opset_imports[""] = 8
-    with pytest.raises(ModelError, match="opset 8 has no Where; at least 9 is needed"):
-        GatedSession(model)
+def test_cosines_of_samples_count_row_by_row_output_by_output() -> None:
+    assert mean_cosine([((1.0,), (0.5, 0.5)), ((0.0,), (1.0, 0.0))]) == 0.5

@@ -1,0 +1,160 @@
+"""Models in which single tensors are quantised: what a run leaves out changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from numpy.typing import NDArray
+from onnx import helper
+
+from engine.calibrate import FloatSession
+from engine.calibrate.forward.compare import cosine
+from engine.calibrate.forward.float_model import Kernels
+from engine.calibrate.forward.switched import SwitchedModel, SwitchedSample
+from engine.errors import InferenceError
+from engine.ir import Calibration, calibration_nodes, read_calibration
+from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, graph, residual
+
+SAMPLE = {"x": DATA["x"][:1]}
+
+
+def calibrations(model: ir.Model) -> dict[str, Calibration]:
+    return {str(node.name): read_calibration(node) for node in calibration_nodes(model)}
+
+
+def expected(model: ir.Model, feed: Mapping[str, NDArray[Any]], working: Collection[str]) -> list[list[float]]:
+    """The cosines by two whole models."""
+    outputs = []
+    for names in (working, ()):
+        switched = model.clone()
+        for node in calibration_nodes(switched):
+            node.attributes["switch"] = ir.AttrString("switch", "ON" if node.name in names else "OFF")
+        outputs.append(FloatSession(switched, kernels=Kernels.PLAIN, max_batch=1).run(feed))
+    actual, plain = outputs
+    return [[cosine(*rows) for rows in zip(actual[name], plain[name], strict=True)] for name in plain]
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with every run that goes on to the outputs."""
+    found: list[int] = []
+    compared = SwitchedSample._compared
+
+    def count(self: SwitchedSample, changed: dict[str, NDArray[Any]]) -> Any:
+        found.append(len(changed))
+        return compared(self, changed)
+
+    monkeypatch.setattr(SwitchedSample, "_compared", count)
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_are_those_of_whole_models(threads: int) -> None:
+    model = calibrated_residual()
+    known = calibrations(model)
+    pairs = [choice for count in (1, 2) for choice in itertools.combinations(known, count)]
+    choices = [{name: known[name] for name in choice} for choice in [*pairs, tuple(known)]]
+    (sample,) = SwitchedModel(model, threads=threads).on(SAMPLE)
+    for _ in range(2):  # the second time all is known
+        for choice, cosines in zip(choices, sample.cosines(choices), strict=True):
+            np.testing.assert_allclose(cosines, expected(model, SAMPLE, choice), rtol=0, atol=1e-9)
+
+
+def test_samples_are_looked_at_one_by_one() -> None:
+    model = calibrated_residual()
+    choice = {"r0_HzCalibration": calibrations(model)["r0_HzCalibration"]}
+    samples = SwitchedModel(model, list(choice)).on(DATA)
+    found = [sample.cosines([choice])[0][0][0] for sample in samples]
+    np.testing.assert_allclose(found, expected(model, DATA, choice)[0], rtol=0, atol=1e-9)
+
+
+def moved(scale: float = 0.05) -> ir.Model:
+    """``y = |t|``, ``z = |u|``; ``t = -x`` is only moved to ``u``, and both are calibrated."""
+    model = graph(
+        [
+            helper.make_node("Neg", ["x"], ["t"], name="neg"),
+            helper.make_node("Transpose", ["t"], ["u"], name="move", perm=[0, 3, 1, 2]),
+            helper.make_node("Abs", ["u"], ["y"], name="abs"),
+        ],
+        {"x": (1, 3, 6, 5)},
+        ["y"],
+    )
+    for name, step in (("t", 0.05), ("u", scale)):
+        add_calibration(model, name, thresholds=[127 * step], scales=[step])
+    return model
+
+
+@pytest.mark.parametrize(("scale", "runs"), [(0.05, 1), (0.06, 2)])
+def test_what_is_only_moved_is_computed_once_if_its_threshold_is_the_same(
+    ends: list[int], scale: float, runs: int
+) -> None:
+    model = moved(scale)
+    choices = [{name: calibration} for name, calibration in calibrations(model).items()]
+    (sample,) = SwitchedModel(model).on(SAMPLE)
+    found = sample.cosines(choices)
+    assert len(ends) == runs
+    for choice, cosines in zip(choices, found, strict=True):
+        np.testing.assert_allclose(cosines, expected(model, SAMPLE, choice), rtol=0, atol=1e-12)
+
+
+def test_equal_thresholds_of_two_methods_are_computed_once(ends: list[int]) -> None:
+    model = moved()
+    choice = {"u_HzCalibration": calibrations(model)["u_HzCalibration"]}
+    (sample,) = SwitchedModel(model).on(SAMPLE)
+    assert sample.cosines([choice]) == sample.cosines([dict(choice)])
+    assert len(ends) == 1
+
+
+def test_what_quantisation_does_not_change_ends_at_once(ends: list[int]) -> None:
+    model = moved()
+    feed = {"x": np.full((1, 3, 6, 5), 0.25, np.float32)}
+    exact = Calibration(np.asarray([127 * 0.25], np.float32), np.asarray([0.25], np.float32))
+    ((found,),) = (sample.cosines([{"t_HzCalibration": exact}]) for sample in SwitchedModel(model).on(feed))
+    assert found == ((1.0,),)
+    assert ends == [0]
+
+
+def test_a_tensor_that_is_also_read_before_its_calibration_differs_only_behind_it() -> None:
+    """A float node, and an output, read the tensor itself."""
+    model = residual()
+    add_calibration(model, "c0", thresholds=[12.7], scales=[0.1])
+    add = next(node for node in model.graph if node.name == "add")
+    add.replace_input_with(1, next(node for node in model.graph if node.name == "conv0").outputs[0])
+    (sample,) = SwitchedModel(model).on(SAMPLE)
+    choice = calibrations(model)
+    np.testing.assert_allclose(sample.cosines([choice])[0], expected(model, SAMPLE, choice), rtol=0, atol=1e-9)
+
+
+def test_constants_are_quantised_too() -> None:
+    model = residual()
+    add_calibration(model, "w0", thresholds=[4.0] * 4, scales=[1.0] * 4)
+    add_calibration(model, "w1", thresholds=[4.0] * 4, scales=[0.5] * 4)
+    (sample,) = SwitchedModel(model).on(SAMPLE)
+    for name, calibration in calibrations(model).items():
+        found = sample.cosines([{name: calibration}])[0]
+        assert found[0][0] < 0.9999
+        np.testing.assert_allclose(found, expected(model, SAMPLE, [name]), rtol=0, atol=1e-6)
+
+
+def test_what_cannot_be_chosen_never_quantises() -> None:
+    model = calibrated_residual()
+    name, calibration = "r0_HzCalibration", calibrations(model)["r0_HzCalibration"]
+    results = [SwitchedModel(model, names).on(SAMPLE)[0].cosines([{name: calibration}]) for names in ([name], None)]
+    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-9)
+
+
+def test_opset_8() -> None:
+    model = residual(opset=8)
+    add_calibration(model, "r0", thresholds=[127.0], scales=[2.0])
+    (found,) = SwitchedModel(model).on(SAMPLE)[0].cosines([calibrations(model)])
+    assert found[0][0] < 0.99999
+
+
+def test_inputs_of_another_shape() -> None:
+    with pytest.raises(InferenceError, match="the model takes"):
+        SwitchedModel(moved()).on({"x": np.zeros((1, 3, 6, 6), np.float32)})
