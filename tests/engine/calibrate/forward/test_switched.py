@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -53,16 +52,16 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_results_are_those_of_whole_models(threads: int) -> None:
+def test_results_are_those_of_whole_models() -> None:
     model = calibrated_residual()
     known = calibrations(model)
-    pairs = [choice for count in (1, 2) for choice in itertools.combinations(known, count)]
-    choices = [{name: known[name] for name in choice} for choice in [*pairs, tuple(known)]]
-    (sample,) = SwitchedModel(model, threads=threads).on(SAMPLE)
-    for _ in range(2):  # the second time all is known
-        for choice, cosines in zip(choices, sample.cosines(choices), strict=True):
-            np.testing.assert_allclose(cosines, expected(model, SAMPLE, choice), rtol=0, atol=1e-9)
+    choices = [{name: known[name] for name in choice} for choice in (["x_HzCalibration"], list(known)[2:4], known)]
+    wanted = [expected(model, SAMPLE, choice) for choice in choices]
+    for threads in (1, 2):
+        (sample,) = SwitchedModel(model, threads=threads).on(SAMPLE)
+        for _ in range(2):  # the second time all is known
+            for cosines, whole in zip(sample.cosines(choices), wanted, strict=True):
+                np.testing.assert_allclose(cosines, whole, rtol=0, atol=1e-9)
 
 
 def test_samples_are_looked_at_one_by_one() -> None:
