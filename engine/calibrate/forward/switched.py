@@ -31,6 +31,8 @@ Choice = Mapping[str, Calibration]
 Cosines = tuple[tuple[float, ...], ...]
 """How similar the outputs of a model are to the float ones: by output, and by row of it."""
 
+_Key = tuple[int, str, bytes]
+"""A single tensor that differs, or its head: step, name, and what tells its values from others."""
 _SWITCH = "Switch"
 _HEAD = 64
 """Numbers that tell most arrays apart."""
@@ -69,9 +71,9 @@ class _Switch:
         values[self.result] = values[self.source] if self.constant is None else self.constant
 
     def quantize(self, source: Array | None, calibration: Calibration) -> Array:
-        """What it gives where a choice has it."""
+        """What it gives where a choice has it; zeros are positive, as integers have no other."""
         given = source if self.constant is None else self.constant
-        return fake_quantize(np.asarray(given), calibration)
+        return np.asarray(fake_quantize(np.asarray(given), calibration) + np.float32(0))
 
 
 @dataclass(frozen=True)
@@ -127,13 +129,13 @@ class SwitchedModel:
         self._layout = Layout(list(self._readings()))
         self._spare: list[dict[str, Array]] = []
 
-    def on(self, feed: Mapping[str, Array]) -> list[SwitchedSample]:
-        """The model on every sample of ``feed``, arrays by input name.
+    def on(self, feed: Mapping[str, Array]) -> Iterator[SwitchedSample]:
+        """The model on every sample of ``feed``, arrays by input name, each computed when it is asked for.
 
         Raises:
             InferenceError: an input is missing or unknown, or has the wrong shape.
         """
-        return [SwitchedSample(self, sample) for sample in in_batches(feed, self._shapes, self._types)]
+        return (SwitchedSample(self, sample) for sample in in_batches(feed, self._shapes, self._types))
 
     def _last_readings(self) -> list[list[str]]:
         last = {name: index for index, step in enumerate(self.steps) for name in step.inputs if name is not None}
@@ -166,9 +168,13 @@ class SwitchedModel:
 class SwitchedSample:
     """One sample: the tensors of the float model, and what choices make of its outputs.
 
-    Once a single tensor differs from the float model, and has the bits with which another run went on from there, the
-    result is known: so it is where a quantised tensor is moved and then has the same threshold again, and where several
-    methods have the same one.
+    Once a single tensor differs from the float model, and has the bits that another choice gave it there, the result is
+    known: so it is where a quantised tensor is moved and then has the same threshold again, and where several methods
+    have the same one.
+
+    An object holds what the steps give for the sample once, and a few hundred bytes for every choice so far; every
+    thread also holds the memory of one run, in which tensors make room for others, and what the switches of that run
+    give.
 
     Args:
         model: which one.
@@ -180,8 +186,8 @@ class SwitchedSample:
         self._values = dict(feed)
         for step in model.steps:
             step.compute(self._values, {})
-        self._known: dict[tuple[str, bytes], Cosines] = {}
-        self._heads: set[tuple[str, bytes]] = set()
+        self._known: dict[_Key, Cosines] = {}
+        self._heads: set[_Key] = set()
 
     def cosines(self, choices: Sequence[Choice]) -> list[Cosines]:
         """How similar the outputs are for every choice; the same for any number of threads.
@@ -204,26 +210,32 @@ class SwitchedSample:
     def _run(self, choice: Choice, start: int) -> Cosines:
         """The result for ``choice``, the first of which is the step ``start``."""
         changed: dict[str, Array] = {}
-        begun: set[tuple[str, bytes]] = set()
-        known, left = None, len(choice)
+        own: _Key | None = None
+        found: Cosines | None = None
+        left = len(choice)
         with self._model.room() as room:
-            for step, dying in zip(self._model.steps[start:], self._model.dying[start:], strict=True):
+            for index in range(start, len(self._model.steps)):
+                step = self._model.steps[index]
                 is_chosen = isinstance(step, _Switch) and step.name in choice
                 if not is_chosen and changed.keys().isdisjoint(step.inputs):
                     continue
                 left -= is_chosen
                 self._compute(step, choice, changed, room)
-                for name in dying:
+                for name in self._model.dying[index]:
                     changed.pop(name, None)
-                if left == 0 and len(changed) == 1:
-                    key = self._key(changed, always=is_chosen)
-                    known = None if key is None else self._known.get(key)
-                    if key is not None:
-                        begun.add(key)
-                if known is not None or not (left or changed):
+                if left or len(changed) > 1:
+                    continue
+                if not changed:
                     break
-            found = self._compared(changed) if known is None else known
-        self._known.update(dict.fromkeys(begun, found))
+                key = self._key(index, changed, always=is_chosen)
+                found = None if key is None else self._known.get(key)
+                if found is not None:
+                    break
+                own = key if is_chosen else own
+            if found is None:
+                found = self._compared(changed)
+        if own is not None:
+            self._known[own] = found
         return found
 
     def _compute(self, step: Step, choice: Choice, changed: dict[str, Array], room: Mapping[str, Array]) -> None:
@@ -242,14 +254,17 @@ class SwitchedSample:
         if source is not None:
             changed[step.result] = source
 
-    def _key(self, changed: Mapping[str, Array], always: bool) -> tuple[str, bytes] | None:
-        """What identifies the one tensor that is left; None where no run began with such, unless ``always``."""
+    def _key(self, index: int, changed: Mapping[str, Array], always: bool) -> _Key | None:
+        """What identifies the one tensor that is left behind step ``index``.
+
+        None where no choice gave such, unless ``always``.
+        """
         ((name, array),) = changed.items()
-        head = name, array.reshape(-1)[:_HEAD].tobytes()
+        head = index, name, array.reshape(-1)[:_HEAD].tobytes()
         if not always and head not in self._heads:
             return None
         self._heads.add(head)
-        return name, hashlib.blake2b(np.ascontiguousarray(array).data).digest()
+        return index, name, hashlib.blake2b(np.ascontiguousarray(array).data).digest()
 
     def _compared(self, changed: Mapping[str, Array]) -> Cosines:
         """The outputs beside the float ones."""
