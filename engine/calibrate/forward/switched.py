@@ -193,9 +193,9 @@ class SwitchedSample:
         """How similar the outputs are for every choice; the same for any number of threads.
 
         Args:
-            choices: what quantises; at least one ``HzCalibration`` each.
+            choices: what quantises; an ``HzCalibration`` that no output needs makes no difference.
         """
-        starts = [min(map(self._model.places.__getitem__, choice)) for choice in choices]
+        starts = [self._start(choice) for choice in choices]
         order = sorted(range(len(choices)), key=starts.__getitem__, reverse=True)
         blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
         found: dict[int, Cosines] = {}
@@ -207,12 +207,16 @@ class SwitchedSample:
         list(self._model.pool.map(run, blocks))
         return [found[index] for index in range(len(choices))]
 
+    def _start(self, choice: Choice) -> int:
+        """The first step of ``choice``."""
+        return min((self._model.places[name] for name in choice if name in self._model.places), default=0)
+
     def _run(self, choice: Choice, start: int) -> Cosines:
         """The result for ``choice``, the first of which is the step ``start``."""
         changed: dict[str, Array] = {}
         own: _Key | None = None
         found: Cosines | None = None
-        left = len(choice)
+        left = len(choice.keys() & self._model.places.keys())
         with self._model.room() as room:
             for index in range(start, len(self._model.steps)):
                 step = self._model.steps[index]

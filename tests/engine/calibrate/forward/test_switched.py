@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
+from hypothesis import given, settings, strategies
 from numpy.typing import NDArray
 from onnx import helper
 
@@ -17,6 +19,7 @@ from engine.calibrate.forward.float_model import Kernels
 from engine.calibrate.forward.switched import SwitchedModel, SwitchedSample
 from engine.errors import InferenceError
 from engine.ir import Calibration, calibration_nodes, read_calibration
+from tests.engine.calibrate.forward.test_chained import SHAPE, networks
 from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, graph, residual
 
 SAMPLE = {"x": DATA["x"][:1]}
@@ -62,6 +65,56 @@ def test_results_are_those_of_whole_models() -> None:
         for _ in range(2):  # the second time all is known
             for cosines, whole in zip(sample.cosines(choices), wanted, strict=True):
                 np.testing.assert_allclose(cosines, whole, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=max(5, settings.default.max_examples // 4))
+@given(networks(), strategies.data())
+def test_any_graph(proto: onnx.ModelProto, data: strategies.DataObject) -> None:
+    """Custom operators, several inputs and outputs, tensors that are read twice or by nobody."""
+    model = ir.from_proto(proto)
+    names = ["x", "z", *(str(value.name) for node in list(model.graph)[1:] for value in node.outputs)]
+    for name in data.draw(strategies.lists(strategies.sampled_from(names), min_size=1, max_size=4, unique=True)):
+        scale = data.draw(strategies.sampled_from([0.25, 1.0, 4.0]))
+        add_calibration(model, name, thresholds=[127 * scale], scales=[scale])
+    known = calibrations(model)
+    rng = np.random.default_rng(0)
+    feed = {name: rng.integers(-2, 3, SHAPE).astype(np.float32) / 2 for name in ("x", "z")}
+    choices = [*({name: calibration} for name, calibration in known.items()), known]
+    wanted = [expected(model, feed, choice) for choice in choices]
+    for threads in (1, 2):
+        (sample,) = SwitchedModel(model, threads=threads).on(feed)
+        for order in (choices, choices[::-1]):
+            results = [sample.cosines([choice])[0] for choice in order]
+            for cosines, whole in zip(results, wanted if order is choices else wanted[::-1], strict=True):
+                for rows, others in zip(cosines, whole, strict=True):
+                    np.testing.assert_allclose(rows, others, rtol=0, atol=1e-9)
+
+
+def test_what_a_later_threshold_undoes_in_part_is_no_end_that_others_come_to() -> None:
+    """``u`` differs for both choices and is read before its calibration, behind which only one of them differs."""
+    model = graph(
+        [
+            helper.make_node("Neg", ["x"], ["t"], name="neg"),
+            helper.make_node("Sub", ["t", "half"], ["s"], name="sub"),
+            helper.make_node("Relu", ["s"], ["u"], name="relu"),
+            helper.make_node("Exp", ["u"], ["v"], name="exp"),
+            helper.make_node("Add", ["v", "u"], ["y"], name="add"),
+        ],
+        {"x": (1, 3, 6, 5)},
+        ["y"],
+        {"half": np.asarray(0.5, np.float32)},
+    )
+    for name, scale in (("t", 0.7), ("u", 2.0)):
+        add_calibration(model, name, thresholds=[127 * scale], scales=[scale])
+    by_name = {str(node.name): node for node in model.graph}
+    by_name["add"].replace_input_with(1, by_name["relu"].outputs[0])
+    known = calibrations(model)
+    choices = [known, {"t_HzCalibration": known["t_HzCalibration"]}]
+    feed = {"x": np.zeros((1, 3, 6, 5), np.float32)}
+    feed["x"][0, 0, 0, :2] = [-0.36, 0.36]
+    (sample,) = SwitchedModel(model).on(feed)
+    for choice in choices:
+        np.testing.assert_allclose(sample.cosines([choice])[0], expected(model, feed, choice), rtol=0, atol=1e-6)
 
 
 def test_samples_are_looked_at_one_by_one() -> None:
