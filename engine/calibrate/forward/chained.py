@@ -50,7 +50,7 @@ def run_bound(session: ort.InferenceSession, feed: Mapping[str, Array], buffers:
     session.run_with_iobinding(binding)
 
 
-class Step(Protocol):
+class GraphStep(Protocol):
     """A piece of the graph; its tensors by name."""
 
     @property
@@ -74,7 +74,7 @@ class _Part:
     outputs: Mapping[str, Spec | None]
 
     def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
-        """See :class:`Step`."""
+        """See :class:`GraphStep`."""
         feed = {name: values[name] for name in self.inputs}
         known = {name: spec for name, spec in self.outputs.items() if spec is not None}
         if len(known) < len(self.outputs):
@@ -95,7 +95,7 @@ class _Call:
     constants: Mapping[str, Array]
 
     def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
-        """See :class:`Step`; custom operators allocate what they return."""
+        """See :class:`GraphStep`; custom operators allocate what they return."""
         given = [None if name is None else values.get(name, self.constants.get(name)) for name in self.inputs]
         values.update(zip(self.outputs, self.node(given), strict=True))
 
@@ -109,7 +109,7 @@ class _Computed:
     outputs: Mapping[str, Spec]
 
     def compute(self, values: dict[str, Array], room: Mapping[str, Array]) -> None:
-        """See :class:`Step`."""
+        """See :class:`GraphStep`."""
         ((name, spec),) = self.outputs.items()
         values[name] = room[name] if name in room else np.empty(*spec)
         self.compute_into(values[self.inputs[0]], values[name])
@@ -133,13 +133,13 @@ class ChainedRunner:
         model.graph.sort()
         cut = Cut(model.graph, is_apart)
         self._outputs = {str(value.name): None for value in model.graph.outputs}
-        self._steps: list[Step] = []
+        self._steps: list[GraphStep] = []
         for depth in range(cut.parts):
             part = cut.part(depth)
             if part is not None:
                 self._steps.append(opened(part, model.ir_version, open_part))
             self._steps += map(apart, cut.apart[depth])
-        self._layout = Layout(self._steps)
+        self._layout = StepLayout(self._steps)
         self._spare: list[dict[str, Array]] = []
 
     def run(self, output_names: None, feed: Mapping[str, Array]) -> list[Array]:
@@ -187,13 +187,13 @@ class ChainedRunner:
         self._spare.append(room)
 
 
-class Layout:
+class StepLayout:
     """Where the results of steps lie in memory: results that are no longer needed make room for others.
 
     A small memory stays in the processor's caches, which float passes gain a third from.
     """
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[GraphStep]) -> None:
         last = {name: index for index, step in enumerate(steps) for name in step.inputs if name is not None}
         lives = {
             name: (spec, index, last.get(name, index))
@@ -235,7 +235,7 @@ def is_apart(node: ir.Node) -> bool:
     return is_custom(node) or is_depthwise(node) or has_own_arithmetic(node)
 
 
-def apart(node: ir.Node) -> Step:
+def apart(node: ir.Node) -> GraphStep:
     """What computes ``node``, for which :func:`is_apart` holds."""
     if is_custom(node):
         return _call(node)
@@ -348,7 +348,7 @@ def _join(groups: dict[ir.Node, list[ir.Node]], first: ir.Node, second: ir.Node 
     groups.update(dict.fromkeys(small, large))
 
 
-def opened(part: ir.GraphView, ir_version: int, open_part: Callable[[bytes], ort.InferenceSession]) -> Step:
+def opened(part: ir.GraphView, ir_version: int, open_part: Callable[[bytes], ort.InferenceSession]) -> GraphStep:
     """What computes ``part``, in a session that ``open_part`` makes of a serialised model."""
     inputs = tuple(str(value.name) for value in part.inputs)
     outputs = {str(value.name): _spec(value) for value in part.outputs}

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.chained import Cut, Layout, Spec, Step, apart, is_apart, opened
+from engine.calibrate.forward.chained import Cut, StepLayout, Spec, GraphStep, apart, is_apart, opened
 from engine.calibrate.forward.compare import cosine
 from engine.calibrate.forward.depthwise import DOMAIN, extract_depthwise
 from engine.calibrate.forward.fake_quantization import fake_quantize, lower_calibration
@@ -42,7 +42,7 @@ _BLOCK = 16
 
 @dataclass(frozen=True)
 class _Switch:
-    """An ``HzCalibration`` that choices may have; see :class:`engine.calibrate.forward.chained.Step`.
+    """An ``HzCalibration`` that choices may have; see :class:`engine.calibrate.forward.chained.GraphStep`.
 
     Attributes:
         name: of the ``HzCalibration``.
@@ -126,7 +126,7 @@ class SwitchedModel:
         self.places = {step.name: index for index, step in enumerate(self.steps) if isinstance(step, _Switch)}
         self.dying = self._last_readings()
         self.pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
-        self._layout = Layout(list(self._readings()))
+        self._layout = StepLayout(list(self._readings()))
         self._spare: list[dict[str, Array]] = []
 
     def on(self, feed: Mapping[str, Array]) -> Iterator[SwitchedSample]:
@@ -242,7 +242,7 @@ class SwitchedSample:
             self._known[own] = found
         return found
 
-    def _compute(self, step: Step, choice: Choice, changed: dict[str, Array], room: Mapping[str, Array]) -> None:
+    def _compute(self, step: GraphStep, choice: Choice, changed: dict[str, Array], room: Mapping[str, Array]) -> None:
         """Put into ``changed`` what ``step`` makes of it, as far as that differs from the float model."""
         if not isinstance(step, _Switch):
             given = {name: self._values[name] for name in step.inputs if name is not None and name in self._values}
@@ -280,7 +280,7 @@ def _is_switch(node: ir.Node) -> bool:
     return node.domain == DOMAIN and node.op_type == _SWITCH
 
 
-def _cut(model: ir.Model) -> Iterator[Step]:
+def _cut(model: ir.Model) -> Iterator[GraphStep]:
     """The steps of ``model``, whose nodes are sorted."""
     cut = Cut(model.graph, lambda node: _is_switch(node) or is_apart(node))
     for depth in range(cut.parts):

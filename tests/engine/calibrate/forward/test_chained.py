@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate.forward import chained
-from engine.calibrate.forward.chained import Layout, _bytes, _Computed
+from engine.calibrate.forward.chained import StepLayout, _bytes, _Computed
 from engine.calibrate.forward.float_model import FloatSession
 from engine.errors import ModelError
 from engine.ops.foreign.custom_registry import op_implement_register
@@ -117,7 +117,7 @@ def test_results_share_memory_unless_they_are_needed_at_once() -> None:
     def step(source: str, result: str) -> _Computed:
         return _Computed(lambda given, made: None, (source,), {result: ((sizes[result],), np.dtype(np.float32))})
 
-    layout = Layout([step("x", "a"), step("a", "b"), step("b", "c"), step("c", "d")])
+    layout = StepLayout([step("x", "a"), step("a", "b"), step("b", "c"), step("c", "d")])
     room = layout.allocate()
     assert {name: array.shape for name, array in room.items()} == {name: (size,) for name, size in sizes.items()}
     spans = {name: array.__array_interface__["data"][0] for name, array in room.items()}
