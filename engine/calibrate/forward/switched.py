@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.chained import Cut, StepLayout, Spec, GraphStep, apart, is_apart, opened
+from engine.calibrate.forward.chained import Cut, GraphStep, Spec, StepLayout, apart, is_apart, opened
 from engine.calibrate.forward.compare import cosine
 from engine.calibrate.forward.depthwise import DOMAIN, extract_depthwise
 from engine.calibrate.forward.fake_quantization import fake_quantize, lower_calibration
