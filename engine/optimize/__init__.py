@@ -125,7 +125,6 @@ def pipeline(march: March) -> Pipeline:
             MergeTransposes(),
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(),
-            FoldAffineIntoNext(),
             SumToAdd(),
             DivToReciprocal(),
             WhereToProducts(),
@@ -139,6 +138,7 @@ def pipeline(march: March) -> Pipeline:
             AveragePool1d(),
             AveragePoolToConv(march.graph),
             GemmOfMapToConv(march.graph),
+            SinkTranspose(),  # before products become convolutions: names of min_ln and detr
             MatMulToConv(),
             FoldAffineIntoProduct(),
             ExpandConstants(),
@@ -148,11 +148,10 @@ def pipeline(march: March) -> Pipeline:
             CancelAroundReshape(),
             JoinAlongReshapedAxis(),
             AbsorbReshapeIntoTranspose(),
-            SinkTranspose(),
             MergeReshapes(),
             RemoveUnusedNodes(),
         ),
-        settled=(GemmToConv(march.graph), AffineToDepthwise()),
+        settled=(GemmToConv(march.graph), FoldAffineIntoNext(), AffineToDepthwise()),
         closing=(SplitWideConv(march), ConstantOutputs(), RemoveUnusedNodes()),
     )
 

@@ -19,6 +19,7 @@ from engine.optimize.base import (
     NodePass,
     absorb_next,
     add_initializer,
+    bypass,
     constant,
     graph_of,
     ints,
@@ -30,6 +31,7 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
+from engine.optimize.contract import GraphPass
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -94,9 +96,11 @@ class FoldPadIntoConv(NodePass):
 class FoldAffineIntoPrevious(NodePass):
     """A per-channel affine operator behind a convolution changes that convolution's weight and bias.
 
-    The convolution takes over the operator's result and its name; one without bias gets one, called
-    ``<convolution>_hz_bias``. Arithmetic behind a Reshape goes before it first (33 results of ``crnn_gru`` are named
-    so). A BatchNormalization behind one that keeps batch and channels apart leaves its name to it
+    The convolution takes over the result of arithmetic and its name, and keeps its own where it takes in a
+    BatchNormalization (all 3 of ``db_text``). A new bias is called ``<convolution>_bias`` (176 of arithmetic) or
+    ``<convolution>_hz_bias`` (BatchNormalization); one that takes in a sum ``<convolution><bias>_fuse_add_sub`` (66 in
+    six networks). Arithmetic behind a Reshape goes before it first (33 results of ``crnn_gru`` are named so). A
+    BatchNormalization behind one that keeps batch and channels apart leaves its name to it
     (reference/operators.md, ``BatchNormalization`` 3d, on all marches; provisional).
     """
 
@@ -123,7 +127,12 @@ class FoldAffineIntoPrevious(NodePass):
             return False
         if np.any(affine.scale != 1.0):
             replace_constant(producer, 1, new_weight.astype(np.float32))
-        _set_bias(producer, new_bias)
+        if node.op_type in ("Add", "Sub"):
+            _rename_bias(producer)
+        if node.op_type not in ("Mul", "Div") or _has_bias(producer):
+            _set_bias(producer, new_bias, _suffix(node))
+        if node.op_type == "BatchNormalization" and last is producer:
+            return bypass(node)
         absorb_next(last, node)
         if last is not producer:
             last.name = node.name
@@ -143,22 +152,32 @@ class FoldAffineIntoPrevious(NodePass):
         return _representable(_scale_outputs(conv, weight, found[1].scale), found[1].of(bias))
 
 
-class FoldAffineIntoNext(NodePass):
+class FoldAffineIntoNext(GraphPass):
     """A per-channel affine operator that only a convolution reads changes that convolution's weight and bias.
 
-    The additive part cannot pass a convolution that pads: the padded zeros would not get it.
+    Also through Reshapes that keep batch and channels apart, as factors along the last axis reach their product. What
+    cannot be folded elsewhere is: by then the convolution has taken in the sums behind it, so the bias of ``min_ln``
+    has the name that those give it. From the last operator to the first, so that a whole chain is. The additive part
+    cannot pass a convolution that pads: the padded zeros would not get it.
     """
 
-    op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        modified = False
+        for node in reversed(tuple(model.graph)):
+            if is_standard(node, "BatchNormalization", "Add", "Sub", "Mul", "Div"):
+                modified |= self.rewrite(node)
+        return ir.passes.PassResult(model, modified)
 
     def rewrite(self, node: ir.Node) -> bool:
+        """Fold ``node`` into the convolution that reads it."""
         found = affine_of(node)
-        following = sole_consumer(node.outputs[0])
+        source = _before_reshapes(node.outputs[0])
+        following = sole_consumer(source)
         if found is None or following is None or not is_standard(following, "Conv"):
             return False
         value, affine = found
         weight, bias = constant(following.inputs[1]), _bias_of(following)
-        if following.inputs[0] is not node.outputs[0] or weight is None or bias is None:
+        if following.inputs[0] is not source or weight is None or bias is None:
             return False
         if np.any(affine.offset != 0.0) and _pads(following):
             return False
@@ -171,8 +190,9 @@ class FoldAffineIntoNext(NodePass):
             return False
         replace_constant(following, 1, scaled.reshape(weight.shape).astype(np.float32))
         if np.any(affine.offset != 0.0):
-            _set_bias(following, bias + moved)
-        following.replace_input_with(0, value)
+            _set_bias(following, bias + moved, _suffix(node))
+        node.outputs[0].replace_all_uses_with(value)
+        graph_of(node).remove(node, safe=True)
         return True
 
 
@@ -205,7 +225,8 @@ class AffineToDepthwise(NodePass):
         conv = make_node(
             "Conv",
             [value, weight, bias],
-            # 5 of 5 in densenet, 2 of 2 in repvgg_unfused; products keep their names (12 in 5 networks).
+            # 5 of 5 in densenet, 2 of 2 in repvgg_unfused, and so is the result; products keep their names (12 in 5
+            # networks).
             name=f"UNIT_CONV_FOR_{node.name}" if node.op_type == "BatchNormalization" else node.name,
             output=f"{node.name}_depthwise",
             like=node.outputs[0],
@@ -218,6 +239,8 @@ class AffineToDepthwise(NodePass):
             },
         )
         substitute(node, [conv])
+        if node.op_type == "BatchNormalization" and not conv.outputs[0].is_graph_output():
+            conv.outputs[0].name = conv.name
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -326,21 +349,48 @@ def _behind_reshape(value: ir.Value) -> ir.Node | None:
     return source.producer() if sole_consumer(source) is reshape else None
 
 
+def _before_reshapes(value: ir.Value) -> ir.Value:
+    """What Reshapes that keep batch and channels apart make of ``value``, each the only reader of what it reads."""
+    while is_standard(reshape := sole_consumer(value), "Reshape") and reshape is not None:
+        before, after = static_shape(value), static_shape(reshape.outputs[0])
+        if before is None or after is None or before[:2] != after[:2]:
+            break
+        value = reshape.outputs[0]
+    return value
+
+
 def _bias_of(conv: ir.Node) -> NDArray[np.float64] | None:
     """The constant bias of ``conv``, zeros where it has none, ``None`` where it is computed."""
-    if len(conv.inputs) > 2 and conv.inputs[2] is not None:
+    if _has_bias(conv):
         bias = constant(conv.inputs[2])
         return None if bias is None else bias.astype(np.float64)
     shape = static_shape(conv.outputs[0])
     return None if shape is None else np.zeros(shape[1])
 
 
-def _set_bias(conv: ir.Node, bias: NDArray[np.float64]) -> None:
+def _has_bias(conv: ir.Node) -> bool:
+    return len(conv.inputs) > 2 and conv.inputs[2] is not None
+
+
+def _suffix(node: ir.Node) -> str:
+    """What the name of a bias ends in that ``node`` gives a convolution without one."""
+    return "hz_bias" if node.op_type == "BatchNormalization" else "bias"
+
+
+def _rename_bias(conv: ir.Node) -> None:
+    """Give the bias of ``conv`` that takes in a sum the name of a new one."""
+    old = conv.inputs[2] if _has_bias(conv) else None
+    array = constant(old)
+    if old is not None and array is not None:
+        conv.replace_input_with(2, add_initializer(graph_of(conv), f"{conv.name}{old.name}_fuse_add_sub", array))
+
+
+def _set_bias(conv: ir.Node, bias: NDArray[np.float64], suffix: str) -> None:
     array = bias.astype(np.float32)
-    if len(conv.inputs) > 2 and conv.inputs[2] is not None:
+    if _has_bias(conv):
         replace_constant(conv, 2, array)
         return
-    value = add_initializer(graph_of(conv), f"{conv.name}_hz_bias", array)
+    value = add_initializer(graph_of(conv), f"{conv.name}_{suffix}", array)
     conv.resize_inputs(3)
     conv.replace_input_with(2, value)
 

@@ -14,6 +14,7 @@ from engine.optimize.base import (
     constant,
     graph_of,
     make_node,
+    replace_constant,
     static_shape,
     substitute,
 )
@@ -73,8 +74,11 @@ class ExpandConstants(NodePass):
     def rewrite(self, node: ir.Node) -> bool:
         found = self._short(node)
         for index, value, array in found:
-            name = str(value.name) if node.op_type == "Div" else f"{node.name}{value.name}_expand_dims"
             expanded = array.reshape((1,) * (self._rank(node) - array.ndim) + array.shape)
+            if node.op_type == "Div":
+                replace_constant(node, index, expanded)
+                continue
+            name = f"{node.name}{value.name}_expand_dims"
             node.replace_input_with(index, add_initializer(graph_of(node), name, expanded))
         return bool(found)
 

@@ -154,7 +154,7 @@ class ReshapingToReshape(NodePass):
         if source is None or shape is None or node.name is None:
             return False
         dims = (-1, *shape[1:]) if node.op_type == "Flatten" else shape
-        target = add_initializer(graph_of(node), f"{node.name}_reshape_shape", np.asarray(dims, np.int64))
+        target = add_initializer(graph_of(node), f"{node.name}_{source.name}_shape", np.asarray(dims, np.int64))
         reshape = make_node(
             "Reshape", [source, target], name=node.name, output=f"{node.name}_reshaped", like=node.outputs[0]
         )

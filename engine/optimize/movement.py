@@ -49,7 +49,7 @@ class KeepReducedAxis(NodePass):
             inputs[1] = add_initializer(graph, f"{node.name}{inputs[1].name}", indices.reshape(-1))
         else:
             attributes["keepdims"] = 1
-        kept_name, reshape_name = _names(node)
+        kept_name, reshape_name, shape_name = _names(node)
         kept = make_node(
             node.op_type,
             inputs,
@@ -61,7 +61,7 @@ class KeepReducedAxis(NodePass):
         )
         reshape = make_node(
             "Reshape",
-            [kept.outputs[0], add_initializer(graph, f"{node.name}_reshape_shape", np.asarray(dropped, np.int64))],
+            [kept.outputs[0], add_initializer(graph, shape_name, np.asarray(dropped, np.int64))],
             name=reshape_name,
             output=f"{node.name}_reshaped",
             like=result,
@@ -91,15 +91,16 @@ class KeepReducedAxis(NodePass):
         return axes[0] if axes is not None and len(axes) == 1 else None
 
 
-def _names(node: ir.Node) -> tuple[str, str]:
-    """Names of the result that keeps its axis and of the ``Reshape``, as the original's."""
+def _names(node: ir.Node) -> tuple[str, str, str]:
+    """Names of the result that keeps its axis, of the ``Reshape`` and of its shape, as the original's."""
+    name, result = f"{node.name}_reshape", node.outputs[0].name
     match node.op_type:
         case "Gather":
-            return f"replaced_{node.outputs[0].name}", f"{node.name}_reshape"
+            return f"replaced_{result}", name, f"{name}_shape"
         case "ArgMax" | "ArgMin":
-            return f"4dim_{node.outputs[0].name}", f"{node.name}_output_reshape"
+            return f"4dim_{result}", f"{node.name}_output_reshape", f"{node.name}_output_reshape_shape_dim3"
         case _:
-            return f"{node.name}_keepdims_output", f"{node.name}_reshape"
+            return f"{node.name}_keepdims_output", name, f"{name}_not_keepdims_shape"
 
 
 class JoinAlongReshapedAxis(NodePass):

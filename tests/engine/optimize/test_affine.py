@@ -117,6 +117,54 @@ class TestAffine:
         )
         assert census(after) == {"Relu": 1, "Conv": 1}
 
+    def test_affine_before_a_reshape_moves_into_the_convolution_behind_it(self) -> None:
+        nodes = [
+            node("Sigmoid", "x", "p"),
+            node("Mul", "p k", "m"),
+            node("Add", "m s", "a"),
+            node("Reshape", "a to", "r"),
+            node("Conv", "r w", kernel_shape=[1, 1]),
+        ]
+        constants = {"k": normal(4, 1), "s": normal(4, 1), "to": np.array([2, 4, 2, 4]), "w": normal(6, 4, 1, 1)}
+        after = optimized(build(nodes, {"x": (2, 4, 8)}, ["y"], constants))
+        assert census(after) == {"Sigmoid": 1, "Reshape": 1, "Conv": 1}
+
+    def test_a_reshape_that_joins_channels_lets_nothing_pass(self) -> None:
+        nodes = [
+            node("Sigmoid", "x", "p"),
+            node("Mul", "p k", "m"),
+            node("Reshape", "m to", "r"),
+            node("Conv", "r w", kernel_shape=[1, 1]),
+        ]
+        constants = {"k": normal(4, 1), "to": np.array([2, 8, 1, 4]), "w": normal(6, 8, 1, 1)}
+        after = optimized(build(nodes, {"x": (2, 4, 8)}, ["y"], constants))
+        assert census(after)["Mul"] == 1
+
+    @pytest.mark.parametrize(
+        ("op_type", "bias", "expected"),
+        [
+            ("Add", False, "conv_bias"),
+            ("Add", True, "convb_fuse_add_sub"),
+            ("Mul", True, "b"),
+            ("Mul", False, None),
+        ],
+    )
+    def test_names_of_biases(self, op_type: str, bias: bool, expected: str | None) -> None:
+        (conv,) = optimized(conv_then(node(op_type, "c k"), bias=bias, k=normal(6, 1, 1))).graph
+        assert [value.name for value in conv.inputs[2:]] == ([] if expected is None else [expected])
+
+    def test_names_of_results_that_a_batch_normalisation_gave(self) -> None:
+        parameters = {"g": normal(4), "h": normal(4), "m": normal(4), "v": np.abs(normal(4)) + 0.1}
+        nodes = [
+            node("ConvTranspose", "x w", "c"),
+            node("BatchNormalization", "c g h m v", "n"),
+            node("Relu", "n", "r"),
+            node("BatchNormalization", "r g h m v", "z", name="norm"),
+            node("Sigmoid", "z"),
+        ]
+        graph = optimized(build(nodes, MAP, ["y"], {"w": normal(4, 4, 2, 2), **parameters})).graph
+        assert [item.outputs[0].name for item in graph] == ["c", "r", "UNIT_CONV_FOR_norm", "y"]
+
     def test_an_addition_cannot_pass_padding(self) -> None:
         nodes = [
             node("Relu", "x", "r"),

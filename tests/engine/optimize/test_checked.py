@@ -21,7 +21,6 @@ STEPS = {
     "AbsorbReshapeIntoTranspose",
     "CancelAroundReshape",
     "CollapseShuffle",
-    "FoldAffineIntoNext",
     "FoldPadIntoConv",
     "MergeReshapes",
     "TransposeToReshape",

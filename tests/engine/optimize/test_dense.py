@@ -142,6 +142,22 @@ class TestDense:
         constants = {"g": normal(5), "h": normal(5), "w": normal(5, 7), "b": normal(7)}
         assert set(census(optimized(build(nodes, {"x": shape}, ["y"], constants)))) <= {"Reshape", "Transpose", "Conv"}
 
+    def test_scale_and_shift_of_a_transposed_map_reach_the_product_on_its_channels(self) -> None:
+        nodes = [
+            node("Sigmoid", "x", "s"),
+            node("Reshape", "s to", "r"),
+            node("Transpose", "r", "t", perm=[0, 2, 1]),
+            node("Mul", "t k", "m"),
+            node("Add", "m h", "a"),
+            node("MatMul", "a w", "p", name="mm"),
+            node("Add", "p b"),
+        ]
+        constants = {"to": np.array([1, 4, 64]), "k": normal(4), "h": normal(4), "w": normal(4, 6), "b": normal(6)}
+        after = optimized(build(nodes, {"x": (1, 4, 8, 8)}, ["y"], constants))
+        (conv,) = (item for item in after.graph if item.op_type == "Conv")
+        assert conv.inputs[2].name == "mm_bias"
+        assert census(after).keys() == {"Sigmoid", "Conv", "Reshape", "Transpose"}
+
     def test_a_shift_that_two_products_read_stays(self) -> None:
         nodes = [node("Add", "x h", "a"), node("MatMul", "a w"), node("MatMul", "a v", "z")]
         constants = {"h": normal(5), "w": normal(5, 7), "v": normal(5, 7)}
