@@ -380,15 +380,25 @@ def calibration_of(value: ir.Value | None) -> Calibration | None:
 
 
 def read_calibration(node: ir.Node) -> Calibration:
-    """Attributes of an ``HzCalibration`` node."""
+    """Attributes of an ``HzCalibration`` node; the threshold that all channels of an activation share is one."""
+    thresholds = written_thresholds(node)
+    scales = np.asarray(attribute(node, "scales", ()), np.float32)
+    is_list = thresholds.size == scales.size > 1
+    if is_list and constant_of(node.inputs[0]) is None and np.ptp(thresholds) == np.ptp(scales) == 0:
+        thresholds, scales = thresholds[:1], scales[:1]
     return Calibration(
-        thresholds=np.asarray(attribute(node, "thresholds", ()), np.float32),
-        scales=np.asarray(attribute(node, "scales", ()), np.float32),
+        thresholds=thresholds,
+        scales=scales,
         qtype=attribute(node, "qtype", "int8"),
         switch=attribute(node, "switch", "ON"),
         axis=attribute(node, "axis", 1),
         group=attribute(node, "group", 1),
     )
+
+
+def written_thresholds(node: ir.Node) -> NDArray[np.float32]:
+    """Thresholds of an ``HzCalibration`` node as they stand there, also where all channels have the same."""
+    return np.asarray(attribute(node, "thresholds", ()), np.float32)
 
 
 def before_calibration(value: ir.Value) -> ir.Value:

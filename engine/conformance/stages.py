@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import calibration_nodes, constant_of, read_calibration
+from engine.ir import calibration_nodes, constant_of, read_calibration, written_thresholds
 
 THRESHOLD_TOLERANCE = 1e-6
 """Relative difference of equal thresholds."""
@@ -26,7 +26,7 @@ def calibrated_tensors(model: ir.Model) -> dict[str, str]:
 def activation_thresholds(model: ir.Model) -> dict[str, NDArray[np.float32]]:
     """Thresholds by name of an activation, in graph order."""
     return {
-        _tensor(node): read_calibration(node).thresholds
+        _tensor(node): written_thresholds(node)
         for node in calibration_nodes(model)
         if constant_of(node.inputs[0]) is None
     }

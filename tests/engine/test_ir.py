@@ -24,11 +24,13 @@ from engine.ir import (
     load_model,
     mark,
     node_by_name,
+    read_calibration,
     save_model,
     shape_of,
     to_bytes,
     typed_attribute,
     write_atomically,
+    written_thresholds,
 )
 from tests.engine.calibrate.models import add_calibration, residual
 from tests.engine.frontend.networks import convolution, network, saved
@@ -189,6 +191,20 @@ def test_largest_magnitudes() -> None:
 def test_width_in_bits(qtype: str, bits: int) -> None:
     empty = np.empty(0, np.float32)
     assert Calibration(empty, empty, qtype).bits == bits
+
+
+def test_a_threshold_that_all_channels_share_is_one() -> None:
+    """Of an activation; a weight keeps one per channel, equal or not."""
+    model = residual()
+    shared = add_calibration(model, "r0", thresholds=[2.0] * 4, scales=[0.5] * 4)
+    apart = add_calibration(model, "c0", thresholds=[2.0, 1.0, 2.0, 2.0], scales=[0.5, 0.25, 0.5, 0.5])
+    weight = add_calibration(model, "w1", thresholds=[2.0] * 4, scales=[0.5] * 4)
+    assert [read_calibration(node).scales.tolist() for node in (shared, apart, weight)] == [
+        [0.5],
+        [0.5, 0.25, 0.5, 0.5],
+        [0.5] * 4,
+    ]
+    assert written_thresholds(shared).tolist() == [2.0] * 4
 
 
 def test_what_a_calibration_node_says() -> None:

@@ -8,16 +8,28 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import before_calibration, constant_of, is_calibration, shape_of
+from engine.ir import attribute, before_calibration, constant_of, is_calibration, shape_of
 
 PRODUCERS = ("Conv", "ConvTranspose")
+ACTIVATIONS = ("Relu", "Clip")
+"""What the BPU computes together with the convolution in front of it."""
 
 LEAST_WEIGHT = 0.2
 """Convolutions without a weight of this magnitude do not take the scales of their input's channels.
 
 Fitted: on EfficientNet-Lite0 the original leaves one threshold to what the six convolutions read whose largest weight
-is 0.190 or less, and writes one per channel (distinct ones, or equal ones where no ``Add`` reads the tensor) for the
-ten whose largest is 0.215 or more. The number 0.2 lies between; nothing measured says more.
+is 0.190 or less, and writes one per channel for the ten whose largest is 0.215 or more; ``mobilevit_c`` has a seventh
+with 0.195. The number 0.2 lies between; nothing measured says more.
+"""
+
+LEAST_MAXIMUM = np.float32(16)
+"""Tensors without a value of this magnitude keep one threshold.
+
+Fitted, and no mechanism is known: all 13 tensors with a threshold per channel (EfficientNet-Lite0, ``mobilenet_v1_c``)
+hold 17.19 or more, the other 45 results of convolutions that convolutions with such weights read (11 networks) hold
+14.50 or less, EfficientNet-Lite0's limited to 6 among them. Percentiles that lower its thresholds by up to a half
+change nothing. Of 220 figures of these tensors, their channels, readers and writers, no other pair with
+:data:`LEAST_WEIGHT`, and no single one, tells them apart. The number 16 lies between.
 """
 
 _FLOOR = np.float32(0.001)
@@ -26,44 +38,73 @@ _LARGEST = np.finfo(np.float32).max / np.float32(2)
 """More than this counts as this, infinity among others, so that the sum is finite."""
 
 
-def equalizable(model: ir.Model, tensors: Collection[str]) -> tuple[str, ...]:
-    """The ``tensors`` that ``per_channel`` gives a threshold per channel.
+def per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, bool]:
+    """Those of ``tensors`` that take a threshold per channel if they are large enough (:data:`LEAST_MAXIMUM`).
 
-    They are a convolution's output that an ``Add`` and something else read, unless a convolution of small weights
-    reads it as well (:data:`LEAST_WEIGHT`). Elsewhere the original writes equal values for all channels, or one: for
-    all six that only an ``Add`` reads (``repvgg_unfused``, ``regnet_se``). Not followed is ``mobilenet_v1_c``, where
-    three results of ``Relu`` are per channel, with distinct values in front of a depthwise convolution. All 13 tensors
-    that are per channel have thresholds of 17.19 or more and readers' weights of 0.215 or more. Of the other results of
-    ``Conv``, ``Relu`` and ``Add`` that convolutions read in 13 networks, those with such weights have 14.50 at most,
-    and those with such thresholds (``mobilevit_c``, EfficientNet-Lite0) weights of 0.195 at most.
+    They are results of convolutions, with the sum and the activation that the BPU computes together with them, that
+    only convolutions read, or a sum and something else; all of these convolutions have large weights
+    (:data:`LEAST_WEIGHT`). Channels differ where a sum or a depthwise convolution is among the readers (four tensors of
+    EfficientNet-Lite0; one of ``mobilenet_v1_c``, provisional). Elsewhere the original writes the same value for all of
+    them (six tensors, and two). What only sums read keeps one (six tensors of ``repvgg_unfused`` and ``regnet_se``).
 
     Args:
         model: optimised or placed model.
         tensors: names to choose from.
+
+    Returns:
+        Whether channels differ, by name.
     """
-    return tuple(
-        str(value.name)
+    return {
+        str(value.name): any(user.op_type == "Add" or _is_depthwise(user) for user in users)
         for node in model.graph
-        if node.op_type in PRODUCERS
         for value in node.outputs
-        if value.name in tensors and len(shape_of(value)) == 4 and _is_equalizable(readers(value))
-    )
+        if value.name in tensors
+        and _is_convolved(value)
+        and len(shape_of(value)) == 4
+        and _takes_scales(users := readers(value))
+    }
 
 
-def _is_equalizable(users: Collection[ir.Node]) -> bool:
-    is_sum = [user.op_type == "Add" for user in users]
-    return (
-        any(is_sum)
-        and not all(is_sum)
-        and all(_largest_weight(user) >= LEAST_WEIGHT for user in users if user.op_type == "Conv")
-    )
+def is_large(channel_max: NDArray[np.float32]) -> bool:
+    """Whether a tensor whose channels have these largest magnitudes reaches :data:`LEAST_MAXIMUM`."""
+    return bool(channel_max.max(initial=np.float32(0)) >= LEAST_MAXIMUM)
+
+
+def _is_convolved(value: ir.Value | None) -> bool:
+    node = None if value is None else before_calibration(value).producer()
+    if node is None:
+        return False
+    if node.op_type in ACTIVATIONS:
+        return _is_convolved(node.inputs[0])
+    return node.op_type in PRODUCERS or (node.op_type == "Add" and any(map(_is_product, node.inputs)))
+
+
+def _is_product(value: ir.Value | None) -> bool:
+    node = None if value is None else before_calibration(value).producer()
+    return node is not None and node.op_type in PRODUCERS
+
+
+def _takes_scales(users: Collection[ir.Node]) -> bool:
+    types = {user.op_type for user in users}
+    is_read = types == {"Conv"} or ("Add" in types and len(types) > 1)
+    return is_read and all(_largest_weight(user) >= LEAST_WEIGHT for user in users if user.op_type == "Conv")
+
+
+def _is_depthwise(node: ir.Node) -> bool:
+    """Whether ``node`` computes every channel of several from one channel."""
+    weight = _weight(node) if node.op_type == "Conv" and attribute(node, "group", 1) > 1 else None
+    return weight is not None and weight.shape[1] == 1
 
 
 def _largest_weight(convolution: ir.Node) -> float:
     """``max|w|``; infinity where the weight is not a constant."""
-    source = convolution.inputs[1]
-    weight = None if source is None else constant_of(before_calibration(source))
+    weight = _weight(convolution)
     return np.inf if weight is None else float(np.abs(weight).max(initial=0))
+
+
+def _weight(convolution: ir.Node) -> NDArray[np.float32] | None:
+    source = convolution.inputs[1]
+    return None if source is None else constant_of(before_calibration(source))
 
 
 def readers(value: ir.Value) -> list[ir.Node]:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.methods.asymmetric import unsigned_tensors
-from engine.calibrate.methods.channels import equalizable
+from engine.calibrate.methods.channels import per_channel
 from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
@@ -39,7 +39,8 @@ def with_given(placed: ir.Model) -> ir.Model:
     model = placed.clone()
     given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
     thresholds = _thresholds(model, given, names)
-    sources, per_channel, unsigned = threshold_sources(model), equalizable(model, given), unsigned_tensors(model)
+    sources, unsigned = threshold_sources(model), unsigned_tensors(model)
+    apart = {name for name, differs in per_channel(model, given).items() if differs}
     without = []
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])
@@ -57,7 +58,7 @@ def with_given(placed: ir.Model) -> ir.Model:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
         source = sources.get(str(node.name), tensor.name)
         tied = MARK_TIE in node.metadata_props
-        if len(values) > 1 and source in per_channel and not tied and len(values) == shape_of(tensor)[1]:
+        if len(values) > 1 and source in apart and not tied and len(values) == shape_of(tensor)[1]:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
             set_thresholds(node, np.asarray(values, np.float32))
         else:

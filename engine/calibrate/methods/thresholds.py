@@ -28,6 +28,7 @@ from engine.ir import (
     calibration_nodes,
     constant_of,
     read_calibration,
+    written_thresholds,
 )
 from engine.parity import record
 from engine.terms import CalibrationType
@@ -161,7 +162,7 @@ def record_quirks(calibrated: ir.Model, statistics: Statistics, candidates: Sequ
 def _has(node: ir.Node, thresholds: Thresholds, outputs: Mapping[str, str]) -> bool:
     """Whether the thresholds of ``node`` are those that follow from ``thresholds``."""
     values = np.asarray(_activation_thresholds(node, thresholds, outputs), np.float32)
-    return np.array_equal(read_calibration(node).thresholds, values)
+    return np.array_equal(written_thresholds(node), values)
 
 
 def _operators_of(calibration: ir.Node) -> tuple[ir.Node, ...]:

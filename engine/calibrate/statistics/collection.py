@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from engine.calibrate.data.sources import CalibrationData, as_data
 from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.calibrate.forward.grouping import GROUP, group_size
-from engine.calibrate.methods.channels import channel_scales, equalizable
+from engine.calibrate.methods.channels import channel_scales, is_large, per_channel
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
 from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
@@ -144,15 +144,17 @@ def collect(
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
     for chunk in _chunks(shapes, _shapes(optimized, shown), options.batch):
-        again = [name for name in chosen if name in chunk]
+        again = [name for name, differs in chosen.items() if differs and name in chunk]
         stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs)
         outputs = None
         for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
             peaks[name], pooled[name] = observer.channel_max, observer.distribution()
-        for name, observer in _observe(stream, {name: channel_scales(peaks[name]) for name in again}).items():
+        scales = {name: channel_scales(peaks[name]) for name in again if is_large(peaks[name])}
+        for name, observer in _observe(stream, scales).items():
             equalized[name] = observer.distribution()
+    alike = {name for name, differs in chosen.items() if not differs and is_large(peaks[name])}
     return Statistics(
-        {name: TensorStatistics(peaks[name], pooled[name], equalized.get(name)) for name in names},
+        {name: TensorStatistics(peaks[name], pooled[name], equalized.get(name), name in alike) for name in names},
         samples=len(data),
         per_channel=options.per_channel,
     )
@@ -168,9 +170,9 @@ def constant_statistics(array: Array, options: StatisticsOptions) -> TensorStati
     return TensorStatistics(observer.channel_max, observer.distribution())
 
 
-def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> tuple[str, ...]:
-    """The tensors that equalised distributions are collected of."""
-    return equalizable(model, names) if options.per_channel else ()
+def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> dict[str, bool]:
+    """See :func:`engine.calibrate.methods.channels.per_channel`; nothing where it is not requested."""
+    return per_channel(model, names) if options.per_channel else {}
 
 
 def _chunks(shapes: Mapping[str, Shape], shown: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape]]:

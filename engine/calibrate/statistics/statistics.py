@@ -16,7 +16,7 @@ from engine.calibrate.statistics.archive import DAMAGED, Arrays, arrays_digest, 
 from engine.calibrate.statistics.distribution import Distribution, Histogram
 from engine.errors import CalibrationDataError, ConfigError
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file format of :meth:`Statistics.save`."""
 
 
@@ -28,12 +28,14 @@ class TensorStatistics:
         channel_max: ``max|x|`` per channel, float32, shape (channels,).
         pooled: all values together.
         equalized: all values together, every channel multiplied by its :func:`channel_scales`; ``None`` where
-            ``per_channel`` does not apply or was not requested.
+            ``per_channel`` does not apply or was not requested, and where ``is_repeated``.
+        is_repeated: whether ``per_channel`` gives every channel the threshold of all values together.
     """
 
     channel_max: NDArray[np.float32]
     pooled: Distribution
     equalized: Distribution | None = None
+    is_repeated: bool = False
 
     def thresholds(self, options: CalibrationOptions) -> tuple[float, ...]:
         """One threshold, or one per channel: float32 values, never 0.
@@ -42,7 +44,9 @@ class TensorStatistics:
             ConfigError: the statistics were not collected for these options.
         """
         common = _not_zero(method_of(options).threshold(self._distribution(options), options))
-        if not self._is_per_channel(options):
+        if options.per_channel and self.is_repeated:
+            return (common,) * len(self.channel_max)
+        if not options.per_channel or self.equalized is None:
             return (common,)
         return tuple(float(value) for value in np.float32(common) / channel_scales(self.channel_max))
 
@@ -53,9 +57,6 @@ class TensorStatistics:
             ConfigError: as there.
         """
         return method_of(options).quirk(self._distribution(options), options)
-
-    def _is_per_channel(self, options: CalibrationOptions) -> bool:
-        return options.per_channel and self.equalized is not None
 
     def _distribution(self, options: CalibrationOptions) -> Distribution:
         return self.equalized if options.per_channel and self.equalized is not None else self.pooled
@@ -119,6 +120,7 @@ def _to_arrays(statistics: Statistics) -> Arrays:
     arrays: Arrays = {
         "header": np.asarray([FORMAT, statistics.samples, int(statistics.per_channel)], np.int64),
         "names": np.asarray(names, np.str_),
+        "repeated": np.asarray([statistics.tensors[name].is_repeated for name in names], bool),
     }
     for index, name in enumerate(names):
         tensor = statistics.tensors[name]
@@ -148,6 +150,7 @@ def _from_arrays(arrays: Arrays) -> Statistics:
             channel_max=arrays[f"{index}.channel_max"],
             pooled=_take(arrays, f"{index}.pooled"),
             equalized=_take(arrays, f"{index}.equalized") if f"{index}.equalized.maximum" in arrays else None,
+            is_repeated=bool(arrays["repeated"][index]),
         )
         for index, name in enumerate(arrays["names"])
     }

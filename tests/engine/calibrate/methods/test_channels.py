@@ -7,33 +7,73 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.calibrate.methods.channels import channel_scales, equalizable, readers
+from engine.calibrate.methods.channels import channel_scales, is_large, per_channel, readers
 from engine.ir import node_by_name
 from tests.engine.calibrate.models import add_calibration, graph, residual
 
-
-@pytest.mark.parametrize(("largest", "expected"), [(0.19, ()), (0.215, ("c",))])
-def test_a_convolution_of_small_weights_keeps_its_input_at_one_threshold(
-    largest: float, expected: tuple[str, ...]
-) -> None:
-    nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["c"], name="first"),
-        helper.make_node("Conv", ["c", "w1"], ["d"], name="second"),
-        helper.make_node("Add", ["d", "c"], ["y"], name="add"),
-    ]
-    weights = {"w0": np.ones((2, 2, 1, 1), np.float32), "w1": np.full((2, 2, 1, 1), -largest, np.float32)}
-    assert equalizable(graph(nodes, {"x": (1, 2, 3, 3)}, ["y"], weights), ["c"]) == expected
+WEIGHTS = {
+    "w": np.ones((2, 2, 1, 1), np.float32),
+    "least": np.full((2, 2, 1, 1), -0.215, np.float32),
+    "small": np.full((2, 2, 1, 1), -0.195, np.float32),
+    "apart": np.ones((2, 1, 1, 1), np.float32),
+}
 
 
-def test_a_result_that_only_a_sum_reads_keeps_one_threshold() -> None:
-    """As the branches of RepVGG blocks and the shortcuts of RegNet."""
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], name="first"),
-        helper.make_node("Conv", ["x", "w"], ["d"], name="second"),
-        helper.make_node("Add", ["d", "c"], ["y"], name="add"),
-    ]
-    weights = {"w": np.ones((2, 2, 1, 1), np.float32)}
-    assert equalizable(graph(nodes, {"x": (1, 2, 3, 3)}, ["y"], weights), ["c", "d"]) == ()
+def chosen(nodes: str, tensors: str = "c") -> dict[str, bool]:
+    """Tensors with a threshold per channel in nodes such as ``Conv x w > c``; ``apart`` is a depthwise weight."""
+    made = []
+    for index, text in enumerate(nodes.split("; ")):
+        kind, *names = text.replace(" >", "").split()
+        groups = {"group": 2} if kind == "Conv" and names[1] == "apart" else {}
+        made.append(helper.make_node(kind, names[:-1], names[-1:], name=f"n{index}", **groups))
+    return per_channel(graph(made, {"x": (1, 2, 3, 3)}, ["y"], WEIGHTS), tensors.split())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ("Conv x w > c; Conv c least > d; Add d c > y", {"c": True}),
+        ("Conv x w > c; Conv c small > d; Add d c > y", {}),
+        ("ConvTranspose x w > c; Conv c w > d; Add d c > y", {"c": True}),
+        ("Conv x w > c; Relu c > d; Add d c > y", {"c": True}),
+        ("Conv x w > c; Conv c w > y", {"c": False}),
+        ("Conv x w > d; Relu d > c; Conv c w > y", {"c": False}),
+        ("Conv x w > d; Relu d > c; Conv c apart > y", {"c": True}),
+        ("Conv x w > d; Relu d > c; Conv c apart > e; Conv c small > f; Add e f > y", {}),
+        ("Conv x w > d; Add d x > c; Conv c w > y", {"c": False}),
+        ("Conv x w > d; Add d x > e; Clip e > c; Conv c w > f; Add f c > y", {"c": True}),
+    ],
+)
+def test_results_of_convolutions_that_convolutions_of_large_weights_read(nodes: str, expected: dict[str, bool]) -> None:
+    """Channels differ where a sum or a depthwise convolution reads them."""
+    assert chosen(nodes) == expected
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "Conv x w > c; Conv x w > d; Add d c > y",  # branches of RepVGG blocks, shortcuts of RegNet
+        "Conv x w > c; Sigmoid c > d; Conv c w > e; Mul d e > y",
+        "Relu x > c; Conv c w > y",
+        "Conv x w > d; Sigmoid d > c; Conv c w > y",
+        "Conv x w > d; Sigmoid d > e; Add e x > c; Conv c w > y",
+        "Conv x w > c; Relu c > y",
+    ],
+)
+def test_other_tensors_keep_one_threshold(nodes: str) -> None:
+    assert chosen(nodes) == {}
+    assert chosen(nodes, "x") == {}
+
+
+def test_maps_of_another_rank_keep_one_threshold() -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "c"), helper.make_node("Conv", ["c", "w"], ["y"], "d")]
+    weight = {"w": np.ones((2, 2, 1), np.float32)}
+    assert per_channel(graph(nodes, {"x": (1, 2, 5)}, ["y"], weight), ["c"]) == {}
+
+
+@pytest.mark.parametrize(("largest", "expected"), [(14.5, False), (17.19, True)])
+def test_tensors_of_small_values_keep_one_threshold(largest: float, expected: bool) -> None:
+    assert is_large(np.asarray([1.0, largest], np.float32)) is expected
 
 
 def test_scales_of_channels_are_finite_whatever_the_maxima() -> None:
@@ -53,30 +93,6 @@ def test_scales_are_the_reciprocals_of_ranges_relative_to_the_largest() -> None:
 
 def test_channels_without_values_are_left_alone() -> None:
     assert channel_scales(np.zeros(3, np.float32)).tolist() == [1.0, 1.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("nodes", "expected"),
-    [
-        ([("Conv", "x w", "c"), ("Relu", "c", "r"), ("Add", "c r", "y")], ("c",)),
-        ([("ConvTranspose", "x w", "c"), ("Relu", "c", "r"), ("Add", "c r", "y")], ("c",)),
-        ([("Conv", "x w", "c"), ("Relu", "c", "r"), ("Mul", "c r", "y")], ()),
-        ([("Relu", "x", "c"), ("Relu", "c", "r"), ("Add", "c r", "y")], ()),
-    ],
-)
-def test_results_of_convolutions_that_an_add_reads_are_equalisable(
-    nodes: list[tuple[str, str, str]], expected: tuple[str, ...]
-) -> None:
-    made = [helper.make_node(kind, ins.split(), outs.split(), name=kind) for kind, ins, outs in nodes]
-    model = graph(made, {"x": (1, 2, 3, 3)}, ["y"], {"w": np.ones((2, 2, 1, 1), np.float32)})
-    assert equalizable(model, ["c", "x", "y"]) == expected
-    assert equalizable(model, ["x"]) == ()
-
-
-def test_maps_of_another_rank_keep_one_threshold() -> None:
-    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "c"), helper.make_node("Add", ["c", "x"], ["y"], "a")]
-    weight = {"w": np.ones((2, 2, 1), np.float32)}
-    assert equalizable(graph(nodes, {"x": (1, 2, 5)}, ["y"], weight), ["c"]) == ()
 
 
 def test_readers_are_found_behind_calibration() -> None:

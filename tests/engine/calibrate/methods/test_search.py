@@ -85,7 +85,7 @@ def test_default_compares_means_over_the_same_samples(caplog: pytest.LogCaptureF
     """Whoever is left has seen them all: among them a candidate per channel, which entered later."""
     model, rng = residual(), np.random.default_rng(12)
     placed = place(model, "bayes-e", PlacementOptions()).model
-    data = ArrayData({"x": rng.standard_normal((count, 3, 6, 5)).astype(np.float32)})
+    data = ArrayData({"x": 2 * rng.standard_normal((count, 3, 6, 5)).astype(np.float32)})
     default = CalibrationOptions(calibration_type=CalibrationType.DEFAULT, compatibility=Compatibility.CLEAN)
     with caplog.at_level(logging.DEBUG, logger="engine.calibrate.methods.search"):
         run_calibration(model, placed, data, default)

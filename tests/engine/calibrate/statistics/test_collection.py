@@ -15,7 +15,7 @@ from onnx import helper
 from engine.calibrate import CalibrationOptions, HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import FloatSession
-from engine.calibrate.methods.channels import channel_scales, equalizable
+from engine.calibrate.methods.channels import channel_scales, per_channel
 from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors
 from engine.calibrate.statistics.collection import collect as collect_here
 from engine.errors import CalibrationDataError, ModelError
@@ -105,7 +105,7 @@ def test_infinity_counts_as_the_largest_float_and_nan_not_at_all() -> None:
 
 def test_channels_are_equalised_where_an_add_reads_a_convolution() -> None:
     x = samples(12)
-    assert equalizable(residual(), TENSORS) == ("c0",)
+    assert per_channel(residual(), TENSORS) == {"c0": True, "r0": False}
     statistics = collect(residual(), TENSORS, {"x": x}, StatisticsOptions(percentiles=(0.9,), per_channel=True))
     c0 = np.abs(FloatSession(residual(), ["c0"]).run({"x": x})["c0"])
     peaks = c0.max(axis=(0, 2, 3))
@@ -115,7 +115,8 @@ def test_channels_are_equalised_where_an_add_reads_a_convolution() -> None:
     for fraction, index in ((1.0, 0), (0.9, min(int((1 - 0.9) * c0.size), c0[0].size // 2))):
         found = statistics.thresholds(CalibrationOptions(max_percentile=fraction, per_channel=True))
         np.testing.assert_allclose(found["c0"], equalised[index] / scales, rtol=1e-6)
-        assert all(len(found[name]) == 1 for name in TENSORS if name != "c0")
+        assert all(len(set(found[name])) == 1 for name in TENSORS if name != "c0")
+    assert {name for name, tensor in statistics.tensors.items() if tensor.is_repeated} == {"r0"}
 
 
 def test_covering_asks_for_no_more_than_needed() -> None:
@@ -216,8 +217,8 @@ def test_a_clip_bounds_the_magnitude_of_its_result(low: float, high: float, expe
 
 
 def test_equalised_distributions_are_collected_on_request_only() -> None:
-    for per_channel, expected in ((True, ("c0",)), (False, ())):
-        assert chosen_tensors(residual(), TENSORS, StatisticsOptions(per_channel=per_channel)) == expected
+    for wanted, expected in ((True, {"c0": True, "r0": False}), (False, {})):
+        assert chosen_tensors(residual(), TENSORS, StatisticsOptions(per_channel=wanted)) == expected
 
 
 def test_what_is_asked_for_twice_counts_once_and_order_is_kept() -> None:

@@ -84,6 +84,9 @@ def test_a_threshold_per_channel_is_the_common_one_of_equalised_channels_undone(
     assert SEEN.thresholds(CalibrationOptions(max_percentile=0.9)) == (3.0,)
     alone = TensorStatistics(PEAKS, Distribution(4.0, {}))
     assert alone.thresholds(CalibrationOptions(per_channel=True)) == (4.0,)
+    repeated = TensorStatistics(PEAKS, Distribution(4.0, {}), is_repeated=True)
+    assert repeated.thresholds(CalibrationOptions(per_channel=True)) == (4.0, 4.0)
+    assert repeated.thresholds(CalibrationOptions()) == (4.0,)
 
 
 def test_thresholds_are_float32() -> None:
@@ -93,10 +96,11 @@ def test_thresholds_are_float32() -> None:
 
 def test_everything_is_kept_in_the_file(tmp_path: Path) -> None:
     pooled = Distribution(4.0, {0.5: 1.0, 0.9: 3.0}, Histogram(np.arange(5), 0.25))
-    given = Statistics({"b/c": TensorStatistics(PEAKS, pooled, SEEN.equalized), "a": SEEN}, 7, per_channel=True)
+    given = Statistics({"b/c": TensorStatistics(PEAKS, pooled, None, True), "a": SEEN}, 7, per_channel=True)
     found = Statistics.load(given.save(tmp_path / "s.npz"))
     assert (found.samples, found.per_channel, set(found.tensors)) == (7, True, {"a", "b/c"})
     assert found.tensors["b/c"].pooled == pooled
+    assert (found.tensors["b/c"].is_repeated, found.tensors["a"].is_repeated) == (True, False)
     assert found.tensors["a"].equalized == SEEN.equalized
     assert found.digest() == given.digest()
 
