@@ -38,7 +38,7 @@ _LARGEST = np.finfo(np.float32).max / np.float32(2)
 """More than this counts as this, infinity among others, so that the sum is finite."""
 
 
-def per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, bool]:
+def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, bool]:
     """Those of ``tensors`` that take a threshold per channel if they are large enough (:data:`LEAST_MAXIMUM`).
 
     They are results of convolutions, with the sum and the activation that the BPU computes together with them, that

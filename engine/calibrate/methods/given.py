@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.methods.asymmetric import unsigned_tensors
-from engine.calibrate.methods.channels import per_channel
+from engine.calibrate.methods.channels import tensors_per_channel
 from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
@@ -40,7 +40,7 @@ def with_given(placed: ir.Model) -> ir.Model:
     given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
     thresholds = _thresholds(model, given, names)
     sources, unsigned = threshold_sources(model), unsigned_tensors(model)
-    apart = {name for name, differs in per_channel(model, given).items() if differs}
+    apart = {name for name, differs in tensors_per_channel(model, given).items() if differs}
     without = []
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from engine.calibrate.data.sources import CalibrationData, as_data
 from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.calibrate.forward.grouping import GROUP, group_size
-from engine.calibrate.methods.channels import channel_scales, is_large, per_channel
+from engine.calibrate.methods.channels import channel_scales, is_large, tensors_per_channel
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
 from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
@@ -171,8 +171,8 @@ def constant_statistics(array: Array, options: StatisticsOptions) -> TensorStati
 
 
 def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> dict[str, bool]:
-    """See :func:`engine.calibrate.methods.channels.per_channel`; nothing where it is not requested."""
-    return per_channel(model, names) if options.per_channel else {}
+    """See :func:`engine.calibrate.methods.channels.tensors_per_channel`; nothing where it is not requested."""
+    return tensors_per_channel(model, names) if options.per_channel else {}
 
 
 def _chunks(shapes: Mapping[str, Shape], shown: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape]]:

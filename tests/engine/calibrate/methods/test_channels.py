@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.calibrate.methods.channels import channel_scales, is_large, per_channel, readers
+from engine.calibrate.methods.channels import channel_scales, is_large, readers, tensors_per_channel
 from engine.ir import node_by_name
 from tests.engine.calibrate.models import add_calibration, graph, residual
 
@@ -26,7 +26,7 @@ def chosen(nodes: str, tensors: str = "c") -> dict[str, bool]:
         kind, *names = text.replace(" >", "").split()
         groups = {"group": 2} if kind == "Conv" and names[1] == "apart" else {}
         made.append(helper.make_node(kind, names[:-1], names[-1:], name=f"n{index}", **groups))
-    return per_channel(graph(made, {"x": (1, 2, 3, 3)}, ["y"], WEIGHTS), tensors.split())
+    return tensors_per_channel(graph(made, {"x": (1, 2, 3, 3)}, ["y"], WEIGHTS), tensors.split())
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_other_tensors_keep_one_threshold(nodes: str) -> None:
 def test_maps_of_another_rank_keep_one_threshold() -> None:
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "c"), helper.make_node("Conv", ["c", "w"], ["y"], "d")]
     weight = {"w": np.ones((2, 2, 1), np.float32)}
-    assert per_channel(graph(nodes, {"x": (1, 2, 5)}, ["y"], weight), ["c"]) == {}
+    assert tensors_per_channel(graph(nodes, {"x": (1, 2, 5)}, ["y"], weight), ["c"]) == {}
 
 
 @pytest.mark.parametrize(("largest", "expected"), [(14.5, False), (17.19, True)])

@@ -15,7 +15,7 @@ from onnx import helper
 from engine.calibrate import CalibrationOptions, HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import FloatSession
-from engine.calibrate.methods.channels import channel_scales, per_channel
+from engine.calibrate.methods.channels import channel_scales, tensors_per_channel
 from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors
 from engine.calibrate.statistics.collection import collect as collect_here
 from engine.errors import CalibrationDataError, ModelError
@@ -105,7 +105,7 @@ def test_infinity_counts_as_the_largest_float_and_nan_not_at_all() -> None:
 
 def test_channels_are_equalised_where_an_add_reads_a_convolution() -> None:
     x = samples(12)
-    assert per_channel(residual(), TENSORS) == {"c0": True, "r0": False}
+    assert tensors_per_channel(residual(), TENSORS) == {"c0": True, "r0": False}
     statistics = collect(residual(), TENSORS, {"x": x}, StatisticsOptions(percentiles=(0.9,), per_channel=True))
     c0 = np.abs(FloatSession(residual(), ["c0"]).run({"x": x})["c0"])
     peaks = c0.max(axis=(0, 2, 3))
