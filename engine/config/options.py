@@ -17,7 +17,7 @@ class CalibrationChoice(BaseModel):
         calibration_type: the method.
         max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
         per_channel: one threshold per channel for the tensors that
-            :func:`engine.calibrate.methods.channels.equalizable` names.
+            :func:`engine.calibrate.methods.channels.tensors_per_channel` names.
         asymmetric: unsigned integers for the tensors that
             :func:`engine.calibrate.methods.asymmetric.unsigned_tensors` names.
         bias_correction: the original's correction of biases
