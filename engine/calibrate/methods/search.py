@@ -5,13 +5,14 @@ Source: reference/calibration.md 2.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -23,12 +24,12 @@ from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.forward.scaled import ScaledSession
-from engine.calibrate.forward.switched import SwitchedModel
+from engine.calibrate.forward.switched import SwitchedModel, SwitchedSample
 from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.sensitivity import mean_cosine, similarity
 from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.calibrate.statistics.statistics import Statistics
-from engine.ir import MARK_LARGEST, MARK_TIE, calibration_nodes, read_calibration
+from engine.ir import MARK_LARGEST, MARK_TIE, Calibration, calibration_nodes, read_calibration, to_bytes
 from engine.parity import DEFAULT_FIRST_SAMPLE, quirk
 from engine.terms import CalibrationType
 
@@ -362,7 +363,7 @@ class LayerwiseSearch(Search):
 
 
 class _Trials:
-    """Tensors quantised alone, on the last sample.
+    """Tensors quantised alone, on the last sample; what other settings tried already is not tried again.
 
     Args:
         subject: what the search works on.
@@ -374,8 +375,17 @@ class _Trials:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self.names = list(threshold_sources(subject.placed))
-        model = SwitchedModel(subject.placed, self.names, threads=subject.threads)
-        (self._sample,) = model.on(subject.data.read(len(subject.data) - 1, len(subject.data)))
+        self._last = subject.data.read(len(subject.data) - 1, len(subject.data))
+        subject_digest = _digest(to_bytes(subject.placed), *(self._last[name] for name in sorted(self._last)))
+        kept = subject.statistics.similarities
+        self._known = kept.get(subject_digest, {})
+        kept.clear()
+        kept[subject_digest] = self._known
+
+    @cached_property
+    def _sample(self) -> SwitchedSample:
+        (sample,) = SwitchedModel(self._subject.placed, self.names, threads=self._subject.threads).on(self._last)
+        return sample
 
     def similarities(self, method: CalibrationOptions, names: Sequence[str]) -> dict[str, float]:
         """Of the outputs, by name of the only ``HzCalibration`` at work, which has the threshold of ``method``."""
@@ -383,8 +393,26 @@ class _Trials:
             return {}
         nodes = calibration_nodes(calibrate(self._subject.placed, self._subject.statistics, method))
         calibrations = {str(node.name): read_calibration(node) for node in nodes}
-        found = self._sample.cosines([{name: calibrations[name]} for name in names])
-        return {name: mean_cosine([cosines]) for name, cosines in zip(names, found, strict=True)}
+        keys = {name: _trial_digest(name, calibrations[name]) for name in names}
+        missing = [name for name in names if keys[name] not in self._known]
+        if missing:
+            found = self._sample.cosines([{name: calibrations[name]} for name in missing])
+            self._known |= {keys[name]: mean_cosine([cosines]) for name, cosines in zip(missing, found, strict=True)}
+        return {name: self._known[keys[name]] for name in names}
+
+
+def _trial_digest(name: str, calibration: Calibration) -> str:
+    """What tells a tensor quantised alone from others of the same model."""
+    kind = f"{name} {calibration.qtype} {calibration.axis}".encode()
+    return _digest(kind, calibration.thresholds, calibration.scales)
+
+
+def _digest(*parts: bytes | NDArray[Any]) -> str:
+    """SHA-256 of all parts, hexadecimal."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
+    return found.hexdigest()
 
 
 SEARCHES: Mapping[CalibrationType, Search] = MappingProxyType(

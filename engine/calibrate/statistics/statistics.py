@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -70,11 +70,14 @@ class Statistics:
         tensors: by name of the float tensor.
         samples: number of calibration samples.
         per_channel: whether equalised distributions were collected.
+        similarities: what searches found with these tensors, so that settings that try the same do it once: by digest
+            of the model and the sample, of which the last is kept, and by digest of what was tried. No file has it.
     """
 
     tensors: Mapping[str, TensorStatistics]
     samples: int
     per_channel: bool = False
+    similarities: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
 
     def thresholds(self, options: CalibrationOptions) -> dict[str, tuple[float, ...]]:
         """Threshold (or thresholds per channel, axis 1) of every tensor.

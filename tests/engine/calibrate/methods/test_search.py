@@ -8,11 +8,12 @@ import re
 import numpy as np
 import onnx_ir as ir
 import pytest
+from numpy.typing import NDArray
 from onnx import helper
 
-from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
+from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, collect_for, run_calibration
 from engine.calibrate.forward.compare import cosine
-from engine.calibrate.forward.switched import SwitchedModel
+from engine.calibrate.forward.switched import SwitchedModel, SwitchedSample
 from engine.calibrate.methods.search import SENSITIVE, candidates_of
 from engine.calibrate.methods.sensitivity import local_similarities, mean_cosine
 from engine.calibrate.methods.thresholds import threshold_sources
@@ -186,3 +187,27 @@ def test_mix_looks_at_one_tensor_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
         choices = [thresholds_of(model)[name] for model in models]
         best = [choice for choice, score in zip(choices, scores, strict=True) if score == max(scores)]
         assert found[name] in best
+
+
+def test_settings_that_try_the_same_do_it_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", 1.1)
+    placed = place(residual(), "bayes-e", PlacementOptions()).model
+    options = CalibrationOptions(calibration_type="mix")
+    statistics = collect_for(residual(), [placed], ArrayData(DATA), options)
+
+    def run(data: NDArray[np.float32]) -> tuple[dict[str, list[float]], list[str]]:
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="engine.calibrate.methods.search"):
+            found = run_calibration(residual(), placed, ArrayData({"x": data}), options, statistics=statistics)
+        return thresholds_of(found), caplog.messages
+
+    first = run(DATA["x"])
+    asked: list[int] = []
+    cosines = SwitchedSample.cosines
+    monkeypatch.setattr(SwitchedSample, "cosines", lambda self, given: asked.append(len(given)) or cosines(self, given))
+    assert run(DATA["x"]) == first
+    assert not asked
+    assert run(DATA["x"][::-1])[1] != first[1]
+    assert asked
