@@ -251,6 +251,14 @@ class Assembler:
         self._overrun = max(self._overrun, overrun + ALIGNMENT)
         self._steps.append(Instruction(kind, operands, {**fields, "units": units}, self.owner))
 
+    def amend(self, kind: InstructionKind, result: Tensor, **fields: int) -> bool:
+        """Change fields of the last step if it is an instruction of that kind and gives ``result``; whether it is."""
+        last = self._steps[-1] if self._steps else None
+        if not isinstance(last, Instruction) or last.kind is not kind or last.operands["y"] != result:
+            return False
+        self._steps[-1] = replace(last, fields=last.fields | fields)
+        return True
+
     def call(
         self, function: SampleFunction, inputs: Sequence[Tensor | Array | None], outputs: Sequence[Tensor]
     ) -> None:

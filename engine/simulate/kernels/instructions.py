@@ -53,7 +53,7 @@ FIELDS = (
     "stride_h",
     "stride_w",
     "top",  # PAD: rows above
-    "left",  # PAD: columns to the left
+    "left",  # PAD: columns to the left; FLOAT_CONVOLUTION: zeros in front of a row
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
     "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of
@@ -71,13 +71,13 @@ FIELDS = (
     "weights",  # address
     "params",  # address of parameter rows, one value per output channel; QUANTIZE: float32 scales
     "params_pitch",  # bytes between two rows
-    "low",  # smallest and largest value of the result
+    "low",  # smallest and largest value of the result; FLOAT_CONVOLUTION: bits of the smallest
     "high",
     "shift",  # AVERAGE_POOL: fraction bits
     "operation",  # ARITHMETIC: of engine.simulate.kernels.operations
     "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
     "along",  # QUANTIZE, DEQUANTIZE: 1 where the elements of a run have one scale each
-    "wide",  # ELEMENTWISE: 1 for 64 bits
+    "wide",  # ELEMENTWISE: 1 for 64 bits; FLOAT_CONVOLUTION: numbers in a row of x with its zeros, 0 where it has none
     "largest",  # REDUCE: 0 for the sum, 1 for the maximum, 2 for its first position
     "twice",  # BILINEAR: 1 to floor after either direction
     "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3); RESIZE: of upper

@@ -34,6 +34,10 @@ CAST_UNIT = 1 << 12
 """Elements per unit of a change of type."""
 _PADS_ARE_INPUTS = 11
 """The opset since which the widths of a Pad and what it pads with are inputs."""
+SMALL_INPUT = 1 << 15
+"""Bytes of a padded input, up to which a convolution puts it into working memory itself, once for each thread."""
+_SMALLEST, _ZERO = (int(np.float32(value).view(np.int32)) for value in (-np.inf, 0))
+"""Bits of what no result of a convolution is less than, and of what the result of a Relu is not less than."""
 CASTS = frozenset({("float32", "float64"), ("float64", "float32"), ("int8", "int64")})
 """Changes of type that the machine makes."""
 
@@ -97,10 +101,13 @@ def lower_cast(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
 
 
 def lower_relu(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
-    """Relu: 0 where a number is less."""
-    x = given[0]
+    """Relu: 0 where a number is less; the convolution in front computes it, where nothing else reads that."""
+    x, source = given[0], node.inputs[0]
     if not isinstance(x, Tensor):
         raise NotLowered("its input is a constant")
+    is_only_reader = source is not None and not source.is_graph_output() and len(source.uses()) == 1
+    if is_only_reader and program.amend(InstructionKind.FLOAT_CONVOLUTION, x, low=_ZERO):
+        return x
     return _arithmetic(operations.RAISE)(node, opset, [x, np.zeros(1, x.dtype)], program)
 
 
@@ -140,8 +147,10 @@ def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
     count = window.positions(x.shape[2], taps)
     steps = (count - 1) * window.stride + 1
     wide = x.shape[2] + window.before + window.behind
-    padded = x
-    if window.before or window.behind:
+    padded, zeros, memory = x, {}, x.shape[1] * wide * 4
+    if wide > x.shape[2] and memory <= SMALL_INPUT:
+        zeros = {"in_c": x.shape[1], "in_w": x.shape[2], "left": window.before, "wide": wide}
+    elif wide > x.shape[2]:
         padded = program.tensor((1, x.shape[1], wide), np.float32)
         size = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": 1, "out_h": x.shape[1], "out_w": wide}
         program.emit(InstructionKind.PAD, {"x": x, "y": padded}, units=x.shape[1], left=window.before, value=0, **size)
@@ -161,11 +170,14 @@ def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
         InstructionKind.FLOAT_CONVOLUTION,
         {"x": padded, "y": y},
         units=window.groups * panels,
+        scratch=memory + tiles.FLOAT_WIDTH * 4 if zeros else 0,
         overrun=tiles.FLOAT_WIDTH * 4,
+        **zeros,
         **{"out_c": outputs, "out_w": steps, "groups": window.groups, "panels": panels, "taps": inside * taps},
         tile_rows=height,
         count=products_at_once(inside * taps, count),
         group_weights=inside * wide * 4,
+        low=_SMALLEST,
         tap_offsets=program.address(offsets.astype(np.int64)),
         weights=program.address(packed[0].swapaxes(2, 3)),
         params=program.address(packed[1]),

@@ -8,9 +8,10 @@ import pytest
 
 from engine.simulate.float_convolution import convolved, window_of
 from engine.simulate.kernels.float_convolution import ROWS, WIDTH
-from engine.simulate.lowering.floats import FLOAT_LOWERINGS
+from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.lowering.floats import FLOAT_LOWERINGS, SMALL_INPUT
 from engine.simulate.program import Assembler
-from tests.engine.simulate.machine import fed, run
+from tests.engine.simulate.machine import fed, kinds, run
 
 
 @pytest.mark.parametrize("positions", [1, WIDTH - 1, WIDTH, 2 * WIDTH + 3])
@@ -43,3 +44,40 @@ def test_long_sums_are_divided(positions: int) -> None:
     feeds = fed(program, x)
     result = FLOAT_LOWERINGS["Conv"](node, 13, [feeds[0][0], weights, bias], program)
     np.testing.assert_array_equal(run(program, feeds, result), convolved(x, weights, bias, window))
+
+
+@pytest.mark.parametrize("positions", [WIDTH, SMALL_INPUT // 8 + 1])
+def test_zeros_around_a_small_input_and_a_relu_behind_take_no_instruction(positions: int) -> None:
+    rng, program = np.random.default_rng(positions), Assembler()
+    x = rng.standard_normal((1, 2, positions)).astype(np.float32)
+    weights, bias = rng.standard_normal((ROWS + 1, 2, 3)).astype(np.float32), np.zeros(ROWS + 1, np.float32)
+    x[0, :, :6] = [[np.nan, 1, np.inf, -np.inf, 0, 0]] * 2
+    conv = ir.node("Conv", [], {"pads": [2, 1]}, name="c")
+    relu = ir.node("Relu", [conv.outputs[0]], name="r")
+    window = window_of(conv, [x, weights, bias])
+    assert window is not None
+    feeds = fed(program, x)
+    found = FLOAT_LOWERINGS["Conv"](conv, 13, [feeds[0][0], weights, bias], program)
+    result = FLOAT_LOWERINGS["Relu"](relu, 13, [found], program)
+    is_small = positions == WIDTH
+    assert kinds(program) == [*([] if is_small else [InstructionKind.PAD]), InstructionKind.FLOAT_CONVOLUTION]
+    expected = convolved(x, weights, bias, window)
+    expected[expected < 0] = 0
+    np.testing.assert_array_equal(run(program, feeds, result).view(np.int32), expected.view(np.int32))
+
+
+@pytest.mark.parametrize("is_output", [True, False])
+def test_a_relu_beside_others_reads_the_convolution(is_output: bool) -> None:
+    program = Assembler()
+    x, weights = np.ones((1, 2, 4), np.float32), -np.ones((2, 2, 1), np.float32)
+    conv = ir.node("Conv", [], name="c")
+    relu = ir.node("Relu", [conv.outputs[0]], name="r")
+    if is_output:
+        ir.Graph([], [conv.outputs[0], relu.outputs[0]], nodes=[conv, relu])
+    else:
+        ir.node("Neg", [conv.outputs[0]], name="n")
+    feeds = fed(program, x)
+    found = FLOAT_LOWERINGS["Conv"](conv, 13, [feeds[0][0], weights], program)
+    result = FLOAT_LOWERINGS["Relu"](relu, 13, [found], program)
+    assert kinds(program) == [InstructionKind.FLOAT_CONVOLUTION, InstructionKind.ARITHMETIC]
+    assert not run(program, feeds, result).any()
