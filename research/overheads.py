@@ -37,8 +37,10 @@ _EXACT = 0.01
 """Errors below this part of a network all count the same: the sum of absolute errors has no derivative at 0."""
 _ROUNDS = 30
 """Of reweighting, after which the constants change no more."""
-_PULL = 0.03
-"""Of kin, and of the marches of a generation, towards their mean, per relative distance from it."""
+_PULL_KIN = 0.03
+"""Of kin towards their mean, per relative distance from it."""
+_PULL_MARCHES = 0.3
+"""Of the marches of a generation, by their pace: ten times as strong, for bayes has one network for every constant."""
 _KIN = (
     frozenset({Overhead.SINGLE, Overhead.WIDE_POOL, Overhead.DEEP_REDUCE}),
     frozenset({Overhead.VIEW, Overhead.MOVED}),
@@ -101,11 +103,13 @@ class Shown:
         rows: of single layers and stacks.
         networks: that take part.
         latency: the data that all else is taken from.
+        pace: what a wait takes of one on the first march of the generation.
     """
 
     rows: Sequence[MeasuredPart]
     networks: Sequence[Deployed]
     latency: Latency
+    pace: float = 1.0
 
     @property
     def fused(self) -> list[Deployed]:
@@ -131,24 +135,41 @@ def _with_constants(march: Shown, constants: dict[str, float]) -> Latency:
     return march.latency.model_copy(update={"fitted": fitted, "overheads": dict(sorted(overheads.items()))})
 
 
-def fit_unfused(parts: Sequence[MeasuredPart], latency: Latency, networks: int) -> Latency:
-    """``latency`` with the overhead of a layer where nothing stays on the chip, of the least absolute relative error.
+def fit_apart(
+    parts: Sequence[Sequence[MeasuredPart]], latencies: Sequence[Latency], overhead: Overhead, networks: Sequence[int]
+) -> list[Latency]:
+    """``latencies`` with an overhead that only O0 and O1 show, the same on all, of the least absolute relative error.
 
     Args:
-        parts: compiled at O0.
-        latency: with all other overheads.
-        networks: how many are among ``parts``.
+        parts: of each march, compiled at such a level.
+        latencies: of each march, with all other overheads.
+        overhead: what is fitted.
+        networks: how many networks of each march show it.
     """
-    others = {key: value for key, value in latency.overheads.items() if key is not Overhead.UNFUSED}
-    without = latency.model_copy(update={"overheads": others})
-    layers = np.asarray([sum(len(schedule.layers) for schedule in part.schedules) for part in parts])
-    measured = np.asarray([part.measured_us for part in parts])
-    each = (measured - [latency_us(part.schedules, without) for part in parts]) / layers
+    without = [_with(latency, overhead, None) for latency in latencies]
+    shown = [
+        (_amounts_of(part.schedules, latency).get(overhead.value, 0.0), part, latency)
+        for of_march, latency in zip(parts, without, strict=True)
+        for part in of_march
+    ]
+    shown = [entry for entry in shown if entry[0]]
+    if not shown:
+        return without
+    each = np.asarray(
+        [(part.measured_us - latency_us(part.schedules, latency)) / amount for amount, part, latency in shown]
+    )
     order = np.argsort(each)
-    weight = np.cumsum((layers / measured)[order])
+    weight = np.cumsum(np.asarray([amount / part.measured_us for amount, part, _ in shown])[order])
     found = max(float(each[order][np.searchsorted(weight, weight[-1] / 2)]), 0.0)
-    unfused = Measured(us=float(f"{found:.3g}"), networks=networks)
-    return latency.model_copy(update={"overheads": others | {Overhead.UNFUSED: unfused}})
+    return [
+        _with(latency, overhead, Measured(us=float(f"{found:.3g}"), networks=count))
+        for latency, count in zip(latencies, networks, strict=True)
+    ]
+
+
+def _with(latency: Latency, overhead: Overhead, value: Measured | None) -> Latency:
+    others = {key: found for key, found in latency.overheads.items() if key is not overhead}
+    return latency.model_copy(update={"overheads": others if value is None else others | {overhead: value}})
 
 
 def latency_us(schedules: Iterable[Schedule], latency: Latency) -> float:
@@ -173,11 +194,12 @@ def _least_absolute(parts: Sequence[Sequence[MeasuredPart]], marches: Sequence[S
     flat = [part for of_march in parts for part in of_march]
     weights = np.asarray([part.weight / part.whole_us for part in flat])
     pulls = list(_pulls(names, len(marches)))
+    paces = np.repeat([march.pace for march in marches], len(names))
     trust: Floats = np.ones(len(flat))
     solution: Floats = np.ones(matrix.shape[1])
     for _ in range(_ROUNDS):
         scale = weights * trust
-        pulled = [_towards_mean(columns, solution) for columns in pulls]
+        pulled = [pull * _towards_mean(columns, solution / paces) / paces for columns, pull in pulls]
         left = np.vstack([matrix * scale[:, None], *pulled])
         solution, _ = nnls(left, np.concatenate([wanted * scale, np.zeros(len(left) - len(flat))]))
         errors = abs(matrix @ solution - wanted) * weights
@@ -192,15 +214,15 @@ def _unexplained_us(parts: Sequence[MeasuredPart], march: Shown) -> Iterator[flo
     return (part.measured_us - latency_us(part.schedules, bare) for part in parts)
 
 
-def _pulls(names: Sequence[str], marches: int) -> Iterator[list[int]]:
-    """Columns of constants that are pulled towards their mean."""
+def _pulls(names: Sequence[str], marches: int) -> Iterator[tuple[list[int], float]]:
+    """Columns of constants that are pulled towards their mean, and how strongly."""
     for position, name in enumerate(names):
         if marches > 1 and name not in _FREE:
-            yield [march * len(names) + position for march in range(marches)]
+            yield [march * len(names) + position for march in range(marches)], _PULL_MARCHES
     for kin in _KIN:
         positions = [names.index(name) for name in kin if name in names]
         for march in range(marches):
-            yield [march * len(names) + position for position in positions]
+            yield [march * len(names) + position for position in positions], _PULL_KIN
 
 
 def _towards_mean(columns: Sequence[int], solution: Floats) -> Floats:
@@ -208,7 +230,7 @@ def _towards_mean(columns: Sequence[int], solution: Floats) -> Floats:
     rows = np.zeros((len(columns), len(solution)))
     if columns:
         distances = np.eye(len(columns)) - 1 / len(columns)
-        rows[:, list(columns)] = distances * _PULL / max(float(solution[list(columns)].mean()), _LEAST_US)
+        rows[:, list(columns)] = distances / max(float(solution[list(columns)].mean()), _LEAST_US)
     return rows
 
 
@@ -223,6 +245,11 @@ def _amounts_of(schedules: Sequence[Schedule], latency: Latency) -> dict[str, fl
             for overhead, amount in amounts(layer, schedule.overlap, latency):
                 found[overhead.value] += amount
     return found
+
+
+def shows(network: Deployed, overhead: Overhead, latency: Latency) -> bool:
+    """Whether a network has such an overhead."""
+    return overhead.value in _amounts_of(network.schedules, latency)
 
 
 def _networks_of(networks: Collection[Deployed], latency: Latency) -> dict[Overhead, int]:

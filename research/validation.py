@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.compile.cost import layer_costs
-from engine.march.latency import Latency, ModelAccuracy
+from engine.march.latency import Latency, ModelAccuracy, Overhead
 from engine.terms import OptimizeLevel
 from research.cases import Errors, MeasuredCase, Networks, cases_of, counted, errors_of, where
 from research.constants import fit_constants, fit_memory
 from research.corpus import MeasuredRow
 from research.deployed import Deployed
-from research.overheads import MeasuredPart, Shown, fit_overheads, fit_unfused, latency_us, parts_of
+from research.overheads import MeasuredPart, Shown, fit_apart, fit_overheads, latency_us, parts_of, shows
 from research.report import network_line
 
 FOLDS = 5
@@ -30,11 +30,13 @@ class Evidence:
         networks: rows of the corpus.
         deployed: networks in deployed forms that take part in the fit.
         built: rows of the corpus that only the converter reads.
+        pace: what a wait takes of one on the first march of the generation.
     """
 
     networks: Networks
     deployed: Sequence[Deployed] = ()
     built: Sequence[MeasuredPart] = ()
+    pace: float = 1.0
 
 
 Estimates = Sequence[tuple[Deployed, Latency]]
@@ -67,15 +69,32 @@ def _with_overheads(
 ) -> list[Latency]:
     """The second step; ``cases`` are those of the rows of each march."""
     shown = [
-        Shown([*_parts_at("O2", rows), *evidence.built], evidence.deployed, latency)
+        Shown([*_parts_at("O2", rows), *evidence.built], evidence.deployed, latency, evidence.pace)
         for evidence, rows, latency in zip(generation, cases, latencies, strict=True)
     ]
     found = []
     for evidence, rows, fitted in zip(generation, cases, fit_overheads(shown), strict=True):
-        apart = [network for network in evidence.deployed if network.level is OptimizeLevel.O0]
+        apart = _at(evidence, OptimizeLevel.O0)
         parts = [*parts_of(apart), *_parts_at("O0", counted(rows))]
-        found.append(fit_unfused(parts, fitted, len({network.net for network in apart})))
-    return found
+        found += fit_apart([parts], [fitted], Overhead.UNFUSED, [_count(apart)])
+    passing = [
+        [
+            network
+            for network in _at(evidence, OptimizeLevel.O0, OptimizeLevel.O1)
+            if shows(network, Overhead.SINGLE_DDR, latency)
+        ]
+        for evidence, latency in zip(generation, found, strict=True)
+    ]
+    parts_passing = [parts_of(networks) for networks in passing]
+    return fit_apart(parts_passing, found, Overhead.SINGLE_DDR, [_count(networks) for networks in passing])
+
+
+def _at(evidence: Evidence, *levels: OptimizeLevel) -> list[Deployed]:
+    return [network for network in evidence.deployed if network.level in levels]
+
+
+def _count(networks: Sequence[Deployed]) -> int:
+    return len({network.net for network in networks})
 
 
 def _parts_at(level: str, cases: Sequence[MeasuredCase]) -> list[MeasuredPart]:

@@ -17,6 +17,7 @@ from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.layers import Overlap
 from engine.compile.memory import Memory
+from engine.compile.overheads import vectors_above
 from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
@@ -180,7 +181,8 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 relay_outputs=relay.rows,
                 relay_results=relay.maps,
                 relay_windows=relay.maps,
-                vector_bytes=latency.input_row.block if relay.maps else 0,
+                vector_bytes=latency.input_row.block,
+                vectors_above=vectors_above(Overlap.NONE, latency),
                 overlap=Overlap.NONE,
             )
         case OptimizeLevel.O1:
@@ -192,8 +194,8 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 relay_above=relay.keeps,
                 relay_results=relay.maps,
                 operands_leave=relay.maps,
-                vector_bytes=latency.input_row.block if relay.maps else 0,
-                vectors_above=latency.map_bytes,
+                vector_bytes=latency.input_row.block,
+                vectors_above=vectors_above(Overlap.BORDERS, latency),
                 overlap=overlap,
             )
         case OptimizeLevel.O2 | OptimizeLevel.O3:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.compile.layers import Layer, Overlap
-from engine.compile.overheads import single_bytes, small_table_elements
+from engine.compile.overheads import small_table_elements, vector_traffic
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map
 from engine.march.latency import SmallTables, Strips
 from engine.ops.core.costs import MOVEMENTS, CostKind
@@ -66,7 +66,7 @@ class Memory:
     joins_apart: bool = False
     operands_leave: bool = False
     vector_bytes: int = 0
-    vectors_above: int = 0
+    vectors_above: float = 0
     weights_on_chip: bool = False
 
 
@@ -341,8 +341,8 @@ def relaid_bytes(
             passes += memory.relay_windows and any(_reads_rearranged(reader) for reader in readers)
             if passes:
                 relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
-        vectors = single_bytes(layer, memory.vector_bytes) * memory.vector_bytes if memory.vector_bytes else 0
-        if vectors > memory.vectors_above:
+        vectors = vector_traffic(layer, memory.vector_bytes, memory.vectors_above) if memory.vector_bytes else 0
+        if vectors:
             relaid[layer.output] = relaid.get(layer.output, 0) + vectors
     return relaid
 

@@ -71,10 +71,10 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
         case CostKind.MOVE:
             yield Overhead.MOVE, 1
         case CostKind.TRANSPOSE | CostKind.RESHAPE:
-            yield from _moves(layer, latency)
+            yield from _moves(layer, overlap, latency)
 
 
-def _moves(layer: Layer, latency: Latency) -> Iterator[Amount]:
+def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
     """What it takes to move data; a line of elements, which has one dimension, stays as it is."""
     if _is_line(layer.output_shape) and _is_line(layer.input_shapes[0]):
         return
@@ -87,7 +87,29 @@ def _moves(layer: Layer, latency: Latency) -> Iterator[Amount]:
             *outer, _, channels = layer.output_shape
             yield Overhead.MOVED, math.prod(outer) * channels / 1e3
         case Motion.ELEMENTS:
-            yield Overhead.SINGLE, single_bytes(layer, latency.input_row.block) / 1e3
+            block = latency.input_row.block
+            yield Overhead.SINGLE, single_bytes(layer, block) / 1e3
+            if vector_traffic(layer, block, vectors_above(overlap, latency)):
+                yield Overhead.SINGLE_DDR, single_bytes(layer, block) / 1e3
+
+
+def vectors_above(overlap: Overlap, latency: Latency) -> float:
+    """Bytes of vectors of single elements that stay on the chip: all where layers run together, none at O0."""
+    if overlap is Overlap.ALL or not latency.output_relay.maps:
+        return math.inf
+    return 0 if overlap is Overlap.NONE else latency.map_bytes
+
+
+def vector_traffic(layer: Layer, block: int, above: float) -> int:
+    """Bytes by which a layer that moves single elements, each in a vector, stores and loads them; 0 if they fit.
+
+    Args:
+        layer: any.
+        block: bytes of a vector, and pixels to which rows are padded in number.
+        above: bytes that fit on the chip.
+    """
+    taken = single_bytes(layer, block) * block
+    return taken if taken > above else 0
 
 
 def single_bytes(layer: Layer, block: int) -> int:

@@ -201,10 +201,17 @@ def _input_bytes(tensor: InputTensor, reader: Layer, columns: Columns | None, la
     if reader.kind is CostKind.DEPTHWISE and not is_dense(reader, latency):
         parameters = 0
     if columns is None or tensor.shape[-1] <= IMAGE_CHANNELS:
-        return ddr_bytes(tensor.shape, bits, latency.input_row) + parameters + extra.fixed_bytes
+        return ddr_bytes(tensor.shape, bits, _input_rows(tensor, latency)) + parameters + extra.fixed_bytes
     pixels = _strip_pixels(columns, tensor.shape[2], extra.align, extra.halo)
     depth = round_up(tensor.shape[-1], latency.input_row.channels)
     return math.prod(tensor.shape[:2]) * pixels * depth * bits // 8 + parameters + extra.fixed_bytes
+
+
+def _input_rows(tensor: InputTensor, latency: Latency) -> RowPadding:
+    """Padding of an input's rows: what another subgraph leaves is as narrow as on the chip, unless loads arrange it."""
+    if not tensor.inner or latency.input_layer.by_load:
+        return latency.input_row
+    return latency.input_row.model_copy(update={"minimum": _ON_CHIP_ROWS.minimum})
 
 
 def _output_bytes(layer: Layer, latency: Latency) -> int:

@@ -14,12 +14,11 @@ from engine.terms import OptimizeLevel
 from research.corpus import schedule_of_row
 from research.deployed import Deployed, Figures
 from research.overheads import (
-    _PULL,
     MeasuredPart,
     Shown,
     _towards_mean,
+    fit_apart,
     fit_overheads,
-    fit_unfused,
     latency_us,
     parts_of,
 )
@@ -93,7 +92,7 @@ def test_constants_of_one_kind_are_pulled_towards_each_other() -> None:
     """No network shows the one: it is as dear as the other."""
     pulled = _towards_mean([0, 2], np.array([4.0, 1.0, 2.0]))
     np.testing.assert_allclose(pulled @ [3.0, 9.0, 3.0], 0.0, atol=1e-12)
-    np.testing.assert_allclose(pulled @ [4.0, 9.0, 2.0], np.array([1.0, -1.0]) * _PULL / 3.0)
+    np.testing.assert_allclose(pulled @ [4.0, 9.0, 2.0], np.array([1.0, -1.0]) / 3.0)
     assert _towards_mean([], np.ones(3)).shape == (0, 3)
 
 
@@ -108,7 +107,10 @@ def test_networks_of_a_few_nodes_weigh_as_much_as_rows() -> None:
 def test_unfused_layers_cost_what_o0_shows() -> None:
     slower = TRUTH.model_copy(update={"overheads": {**TRUTH.overheads, Overhead.UNFUSED: Measured(us=4.0, networks=1)}})
     parts = parts_of([network("a", TABLES, slower, "O0"), network("b", JOINS, slower, "O0")])
-    assert fit_unfused(parts, TRUTH, 2).overheads[Overhead.UNFUSED] == Measured(us=4.0, networks=2)
+    (found,) = fit_apart([parts], [TRUTH], Overhead.UNFUSED, [2])
+    assert found.overheads[Overhead.UNFUSED] == Measured(us=4.0, networks=2)
+    (unknown,) = fit_apart([parts], [found], Overhead.SINGLE_DDR, [0])
+    assert unknown == found
 
 
 def test_equal_conversions_count_once_and_unequal_partitions_as_a_whole() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
-from engine.compile.overheads import amounts, overhead_us
+from engine.compile.overheads import amounts, overhead_us, vectors_above
 from engine.compile.schedule import InputTensor, schedule_layers
 from engine.march.latency import Measured, Overhead, load_latency
 from engine.ops.core.costs import CostKind
@@ -75,6 +77,19 @@ def test_slopes_and_wide_pools_wait_and_take_time_per_element() -> None:
     slope, pool = layer(CostKind.SLOPE, MAP, MAP), layer(CostKind.POOL, MAP, MAP, input_bits=16)
     assert list(amounts(slope, Overlap.ALL, latency)) == [(Overhead.SUM, 1), (Overhead.SLOPE, 1.024)]
     assert list(amounts(pool, Overlap.ALL, latency)) == [(Overhead.POOL, 1), (Overhead.WIDE_POOL, 1.024)]
+
+
+def test_single_elements_wait_for_ddr_where_their_vectors_do_not_fit() -> None:
+    latency = load_latency("bayes-e")
+    few = layer(CostKind.RESHAPE, (1, 1, 1, 8192), (1, 16, 2, 256), motion="elements")
+    many = layer(CostKind.RESHAPE, (1, 1, 1, 8256), (1, 16, 2, 258), motion="elements")
+    single = {
+        (found, overlap): dict(amounts(found, overlap, latency)).get(Overhead.SINGLE_DDR, 0.0)
+        for found in (few, many)
+        for overlap in (Overlap.NONE, Overlap.BORDERS, Overlap.ALL)
+    }
+    assert list(single.values()) == [8.192, 0.0, 0.0, 8.256, 8.256, 0.0]
+    assert vectors_above(Overlap.NONE, load_latency("bernoulli2")) == math.inf
 
 
 def test_layers_that_are_not_fused_wait_for_each_other() -> None:

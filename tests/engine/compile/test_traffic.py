@@ -104,6 +104,14 @@ def test_an_input_that_two_layers_read_is_loaded_once() -> None:
     assert (first[0].loaded, second[0].loaded) == (SQUARE, 0)
 
 
+def test_narrow_maps_of_other_subgraphs_are_loaded_with_rows_of_eight_pixels() -> None:
+    """``yolov8_decode``: 336 rows of four pixels; loads of bernoulli2 arrange them in any case."""
+    narrow = (1, 336, 4, 8)
+    of_user, of_other = (alone(CostKind.MOVE, narrow, narrow, inner=inner) for inner in (False, True))
+    assert (loaded("bayes-e", of_user), loaded("bayes-e", of_other)) == (336 * 16 * 8, 336 * 8 * 8)
+    assert loaded("bernoulli2", of_user) == loaded("bernoulli2", of_other)
+
+
 def test_images_of_luma_and_half_as_many_chromas_are_dense() -> None:
     layers = chain("a", input_shapes=((1, 6, 10, 3),))
     image = subgraph(layers, AMPLE, shape=(1, 6, 10, 3), nv12=True)
