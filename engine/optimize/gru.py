@@ -82,6 +82,7 @@ class _Unrolled:
         self.node, self.gru = node, gru
         self.nodes: list[ir.Node] = []
         self._number = 0
+        self._sums: dict[str, ir.Value] = {}
 
     def states(self) -> list[tuple[ir.Value, ir.Value]]:
         """The hidden state after every step, and the same in the shape (1, 1, batch, hidden)."""
@@ -99,8 +100,7 @@ class _Unrolled:
             if not output.uses() and not output.is_graph_output():
                 continue
             if index:
-                shape = (1, self.gru.batch, self.gru.hidden)
-                found[output] = self._reshape(f"{self.node.name}_last", states[-1][0], shape)
+                found[output] = states[-1][0]
                 continue
             whole = (self.gru.steps, 1, self.gru.batch, self.gru.hidden)
             found[output] = self._op("Concat", *(apart for _, apart in states), shape=whole, axis=0)
@@ -172,7 +172,9 @@ class _Unrolled:
         total = np.asarray(np.sum([self._bias_rows(row) for row in rows], axis=0, dtype=np.float32))
         label = f"{self.gru.names[2]}_{rows[0]}"
         label = label if len(rows) == 1 else f"{names[0]}{label}_new"
-        added = add_initializer(graph_of(self.node), label, total)
+        if label not in self._sums:
+            self._sums[label] = add_initializer(graph_of(self.node), label, total)
+        added = self._sums[label]
         return self._append("Add", names[0], f"{names[-1]}_out", (value, added), self._shape)
 
     def _bias_rows(self, row: int) -> Array:

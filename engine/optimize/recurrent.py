@@ -188,8 +188,6 @@ class _Unrolled:
         shape = (lstm.steps * lstm.batch, lstm.hidden, 1, len(runs))
         whole = joined[0] if lstm.steps == 1 else self._op("Concat", *joined, shape=shape, axis=0)
         turned = self._op("Transpose", whole, shape=(shape[0], shape[3], 1, shape[1]), perm=(0, 3, 2, 1))
-        if lstm.batch == 1:
-            return turned
         apart = self._reshape(turned, (lstm.steps, lstm.batch, len(runs), lstm.hidden))
         shape = (lstm.steps, len(runs), lstm.batch, lstm.hidden)
         return self._op("Transpose", apart, shape=shape, perm=(0, 2, 1, 3))

@@ -62,6 +62,8 @@ def test_nodes_are_numbered_as_in_the_original() -> None:
     # A bias that is folded in leaves the name of its sum to the convolution.
     assert results["G1_gemm"] == "G5_out_reshape_reshape"
     assert results["G38_gemm"] == "G39_out_reshape_reshape"
+    sums = {item.name: item.inputs[1].name for item in after.graph if item.name in ("G18", "G42")}
+    assert sums == {name: f"{name}_{name}_{name}b_2_expand_dims_reshape_reshape" for name in ("G18", "G42")}
 
 
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])

@@ -132,3 +132,9 @@ def test_the_first_step_has_no_forget_gate() -> None:
     one, two = (census(applied(UnrollLstm(), lstm(steps))[1]) for steps in (1, 2))
     assert two["Sigmoid"] - one["Sigmoid"] == 3
     assert one["Sigmoid"] == 2
+
+
+def test_states_of_one_sample_are_rearranged_as_those_of_several() -> None:
+    """What that leaves unchanged goes later, so that the product behind ``crnn_lstm`` reads ``transpose_…_out``."""
+    last = [item.op_type for item in applied(UnrollLstm(), lstm(2))[1].graph][-3:]
+    assert last == ["Transpose", "Reshape", "Transpose"]
