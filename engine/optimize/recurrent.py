@@ -188,8 +188,10 @@ class _Unrolled:
         shape = (lstm.steps * lstm.batch, lstm.hidden, 1, len(runs))
         whole = joined[0] if lstm.steps == 1 else self._op("Concat", *joined, shape=shape, axis=0)
         turned = self._op("Transpose", whole, shape=(shape[0], shape[3], 1, shape[1]), perm=(0, 3, 2, 1))
-        apart = self._reshape(turned, (lstm.steps, lstm.batch, len(runs), lstm.hidden))
         shape = (lstm.steps, len(runs), lstm.batch, lstm.hidden)
+        if lstm.batch == 1:  # changes nothing, but what reads it then reads ``transpose_…_out`` (``crnn_lstm``)
+            return self._reshape(turned, shape)
+        apart = self._reshape(turned, (lstm.steps, lstm.batch, len(runs), lstm.hidden))
         return self._op("Transpose", apart, shape=shape, perm=(0, 2, 1, 3))
 
     def _last_states(self, states: Sequence[ir.Value]) -> ir.Value:
