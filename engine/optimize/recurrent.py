@@ -72,9 +72,10 @@ class UnrollLstm(NodePass):
 
     The sequence is a line of pixels. One convolution per gate takes all steps at once and its result is split; at every
     step a convolution of the hidden state adds to it. States start at zero: the first step has no forget gate, and adds
-    the bias of the hidden state by itself. Directions are joined per step along the width, steps along the batch. All
-    1123 nodes of ``crnn_lstm`` on three marches, and the case of LSTM of reference/operators.md. Other forms
-    (peepholes, given states or lengths, other activations, long sequences) stay.
+    the bias of the hidden state by itself. Directions are joined per step along the width, steps along the batch.
+    Results have the names that these nodes give them. All 1123 nodes of ``crnn_lstm`` on three marches, and the case of
+    LSTM of reference/operators.md. Other forms (peepholes, given states or lengths, other activations, long sequences)
+    stay.
     """
 
     op_types = frozenset({"LSTM"})
@@ -86,7 +87,12 @@ class UnrollLstm(NodePass):
         unrolled = _Unrolled(node, lstm)
         line = unrolled.line()
         runs = [unrolled.direction(line, index) for index in range(len(lstm.orders))]
-        substitute_outputs(node, unrolled.nodes, unrolled.results(runs))
+        results = unrolled.results(runs)
+        names = {value: value.name for value in results.values()}
+        substitute_outputs(node, unrolled.nodes, results)
+        for value, name in names.items():
+            if not value.is_graph_output():
+                value.name = name
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -189,8 +195,8 @@ class _Unrolled:
         whole = joined[0] if lstm.steps == 1 else self._op("Concat", *joined, shape=shape, axis=0)
         turned = self._op("Transpose", whole, shape=(shape[0], shape[3], 1, shape[1]), perm=(0, 3, 2, 1))
         shape = (lstm.steps, len(runs), lstm.batch, lstm.hidden)
-        if lstm.batch == 1:  # changes nothing, but what reads it then reads ``transpose_…_out`` (``crnn_lstm``)
-            return self._reshape(turned, shape)
+        if lstm.batch == 1:
+            return turned
         apart = self._reshape(turned, (lstm.steps, lstm.batch, len(runs), lstm.hidden))
         return self._op("Transpose", apart, shape=shape, perm=(0, 2, 1, 3))
 
