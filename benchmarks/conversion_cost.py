@@ -83,7 +83,13 @@ def conversion() -> Callable[[], object]:
 
 
 def calibrations(one: bool) -> Callable[[], object]:
-    """The calibrated models of all settings, or of ``max`` alone; the placed model is there."""
+    """The calibrated models of all settings, or of ``max`` alone; the placed model is there.
+
+    The process is prepared as that of a sweep's trials (:data:`harness.execution.isolation.CHILD`).
+    """
+    from engine.cli.start import prepare
+
+    prepare()
     from engine.calibrate import (
         CalibrationOptions,
         Kernels,

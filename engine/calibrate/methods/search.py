@@ -9,10 +9,10 @@ import hashlib
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -71,6 +71,15 @@ class Subject:
     data: CalibrationData
     threads: int | None = None
 
+    @cached_property
+    def similarities(self) -> dict[str, float]:
+        """What was found of this model with these statistics so far, by digest of a sample and what was tried on it."""
+        digest, kept = _digest(to_bytes(self.placed)), self.statistics.similarities
+        found = kept.get(digest, {})
+        kept.clear()
+        kept[digest] = found
+        return found
+
 
 class Search(ABC):
     """One way to choose among methods; stateless."""
@@ -128,20 +137,35 @@ class _Block:
     """Some samples.
 
     Attributes:
-        feed: arrays by input name.
-        expected: the float model's outputs.
-        samples: their number.
+        samples: arrays by input name.
+        float_session: gives the session of the float model.
     """
 
-    feed: Arrays
-    expected: Arrays
-    samples: int
+    samples: tuple[Arrays, ...]
+    float_session: Callable[[], FloatSession]
+
+    @cached_property
+    def digests(self) -> list[str]:
+        """Of every sample."""
+        return [_digest_of_sample(sample) for sample in self.samples]
+
+    @cached_property
+    def feed(self) -> Arrays:
+        """All samples, by input name."""
+        return {name: np.concatenate([sample[name] for sample in self.samples]) for name in self.samples[0]}
+
+    @cached_property
+    def expected(self) -> list[Arrays]:
+        """The float model's outputs for every sample."""
+        return _split(self.float_session().run(self.feed), len(self.samples))
 
 
 class _Runner:
-    """A candidate in :func:`_race`.
+    """A candidate in :func:`_race`; what another setting found of the same one is not computed again.
 
     Args:
+        known: :attr:`Subject.similarities`.
+        identity: gives what tells its model from others of the subject.
         calibrated: gives its model.
         forward: the outputs of its model for a feed and its number of samples.
 
@@ -150,9 +174,17 @@ class _Runner:
         losses: one less the cosine similarity to the float outputs, per sample so far.
     """
 
-    def __init__(self, calibrated: Callable[[], ir.Model], forward: Callable[[Arrays, int], Arrays]) -> None:
+    def __init__(
+        self,
+        known: dict[str, float],
+        identity: Callable[[], str],
+        calibrated: Callable[[], ir.Model],
+        forward: Callable[[Arrays, int], Arrays],
+    ) -> None:
         self.calibrated = calibrated
         self.losses = np.empty(0)
+        self._known = known
+        self._identity = identity
         self._forward = forward
 
     @property
@@ -162,9 +194,11 @@ class _Runner:
 
     def run(self, block: _Block) -> None:
         """Take in more samples."""
-        found = _split(self._forward(block.feed, block.samples), block.samples)
-        pairs = zip(found, _split(block.expected, block.samples), strict=True)
-        self.losses = np.append(self.losses, [1 - similarity(actual, expected) for actual, expected in pairs])
+        keys = [_digest(f"{self._identity()} {digest}".encode()) for digest in block.digests]
+        if not self._known.keys() >= set(keys):
+            found = _split(self._forward(block.feed, len(block.samples)), len(block.samples))
+            self._known.update(zip(keys, map(similarity, found, block.expected), strict=True))
+        self.losses = np.append(self.losses, [1 - self._known[key] for key in keys])
 
 
 def _race(
@@ -181,20 +215,20 @@ def _race(
     """
     with ThreadPoolExecutor(subject.threads) as pool:
         thresholds = [pool.submit(subject.statistics.thresholds, candidate) for candidate in candidates]
-        expected = pool.submit(FloatSession, subject.optimized, threads=subject.threads)
+        expected = cache(partial(FloatSession, subject.optimized, threads=subject.threads))
         found = dict(zip(candidates, (pending.result for pending in thresholds), strict=True))
         field = _per_tensor(subject, found)
         if by_first:
-            field = _best_on_first(subject, field, expected.result())
+            field = _best_on_first(subject, field, expected)
             if next(iter(field.values())).loss <= 1 - SENSITIVE:
                 return field
             field |= _per_tensor(subject, _asymmetric(subject, found))
-            field = _best_on_first(subject, field, expected.result())
-        return _halve(subject, field, expected.result())
+            field = _best_on_first(subject, field, expected)
+        return _halve(subject, field, expected)
 
 
 def _best_on_first(
-    subject: Subject, field: Mapping[CalibrationOptions, _Runner], expected: FloatSession
+    subject: Subject, field: Mapping[CalibrationOptions, _Runner], expected: Callable[[], FloatSession]
 ) -> dict[CalibrationOptions, _Runner]:
     """The candidate that is best on the first sample; ``expected``: as for _halve."""
     block = _read(subject, [0], expected)
@@ -207,9 +241,9 @@ def _best_on_first(
 
 
 def _halve(
-    subject: Subject, field: dict[CalibrationOptions, _Runner], expected: FloatSession
+    subject: Subject, field: dict[CalibrationOptions, _Runner], expected: Callable[[], FloatSession]
 ) -> dict[CalibrationOptions, _Runner]:
-    """What is left of ``field``, which begins anew; ``expected`` gives the float outputs."""
+    """What is left of ``field``, which begins anew; ``expected`` gives the float session."""
     for runner in field.values():
         runner.losses = np.empty(0)
     indices = _spread_out(len(subject.data), MAX_SAMPLES)
@@ -230,10 +264,8 @@ def _halve(
     return field
 
 
-def _read(subject: Subject, indices: Sequence[int], expected: FloatSession) -> _Block:
-    samples = [subject.data.read(index, index + 1) for index in indices]
-    feed = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
-    return _Block(feed, expected.run(feed), len(samples))
+def _read(subject: Subject, indices: Sequence[int], expected: Callable[[], FloatSession]) -> _Block:
+    return _Block(tuple(subject.data.read(index, index + 1) for index in indices), expected)
 
 
 _Pending = Mapping[CalibrationOptions, Callable[[], Thresholds]]
@@ -245,12 +277,14 @@ def _per_tensor(subject: Subject, thresholds: _Pending) -> dict[CalibrationOptio
     if not thresholds:
         return {}
     unsigned = unsigned_of(subject.placed, next(iter(thresholds)))
-    session = ScaledSession(subject.placed, unsigned, threads=subject.threads)
+    session = cache(partial(ScaledSession, subject.placed, unsigned, threads=subject.threads))
 
     def runner(found: Callable[[], Thresholds]) -> _Runner:
         return _Runner(
+            subject.similarities,
+            cache(lambda: _identity(found(), unsigned)),
             lambda: apply_thresholds(subject.placed, found(), unsigned=unsigned),
-            lambda feed, samples: session.run(feed, samples, found()),
+            lambda feed, samples: session().run(feed, samples, found()),
         )
 
     return {candidate: runner(found) for candidate, found in thresholds.items()}
@@ -265,9 +299,20 @@ def _asymmetric(subject: Subject, thresholds: _Pending) -> _Pending:
 
 def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
     """A candidate whose weights have scales of activations folded in: it needs a session of its own."""
-    model = calibrate(subject.placed, subject.statistics, candidate)
-    session = FloatSession(model, threads=subject.threads)
-    return _Runner(lambda: model, lambda feed, _: session.run(feed))
+    model = cache(partial(calibrate, subject.placed, subject.statistics, candidate))
+    session = cache(lambda: FloatSession(model(), threads=subject.threads))
+    unsigned = unsigned_of(subject.placed, candidate)
+    return _Runner(
+        subject.similarities,
+        cache(lambda: _identity(subject.statistics.thresholds(candidate), unsigned)),
+        model,
+        lambda feed, _: session().run(feed),
+    )
+
+
+def _identity(thresholds: Thresholds, unsigned: Collection[str]) -> str:
+    """Digest of what tells a candidate's model from others: per channel it has thresholds of that many."""
+    return _digest(repr([sorted(thresholds.items()), sorted(unsigned)]).encode())
 
 
 def _split(arrays: Arrays, samples: int) -> list[Arrays]:
@@ -344,7 +389,7 @@ class LayerwiseSearch(Search):
         largest, _, least_loss = candidates
         pending = {each: partial(subject.statistics.thresholds, each) for each in (largest, least_loss)}
         runners = _per_tensor(subject, pending)
-        expected = FloatSession(subject.optimized, threads=subject.threads)
+        expected = cache(partial(FloatSession, subject.optimized, threads=subject.threads))
         _best_on_first(subject, {largest: runners[largest]}, expected)
         if runners[largest].loss <= 1 - SENSITIVE:
             return largest
@@ -376,11 +421,7 @@ class _Trials:
         self._subject = subject
         self.names = list(threshold_sources(subject.placed))
         self._last = subject.data.read(len(subject.data) - 1, len(subject.data))
-        subject_digest = _digest(to_bytes(subject.placed), *(self._last[name] for name in sorted(self._last)))
-        kept = subject.statistics.similarities
-        self._known = kept.get(subject_digest, {})
-        kept.clear()
-        kept[subject_digest] = self._known
+        self._known = subject.similarities
 
     @cached_property
     def _sample(self) -> SwitchedSample:
@@ -393,7 +434,8 @@ class _Trials:
             return {}
         nodes = calibration_nodes(calibrate(self._subject.placed, self._subject.statistics, method))
         calibrations = {str(node.name): read_calibration(node) for node in nodes}
-        keys = {name: _trial_digest(name, calibrations[name]) for name in names}
+        sample = _digest_of_sample(self._last)
+        keys = {name: _digest_of_trial(sample, name, calibrations[name]) for name in names}
         missing = [name for name in names if keys[name] not in self._known]
         if missing:
             found = self._sample.cosines([{name: calibrations[name]} for name in missing])
@@ -401,10 +443,14 @@ class _Trials:
         return {name: self._known[keys[name]] for name in names}
 
 
-def _trial_digest(name: str, calibration: Calibration) -> str:
+def _digest_of_trial(sample: str, name: str, calibration: Calibration) -> str:
     """What tells a tensor quantised alone from others of the same model."""
-    kind = f"{name} {calibration.qtype} {calibration.axis}".encode()
+    kind = f"{sample} {name} {calibration.qtype} {calibration.axis}".encode()
     return _digest(kind, calibration.thresholds, calibration.scales)
+
+
+def _digest_of_sample(sample: Arrays) -> str:
+    return _digest(*(part for name in sorted(sample) for part in (name.encode(), sample[name])))
 
 
 def _digest(*parts: bytes | NDArray[Any]) -> str:

@@ -71,7 +71,7 @@ class Statistics:
         samples: number of calibration samples.
         per_channel: whether equalised distributions were collected.
         similarities: what searches found with these tensors, so that settings that try the same do it once: by digest
-            of the model and the sample, of which the last is kept, and by digest of what was tried. No file has it.
+            of the model, of which the last is kept, and by digest of a sample and what was tried on it. No file has it.
     """
 
     tensors: Mapping[str, TensorStatistics]

@@ -211,3 +211,21 @@ def test_settings_that_try_the_same_do_it_once(
     assert not asked
     assert run(DATA["x"][::-1])[1] != first[1]
     assert asked
+
+
+def test_settings_of_default_share_what_they_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    placed, options = (
+        place(residual(), "bayes-e", PlacementOptions()).model,
+        CalibrationOptions(calibration_type="default"),
+    )
+    statistics = collect_for(residual(), [placed], ArrayData(DATA), options)
+    found = []
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, logger="engine.calibrate.methods.search"):
+            model = run_calibration(residual(), placed, ArrayData(DATA), options, statistics=statistics)
+        found.append((thresholds_of(model), caplog.messages))
+        monkeypatch.setattr(FloatSession, "run", lambda *given: pytest.fail("a model runs"))
+    assert found[0] == found[1]
