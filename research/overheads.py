@@ -49,6 +49,8 @@ _KIN = (
 """Elements that are handled one at a time, rows, and elements that pass a slower unit in a stream."""
 _LEAST_US = 0.01
 """Of a mean that distances are relative to."""
+_NOTHING_US = 1e-3
+"""Smaller constants than this are rounding errors."""
 _FIXED, _ENTRY, _LAYER = "fixed_us", "entry_us", "layer_us"
 _FREE = (_FIXED, _ENTRY, _LAYER)
 
@@ -129,7 +131,7 @@ def _with_constants(march: Shown, constants: dict[str, float]) -> Latency:
     overheads = {
         Overhead(name): Measured(us=float(f"{us:.3g}"), networks=shown.get(Overhead(name), 0))
         for name, us in constants.items()
-        if us > 0
+        if us >= _NOTHING_US
     }
     fitted = march.latency.fitted.model_copy(update=fixed)
     return march.latency.model_copy(update={"fitted": fitted, "overheads": dict(sorted(overheads.items()))})

@@ -40,6 +40,8 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
     rank = len(layer.output_shape)
     if is_plain(layer, latency):
         yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
+    elif layer.output_bits == _ACCUMULATOR_BITS:
+        yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
     if layer.dilations != (1, 1):
         yield Overhead.DILATED, _rows(layer.output_shape)
     match layer.kind:
@@ -155,8 +157,15 @@ def small_table_elements(layer: Layer, small: SmallTables | None) -> int:
     if small is None or layer.kind is not CostKind.LUT or len(layer.output_shape) != _MAP_RANK:
         return 0
     batch, height, width, channels = layer.output_shape
-    padded = batch * height * round_up(width, small.width) * round_up(channels, small.channels)
+    padded = batch * height * _table_row(height, width, round_up(channels, small.channels), small)
     return padded if padded <= small.elements else 0
+
+
+def _table_row(height: int, width: int, depth: int, small: SmallTables) -> int:
+    """Elements of a row with their padding: narrow rows are padded to a power of two, and to what one channel takes."""
+    if width > small.width or height == width == 1:
+        return round_up(width, small.width) * depth
+    return round_up((1 << (width - 1).bit_length()) * depth, small.width * small.channels)
 
 
 def _is_line(shape: Sequence[int]) -> bool:

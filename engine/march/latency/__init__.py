@@ -253,6 +253,8 @@ class Overhead(StrEnum):
     """Results of reductions of more than four dimensions."""
     PLAIN = "plain"
     """Int32 elements that leave the chip NHWC, channels padded (``Latency.plain_channels``)."""
+    PLANAR = "planar"
+    """Rows, of all channels together, of int32 results that leave the chip as NCHW; besides their draining."""
     SMALL_TABLE = "small_table"
     """Elements, with their padding, of maps too small for the way of tables through DDR."""
 
@@ -272,7 +274,7 @@ class SmallTables(Data):
 
     Attributes:
         elements: of the largest map, with its padding.
-        width: multiple that rows are padded to.
+        width: multiple that rows of more pixels, and single pixels, are padded to.
         channels: multiple that channels are padded to.
         loaded_bytes: what such a layer loads besides.
     """

@@ -9,7 +9,7 @@ import pytest
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
-from engine.compile.overheads import amounts, overhead_us, vectors_above
+from engine.compile.overheads import amounts, overhead_us, small_table_elements, vectors_above
 from engine.compile.schedule import InputTensor, schedule_layers
 from engine.march.latency import Measured, Overhead, load_latency
 from engine.ops.core.costs import CostKind
@@ -106,12 +106,32 @@ def test_small_tables_of_bernoulli2_are_looked_up_one_by_one() -> None:
     assert list(amounts(layer(CostKind.LUT, large, large), Overlap.ALL, latency)) == [(Overhead.TABLE, 1)]
 
 
+@pytest.mark.parametrize(
+    ("shape", "elements"),
+    [
+        ((1, 4, 4, 128), 2048),
+        ((1, 4, 4, 1), 128),
+        ((1, 8, 1, 8), 256),
+        ((1, 64, 4, 24), 6144),
+        ((1, 28, 28, 1), 3584),
+        ((1, 1, 65, 64), 4608),
+        ((1, 1, 1, 32), 256),
+    ],
+)
+def test_narrow_rows_of_small_tables_are_padded_to_what_one_channel_takes(
+    shape: tuple[int, ...], elements: int
+) -> None:
+    """Subgraphs of one table in ``swin_b``; ``mobilevit_b``, ``op_ln_c``, ``vit_timm_b`` and ``ghostnet_b``."""
+    assert small_table_elements(layer(CostKind.LUT, shape, shape), load_latency("bernoulli2").small_tables) == elements
+
+
 def test_int32_results_of_bernoulli2_leave_by_pixel_where_nothing_wants_planes() -> None:
     """Channels padded to 8, rows to 8 pixels; what is dequantised and turned into NCHW drains at the general rate."""
     latency = load_latency("bernoulli2")
     plain = layer(CostKind.CONV, (1, 4, 9, 20), MAP, output_bits=32)
     assert list(amounts(plain, Overlap.ALL, latency)) == [(Overhead.PLAIN, 4 * 16 * 24 / 1000)]
-    assert list(amounts(plain.model_copy(update={"planar": True}), Overlap.ALL, latency)) == []
+    planar = plain.model_copy(update={"planar": True})
+    assert list(amounts(planar, Overlap.ALL, latency)) == [(Overhead.PLANAR, 0.004)]
 
 
 def test_an_overhead_adds_to_the_latency_of_its_subgraph() -> None:
