@@ -180,7 +180,7 @@ class ConcatRule(FloatRule):
 
 
 class ReshapeRule(MovementRule):
-    """Reshape in ONNX's own layout."""
+    """Reshape in ONNX's own layout, to the shape of the float graph with its 0 and -1 (as in ``vit_sep``, ``swin``, ``detr``)."""
 
     op_types = ("Reshape",)
 
@@ -190,13 +190,9 @@ class ReshapeRule(MovementRule):
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         x = lowering.integer(given(node, 0), layout="NCHW")
-        shape = lowering.initializer(_shape_name(node), np.array(shape_of(node.outputs[0]), np.int64))
+        target = given(node, 1)
+        shape = lowering.initializer(str(target.name), required(constant_of(target)))
         _emit_unchanged(node, x, [shape], {}, lowering)
-
-
-def _shape_name(node: ir.Node) -> str:
-    """Name for the static shape: a name of its own, since the float one may hold 0 and -1."""
-    return f"{node.name}_shape"
 
 
 class TransposeRule(MovementRule):

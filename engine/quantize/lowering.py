@@ -322,11 +322,22 @@ class IntegerGraph:
         return forms
 
     def _constant_operand(self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str) -> Quantized:
-        """The integers of a constant that an operator reads as an activation, of the rank of the operator's result."""
-        rank = max(array.ndim, *(len(shape_of(node.outputs[0])) for node in self._chain if value in node.inputs), 1)
-        key = f"{before_calibration(value).name}@{wanted.bits}@{wanted.scales.tobytes().hex()}@{layout}@{rank}"
+        """The integers of a constant that an operator reads as an activation, of the rank of the operator's result.
+
+        Every reader has its own, called ``<node>_<constant>_quantized``, or ``<node>_nchw2nhwc_transposed_input<index>``
+        where the layout is another.
+        """
+        node = next(each for each in self._chain if value in each.inputs)
+        rank = max(array.ndim, len(shape_of(node.outputs[0])), 1)
+        source = str(before_calibration(value).name)
+        key = f"{source}@{wanted.bits}@{wanted.scales.tobytes().hex()}@{layout}@{rank}@{node.name}"
         if key not in self._integers:
-            name = self._writer.unique(f"{before_calibration(value).name}_quantized")
+            name = f"{node.name}_{source}_quantized"
+            if layout == "NHWC" and rank == len(TO_NHWC):
+                head = self._chain[0]
+                index = node.inputs.index(value) if node is head else _SUMMAND
+                name = f"{head.name}_nchw2nhwc_transposed_input{index}"
+            name = self._writer.unique(name)
             integers = self.initializer(name, constant_integers(array, wanted, rank, layout))
             self._integers[key] = {layout: Quantized(integers, wanted.scales, wanted.bits)}
         return self._integers[key][layout]
@@ -411,6 +422,10 @@ class IntegerGraph:
         writer, index = (value.name, 0) if node is None else (node.name, node.outputs.index(value))
         name = f"{writer}_NHWC2NCHW_LayoutConvert_Output{index}"
         return self._writer.transpose(source, TO_NCHW, name, output or f"{writer}_nhwc2nchw_transposed_output{index}")
+
+
+_SUMMAND = 4
+"""Which input of a quantised convolution is the operand of its sum."""
 
 
 def _first_calibrated(value: ir.Value) -> str | None:

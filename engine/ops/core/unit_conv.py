@@ -41,11 +41,12 @@ def unit_convolution(
         output.bits,
         bias_bits=lowering.march.bias_bits,
     )
+    weight, bias = (name.replace("CONV", part, 1) for part in ("WEIGHT", "BIAS"))
     inputs = [
         x.value,
-        lowering.initializer(f"{name}_weight_quantized", integers.weights.transpose(0, 2, 3, 1)),
-        lowering.initializer(f"{name}_rounding_bias_quantized", integers.bias),
-        lowering.initializer(f"{name}_rounding_bias_b_scale", integers.bias_shift),
+        lowering.initializer(f"{name}_{weight}_quantized", integers.weights.transpose(0, 2, 3, 1)),
+        lowering.initializer(f"{name}_{bias}_quantized", integers.bias),
+        lowering.initializer(f"{name}_{bias}_b_scale", integers.bias_shift),
     ]
     attributes = {
         "kernel_shape": [1, 1],

@@ -20,8 +20,9 @@ def test_the_name_states_the_scale_with_five_digits() -> None:
 
 def test_a_weight_of_one_per_channel() -> None:
     recorder = Recorder("bernoulli2")
-    inputs, attributes = unit_convolution("u", 2, quantized("x", 0.5), scaled(0.25), recorder)
-    names = ["x", "u_weight_quantized", "u_rounding_bias_quantized", "u_rounding_bias_b_scale"]
+    inputs, attributes = unit_convolution("UNIT_CONV_FOR_n", 2, quantized("x", 0.5), scaled(0.25), recorder)
+    parts = ("UNIT_WEIGHT_FOR_n_quantized", "UNIT_BIAS_FOR_n_quantized", "UNIT_BIAS_FOR_n_b_scale")
+    names = ["x", *(f"UNIT_CONV_FOR_n_{part}" for part in parts)]
     assert [value.name for value in inputs] == names
     assert recorder.constants[names[1]].tolist() == [[[[127]]]] * 2
     assert (attributes["group"], attributes["kernel_shape"], attributes["use_bias"]) == (2, [1, 1], 1)
@@ -33,6 +34,6 @@ def test_a_weight_of_one_per_channel() -> None:
 
 def test_the_added_map_comes_last_in_units_of_the_accumulator() -> None:
     recorder = Recorder("bernoulli2")
-    inputs, attributes = unit_convolution("u", 2, quantized("x", 0.5), scaled(1), recorder, quantized("e", 0.25))
+    inputs, attributes = unit_convolution("UNIT_CONV_FOR_n", 2, quantized("x", 0.5), scaled(1), recorder, quantized("e", 0.25))
     assert inputs[-1].name == "e"
     assert (attributes["use_sumin"], attributes["e_scale"], attributes["e_shift"]) == (1, [64, 64], [0, 0])
