@@ -34,6 +34,7 @@ def test_a_weight_of_one_per_channel() -> None:
 
 def test_the_added_map_comes_last_in_units_of_the_accumulator() -> None:
     recorder = Recorder("bernoulli2")
-    inputs, attributes = unit_convolution("UNIT_CONV_FOR_n", 2, quantized("x", 0.5), scaled(1), recorder, quantized("e", 0.25))
+    added = quantized("e", 0.25)
+    inputs, attributes = unit_convolution("UNIT_CONV_FOR_n", 2, quantized("x", 0.5), scaled(1), recorder, added)
     assert inputs[-1].name == "e"
     assert (attributes["use_sumin"], attributes["e_scale"], attributes["e_shift"]) == (1, [64, 64], [0, 0])
