@@ -324,8 +324,8 @@ class IntegerGraph:
     def _constant_operand(self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str) -> Quantized:
         """The integers of a constant that an operator reads as an activation, of the rank of the operator's result.
 
-        Every reader has its own, called ``<node>_<constant>_quantized``, or ``<node>_nchw2nhwc_transposed_input<index>``
-        where the layout is another.
+        Every reader has its own, called ``<node>_<constant>_quantized``; where the layout is another
+        ``<node>_nchw2nhwc_transposed_input<index>``.
         """
         node = next(each for each in self._chain if value in each.inputs)
         rank = max(array.ndim, len(shape_of(node.outputs[0])), 1)
