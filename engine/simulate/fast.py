@@ -43,6 +43,7 @@ class Workplace:
         scratch: working memory of every thread.
         inputs: where they lie in the arena, by name.
         outputs: likewise; those that are constant do not.
+        places: of inputs and outputs by name: the first byte in the arena and the number of bytes.
         arena_address: of the arena.
         scratch_addresses: of every thread's working memory.
     """
@@ -52,6 +53,7 @@ class Workplace:
     scratch: tuple[NDArray[np.uint8], ...]
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
+    places: Mapping[str, tuple[int, int]]
     arena_address: int
     scratch_addresses: tuple[int, ...]
 
@@ -125,11 +127,11 @@ class FastSimulator:
         """These samples one by one, each by ``threads`` threads together."""
         place = self._take_workplace()
         try:
+            if threads == 1 < len(indices) and len(place.parts) == 1 and isinstance(place.parts[0], Linked):
+                _run_through(place.parts[0], place, feed, results, indices)
+                return
             given = [(values, feed[name]) for name, values in place.inputs.items()]
             taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
-            if threads == 1 < len(indices) and len(place.parts) == 1 and isinstance(place.parts[0], Linked):
-                _run_through(place.parts[0], place, given, taken, indices)
-                return
             for index in indices:
                 for values, samples in given:
                     values[...] = samples[index]
@@ -180,8 +182,10 @@ class FastSimulator:
             {name: tensor.view(arena) for name, tensor in ends.items()}
             for ends in (self._graph.inputs, self._graph.outputs)
         )
+        begin = arena.ctypes.data
+        places = {name: (values.ctypes.data - begin, values.nbytes) for name, values in (inputs | outputs).items()}
         return Workplace(
-            parts, arena, scratch, inputs, outputs, arena.ctypes.data, tuple(part.ctypes.data for part in scratch)
+            parts, arena, scratch, inputs, outputs, places, begin, tuple(part.ctypes.data for part in scratch)
         )
 
     def _empty_result(self, name: str, count: int) -> Array:
@@ -195,22 +199,17 @@ class FastSimulator:
 def _run_through(
     part: Linked,
     place: Workplace,
-    given: Sequence[tuple[Array, Array]],
-    taken: Sequence[tuple[Array, Array]],
+    feed: Mapping[str, Array],
+    results: Mapping[str, Array],
     indices: range,
 ) -> None:
     """These samples by one thread, :data:`SAMPLES_AT_ONCE` in a call, between which Ctrl-C is heard."""
-    rows = [(samples.ctypes.data, _offset(values, place), values.nbytes, 0) for values, samples in given]
-    rows += [(result.ctypes.data, _offset(values, place), values.nbytes, 1) for result, values in taken]
+    rows = [(feed[name].ctypes.data, *place.places[name], 0) for name in place.inputs]
+    rows += [(result.ctypes.data, *place.places[name], 1) for name, result in results.items() if name in place.outputs]
     for start in range(0, len(indices), SAMPLES_AT_ONCE):
         some = indices[start : start + SAMPLES_AT_ONCE]
         samples = np.array([(some.start, some.stop, some.step, len(rows)), *rows], np.int64)
         run_machine(part, place.arena_address, place.scratch_addresses[0], samples.ctypes.data, 0, 1)
-
-
-def _offset(values: Array, place: Workplace) -> int:
-    """Where ``values`` begin in the arena."""
-    return values.ctypes.data - place.arena_address
 
 
 def _single_steps(part: Part) -> list[Part]:
