@@ -182,7 +182,8 @@ class ConcatRule(FloatRule):
 class ReshapeRule(MovementRule):
     """Reshape in ONNX's own layout, to the shape of the float graph with its 0 and -1.
 
-    All 16 such shapes of ``swin``, 8 of ``vit_sep`` and 5 of ``detr``.
+    So have 422 of 632 in 58 recorded conversions, those on the CPU included; the others go to the shape of another
+    layout (``crnn_gru``: 188 of those 210).
     """
 
     op_types = ("Reshape",)
