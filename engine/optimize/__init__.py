@@ -30,7 +30,7 @@ from engine.optimize.cleanup import (
     RemoveUnusedNodes,
     ReshapingToReshape,
 )
-from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants
+from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants, OwnWeights
 from engine.optimize.defaults import CompleteAttributes
 from engine.optimize.dense import FoldAffineIntoProduct, GemmOfMapToConv, GemmToConv, MatMulToConv
 from engine.optimize.gru import UnrollGru
@@ -152,7 +152,7 @@ def pipeline(march: March) -> Pipeline:
             RemoveUnusedNodes(),
         ),
         settled=(GemmToConv(march.graph), FoldAffineIntoNext(), AffineToDepthwise()),
-        closing=(SplitWideConv(march), ConstantOutputs(), RemoveUnusedNodes()),
+        closing=(SplitWideConv(march), OwnWeights(), ConstantOutputs(), RemoveUnusedNodes()),
     )
 
 

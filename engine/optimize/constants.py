@@ -6,7 +6,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from engine.frontend.folding import folded
-from engine.optimize.base import add_initializer
+from engine.optimize.base import add_initializer, constant, is_standard
 from engine.optimize.contract import CONSTANTS_ARE_INITIALIZERS, GraphPass
 
 MAX_FOLDED_ELEMENTS = 1 << 26
@@ -66,6 +66,40 @@ class ConstantOutputs(GraphPass):
         for value in model.graph.outputs:
             if value.is_initializer():
                 raise ir.passes.PostconditionError(f"ensures that outputs are of nodes, but {value.name} is a constant")
+
+
+class OwnWeights(GraphPass):
+    """Every ``Conv`` that shares its weight with others reads one of its own, ``<weight>_<convolution>``.
+
+    Biases stay shared. All 15 heads of ``fpn_retina_gn`` and ``fpn_ssd`` and 248 steps of ``crnn_lstm``.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        shared = [node for node in model.graph if is_standard(node, "Conv") and _shares_weight(node)]
+        for node in shared:
+            weight = node.inputs[1]
+            array = constant(weight)
+            if weight is not None and array is not None:
+                node.replace_input_with(1, add_initializer(model.graph, f"{weight.name}_{node.name}", array))
+        return ir.passes.PassResult(model, bool(shared))
+
+    def ensures(self, model: ir.Model) -> None:
+        """Check that no ``Conv`` shares its weight.
+
+        Raises:
+            PostconditionError: one does.
+        """
+        for node in model.graph:
+            if is_standard(node, "Conv") and _shares_weight(node):
+                raise ir.passes.PostconditionError(f"ensures that weights are not shared, but that of {node.name} is")
+
+
+def _shares_weight(conv: ir.Node) -> bool:
+    """Whether another convolution has the constant weight of ``conv``."""
+    weight = conv.inputs[1]
+    if weight is None or constant(weight) is None:
+        return False
+    return any(usage.node is not conv and is_standard(usage.node, "Conv") for usage in weight.uses())
 
 
 def _compute(graph: ir.Graph, value: ir.Value) -> None:

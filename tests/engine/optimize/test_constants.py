@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.optimize import constants
-from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants
+from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants, OwnWeights
 from tests.engine.optimize.equivalence import applied, build, operators
 from tests.engine.optimize.networks import MAP, node, normal
 
@@ -51,3 +51,17 @@ def test_an_output_that_is_an_initializer_becomes_that_of_a_constant() -> None:
 
 def test_other_outputs_are_left_alone() -> None:
     assert not applied(ConstantOutputs(), build([node("Add", "x k")], MAP, ["y"], {"k": normal(1)}))[0]
+
+
+def test_convolutions_that_share_a_weight_get_one_each() -> None:
+    nodes = [
+        node("Conv", "x w b", "c", name="one"),
+        node("Conv", "c w b", "d", name="two"),
+        node("Conv", "d v b", name="three"),
+    ]
+    constants_given = {"w": normal(4, 4, 1, 1), "v": normal(4, 4, 1, 1), "b": normal(4)}
+    modified, after = applied(OwnWeights(), build(nodes, MAP, ["y"], constants_given))
+    assert modified
+    assert [item.inputs[1].name for item in after.graph] == ["w_one", "w_two", "v"]
+    assert {item.inputs[2].name for item in after.graph} == {"b"}
+    assert not applied(OwnWeights(), after)[0]

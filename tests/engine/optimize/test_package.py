@@ -38,7 +38,7 @@ def test_passes_in_their_order() -> None:
     found = pipeline(load_march("bayes-e"))
     assert names(found.opening) == ["ConvertOpset9"]
     assert names(found.settled) == ["GemmToConv", "FoldAffineIntoNext", "AffineToDepthwise"]
-    assert names(found.closing) == ["SplitWideConv", "ConstantOutputs", "RemoveUnusedNodes"]
+    assert names(found.closing) == ["SplitWideConv", "OwnWeights", "ConstantOutputs", "RemoveUnusedNodes"]
     order = names(found.round)
     assert order[:3] == ["LiftConstants", "FoldConstants", "RemoveUnusedNodes"]
     assert order[-1] == "RemoveUnusedNodes"

@@ -35,6 +35,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         constants.LiftConstants: Pattern(tidying.lifted),
         constants.FoldConstants: Pattern(tidying.foldable),
         constants.ConstantOutputs: Pattern(tidying.given_away),
+        constants.OwnWeights: Pattern(layers.twice_the_same_convolution),
         cleanup.RemoveUnusedNodes: Pattern(tidying.dead),
         defaults.CompleteAttributes: Pattern(tidying.incomplete),
         cleanup.RemoveNoOps: Pattern(tidying.without_effect),

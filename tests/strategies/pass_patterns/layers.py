@@ -73,6 +73,12 @@ def scaled_rows_of_product(draw: Draw, net: Network) -> str:
     return result
 
 
+def twice_the_same_convolution(draw: Draw, net: Network) -> str:
+    x, (_, channels, _, _) = feature_map(draw, net)
+    weight = net.normal(channels, channels, 1, 1)
+    return net.op("Conv", net.op("Conv", x, weight), weight)
+
+
 def wide_convolution(draw: Draw, net: Network) -> str:
     channels = draw(st.sampled_from((2049, 2100, 4096)))
     strides = [draw(st.integers(1, 2)), draw(st.integers(1, 2))]
