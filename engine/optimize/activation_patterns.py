@@ -29,8 +29,8 @@ def rules(results: frozenset[str]) -> pattern.RewriteRuleSet:
 def _rule(op_type: str, target: _Pattern, constants: Mapping[str, float]) -> pattern.RewriteRule:
     """Replace ``target`` by ``op_type`` where the values called as in ``constants`` are these constants.
 
-    In ``target``, ``mul`` is the value whose node gives the name and ``clip`` a ``Clip`` from 0 to 6. A Gelu says that it
-    is exact, as all of ``swin``, ``vit_sep`` and ``vit_timm`` do.
+    In ``target``, ``mul`` is the value whose node gives the name and ``clip`` a ``Clip`` from 0 to 6. A Gelu says that
+    it is exact, as all of ``swin``, ``vit_sep`` and ``vit_timm`` do.
     """
 
     def replacement(op: Any, x: ir.Value, mul: ir.Value, **_: ir.Value) -> ir.Value:
