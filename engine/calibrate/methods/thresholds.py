@@ -23,6 +23,7 @@ from engine.ir import (
     QMAX,
     UNSIGNED,
     WEIGHT_QUANT_ATTRS,
+    Calibration,
     attribute,
     before_calibration,
     calibration_nodes,
@@ -226,15 +227,20 @@ def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:
     weight = constant_of(node.inputs[0])
     if weight is None:
         raise ModelError(f"node {node.name!r} calibrates a weight, but its input is not a constant")
-    calibration = read_calibration(node)
-    magnitudes = np.nan_to_num(np.abs(np.asarray(weight, np.float32)), copy=False, nan=0.0, posinf=FLOAT32_MAX)
+    magnitudes, calibration = np.abs(np.asarray(weight, np.float32)), read_calibration(node)
+    largest = _largest(magnitudes, calibration)
+    if not np.isfinite(largest).all():
+        largest = _largest(np.nan_to_num(magnitudes, nan=0.0, posinf=FLOAT32_MAX), calibration)
+    return np.where(largest == 0, ZERO_WEIGHT_THRESHOLD, largest)
+
+
+def _largest(magnitudes: NDArray[np.float32], calibration: Calibration) -> NDArray[np.float32]:
+    """The maximum of each output channel of a weight; NaN where one is."""
     if calibration.axis == 1:
         # ConvTranspose: (I, O / group, ...); the output channels of one group after those of the other.
         grouped = magnitudes.reshape(calibration.group, -1, *magnitudes.shape[1:])
-        largest = grouped.max(axis=(1, *range(3, grouped.ndim))).reshape(-1)
-    else:
-        largest = magnitudes.reshape(len(magnitudes), -1).max(axis=1)
-    return np.where(largest == 0, ZERO_WEIGHT_THRESHOLD, largest)
+        return np.asarray(grouped.max(axis=(1, *range(3, grouped.ndim))).reshape(-1))
+    return np.asarray(magnitudes.reshape(len(magnitudes), -1).max(axis=1))
 
 
 def set_thresholds(node: ir.Node, thresholds: NDArray[np.float32]) -> None:

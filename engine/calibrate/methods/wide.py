@@ -20,7 +20,7 @@ from engine.terms import DataType
 
 
 def widen_results(calibrated: ir.Model) -> ir.Model:
-    """A copy of ``calibrated`` with an int16 calibration more behind convolutions that read int16.
+    """``calibrated``, or a copy with an int16 calibration more behind convolutions that read int16.
 
     One input at its threshold times the largest weight at its own, in float32, may be more than the result's threshold.
     Such a result is int16 up to that product first, then what it was. So are the eight results of which that holds in
@@ -30,6 +30,8 @@ def widen_results(calibrated: ir.Model) -> ir.Model:
     Names are the original's where there is one such result: it numbers what it adds by what the graph has. Of several
     it takes them in an order that is not known; here it is the graph's.
     """
+    if all(_needed(node) is None for node in calibration_nodes(calibrated)):
+        return calibrated
     model = calibrated.clone()
     graph = model.graph
     values = len(graph.initializers) + len(graph.inputs) + sum(len(node.outputs) for node in graph)
