@@ -51,5 +51,5 @@ def test_a_double_is_rounded_to_even() -> None:
 def test_what_is_less_is_raised_and_what_is_undefined_stays() -> None:
     x, program = np.array([-1, 2, np.nan, -np.inf, 1e-40], np.float32), Assembler()
     feeds = fed(program, x)
-    result = FLOAT_LOWERINGS["Relu"](ir.node("Relu", [], name="n"), 13, [feeds[0][0]], program)
+    result = FLOAT_LOWERINGS["Relu"](ir.node("Relu", [ir.Value(name="x")], name="n"), 13, [feeds[0][0]], program)
     np.testing.assert_array_equal(run(program, feeds, result), np.array([0, 2, np.nan, 0, 1e-40], np.float32))
