@@ -1,11 +1,13 @@
 """The fast simulator: a quantised graph as a program of compiled instructions, equal to the reference bit for bit.
 
 Every sample is computed on its own, so that results cannot depend on how samples are grouped. Several samples are
-spread over threads; a single one is shared by them.
+spread over threads; a single one is shared by them. What takes one thread less time than waking the others is left to
+it: :data:`ENOUGH_WORK`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +31,10 @@ from engine.simulate.tensors import check_feed, check_outputs, describe, graph_i
 Array = NDArray[Any]
 SAMPLES_AT_ONCE = 16
 """Samples that one call of the machine runs through."""
+ENOUGH_WORK = 1e-3
+"""CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
+SAMPLES_TIMED = 2
+"""Samples from which a simulator learns how long one takes; the first of them finds memory that nothing has touched."""
 Part = Linked | Callable[[], None]
 """A table of instructions, or what calls a definition."""
 
@@ -74,6 +80,8 @@ class FastSimulator:
         self._pool = ThreadPoolExecutor(self._threads, "simulate") if self._threads > 1 else None
         self._workplaces: SimpleQueue[Workplace] = SimpleQueue()
         self._together = Lock()
+        self._untimed = SAMPLES_TIMED if self._threads > 1 else 0
+        self._seconds = math.inf
 
     def run(self, feed: Mapping[str, Array], output_names: Sequence[str] | None = None) -> dict[str, Array]:
         """Outputs by name, for a feed of any number of samples.
@@ -85,12 +93,11 @@ class FastSimulator:
         count = check_feed(feed, self.inputs)
         stacked = {info.name: np.ascontiguousarray(feed[info.name].reshape(count, *info.shape)) for info in self.inputs}
         results = {name: self._empty_result(name, count) for name in names}
-        shared = count % self._threads
-        self._spread(stacked, results, count - shared)
-        for index in range(count - shared, count):
-            # One at a time: threads that wait for each other must all have started.
-            with self._together:
-                self._stripe(stacked, results, range(index, index + 1), self._threads)
+        first = self._time_first(stacked, results, count)
+        if self._pool is None or (count - first) * self._seconds < ENOUGH_WORK:
+            self._stripe(stacked, results, range(first, count), 1)
+        else:
+            self._share(self._pool, stacked, results, range(first, count))
         return {name: _unstack(array) for name, array in results.items()}
 
     @property
@@ -114,14 +121,31 @@ class FastSimulator:
             self._workplaces.put(place)
         return seconds
 
-    def _spread(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> None:
-        """The first ``count`` samples, every thread its own."""
-        if self._pool is None:
-            self._stripe(feed, results, range(count), 1)
-        elif count:
-            stripes = [range(thread, count, self._threads) for thread in range(self._threads)]
-            for done in [self._pool.submit(self._stripe, feed, results, stripe, 1) for stripe in stripes]:
-                done.result()
+    def _time_first(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> int:
+        """Compute the first samples alone until it is known how long one takes; how many of ``count`` that were."""
+        done = 0
+        while done < count and self._untimed > 0:
+            start = time.thread_time()
+            self._stripe(feed, results, range(done, done + 1), 1)
+            self._seconds = min(self._seconds, time.thread_time() - start)
+            self._untimed = 0 if self._seconds > 10 * ENOUGH_WORK else self._untimed - 1
+            done += 1
+        return done
+
+    def _share(
+        self, pool: ThreadPoolExecutor, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range
+    ) -> None:
+        """These samples, every thread its own; those that are left over by all threads, if one is work enough."""
+        left = len(indices) % self._threads
+        even, rest = indices[: len(indices) - left], indices[len(indices) - left :]
+        stripes = [even[thread :: self._threads] for thread in range(self._threads)] if even else []
+        for done in [pool.submit(self._stripe, feed, results, stripe, 1) for stripe in stripes]:
+            done.result()
+        for index in rest:
+            # One at a time: threads that wait for each other must all have started.
+            with self._together:
+                threads = self._threads if self._seconds >= ENOUGH_WORK else 1
+                self._stripe(feed, results, range(index, index + 1), threads)
 
     def _stripe(self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, threads: int) -> None:
         """These samples one by one, each by ``threads`` threads together."""

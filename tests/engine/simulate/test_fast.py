@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +34,43 @@ def test_more_samples_than_one_call_takes_and_arrays_with_gaps(threads: int) -> 
     x = np.random.default_rng(0).integers(-128, 128, (2 * SAMPLES_AT_ONCE + 3, 5, 6, 8)).astype(np.int8)[..., ::2]
     (found,) = FastSimulator(MODEL, threads).run({"x0": x}).values()
     np.testing.assert_array_equal(found, -1 - x)
+
+
+class CountingPool(ThreadPoolExecutor):
+    """Threads that count what they are asked to do."""
+
+    asked = 0
+
+    def submit(self, *arguments: Any, **options: Any) -> Future[Any]:
+        self.asked += 1
+        return super().submit(*arguments, **options)
+
+
+@pytest.mark.parametrize(("enough", "expected"), [(math.inf, [0, 0, 0, 0]), (0.0, [0, 1, 3, 4])])
+def test_threads_are_woken_where_work_is_worth_it(
+    monkeypatch: pytest.MonkeyPatch, enough: float, expected: list[int]
+) -> None:
+    """The first sample is timed; of four every thread takes two, and both share a single one."""
+    monkeypatch.setattr("engine.simulate.fast.SAMPLES_TIMED", 2)
+    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", enough)
+    simulator, asked = FastSimulator(MODEL, threads=2), []
+    pool = CountingPool(2)
+    monkeypatch.setattr(simulator, "_pool", pool)
+    monkeypatch.setattr(simulator, "_seconds", 1e-9)
+    for samples in (1, 1, 4, 1):
+        x = np.concatenate([X + shift for shift in range(samples)]).astype(np.int8)
+        (found,) = simulator.run({"x0": x}).values()
+        np.testing.assert_array_equal(found, -1 - x)
+        asked.append(pool.asked)
+    assert asked == expected
+
+
+def test_one_long_sample_is_enough_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.simulate.fast.SAMPLES_TIMED", 2)
+    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 1e-12)
+    simulator = FastSimulator(MODEL, threads=2)
+    simulator.run({"x0": X})
+    assert simulator._untimed == 0
 
 
 def test_memory_is_used_again() -> None:
