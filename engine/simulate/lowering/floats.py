@@ -101,12 +101,14 @@ def lower_cast(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
 
 
 def lower_relu(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
-    """Relu: 0 where a number is less; the convolution in front computes it, where nothing else reads that."""
+    """Relu: 0 where a number is less; the convolution right in front computes it, where nothing else reads that."""
     x, source = given[0], node.inputs[0]
     if not isinstance(x, Tensor):
         raise NotLowered("its input is a constant")
+    # Behind an Identity the tensor is the convolution's as well, which others may read.
+    is_direct = source is not None and (producer := source.producer()) is not None and producer.op_type == "Conv"
     is_only_reader = source is not None and not source.is_graph_output() and len(source.uses()) == 1
-    if is_only_reader and program.amend(InstructionKind.FLOAT_CONVOLUTION, x, low=_ZERO):
+    if is_direct and is_only_reader and program.amend(InstructionKind.FLOAT_CONVOLUTION, x, low=_ZERO):
         return x
     return _arithmetic(operations.RAISE)(node, opset, [x, np.zeros(1, x.dtype)], program)
 

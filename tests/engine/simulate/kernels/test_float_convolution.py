@@ -66,16 +66,19 @@ def test_zeros_around_a_small_input_and_a_relu_behind_take_no_instruction(positi
     np.testing.assert_array_equal(run(program, feeds, result).view(np.int32), expected.view(np.int32))
 
 
-@pytest.mark.parametrize("is_output", [True, False])
-def test_a_relu_beside_others_reads_the_convolution(is_output: bool) -> None:
+@pytest.mark.parametrize("beside", ["output", "Neg", "Identity"])
+def test_a_relu_beside_others_reads_the_convolution(beside: str) -> None:
+    """An Identity gives the convolution's own tensor, which others still read."""
     program = Assembler()
     x, weights = np.ones((1, 2, 4), np.float32), -np.ones((2, 2, 1), np.float32)
     conv = ir.node("Conv", [], name="c")
-    relu = ir.node("Relu", [conv.outputs[0]], name="r")
-    if is_output:
-        ir.Graph([], [conv.outputs[0], relu.outputs[0]], nodes=[conv, relu])
-    else:
-        ir.node("Neg", [conv.outputs[0]], name="n")
+    (source,) = conv.outputs
+    if beside != "output":
+        other = ir.node(beside, [source], name="o")
+        source = other.outputs[0] if beside == "Identity" else source
+    relu = ir.node("Relu", [source], name="r")
+    if beside == "output":
+        ir.Graph([], [source, relu.outputs[0]], nodes=[conv, relu])
     feeds = fed(program, x)
     found = FLOAT_LOWERINGS["Conv"](conv, 13, [feeds[0][0], weights], program)
     result = FLOAT_LOWERINGS["Relu"](relu, 13, [found], program)
