@@ -65,3 +65,13 @@ def test_convolutions_that_share_a_weight_get_one_each() -> None:
     assert [item.inputs[1].name for item in after.graph] == ["w_one", "w_two", "v"]
     assert {item.inputs[2].name for item in after.graph} == {"b"}
     assert not applied(OwnWeights(), after)[0]
+
+
+def test_weights_whose_copies_would_fill_the_memory_stay_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of 64 bytes are one byte too many."""
+    nodes = [node("Conv", "x w", "c", name="one"), node("Conv", "c w", name="two")]
+    shared = build(nodes, MAP, ["y"], {"w": normal(4, 4, 1, 1)})
+    monkeypatch.setenv("PTQLAB_MAX_FOLDED_BYTES", "127")
+    assert not applied(OwnWeights(), shared)[0]
+    monkeypatch.setenv("PTQLAB_MAX_FOLDED_BYTES", "128")
+    assert applied(OwnWeights(), shared)[0]
