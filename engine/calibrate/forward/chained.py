@@ -140,7 +140,6 @@ class ChainedRunner:
                 self._steps.append(opened(part, model.ir_version, open_part))
             self._steps += map(apart, cut.apart[depth])
         self._layout = StepLayout(self._steps)
-        self._spare: list[dict[str, Array]] = []
 
     def run(self, output_names: None, feed: Mapping[str, Array]) -> list[Array]:
         """The graph's outputs, in order.
@@ -148,13 +147,13 @@ class ChainedRunner:
         Raises:
             ModelError: a custom operator fails.
         """
-        with self._room() as room:
+        with self._layout.room() as room:
             values = self._compute(feed, {name: array for name, array in room.items() if name not in self._outputs})
         return [values[name] for name in self._outputs]
 
     def run_into(self, feed: Mapping[str, Array], buffers: Mapping[str, Array]) -> None:
         """As :meth:`run`, the outputs written into ``buffers``: C-contiguous arrays, one for every output."""
-        with self._room() as room:
+        with self._layout.room() as room:
             values = self._compute(feed, room | dict(buffers))
         for name, buffer in buffers.items():
             if values[name] is not buffer:
@@ -162,7 +161,7 @@ class ChainedRunner:
 
     def visit(self, feed: Mapping[str, Array], see: Callable[[str, Array], None]) -> None:
         """As :meth:`run`, but every output is shown as soon as it is there; its array does not outlast that."""
-        with self._room() as room:
+        with self._layout.room() as room:
             self._compute(feed, room, see)
 
     def _compute(
@@ -175,16 +174,6 @@ class ChainedRunner:
                 for name in self._outputs.keys() & set(step.outputs):
                     see(name, values[name])
         return values
-
-    @contextmanager
-    def _room(self) -> Iterator[dict[str, Array]]:
-        """Memory for what the steps hand to each other, for one run."""
-        try:
-            room = self._spare.pop()
-        except IndexError:
-            room = self._layout.allocate()
-        yield room
-        self._spare.append(room)
 
 
 class StepLayout:
@@ -201,6 +190,7 @@ class StepLayout:
             for name, spec in step.outputs.items()
             if spec is not None
         }
+        self._spare: list[dict[str, Array]] = []
         self._placed: dict[str, tuple[Spec, int]] = {}
         taken: list[set[tuple[int, int]]] = [set() for _ in steps]  # by step, so that only neighbours are compared
         self._size = 0
@@ -215,8 +205,17 @@ class StepLayout:
             self._placed[name] = spec, start
             self._size = max(self._size, start + size)
 
-    def allocate(self) -> dict[str, Array]:
-        """Arrays by name in new memory."""
+    @contextmanager
+    def room(self) -> Iterator[dict[str, Array]]:
+        """Arrays by name for one run, in memory that no other run uses meanwhile."""
+        try:
+            room = self._spare.pop()
+        except IndexError:
+            room = self._allocated()
+        yield room
+        self._spare.append(room)
+
+    def _allocated(self) -> dict[str, Array]:
         memory = np.empty(self._size, np.uint8)
         return {
             name: memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +103,7 @@ class SwitchedModel:
         dying: by step: the tensors that nothing needs after it.
         outputs: names.
         pool: the threads.
+        layout: of what steps hand to each other in one run.
     """
 
     def __init__(
@@ -126,8 +126,7 @@ class SwitchedModel:
         self.places = {step.name: index for index, step in enumerate(self.steps) if isinstance(step, _Switch)}
         self.dying = self._last_readings()
         self.pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
-        self._layout = StepLayout(list(self._readings()))
-        self._spare: list[dict[str, Array]] = []
+        self.layout = StepLayout(list(self._readings()))
 
     def on(self, feed: Mapping[str, Array]) -> Iterator[SwitchedSample]:
         """The model on every sample of ``feed``, arrays by input name, each computed when it is asked for.
@@ -153,16 +152,6 @@ class SwitchedModel:
                 if name in sources:
                     names.append(sources[name])
             yield _Reading(names, step.outputs)
-
-    @contextmanager
-    def room(self) -> Iterator[Mapping[str, Array]]:
-        """Memory for what steps hand to each other in one run."""
-        try:
-            room = self._spare.pop()
-        except IndexError:
-            room = self._layout.allocate()
-        yield room
-        self._spare.append(room)
 
 
 class SwitchedSample:
@@ -217,7 +206,7 @@ class SwitchedSample:
         own: _Key | None = None
         found: Cosines | None = None
         left = len(choice.keys() & self._model.places.keys())
-        with self._model.room() as room:
+        with self._model.layout.room() as room:
             for index in range(start, len(self._model.steps)):
                 step = self._model.steps[index]
                 is_chosen = isinstance(step, _Switch) and step.name in choice

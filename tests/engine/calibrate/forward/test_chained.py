@@ -118,7 +118,10 @@ def test_results_share_memory_unless_they_are_needed_at_once() -> None:
         return _Computed(lambda given, made: None, (source,), {result: ((sizes[result],), np.dtype(np.float32))})
 
     layout = StepLayout([step("x", "a"), step("a", "b"), step("b", "c"), step("c", "d")])
-    room = layout.allocate()
+    with layout.room() as room, layout.room() as other_run:
+        assert not any(np.shares_memory(room[name], other_run[name]) for name in sizes)
+    with layout.room() as again:
+        assert again is room
     assert {name: array.shape for name, array in room.items()} == {name: (size,) for name, size in sizes.items()}
     spans = {name: array.__array_interface__["data"][0] for name, array in room.items()}
 
