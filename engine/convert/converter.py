@@ -211,7 +211,7 @@ def log_idle_options(wanted: CalibrationParameters, calibrated: ir.Model) -> Non
         if node.inputs[0] is not None and node.inputs[0].const_value is None
     ]
     if wanted.per_channel and not any(each.thresholds.size > 1 for each in found):
-        logger.warning("per_channel has no effect: no tensor of this model can have thresholds per channel")
+        logger.warning("per_channel has no effect: no tensor of this model takes other thresholds in other channels")
     if "asymmetric" in wanted.optimization and not any(each.qtype == UNSIGNED for each in found):
         logger.warning("asymmetric has no effect: no tensor of this model became unsigned")
 

@@ -44,8 +44,9 @@ def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, 
     They are results of convolutions, with the sum and the activation that the BPU computes together with them, that
     only convolutions read, or a sum and something else; all of these convolutions have large weights
     (:data:`LEAST_WEIGHT`). Channels differ where a sum or a depthwise convolution is among the readers (four tensors of
-    EfficientNet-Lite0; one of ``mobilenet_v1_c``, provisional). Elsewhere the original writes the same value for all of
-    them (six tensors, and two). What only sums read keeps one (six tensors of ``repvgg_unfused`` and ``regnet_se``).
+    EfficientNet-Lite0, which a convolution reads as well; one of ``mobilenet_v1_c``, provisional). Elsewhere the
+    original writes the same value for all of them (six tensors, and two). What only sums read keeps one (six tensors of
+    ``repvgg_unfused`` and ``regnet_se``).
 
     Args:
         model: optimised or placed model.
