@@ -103,10 +103,13 @@ def calibrations(one: bool) -> Callable[[], object]:
     from engine.convert.items import DATA as SAMPLES
     from engine.convert.items import OPTIMIZED, PLACEMENT
     from engine.convert.pipeline import conversion as stages
+    from engine.errors import CalibrationDataError
     from engine.terms import CalibrationType as Kind
 
     run = stages(load_config(Path(CONFIG)))
     optimized, placed, data = run[OPTIMIZED], run[PLACEMENT].model, run[SAMPLES]
+    if data is None:
+        raise CalibrationDataError("the configuration names no samples")
     methods = [(Kind.MAX, percentile) for percentile in PERCENTILES] + [(Kind.KL, 1.0)]
     settings = [
         CalibrationOptions(calibration_type=kind, max_percentile=percentile, per_channel=channels, asymmetric=unsigned)
