@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import MARK_ON, before_calibration, shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, OutputStage, coefficient, stage_of
 from engine.ops.core.costs import CostKind
@@ -29,6 +28,9 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 from engine.ops.core.unit_conv import unit_convolution
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 ELEMENTWISE_OUTPUT = {
     "accu_right_shift": Attribute("ints", (0,), "bits dropped before saturation to 16 bits"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
 from engine.ir import before_calibration
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
@@ -22,6 +21,9 @@ from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 COMPARISONS: Mapping[str, Callable[[Array, Array], NDArray[Any]]] = MappingProxyType(
     {

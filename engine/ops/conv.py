@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import Calibration, attribute, before_calibration, constant_of, shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
@@ -52,6 +51,9 @@ from engine.ops.core.schema import (
     Schema,
     pad_spatial,
 )
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class Conv(QuantizedOperator):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import QMAX, attribute, before_calibration, constant_of, shape_of
-from engine.march import March
 from engine.ops.conv import by_terms, float_bias, shifted_bias
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
@@ -43,6 +42,9 @@ from engine.ops.core.schema import (
     WEIGHT_THRESHOLDS,
     Schema,
 )
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 INT8_BITS = 8
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, reduction, stage_of
 from engine.ops.core.costs import CostKind
@@ -20,6 +19,9 @@ from engine.ops.core.portable import Emitter, SourceNode, factor, limits
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class GlobalAveragePool(QuantizedOperator):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
@@ -19,6 +18,9 @@ from engine.ops.core.portable import Emitter, SourceNode, maximum
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class GlobalMaxPool(QuantizedOperator):

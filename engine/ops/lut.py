@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import Calibration, attribute, before_calibration, constant_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
@@ -27,6 +26,9 @@ from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.tables import looked_up, table_bound
 from engine.ops.lut2_layer import WHOLE, Curve, interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class Lut(QuantizedOperator):

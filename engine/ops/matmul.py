@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import shape_of
-from engine.march import March
 from engine.ops.add import portable_rescaled
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import ACCUMULATOR_MAX, FLOAT_ROUNDOFF, Bound, Case, coefficient, stage_of
@@ -21,6 +20,9 @@ from engine.ops.core.portable import FLOAT32_EXACT, INT32_LIMIT, Emitter, Source
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class Matmul(QuantizedOperator):

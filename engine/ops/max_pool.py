@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
@@ -21,6 +20,9 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import ROW_WINDOWS
 from engine.ops.core.schema import DATA_FORMAT, DILATIONS, KERNEL, OUTPUT_BIT, PADS, STRIDES, Schema
 from engine.ops.core.windows import padded_planes, taps
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class MaxPool(QuantizedOperator):

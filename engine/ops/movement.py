@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import MARK_ON, attribute, before_calibration, calibration_of, constant_of, shape_of
-from engine.march import March
 from engine.ops.core.base import FloatRule, Lowering, Quantized, StandardOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS, WHOLE_MAP, RowAccess
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class Movement(StandardOperator):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
-from engine.march import March
 from engine.ops.add import ELEMENTWISE_OUTPUT, elementwise_stage, portable_rescaled, requantize_elementwise
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, coefficient
@@ -20,6 +19,9 @@ from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Reason
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class Mul(QuantizedOperator):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, Lowering, Quantized, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
@@ -21,6 +20,9 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.movement import MovementRule
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 MODES = ("constant", "edge")
 

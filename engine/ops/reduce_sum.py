@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import onnx_ir as ir
 
-from engine.march import March
 from engine.ops.core.base import FloatRule, Lowering
 from engine.ops.core.bounds import Bound, Case, reduction
 from engine.ops.core.float_nodes import refused_reduction
 from engine.ops.core.reasons import Reason
 from engine.ops.reduce_mean import ReduceMean, lower_reduction, reduction_stage
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class ReduceSum(ReduceMean):

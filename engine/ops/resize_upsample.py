@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
@@ -20,6 +19,9 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class ResizeUpsample(QuantizedOperator):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import attribute, shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
@@ -21,6 +20,9 @@ from engine.ops.core.portable import Emitter, SourceNode, factor, pick
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class RoiResize(QuantizedOperator):

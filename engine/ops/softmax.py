@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
 from engine.ir import MARK_FIXED, attribute, shape_of
-from engine.march import March
 from engine.ops.core.base import MARK_QTYPE, FloatRule, Lowering
 from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import Code, Reason, because
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 """First opset whose reduction takes its axes as an input."""

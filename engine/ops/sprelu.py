@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import Calibration, before_calibration, constant_of, shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, coefficient, float64, stage_of
 from engine.ops.core.costs import CostKind
@@ -22,6 +21,9 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 from engine.ops.prelu import slope_attributes
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class SPRelu(QuantizedOperator):

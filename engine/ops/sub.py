@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import shape_of
-from engine.march import March
 from engine.ops.add import (
     ELEMENTWISE_OUTPUT,
     elementwise_sum_bound,
@@ -28,6 +27,9 @@ from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 
 class Sub(QuantizedOperator):

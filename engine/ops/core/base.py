@@ -21,20 +21,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN, Calibration
-from engine.march import March
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Reason
 from engine.ops.core.rows import RowAccess
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 Array = NDArray[Any]
 AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]

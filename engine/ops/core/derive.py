@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.march import March
 from engine.ops.core.fixed_point import (
     ACCUMULATOR_SHIFT_MAX,
     WIDE_SHIFT_MIN,
@@ -20,6 +19,9 @@ from engine.ops.core.fixed_point import (
     shift_left,
     split_bias,
 )
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 Float32 = NDArray[np.float32]
 Array = NDArray[Any]

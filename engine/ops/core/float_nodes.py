@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx_ir as ir
 
 from engine.errors import ModelError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
-from engine.march import March
 from engine.ops.core.reasons import Code, Reason, because
+
+if TYPE_CHECKING:
+    from engine.march import March
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ TERMINAL = frozenset({"typer", "click", "shellingham", "rich", "annotated_doc", 
 """What the help texts are written with; not what rich writes Markdown, programs and tracebacks with."""
 GRAPHS = frozenset(
     {"numpy", "ml_dtypes", "onnx", "onnx_ir", "google", "sympy", "mpmath", "gmpy2", "llvmlite", "typing_extensions"}
-) | {"pydantic", "pydantic_core", "annotated_types", "typing_inspection", "cython_runtime", "packaging", "yaml"}
+) | {"packaging"}
 """What reads a quantised model and links its kernels."""
 STARTS = {
     "import engine": ("import engine; main = lambda: None", frozenset()),
