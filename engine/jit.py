@@ -16,7 +16,16 @@ def entry(function: Function) -> Function:
     numba decides by the function's own file and by what its closure holds whether kept code is still valid. What a
     function calls is neither.
     """
+    return _compiled(function)
+
+
+def fusing_entry(function: Function) -> Function:
+    """As :func:`entry`, but a product and the sum that takes it may be rounded once: CPUs differ in the last bits."""
+    return _compiled(function, fastmath={"contract"})
+
+
+def _compiled(function: Function, **options: Any) -> Function:
     try:
-        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function))
     except RuntimeError:  # numba found no writable folder: compile anew in every process
-        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
+        return cast(Function, numba.njit(nogil=True, error_model="numpy", **options)(function))

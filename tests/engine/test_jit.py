@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from engine.jit import entry
+from engine.jit import entry, fusing_entry
 
 
 def quotient(numerator: float, denominator: float) -> float:
@@ -30,6 +30,15 @@ def test_without_a_writable_folder_it_compiles_anew(monkeypatch: pytest.MonkeyPa
             raise RuntimeError("cannot cache function: no locator available")
 
     assert _options(monkeypatch, refuse)[1:] == [{"nogil": True, "error_model": "numpy"}]
+
+
+def test_products_are_fused_with_sums_only_where_a_function_allows_it() -> None:
+    def tiny(factor: float, summand: float) -> float:
+        return factor * factor + summand
+
+    factor, summand = 1 + 2.0**-30, -1 - 2.0**-29
+    assert entry(tiny)(factor, summand) == 0.0
+    assert fusing_entry(tiny)(factor, summand) in (0.0, 2.0**-60)
 
 
 def _options(monkeypatch: pytest.MonkeyPatch, check: Callable[[dict[str, Any]], None]) -> list[dict[str, Any]]:

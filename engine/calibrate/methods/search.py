@@ -224,7 +224,13 @@ def _race(
                 return field
             field |= _per_tensor(subject, _asymmetric(subject, found))
             field = _best_on_first(subject, field, expected)
+            if not _differs_per_channel(subject):  # nothing is left to compare it with
+                return field
         return _halve(subject, field, expected)
+
+
+def _differs_per_channel(subject: Subject) -> bool:
+    return any(tensor.equalized for tensor in subject.statistics.tensors.values())
 
 
 def _best_on_first(
@@ -247,7 +253,7 @@ def _halve(
     for runner in field.values():
         runner.losses = np.empty(0)
     indices = _spread_out(len(subject.data), MAX_SAMPLES)
-    entry = min(ENTRY, len(indices)) if any(tensor.equalized for tensor in subject.statistics.tensors.values()) else 0
+    entry = min(ENTRY, len(indices)) if _differs_per_channel(subject) else 0
     blocks: list[_Block] = []
     for start in range(0, len(indices), BLOCK):
         blocks.append(_read(subject, indices[start : start + BLOCK], expected))

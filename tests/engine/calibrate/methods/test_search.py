@@ -81,6 +81,25 @@ def test_default_goes_asymmetric_only_where_no_method_is_similar_enough(
     assert ("Asymmetric quantization is enabled." in caplog.text) == has_unsigned
 
 
+def test_default_looks_at_one_sample_where_channels_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is best there has nothing to be compared with."""
+    monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", 2.0)
+    read: list[int] = []
+
+    class Data(ArrayData):
+        def read(self, start: int, stop: int) -> dict[str, np.ndarray]:
+            read.extend(range(start, stop))
+            return super().read(start, stop)
+
+    model, default = chain(pads=1), CalibrationOptions(calibration_type=CalibrationType.DEFAULT)
+    placed, data = place(model, "bayes-e", PlacementOptions()).model, Data(UNSIGNED_DATA)
+    statistics = collect_for(model, [placed], data, default)
+    read.clear()
+    run_calibration(model, placed, data, default, statistics=statistics)
+    assert not any(tensor.equalized for tensor in statistics.tensors.values())
+    assert set(read) == {0}
+
+
 @pytest.mark.parametrize("count", [1, 5, 16, 20, 40])
 def test_default_compares_means_over_the_same_samples(caplog: pytest.LogCaptureFixture, count: int) -> None:
     """Whoever is left has seen them all: among them a candidate per channel, which entered later."""
