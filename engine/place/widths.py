@@ -104,30 +104,43 @@ def _stay_in_int32(
 def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[ir.Value]:
     """Requantised results that only float consumers read: int16 where the march has it.
 
-    Sums that are only moved stay in int32, unless int16 is asked of all outputs (``yolov8_decode_c``; provisional, 1
-    network). What is moved from a tensor that the BPU computes with as well is int8, as that is: one part of the uneven
-    Split of reference/operators.md is an output. Source: reference/operators.md, Partition.
+    So is what is moved from one (operators.csv: Sigmoid, Mul and Div of two and three dimensions). What is only moved
+    from a convolution is its int32 sum, or int8 (there: the Gather of one channel, but not ReduceMax), unless int16 is
+    asked of all outputs (``yolov8_decode_c``; provisional, 1 network). What is moved from a tensor that the BPU
+    computes with as well is int8, as that is: one part of the uneven Split there is an output.
+    Source: reference/operators.md, Partition.
     """
     tails: set[ir.Value] = set()
-    for chain in chains(model, march) if march.int16 else []:
+    found = chains(model, march) if march.int16 else []
+    heads = {value: rule_for(chain[0]) for chain in found for value in chain[-1].outputs}
+    for chain in found:
         result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])
         readers = [reader for value in chain[-1].outputs for reader in float_readers(value)]
         if head is None or last is None or any(on_bpu(reader) or refused_late(reader) for reader in readers):
             continue
         if last.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT and _is_computed_with(_moved_from(result)):
             continue
+        before = heads.get(_moved_from(result, whole=True))
+        is_sum = is_exact_sum(result) or (before is not None and before.int32_output)
         if chain[-1].op_type == "Clip":
             tails |= _clipped_alike(chain[-1])
-        elif not head.int32_output and last.int16_outputs and (output_type == INT16 or not is_exact_sum(result)):
+        elif not head.int32_output and last.int16_outputs and (output_type == INT16 or not is_sum):
             tails.add(result)
     return tails
 
 
-def _moved_from(value: ir.Value) -> ir.Value:
-    """The tensor whose values the BPU moved to ``value``; ``value`` where that is computed."""
+def _moved_from(value: ir.Value, *, whole: bool = False) -> ir.Value:
+    """The tensor whose values the BPU moved to ``value``; ``value`` where that is computed.
+
+    Args:
+        value: a tensor.
+        whole: look through no operator that chooses among values, as a maximum does.
+    """
     while (node := value.producer()) is not None and on_bpu(node):
         rule, source = rule_for(node), node.inputs[0]
         if rule is None or source is None or rule.tie(node) is not Tie.OUTPUT_TAKES_INPUT:
+            break
+        if whole and not rule.moves_sums:
             break
         value = source
     return value

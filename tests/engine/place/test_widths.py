@@ -168,6 +168,16 @@ def test_what_is_moved_to_the_end_is_int8_where_the_bpu_computes_with_the_rest(m
     assert found == ["int8", "int16"]
 
 
+@pytest.mark.parametrize(("source", "width"), [("c0", "int8"), ("t", "int16")])
+def test_what_is_moved_from_a_convolution_to_the_end_is_int8(source: str, width: str) -> None:
+    """operators.csv: a Gather of one channel is an output."""
+    tanh = helper.make_node("Tanh", ["c0"], ["t"], name="Tanh")
+    gather = helper.make_node("Gather", [source, "first"], ["m"], name="Middle", axis=1)
+    nodes = [tanh, gather] if source == "t" else [gather]
+    model = network(nodes, tail=False, constants={"first": np.array([0])})
+    assert qtype(calibrated(place(model, "bayes-e"))[source]) == width
+
+
 def test_a_table_of_an_int16_input_may_have_an_int8_result() -> None:
     """As the Swishes of ``yolov8_nhwc`` behind convolutions that are asked for int16."""
     options = PlacementOptions(node_info={"Conv_0": NodeTypes(output_type="int16")})
