@@ -130,7 +130,7 @@ class SumToAdd(NodePass):
 
 
 class WhereToProducts(NodePass):
-    """``Where(c, a, b)`` of float maps becomes ``c * a + (1 - c) * b``, as in the original
+    """``Where(c, a, b)`` of float tensors becomes ``c * a + (1 - c) * b``, as in the original
     (reference/operators.md).
 
     The parts are named ``<node>_mul``, ``<node>_add`` and so on. Not where an operand is infinite or undefined, or may
@@ -143,7 +143,7 @@ class WhereToProducts(NodePass):
     def rewrite(self, node: ir.Node) -> bool:
         condition, chosen, other = node.inputs[0], node.inputs[1], node.inputs[2]
         shape = static_shape(node.outputs[0])
-        if condition is None or chosen is None or other is None or shape is None or len(shape) != _MAP_RANK:
+        if condition is None or chosen is None or other is None or shape is None:
             return False
         if chosen.dtype != ir.DataType.FLOAT or _may_be_undefined((chosen, other)):
             return False
@@ -164,9 +164,6 @@ class WhereToProducts(NodePass):
         total = _arithmetic("Add", node, "add", (products[0].outputs[0], products[1].outputs[0]))
         substitute(node, [*new_nodes[:1], products[0], *new_nodes[1:], products[1], total])
         return True
-
-
-_MAP_RANK = 4
 
 
 def _may_be_undefined(values: Sequence[ir.Value]) -> bool:

@@ -81,10 +81,10 @@ def _requests(
 def _stay_in_int32(
     model: ir.Model, march: March, requests: dict[ir.Value, dict[tuple[str, str], None]]
 ) -> list[Refusal]:
-    """Take out of ``requests`` those for results that only CPU nodes read: they stay in int32.
+    """Take out of ``requests`` those for results that the CPU computes with alone: they stay in int32.
 
-    A convolution of ``sknet_c`` shows it (provisional, 1 network); results that are outputs, or become one by one node
-    more, are int16 (golden conversion ``i16_matmul``, ``yolov8_nhwc_c``).
+    A convolution in front of a Softmax in ``sknet_c`` shows it (provisional, 1 network); results that are outputs,
+    moved or not, are int16 (golden conversion ``i16_matmul``, ``yolov8_nhwc_c``: moved once).
     """
     found = []
     for chain in chains(model, march):
@@ -92,13 +92,25 @@ def _stay_in_int32(
         readers = float_readers(result)
         if head is None or not head.stays_int32(chain[0]) or chain[-1].op_type == "Clip" or not readers:
             continue
-        if result.is_graph_output() or any(on_bpu(reader) or refused_late(reader) for reader in readers):
-            continue
-        if any(value.is_graph_output() for reader in readers for value in reader.outputs):
+        if _is_moved_to_output(result) or any(on_bpu(reader) or refused_late(reader) for reader in readers):
             continue
         reason = "only CPU nodes read its result, which stays int32"
         found += [Refusal(name, request, reason) for name, request in requests.pop(result, ())]
     return found
+
+
+def _is_moved_to_output(value: ir.Value) -> bool:
+    """Whether ``value``, or what movements make of it on either device, is an output of the network."""
+    pending, seen = [value], {value}
+    while pending:
+        moved = pending.pop()
+        if moved.is_graph_output():
+            return True
+        rules = [(reader, rule_for(reader)) for reader in float_readers(moved)]
+        found = {result for reader, rule in rules if rule is not None and rule.passive for result in reader.outputs}
+        pending += found - seen
+        seen |= found
+    return False
 
 
 def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[ir.Value]:

@@ -55,6 +55,15 @@ def test_what_only_the_cpu_reads_stays_in_int32_though_int16_is_asked() -> None:
     assert qtype(calibrated(place(output, "bayes-e", options))["m_before"]) == "int16"
 
 
+def test_what_is_only_moved_on_its_way_to_an_output_is_int16_where_that_is_asked() -> None:
+    options = PlacementOptions(node_info={"Conv_0": NodeTypes(output_type="int16")})
+    moves = [helper.make_node("Transpose", ["c0"], ["t"], name="Move", perm=[0, 2, 3, 1])]
+    moves.append(helper.make_node("Reshape", ["t", "flat"], ["m"], name="Flat"))
+    placement = place(network(moves, tail=False, constants={"flat": np.array([8, 32])}), "bayes-e", options)
+    assert qtype(calibrated(placement)["c0"]) == "int16"
+    assert placement.refusals == ()
+
+
 @pytest.mark.parametrize(("output_type", "width"), [(None, None), ("int16", "int16")])
 def test_a_sum_that_is_only_moved_is_int16_where_all_outputs_are(output_type: str | None, width: str | None) -> None:
     """As the distances of yolov8_decode."""
