@@ -47,6 +47,11 @@ WIDE_ENOUGH, MOST_CHANNELS = 128, 4096
 """Channels from which on a vector that is partly empty does not count, and most that pixels side by side may have."""
 MOST_ROWS = 16
 """Rows that such pixels are divided into, so that threads can share them."""
+PIECE, VECTOR = 10, 12
+"""What it takes to gather a piece of up to :data:`~engine.simulate.kernels.tiles.SHORT` bytes, and to requantise a
+vector, in products of one: 1.5 and 1.75 ns beside 0.15 on AVX512."""
+GAIN = 0.9
+"""The share of the time that several pixels at once may take, for them to be worth it."""
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 
@@ -85,6 +90,10 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         whole, params, weights = _beside_each_other(whole, params, weights)
         windows = geometry(whole["x"].shape[1:3], attributes)
     count = _pixels_together(whole, windows, attributes) if depthwise else 1
+    shared = 1 if depthwise else _windows_together(whole, weights, attributes)
+    if shared > 1:
+        params, weights, attributes = _in_one_window(params, weights, attributes, shared)
+        whole |= {name: _joined_pixels(whole[name], shared) for name in whole.keys() - {"x"}}
     if count > 1:
         params, weights = _side_by_side(params, weights, count)
         surplus_columns = -_padded_width(whole["x"], windows) % count
@@ -117,6 +126,40 @@ def _pixels_together(operands: dict[str, Tensor], windows: Geometry, attributes:
     return min(counts, key=lambda n: (math.ceil(out_w / n / PIXELS) * math.ceil(n * channels / LANES), n))
 
 
+def _windows_together(operands: dict[str, Tensor], weights: Array, attributes: Attributes) -> int:
+    """How many neighbouring results of a convolution are best computed as the channels of one.
+
+    Their windows overlap: as long as each row of them all is one short piece, it is gathered once for all, and the
+    results of few channels share vectors, up to one panel. Each result has zeros for what only its neighbours read.
+    """
+    channels, height, width, inside = weights.shape
+    step, out_w, item = int(attributes["strides"][1]), operands["y"].shape[2], operands["x"].dtype.itemsize
+    if attributes["group"] != 1 or attributes["dilations"][1] != 1 or (height == width == 1):
+        return 1
+
+    def cost(count: int) -> float:
+        products = height * (width + (count - 1) * step) * inside / (QUAD if REGISTERS.quads and item == 1 else PAIR)
+        return float(height * PIECE + math.ceil(count * channels / LANES) * (VECTOR + products)) / count
+
+    most = min((tiles.SHORT // (item * inside) - width) // step + 1, tiles.MAX_VECTORS * LANES // channels)
+    counts = [count for count in range(1, most + 1) if out_w % count == 0]
+    best = min(counts, key=cost, default=1)
+    return best if cost(best) <= GAIN * cost(1) else 1
+
+
+def _in_one_window(
+    params: NDArray[np.int32], weights: Array, attributes: Attributes, count: int
+) -> tuple[NDArray[np.int32], Array, Attributes]:
+    """Parameters, weights and attributes of a convolution the channels of which are ``count`` results side by side."""
+    channels, height, width, inside = weights.shape
+    step = int(attributes["strides"][1])
+    wide = np.zeros((count * channels, height, width + (count - 1) * step, inside), weights.dtype)
+    for index in range(count):
+        wide[index * channels : (index + 1) * channels, :, index * step : index * step + width] = weights
+    changed = {"strides": np.array([attributes["strides"][0], count * step]), "kernel_shape": wide.shape[1:3]}
+    return _repeated(params, channels, count), wide, {**attributes, **changed}
+
+
 def _padded_width(x: Tensor, windows: Geometry) -> int:
     return x.shape[2] + int(windows.pads[1] + windows.pads[3])
 
@@ -129,10 +172,14 @@ def _joined_pixels(tensor: Tensor, count: int) -> Tensor:
 
 def _side_by_side(params: NDArray[np.int32], weights: Array, count: int) -> tuple[NDArray[np.int32], Array]:
     """Parameters and weights of ``count`` pixels side by side."""
-    channels = len(weights)
+    return _repeated(params, len(weights), count), np.tile(weights, (count, 1, 1, 1))
+
+
+def _repeated(params: NDArray[np.int32], channels: int, count: int) -> NDArray[np.int32]:
+    """The parameters of ``channels``, ``count`` times."""
     tiled = np.zeros((len(params), _whole_vectors(count * channels) + tiles.MAX_VECTORS * LANES), np.int32)
     tiled[:, : count * channels] = np.tile(params[:, :channels], count)
-    return tiled, np.tile(weights, (count, 1, 1, 1))
+    return tiled
 
 
 def _is_pointwise(attributes: Attributes) -> bool:

@@ -43,6 +43,8 @@ def constants(out: int, inside: int, height: int = 1, width: int = 1, bias: int 
         ((1, 8, 8, 3), (3, 3, 3, 1), {"kernel_shape": [3, 3], "group": 3, "pads": [1, 1, 1, 1]}),
         ((2, 5, 12, 6), (6, 3, 5, 1), {"kernel_shape": [3, 5], "group": 6, "pads": [0, 2, 1, 2], "strides": [2, 1]}),
         ((1, 4, 13, 1), (1, 1, 2, 1), {"kernel_shape": [1, 2], "group": 1}),
+        ((2, 7, 12, 1), (8, 3, 3, 1), {"kernel_shape": [3, 3], "pads": [1, 0, 0, 1], "strides": [1, 2]}),
+        ((1, 6, 15, 2), (5, 2, 3, 2), {"kernel_shape": [2, 3], "pads": [0, 1, 1, 0], "dilations": [2, 1]}),
         ((1, 4, 16, 4), (4, 3, 1, 1), {"kernel_shape": [3, 1], "group": 4}),
         ((1, 3, 4, 40), (40, 1, 1, 1), {"kernel_shape": [1, 1], "group": 40}),
         ((1, 3, 4, 3), (3, 1, 1, 1), {"kernel_shape": [1, 1], "group": 3}),
@@ -107,6 +109,25 @@ def test_neighbours_share_the_vectors_of_a_depthwise_window() -> None:
     channels = step.operands["y"].shape[3]
     assert channels == LANES
     assert pad.operands["y"].shape[2] % channels == 0
+
+
+def test_neighbours_share_a_window_of_few_bytes() -> None:
+    """Of an image, 5 columns of 3 channels are 15 bytes in one piece: what two results of 8 channels read of a row."""
+    program = Assembler()
+    x = program.input((1, 9, 9, 3), np.int8)
+    window = {"kernel_shape": [3, 3], "strides": [2, 2]}
+    lower_convolution(call(OP, x, *constants(8, 3, 3, 3), **window, pads=[0, 0, 0, 0]), program)
+    lower_convolution(call(OP, x, *constants(8, 3, 3, 3), **window, pads=[1, 1, 1, 1]), program)
+    even, _, odd = instructions(program)
+    assert (even.operands["y"].shape, even.fields["tap_length"], even.fields["stride_w"]) == ((1, 4, 2, 16), 15, 4)
+    assert (odd.operands["y"].shape, odd.fields["tap_length"], odd.fields["stride_w"]) == ((1, 5, 5, 8), 9, 2)
+
+
+def test_neighbours_in_one_window_are_added_to_what_they_are_added_to() -> None:
+    x, e = ramp(1, 3, 8, 1, first=-9), ramp(1, 1, 6, 4, first=-12)
+    sums = {"kernel_shape": [3, 3], "use_sumin": 1, "e_scale": [3, 5, 7, 9], "e_shift": [2, -1, 0, -3]}
+    stage = {"right_shift": [1, 2, 0, 1], "scale": [3, 4, 5, 6], "out_shift": [1, 0, 2, 1]}
+    compute(lower_convolution, OP, [x, *constants(4, 1, 3, 3), e], **stage, **sums)
 
 
 @pytest.mark.parametrize(("quads", "values", "kind"), [(True, 4, np.int8), (False, 2, np.int16)])
