@@ -29,6 +29,8 @@ class Choice(StrictModel):
         front: keys of the Pareto points: no other setting takes at most their time (BPU and CPU) and is, beyond noise,
             as accurate on the selection half; the fastest first.
         alike: keys of the settings, ``best`` among them, that the test half cannot tell apart from ``best``.
+        better: keys of the settings that are more accurate on the test half, beyond noise: the choice was luck.
+            The most accurate first.
         compared: number of settings.
         samples: on which they are told apart.
         significance: error probability of all comparisons of a kind together.
@@ -39,6 +41,7 @@ class Choice(StrictModel):
     best: str
     front: tuple[str, ...]
     alike: tuple[str, ...]
+    better: tuple[str, ...] = ()
     compared: int
     samples: int
     significance: float
@@ -60,13 +63,14 @@ def _choice(group: Sequence[TrialResult], store: TrialStore, significance: float
     best = min(by_choice)[2]
     front = _front([index for _, _, index in sorted(by_choice, key=lambda row: (row[1], row[0], row[2]))], group)
     front = _beyond_noise(front, scores, significance)
-    alike = _alike(best, scores, significance)
+    alike, better = _told_apart(best, scores, significance)
     return Choice(
         model=group[0].spec.model,
         march=group[0].spec.march,
         best=group[best].spec.key,
         front=tuple(group[index].spec.key for index in front),
         alike=tuple(group[index].spec.key for index in alike),
+        better=tuple(group[index].spec.key for index in better),
         compared=len(group),
         samples=int(scores.test.sum()),
         significance=significance,
@@ -96,12 +100,18 @@ def _beyond_noise(front: Sequence[int], scores: _Scores, significance: float) ->
     return kept
 
 
-def _alike(best: int, scores: _Scores, significance: float) -> list[int]:
-    """Positions of what the test half cannot tell apart from ``best``, which is among them (two-sided, Holm)."""
+def _told_apart(best: int, scores: _Scores, significance: float) -> tuple[list[int], list[int]]:
+    """Positions of what the test half cannot tell apart from ``best``, itself included, and of what it finds better.
+
+    Tests are two-sided (Holm); the most accurate comes first of what is better.
+    """
     differences = scores.all[best][scores.test] - scores.all[:, scores.test]
     p = np.minimum(1.0, 2 * np.minimum(paired_p_values(differences), paired_p_values(-differences)))
     told_apart = holm({index: float(value) for index, value in enumerate(p) if index != best})
-    return [index for index in range(len(p)) if index == best or told_apart[index] >= significance]
+    alike = [index for index in range(len(p)) if index == best or told_apart[index] >= significance]
+    lead = -differences.sum(axis=1)
+    better = [index for index in range(len(p)) if index not in alike and lead[index] > 0]
+    return alike, sorted(better, key=lambda index: -lead[index])
 
 
 class _Scores:

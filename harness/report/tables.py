@@ -80,7 +80,10 @@ def _table(sweep: Sweep, results: Sequence[TrialResult]) -> Table:
 
 
 def choice_text(choice: Choice, results: Sequence[TrialResult]) -> str:
-    """What a sweep would choose, what it is worth on samples that did not choose it, and what is as good, in words."""
+    """What a sweep would choose, what it is worth on samples that did not choose it, and what is as good there or
+    better, in words.
+    """
+    labels = {result.spec.key: result.spec.settings.label for result in results}
     best = next(result for result in results if result.spec.key == choice.best)
     words = f"Best: {best.spec.settings.label}"
     accuracy = best.accuracy
@@ -89,6 +92,10 @@ def choice_text(choice: Choice, results: Sequence[TrialResult]) -> str:
         words += f", Δ {there:+.2f} pt on the samples that chose it, {here:+.2f} pt on the {choice.samples} others"
     if len(choice.alike) > 1:
         words += f". These {len(choice.alike)} of {choice.compared} settings cannot be told apart (≈)"
+    if choice.better:
+        more = len(choice.better) - 1
+        better = labels[choice.better[0]] + (f" and {more} more are" if more else " is")
+        words += f". On the others {better} better, beyond noise: the choice does not hold there"
     return f"{words}."
 
 

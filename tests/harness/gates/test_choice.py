@@ -112,6 +112,17 @@ def test_forty_equal_settings_are_rarely_told_apart(tmp_path: Path) -> None:
     assert told_apart <= 3
 
 
+def test_a_choice_that_the_test_half_refutes(tmp_path: Path) -> None:
+    """One image more where it is chosen, a tenth of the images fewer on the others."""
+    store, chosen = TrialStore(tmp_path), selection_samples(SAMPLES)
+    steady, lucky = right(360), right(362)
+    lucky[np.flatnonzero(~chosen)[:20]] = 0
+    first, second = (put(store, setting, scores) for setting, scores in zip(settings(2), (steady, lucky), strict=True))
+    choice = one([first, second], store)
+    assert choice.best == second.spec.key
+    assert (choice.alike, choice.better) == ((second.spec.key,), (first.spec.key,))
+
+
 def test_of_equal_trials_the_first_is_the_pareto_point(tmp_path: Path) -> None:
     store = TrialStore(tmp_path)
     equal = [put(store, setting, right(360)) for setting in settings(2)]

@@ -134,6 +134,11 @@ def test_what_would_be_chosen_and_what_it_is_worth_elsewhere() -> None:
     )
     alone = choice.model_copy(update={"alike": ("a",)})
     assert choice_text(alone, [result]) == "Best: max."
+    other = result.model_copy(update={"spec": fakes.spec(settings=fakes.KL)})
+    luck = alone.model_copy(update={"better": (other.spec.key,)})
+    assert choice_text(luck, [tested, other]).endswith(
+        "on the 20 others. On the others kl is better, beyond noise: the choice does not hold there."
+    )
 
 
 def test_drift_tells_since_when() -> None:
