@@ -21,13 +21,12 @@ from engine.optimize.base import (
     substitute,
 )
 
-_MAP_RANK = 4
-
 
 class KeepReducedAxis(NodePass):
     """Operators that drop one axis keep it, and a ``Reshape`` drops it: BPU operators keep the number of dimensions.
 
-    Reductions over one axis, ``ArgMax`` and ``ArgMin`` over the channels, ``Gather`` of one element.
+    Reductions over one axis, ``ArgMax`` and ``ArgMin`` over the channels, ``Gather`` of one element. Recorded are three
+    to five dimensions; nothing recorded says that two are treated otherwise.
     """
 
     op_types = frozenset({"ReduceMean", "ReduceSum", "ReduceMax", "ArgMax", "ArgMin", "Gather"})
@@ -76,8 +75,8 @@ class KeepReducedAxis(NodePass):
         return known and self._dropped_axis(node, len(shape or ())) is not None
 
     def _dropped_axis(self, node: ir.Node, rank: int) -> int | None:
-        """The single axis that ``node`` drops; ``None`` where it drops none, several or another kind."""
-        if rank < _MAP_RANK - 1:
+        """The single axis that ``node`` drops; ``None`` where it drops none, all, several or another kind."""
+        if rank < 2:
             return None
         if node.op_type == "Gather":
             indices = constant(node.inputs[1])
