@@ -127,7 +127,8 @@ class HardSigmoidToHardSwish(NodePass):
 class CollapseSoftmax(NodePass):
     """``Softmax`` of the last axis between two ``Transpose`` that swap it with the channels becomes ``HzSoftmax``.
 
-    As PyTorch writes a softmax over the channels before operator set 13 (the network min_softmax; provisional).
+    As PyTorch writes a softmax over the channels before operator set 13 (the network min_softmax; provisional). Between
+    other permutations it stays (operators.csv: Softmax T-softmax(3)-T; the boxes of ``yolov8_decode`` and ``yolo11``).
     """
 
     op_types = frozenset({"Transpose"})

@@ -386,8 +386,10 @@ def dense_of(node: ir.Node) -> Dense | None:
 LARGEST_COVERED_MAP = 7
 """Longest side of a map that the kernel of a dense layer covers; a larger one is flattened.
 
-4 x 4 is covered (the case flatten->gemm of the reference), 8 x 8 flattened (``vgg``, ``min_reset``). Where between them
-the limit lies was not seen: this is bernoulli2's largest kernel."""
+Provisional: one model shows a map that is covered, 4 x 4 x 16 behind a convolution (``case_019`` of operators.csv), two
+show one that is flattened, 8 x 8 x 16 behind a MaxPool (``vgg``) and 8 x 8 x 8 behind a Relu (``min_reset``). Where
+between them the limit lies was not seen: this is bernoulli2's largest kernel. The number of features and what computes
+the map tell the three apart as well."""
 
 
 def flattened_map(value: ir.Value, features: int) -> ir.Value | None:
