@@ -85,7 +85,7 @@ def _leave_out_before_movements(model: ir.Model, may_leave_out: Callable[[ir.Nod
     for node in [node for node in model.graph if is_calibration(node)]:
         value, calibrated = node.inputs[0], node.outputs[0]
         producer = None if value is None else value.producer()
-        if value is None or producer is None or calibrated.is_graph_output() or is_exact_sum(value):
+        if value is None or producer is None or calibrated.is_graph_output():
             continue
         readers = [usage.node for usage in calibrated.uses()]
         if all(reader.op_type in _MOVEMENTS_LEFT_OUT_BEFORE for reader in readers) and may_leave_out(producer, readers):
