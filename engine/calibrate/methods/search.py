@@ -392,14 +392,16 @@ class LayerwiseSearch(Search):
 
     def _base(self, subject: Subject, candidates: Sequence[CalibrationOptions]) -> CalibrationOptions:
         """``max`` or ``kl``; see the class."""
-        largest, _, least_loss = candidates
-        pending = {each: partial(subject.statistics.thresholds, each) for each in (largest, least_loss)}
-        runners = _per_tensor(subject, pending)
+        largest, percentile, least_loss = candidates
+        runners = _per_tensor(subject, {each: partial(subject.statistics.thresholds, each) for each in candidates})
         expected = cache(partial(FloatSession, subject.optimized, threads=subject.threads))
         _best_on_first(subject, {largest: runners[largest]}, expected)
         if runners[largest].loss <= 1 - SENSITIVE:
             return largest
-        return next(iter(_best_on_first(subject, runners, expected)))
+        found = _best_on_first(subject, {each: runners[each] for each in (largest, least_loss)}, expected)
+        # Here it takes one run; default, as a setting of the same statistics, would open sessions for it.
+        runners[percentile].run(_read(subject, [0], expected))
+        return next(iter(found))
 
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
