@@ -222,8 +222,9 @@ class SliceRule(MovementRule):
     """Slice with constant bounds and positive steps, of any rank that is moved.
 
     The vendor's public operator list (RDK documentation) names no limit and other ranks than 4; a Split, which does the
-    same, runs on the BPU on rank 3 and 5 (``crnn_gru``, ``mobilevit``). No network that is seen slices another rank; of
-    those that are held out, the nodes on the same device rise from 95.5 to 98.3 %.
+    same, runs on the BPU on rank 3 and 5 (``crnn_gru``, ``mobilevit``). Provisional: no network that is seen slices
+    another rank. The figure of those that are held out was known when this was decided (nodes on the same device rise
+    from 95.5 to 98.3 %) and does not confirm it independently.
     """
 
     op_types = ("Slice",)
