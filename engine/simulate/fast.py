@@ -33,8 +33,10 @@ SAMPLES_AT_ONCE = 16
 """Samples that one call of the machine runs through."""
 ENOUGH_WORK = 1e-3
 """CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
-SAMPLES_TIMED = 2
-"""Samples from which a simulator learns how long one takes; the first of them finds memory that nothing has touched."""
+SAMPLES_TIMED = 4
+"""Samples that one thread computes before others take part, to learn how long one takes; later ones correct it.
+
+The first of them finds memory that nothing has touched."""
 Part = Linked | Callable[[], None]
 """A table of instructions, or what calls a definition."""
 
@@ -81,6 +83,7 @@ class FastSimulator:
         self._workplaces: SimpleQueue[Workplace] = SimpleQueue()
         self._together = Lock()
         self._untimed = SAMPLES_TIMED if self._threads > 1 else 0
+        self._is_timed = self._untimed > 0
         self._seconds = math.inf
 
     def run(self, feed: Mapping[str, Array], output_names: Sequence[str] | None = None) -> dict[str, Array]:
@@ -125,9 +128,7 @@ class FastSimulator:
         """Compute the first samples alone until it is known how long one takes; how many of ``count`` that were."""
         done = 0
         while done < count and self._untimed > 0:
-            start = time.thread_time()
             self._stripe(feed, results, range(done, done + 1), 1)
-            self._seconds = min(self._seconds, time.thread_time() - start)
             self._untimed = 0 if self._seconds > 10 * ENOUGH_WORK else self._untimed - 1
             done += 1
         return done
@@ -148,23 +149,35 @@ class FastSimulator:
                 self._stripe(feed, results, range(index, index + 1), threads)
 
     def _stripe(self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, threads: int) -> None:
-        """These samples one by one, each by ``threads`` threads together."""
+        """These samples one by one, each by ``threads`` threads together.
+
+        What one thread takes for a sample is learnt from the fastest so far: the first of a process may take several
+        times as long as all others.
+        """
         place = self._take_workplace()
+        start = time.thread_time()
         try:
             if threads == 1 < len(indices) and len(place.parts) == 1 and isinstance(place.parts[0], Linked):
                 _run_through(place.parts[0], place, feed, results, indices)
-                return
-            given = [(values, feed[name]) for name, values in place.inputs.items()]
-            taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
-            for index in indices:
-                for values, samples in given:
-                    values[...] = samples[index]
-                for part in place.parts:
-                    self._step(part, place, threads)
-                for result, values in taken:
-                    result[index] = values
+            else:
+                self._run_each(place, feed, results, indices, threads)
+            if self._is_timed and threads == 1 and indices:
+                self._seconds = min(self._seconds, (time.thread_time() - start) / len(indices))
         finally:
             self._workplaces.put(place)
+
+    def _run_each(
+        self, place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, threads: int
+    ) -> None:
+        given = [(values, feed[name]) for name, values in place.inputs.items()]
+        taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
+        for index in indices:
+            for values, samples in given:
+                values[...] = samples[index]
+            for part in place.parts:
+                self._step(part, place, threads)
+            for result, values in taken:
+                result[index] = values
 
     def _step(self, part: Part, place: Workplace, threads: int) -> None:
         if not isinstance(part, Linked):

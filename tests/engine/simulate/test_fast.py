@@ -65,6 +65,21 @@ def test_threads_are_woken_where_work_is_worth_it(
     assert asked == expected
 
 
+def test_a_sample_that_took_too_long_is_corrected_by_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.simulate.fast.SAMPLES_TIMED", 1)
+    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 10.0)
+    simulator, pool = FastSimulator(MODEL, threads=2), CountingPool(2)
+    simulator.run({"x0": X})
+    monkeypatch.setattr(simulator, "_pool", pool)
+    monkeypatch.setattr(simulator, "_seconds", 60.0)
+    four = np.concatenate([X] * 4)
+    asked = []
+    for _ in range(2):
+        simulator.run({"x0": four})
+        asked.append(pool.asked)
+    assert asked == [2, 2]
+
+
 def test_one_long_sample_is_enough_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.simulate.fast.SAMPLES_TIMED", 2)
     monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 1e-12)
