@@ -145,9 +145,12 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
         return ir.from_proto(proto)
     except _UNREADABLE as error:
-        raise ModelError(f"{path}: Error parsing message with type 'onnx.ModelProto' ({error})") from error
+        reason = str(error).removeprefix(_UNPARSED).removeprefix(": ")
+        raise ModelError(f"{path}: {_UNPARSED}" + (f" ({reason})" if reason else "")) from error
 
 
+_UNPARSED = "Error parsing message with type 'onnx.ModelProto'"
+"""What protobuf says, and the original."""
 _UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError, TypeError, OSError, RuntimeError)
 """What the libraries raise for damaged files; ``TypeError`` for a location of external data that is no text."""
 

@@ -54,9 +54,9 @@ def suite(names: Sequence[str]) -> list[SuiteNetwork]:
     ]
 
 
-def is_of_suite(name: str) -> bool:
-    """Whether :func:`suite` knows the name; other names are cards of the zoo."""
-    return name == SUITE or name in STRUCTURES or name in {group.value for group in SuitePart}
+def suite_names() -> frozenset[str]:
+    """The names that :func:`suite` knows; others are cards of the zoo."""
+    return frozenset({SUITE, *STRUCTURES, *(group.value for group in SuitePart)})
 
 
 def _real_size() -> list[SuiteNetwork]:

@@ -22,7 +22,8 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="Models of the zoo; default: all installed ones. zoo: networks at real size with seeded weights.",
+            help="Models of the zoo; default: all installed ones. Or networks of the suite: zoo (all), structures (of "
+            "real size with seeded weights), bundled, reference, or one structure's name.",
         ),
     ] = None,
     model: Annotated[
@@ -58,7 +59,7 @@ def bench(
 
     from engine.simulate.bench import BenchOptions
     from harness.bench.measure import Extent, Pair, as_json, bench_card, bench_pair
-    from harness.bench.suite import is_of_suite
+    from harness.bench.suite import suite_names
     from harness.cli.bench_tables import show
 
     options = BenchOptions(_batches(batches), threads, rounds, seconds, reference)
@@ -69,7 +70,7 @@ def bench(
     elif float_model is not None:
         raise typer.BadParameter("needs --model", param_hint="--float-model")
     else:
-        cards = [name for name in names or () if not is_of_suite(name)]
+        cards = [name for name in names or () if name not in suite_names()]
         reports = [bench_card(card, march, options) for card in (_cards(cards) if cards or not names else ())]
         reports += _suite(names or (), march, options, Extent(peers, memory, roofline))
     for report in reports:
@@ -110,9 +111,14 @@ def _batches(text: str) -> tuple[int, ...]:
 def _cards(names: Sequence[str]) -> list[ModelCard]:
     """The named cards; without names those whose model file is there, said where one is not."""
     from engine.errors import MissingError, ModelError
-    from harness.zoo.cards import list_cards, load_card
+    from harness.bench.suite import suite_names
+    from harness.strict_yaml import unknown
+    from harness.zoo.cards import list_cards, load_card, model_cards
 
     if names:
+        for name in names:
+            if name not in model_cards():
+                raise unknown("model", name, {*model_cards(), *suite_names()})
         return [load_card(name) for name in names]
     found = []
     for card in list_cards():

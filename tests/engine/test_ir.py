@@ -49,8 +49,9 @@ def test_a_file_that_is_not_there_or_cannot_be_is_named(tmp_path: Path) -> None:
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_bytes(b"this is not a protocol buffer")
-    with pytest.raises(ModelError, match=r"text.onnx: Error parsing message with type 'onnx.ModelProto'"):
+    with pytest.raises(ModelError, match=r"text.onnx: Error parsing message with type 'onnx.ModelProto'") as told:
         load_model(tmp_path / "text.onnx")
+    assert str(told.value).count("Error parsing") == 1
     (tmp_path / "empty.onnx").write_bytes(b"")
     with pytest.raises(ModelError, match="it has no graph outputs"):
         load_model(tmp_path / "empty.onnx")

@@ -24,6 +24,11 @@ def test_no_batch_sizes(text: str) -> None:
         _batches(text)
 
 
+def test_an_unknown_name_is_told_all_that_are_known() -> None:
+    with pytest.raises(ConfigError, match=r"unknown model 'nosuch'.* Allowed: .*bundled.*mnist_lenet.*vit_tiny.*zoo"):
+        _cards(["nosuch"])
+
+
 @pytest.mark.parametrize("kind", [ModelError, MissingError])
 def test_models_that_are_not_installed_are_left_out_and_said(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
