@@ -2,7 +2,7 @@
 
 Every sample is computed on its own, so that results cannot depend on how samples are grouped. Several samples are
 spread over threads; a single one is shared by them. What takes one thread less time than waking the others is left to
-it: :data:`ENOUGH_WORK`.
+it, unless they are awake: :data:`ENOUGH_WORK`, :data:`LITTLE_WORK`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -24,15 +22,18 @@ from numpy.typing import NDArray
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.state import OVER, STATE_WORDS
+from engine.simulate.kernels.state import state_words
 from engine.simulate.program import Program, PythonStep, aligned_zeros
+from engine.simulate.team import Team
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
 SAMPLES_AT_ONCE = 16
-"""Samples that one call of the machine runs through."""
+"""Samples that one call of the machine runs through for every thread."""
 ENOUGH_WORK = 1e-3
 """CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
+LITTLE_WORK = 1e-4
+"""The same where calls follow each other at once, so that helpers are still awake."""
 SAMPLES_TIMED = 4
 """Samples that one thread computes before others take part, to learn how long one takes; later ones correct it.
 
@@ -79,9 +80,9 @@ class FastSimulator:
         self.outputs = describe(model.graph.outputs)
         self._graph = assemble(model)
         self._threads = max(1, threads or available_cpus())
-        self._pool = ThreadPoolExecutor(self._threads, "simulate") if self._threads > 1 else None
+        self._team = Team(self._threads) if self._threads > 1 else None
         self._workplaces: SimpleQueue[Workplace] = SimpleQueue()
-        self._together = Lock()
+        self._last_end = -math.inf
         self._untimed = SAMPLES_TIMED if self._threads > 1 else 0
         self._is_timed = self._untimed > 0
         self._seconds = math.inf
@@ -97,10 +98,17 @@ class FastSimulator:
         stacked = {info.name: np.ascontiguousarray(feed[info.name].reshape(count, *info.shape)) for info in self.inputs}
         results = {name: self._empty_result(name, count) for name in names}
         first = self._time_first(stacked, results, count)
-        if self._pool is None or (count - first) * self._seconds < ENOUGH_WORK:
-            self._stripe(stacked, results, range(first, count), 1)
+        team = self._team
+        if team is not None and self._is_worth_sharing(count - first) and team.take():
+            try:
+                start = time.monotonic()
+                self._share(team, stacked, results, range(first, count))
+                self._learn((time.monotonic() - start) * self._threads / (count - first))
+            finally:
+                team.release()
         else:
-            self._share(self._pool, stacked, results, range(first, count))
+            self._alone(stacked, results, range(first, count))
+        self._last_end = time.monotonic()
         return {name: _unstack(array) for name, array in results.items()}
 
     @property
@@ -118,90 +126,109 @@ class FastSimulator:
             for part in place.parts:
                 for step in _single_steps(part):
                     start = time.thread_time()
-                    self._step(step, place, 1)
+                    self._step(step, place, None)
                     seconds.append(time.thread_time() - start)
         finally:
             self._workplaces.put(place)
         return seconds
 
+    def _is_worth_sharing(self, samples: int) -> bool:
+        """Whether ``samples`` are worth waking helpers, or using those that are awake as the last call was just now."""
+        work = samples * self._seconds
+        little = LITTLE_WORK if samples > 1 else ENOUGH_WORK
+        return work >= ENOUGH_WORK or (work >= little and time.monotonic() - self._last_end < work)
+
     def _time_first(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> int:
         """Compute the first samples alone until it is known how long one takes; how many of ``count`` that were."""
         done = 0
         while done < count and self._untimed > 0:
-            self._stripe(feed, results, range(done, done + 1), 1)
+            self._alone(feed, results, range(done, done + 1))
             self._untimed = 0 if self._seconds > 10 * ENOUGH_WORK else self._untimed - 1
             done += 1
         return done
 
-    def _share(
-        self, pool: ThreadPoolExecutor, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range
-    ) -> None:
-        """These samples, every thread its own; those that are left over by all threads, if one is work enough."""
-        left = len(indices) % self._threads
+    def _share(self, team: Team, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
+        """These samples, every thread some of them; those that are left over by all threads, if one is work enough."""
+        left = len(indices) % self._threads if self._seconds >= ENOUGH_WORK else 0
         even, rest = indices[: len(indices) - left], indices[len(indices) - left :]
-        stripes = [even[thread :: self._threads] for thread in range(self._threads)] if even else []
-        for done in [pool.submit(self._stripe, feed, results, stripe, 1) for stripe in stripes]:
-            done.result()
-        for index in rest:
-            # One at a time: threads that wait for each other must all have started.
-            with self._together:
-                threads = self._threads if self._seconds >= ENOUGH_WORK else 1
-                self._stripe(feed, results, range(index, index + 1), threads)
+        if even and self._is_one_table():
+            self._spread(team, feed, results, even)
+        elif even:
+            stripes = [even[thread :: self._threads] for thread in range(self._threads)]
+            others = [team.submit(self._alone, feed, results, stripe) for stripe in stripes[1:]]
+            self._alone(feed, results, stripes[0])
+            for done in others:
+                done.result()
+        if rest:
+            self._in_turn(feed, results, rest, team)
 
-    def _stripe(self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, threads: int) -> None:
-        """These samples one by one, each by ``threads`` threads together.
-
-        What one thread takes for a sample is learnt from the fastest so far: the first of a process may take several
-        times as long as all others.
-        """
-        place = self._take_workplace()
-        start = time.thread_time()
+    def _spread(self, team: Team, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
+        """These samples, each by the thread that comes to it first."""
+        places = [self._take_workplace() for _ in range(self._threads)]
         try:
-            if threads == 1 < len(indices) and len(place.parts) == 1 and isinstance(place.parts[0], Linked):
-                _run_through(place.parts[0], place, feed, results, indices)
-            else:
-                self._run_each(place, feed, results, indices, threads)
-            if self._is_timed and threads == 1 and indices:
-                self._seconds = min(self._seconds, (time.thread_time() - start) / len(indices))
+            part = _table(places[0])
+            memory = [(place.arena_address, place.scratch_addresses[0]) for place in places]
+            for samples in _calls(places[0], feed, results, indices, SAMPLES_AT_ONCE * self._threads):
+                team.share_samples(part, memory, samples)
+        finally:
+            for place in places:
+                self._workplaces.put(place)
+
+    def _alone(self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
+        """These samples one after the other by one thread."""
+        if not indices:
+            return
+        start = time.thread_time()
+        if len(indices) > 1 and self._is_one_table():
+            place = self._take_workplace()
+            try:
+                for samples in _calls(place, feed, results, indices, SAMPLES_AT_ONCE):
+                    run_machine(_table(place), place.arena_address, place.scratch_addresses[0], samples.ctypes.data)
+            finally:
+                self._workplaces.put(place)
+        else:
+            self._in_turn(feed, results, indices, None)
+        self._learn((time.thread_time() - start) / len(indices))
+
+    def _learn(self, seconds: float) -> None:
+        """One thread takes at most so long for a sample.
+
+        The fastest so far counts: the first of a process may take several times as long as all others.
+        """
+        if self._is_timed:
+            self._seconds = min(self._seconds, seconds)
+
+    def _is_one_table(self) -> bool:
+        """Whether the program is instructions alone."""
+        parts = self._graph.program.parts
+        return len(parts) == 1 and not isinstance(parts[0], PythonStep)
+
+    def _in_turn(
+        self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, team: Team | None
+    ) -> None:
+        """These samples one after the other, each by one thread or by all of the team."""
+        place = self._take_workplace()
+        try:
+            given = [(values, feed[name]) for name, values in place.inputs.items()]
+            taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
+            for index in indices:
+                for values, samples in given:
+                    values[...] = samples[index]
+                for part in place.parts:
+                    self._step(part, place, team)
+                for result, values in taken:
+                    result[index] = values
         finally:
             self._workplaces.put(place)
 
-    def _run_each(
-        self, place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, threads: int
-    ) -> None:
-        given = [(values, feed[name]) for name, values in place.inputs.items()]
-        taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
-        for index in indices:
-            for values, samples in given:
-                values[...] = samples[index]
-            for part in place.parts:
-                self._step(part, place, threads)
-            for result, values in taken:
-                result[index] = values
-
-    def _step(self, part: Part, place: Workplace, threads: int) -> None:
+    def _step(self, part: Part, place: Workplace, team: Team | None) -> None:
         if not isinstance(part, Linked):
             part()
-        elif threads == 1:
-            run_machine(part, place.arena_address, place.scratch_addresses[0], 0, 0, 1)
+        elif team is None:
+            run_machine(part, place.arena_address, place.scratch_addresses[0])
         else:
-            self._run_together(part, place, threads)
-
-    def _run_together(self, part: Linked, place: Workplace, threads: int) -> None:
-        """One table of instructions; a helper that comes too late finds the work done, and no thread waits for it."""
-        state = np.zeros(STATE_WORDS, np.int64)
-        helpers = []
-        try:
-            if self._pool is not None:
-                helpers = [self._pool.submit(_work, part, place, state, n, threads) for n in range(1, threads)]
-            _work(part, place, state, 0, threads)
-        except BaseException:  # Ctrl-C among others: the workplace must not be used any more
-            state[0] = OVER
-            for helper in helpers:
-                helper.result()
-            raise
-        for helper in helpers:
-            helper.cancel()
+            memory = [(place.arena_address, scratch) for scratch in place.scratch_addresses]
+            team.share_units(part, memory, np.zeros(state_words(self._threads), np.int64))
 
     def _take_workplace(self) -> Workplace:
         """One that is not in use; the caller puts it back after use."""
@@ -233,30 +260,26 @@ class FastSimulator:
         return np.empty((count, *tensor.shape), tensor.dtype)
 
 
-def _run_through(
-    part: Linked,
-    place: Workplace,
-    feed: Mapping[str, Array],
-    results: Mapping[str, Array],
-    indices: range,
-) -> None:
-    """These samples by one thread, :data:`SAMPLES_AT_ONCE` in a call, between which Ctrl-C is heard."""
+def _table(place: Workplace) -> Linked:
+    """The instructions of a program that is nothing else."""
+    (part,) = place.parts
+    assert isinstance(part, Linked)
+    return part
+
+
+def _calls(
+    place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, most: int
+) -> Iterator[NDArray[np.int64]]:
+    """What describes samples to the machine, ``most`` in a call, between which Ctrl-C is heard."""
     rows = [(feed[name].ctypes.data, *place.places[name], 0) for name in place.inputs]
     rows += [(result.ctypes.data, *place.places[name], 1) for name, result in results.items() if name in place.outputs]
-    for start in range(0, len(indices), SAMPLES_AT_ONCE):
-        some = indices[start : start + SAMPLES_AT_ONCE]
-        samples = np.array([(some.start, some.stop, some.step, len(rows)), *rows], np.int64)
-        run_machine(part, place.arena_address, place.scratch_addresses[0], samples.ctypes.data, 0, 1)
+    for start in range(indices.start, indices.stop, most):
+        yield np.array([(start, min(start + most, indices.stop), len(rows), 0), *rows], np.int64)
 
 
 def _single_steps(part: Part) -> list[Part]:
     """The instructions of a table, each ready to run by itself; a definition as it is."""
     return [link(part.table[k : k + 1]) for k in range(part.count)] if isinstance(part, Linked) else [part]
-
-
-def _work(part: Linked, place: Workplace, state: NDArray[np.int64], thread: int, threads: int) -> None:
-    """Be thread ``thread`` of those that run ``part``; what the addresses lead to lives as long as this call."""
-    run_machine(part, place.arena_address, place.scratch_addresses[thread], state.ctypes.data, thread, threads)
 
 
 def available_cpus() -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numba
 from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
+from numba import types
 
 from engine.simulate.kernels import alone
 from engine.simulate.kernels.entries import MAKERS, signature
@@ -25,7 +26,7 @@ from engine.simulate.kernels.prebuilt import FOLDER, NAMES, PREFIX, file_name, s
 from engine.simulate.kernels.registers import LEVEL, LEVELS, Level
 from engine.simulate.kernels.sources import sources_digest
 
-ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield"})
+ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield", "gettimeofday"})
 """Functions of the C library that an object may call; any other, such as Python's, would bind it to a version."""
 
 NOTHING_TO_FREE = "define void @NRT_MemInfo_call_dtor(ptr %memory) { ret void }"
@@ -76,7 +77,7 @@ def write_object(path: str) -> None:
         whole.triple, whole.data_layout = module.triple, module.data_layout
         whole.link_in(binding.parse_bitcode(module.as_bitcode()))
         native = entry._wrapper_name.removeprefix("cfunc.")
-        whole.link_in(binding.parse_assembly(caller(PREFIX + name, native, len(signature(name).args))))
+        whole.link_in(binding.parse_assembly(caller(PREFIX + name, native, signature(name).args)))
     _keep_only(whole, machine)
     outside = {function.name for function in whole.functions if function.is_declaration} - ALLOWED
     outside = {name for name in outside if not name.startswith("llvm.")}
@@ -86,20 +87,23 @@ def write_object(path: str) -> None:
     Path(path).with_suffix(".part").replace(path)
 
 
-def caller(name: str, native: str, count: int) -> str:
-    """A function ``name`` of ``count`` 64-bit values that calls numba's ``native``, as LLVM IR.
+def caller(name: str, native: str, kinds: Sequence[Any]) -> str:
+    """A function ``name`` of as many 64-bit values as there are ``kinds``, which calls numba's ``native``, as LLVM IR.
 
-    numba's functions have two more arguments, for a result and an exception, and return a status: kernels have neither.
+    numba's functions have two more arguments, for a result and an exception, and return a status: ours have neither.
+    Of the kinds, numba's types of the arguments, only the first may be a pointer.
     """
-    words = [f"i64 %{index}" for index in range(count)]
+    words = [f"i64 %{index}" for index in range(len(kinds))]
+    first = "ptr %record" if isinstance(kinds[0], types.CPointer) else words[0]
+    taken = ["ptr", "ptr", first.split()[0], *["i64"] * (len(kinds) - 1)]
     return f"""
-declare i32 @{native}(ptr, ptr, ptr, {", ".join(["i64"] * (count - 1))})
+declare i32 @{native}({", ".join(taken)})
 
 define void @{name}({", ".join(words)}) {{
   %result = alloca ptr
   %exception = alloca ptr
   %record = inttoptr i64 %0 to ptr
-  %status = call i32 @{native}(ptr %result, ptr %exception, ptr %record, {", ".join(words[1:])})
+  %status = call i32 @{native}({", ".join(["ptr %result", "ptr %exception", first, *words[1:]])})
   ret void
 }}
 """

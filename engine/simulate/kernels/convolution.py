@@ -52,12 +52,15 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     pitch = f.steps * 4
     pixels = f.out_h * f.out_w
     group_channels = f.out_c // f.groups
+    gathered = -1
     for unit in range(begin, end):
         first = (unit // f.splits) * f.tile_rows
         rows = min(f.tile_rows, pixels - first)
         split = unit % f.splits
         for group in range(f.groups):
-            gather(f, arena + f.x, operands, first, rows, group)
+            if first != gathered:
+                gather(f, arena + f.x, operands, first, rows, group)
+                gathered = first if f.groups == 1 else -1
             for panel in range(split * f.panels // f.splits, (split + 1) * f.panels // f.splits):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
@@ -192,12 +195,15 @@ def copy_run(f: Any, source: int, target: int, size: int) -> None:
 
 @compiled
 def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
-    """Depthwise convolution of an already padded image: units are output rows."""
+    """Depthwise convolution of an already padded image: units are output rows times parts of the channels."""
     accumulators = scratch + STAGING_BYTES
     step = f.stride_w * f.in_c * f.x_bytes
-    for out_y in range(begin, end):
+    vectors = (f.out_c + LANES - 1) // LANES
+    for unit in range(begin, end):
+        out_y, split = unit // f.splits, unit % f.splits
         row = arena + f.x + out_y * f.stride_h * f.in_w * f.in_c * f.x_bytes
-        for channel in range(0, f.out_c, LANES):
+        for vector in range(split * vectors // f.splits, (split + 1) * vectors // f.splits):
+            channel = vector * LANES
             weights = f.weights + channel * 4
             for out_x in range(0, f.out_w, PIXELS):
                 source = row + out_x * step + channel * f.x_bytes

@@ -21,7 +21,7 @@ from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import float_convolution as float_conv
 from engine.simulate.kernels import interpreter as machine
 from engine.simulate.kernels import softmax as powers
-from engine.simulate.kernels.instructions import INSTRUCTION
+from engine.simulate.kernels.instructions import ENTRIES, INSTRUCTION
 from engine.simulate.kernels.sources import sources_digest
 
 Kernel = Callable[..., None]
@@ -29,8 +29,6 @@ Kernel = Callable[..., None]
 
 RECORDS = types.CPointer(from_dtype(INSTRUCTION))
 KERNEL_SIGNATURE = types.void(RECORDS, *[types.intp] * 4)
-INTERPRETER_SIGNATURE = types.void(RECORDS, *[types.intp] * 6)
-INTERPRETER = "interpreter"
 
 
 def _convolution(sources: str) -> Kernel:
@@ -185,12 +183,22 @@ def _resize(sources: str) -> Kernel:
     return resize
 
 
-def _interpreter(sources: str) -> Kernel:
-    def interpreter(records: Any, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
+def _leader(sources: str) -> Kernel:
+    def leader(
+        seats: int, helpers: int, records: int, count: int, arena: int, scratch: int, state: int, threads: int
+    ) -> None:
         _ = sources
-        machine.interpret(records, count, arena, scratch, state, thread, threads)
+        machine.lead(seats, helpers, records, count, arena, scratch, state, threads)
 
-    return interpreter
+    return leader
+
+
+def _helper(sources: str) -> Kernel:
+    def helper(seat: int) -> None:
+        _ = sources
+        machine.serve(seat)
+
+    return helper
 
 
 # The closure of each holds nothing but the digest of the sources: it is part of the key of code that is kept on disk.
@@ -214,14 +222,15 @@ MAKERS: Mapping[str, Callable[[str], Kernel]] = {
     "cast": _cast,
     "float_convolution": _float_convolution,
     "resize": _resize,
-    INTERPRETER: _interpreter,
+    "leader": _leader,
+    "helper": _helper,
 }
-"""By the name of a kind of instruction in lower case; and the interpreter."""
+"""By the name of a kind of instruction in lower case; and what runs programs, as the first thread and as another."""
 
 
 def signature(name: str) -> Any:
     """Types of the arguments of an entry."""
-    return INTERPRETER_SIGNATURE if name == INTERPRETER else KERNEL_SIGNATURE
+    return types.void(*[types.intp] * ENTRIES[name]) if name in ENTRIES else KERNEL_SIGNATURE
 
 
 @cache

@@ -10,6 +10,9 @@ from enum import IntEnum
 
 import numpy as np
 
+ENTRIES = {"leader": 8, "helper": 1}
+"""Functions that run programs, and how many 64-bit arguments each takes."""
+
 
 class InstructionKind(IntEnum):
     """What an instruction does; the fields it uses are listed with its kernel."""

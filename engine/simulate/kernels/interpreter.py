@@ -1,4 +1,4 @@
-"""The loop of the machine: instructions in order, their units shared out among threads."""
+"""The loop of the machine: instructions in order, their units shared out among threads; and what helpers wait in."""
 
 from __future__ import annotations
 
@@ -8,13 +8,41 @@ from typing import Any
 
 from numba import carray, types
 
+from engine.simulate.kernels.instructions import INSTRUCTION
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int64_at
-from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, call_kernel, exchange_if
-from engine.simulate.kernels.state import CHUNKS, DONE, HEADER, LOWER, ROW, SPINS
+from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, call_kernel, exchange_if, void_pointer
+from engine.simulate.kernels.state import (
+    ARGUMENT_COUNT,
+    ARGUMENTS,
+    AWAY,
+    BUSY,
+    CHUNKS,
+    CLOCK,
+    CURSORS,
+    DONE,
+    HEADER,
+    LINE,
+    LOWER,
+    PATIENCE,
+    POSTED,
+    ROW,
+    SEAT_WORDS,
+    SPINS,
+    WAITING,
+    WORD,
+)
 
 if os.name == "posix":
     give_way: Callable[[], int] = types.ExternalFunction("sched_yield", types.int32())
+    time_of_day: Callable[[int, int], int] = types.ExternalFunction("gettimeofday", types.int32(types.intp, types.intp))
+
+    @compiled
+    def microseconds(at: int) -> int:
+        """Of the clock, which may be set; ``at`` is the address of two int64 for its seconds and microseconds."""
+        time_of_day(at, 0)
+        parts = int64_at(at, 2)
+        return int(parts[0]) * 1_000_000 + int(parts[1] & LOWER)  # where they are 32 bits, others follow
 else:
 
     @compiled
@@ -22,23 +50,29 @@ else:
         """Nothing: a waiting thread spins on."""
         return 0
 
+    @compiled
+    def microseconds(at: int) -> int:
+        """A clock that goes on by one whenever it is read."""
+        parts = int64_at(at, 1)
+        parts[0] += 1
+        return int(parts[0])
+
 
 @compiled
-def interpret(records: Any, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
+def interpret(records: int, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
     """Run all instructions of a program as thread ``thread`` of ``threads``; only the first sees all of them.
 
     Args:
-        records: pointer to ``INSTRUCTION`` records, their kernels' addresses filled in.
+        records: address of ``INSTRUCTION`` records, their kernels' addresses filled in.
         count: how many there are.
         arena: address of the buffers.
         scratch: address of this thread's own working memory.
-        state: address of ``STATE_WORDS`` int64, 0 at the start, that all threads share: instruction and next unit in
-            the upper and lower half of the first, completed units in another.
+        state: address of ``state_words`` int64 that all threads share, as :func:`begin` leaves them.
         thread: 0-based number of this thread.
-        threads: how many run the same program on the same arena. A single one shares nothing: ``state`` leads to the
-            samples that it runs through, :data:`HEADER` int64 and rows, or is 0 for what is in the arena.
+        threads: how many run the same program on the same arena. A single one has the arena for itself: ``state`` leads
+            to the samples that it runs through, :data:`HEADER` int64 and rows, or is 0 for what is in the arena.
     """
-    program = carray(records, count)
+    program = carray(void_pointer(records), (count,), dtype=INSTRUCTION)
     if threads == 1:
         if state == 0:
             run_all(program, count, arena, scratch)
@@ -47,27 +81,60 @@ def interpret(records: Any, count: int, arena: int, scratch: int, state: int, th
         return
     index, spins = 0, 0
     while True:
-        seen = atomic_load(state)
-        present, unit = seen >> 32, seen & LOWER
+        present = atomic_load(state + CURSORS + LINE * thread) >> 32
         if present >= count:
             return
-        units = program[present].units
-        if unit < units:
-            end = min(unit + max(1, units // (CHUNKS * threads)), units)
-            if exchange_if(state, seen, seen - unit + end):
-                record = program.ctypes.data + present * program.itemsize
-                call_kernel(program[present].kernel, record, arena, scratch, unit, end)
-                atomic_add(state + DONE, end - unit)
+        if take_units(program, present, arena, scratch, state, thread, threads):
             spins = 0
         elif thread > 0:
             spins += 1
             if spins > SPINS:
                 give_way()
         else:
-            wait(state + DONE, units)
+            wait(state + DONE, program[present].units)
             index += 1
-            atomic_store(state + DONE, 0)
-            atomic_store(state, index << 32)
+            begin(program, index, count, state, threads)
+
+
+@compiled
+def begin(program: Any, index: int, count: int, state: int, threads: int) -> None:
+    """Hand out the units of instruction ``index``: to every thread its part, so that neighbours stay together.
+
+    A thread finds much of what it reads where it wrote it, in its core's own cache.
+    """
+    units = program[index].units if index < count else 0
+    atomic_store(state + DONE, 0)
+    for thread in range(threads):
+        atomic_store(state + CURSORS + LINE * thread, (index << 32) + part_of(units, thread, threads))
+
+
+@compiled
+def part_of(units: int, thread: int, threads: int) -> int:
+    """Where the part of a thread begins, and that of the one before ends."""
+    return (thread * units + threads - 1) // threads
+
+
+@compiled
+def take_units(program: Any, present: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> bool:
+    """Compute units of an instruction until all are taken, this thread's part first; whether there were any."""
+    found = False
+    units = program[present].units
+    most = max(1, units // (CHUNKS * threads))
+    record = program.ctypes.data + present * program.itemsize
+    for k in range(threads):
+        owner = (thread + k) % threads
+        cursor, limit = state + CURSORS + LINE * owner, part_of(units, owner + 1, threads)
+        while True:
+            seen = atomic_load(cursor)
+            unit = seen & LOWER
+            if seen >> 32 != present or unit >= limit:
+                break
+            end = min(unit + most, limit)
+            if exchange_if(cursor, seen, seen - unit + end):
+                found = True
+                call_kernel(program[present].kernel, record, arena, scratch, unit, end)
+                atomic_add(state + DONE, end - unit)
+    return found
 
 
 @compiled
@@ -80,11 +147,16 @@ def run_all(program: Any, count: int, arena: int, scratch: int) -> None:
 
 @compiled
 def run_samples(program: Any, count: int, arena: int, scratch: int, samples: int) -> None:
-    """The same for one sample after the other, each copied into the arena, its results out of it."""
+    """The same for every sample that no other thread has taken, each copied into the arena, its results out of it."""
     header = int64_at(samples, HEADER)
-    first, end, step, ends = header[0], header[1], header[2], header[3]
-    rows = int64_at(samples + 8 * HEADER, ROW * ends)
-    for index in range(first, end, step):
+    end, ends = header[1], header[2]
+    rows = int64_at(samples + WORD * HEADER, ROW * ends)
+    while True:
+        index = atomic_load(samples)
+        if index >= end:
+            return
+        if not exchange_if(samples, index, index + 1):
+            continue
         for k in range(ends):
             if rows[ROW * k + 3] == 0:
                 size = rows[ROW * k + 2]
@@ -104,3 +176,48 @@ def wait(counter: int, count: int) -> None:
         spins += 1
         if spins > SPINS:
             give_way()
+
+
+@compiled
+def lead(
+    seats: int, helpers: int, records: int, count: int, arena: int, scratch: int, state: int, threads: int
+) -> None:
+    """:func:`interpret` as the first thread, with the help of those that wait for work and of those that come late.
+
+    Args:
+        seats: address of ``SEAT_WORDS`` int64 for each helper, the arguments of what it is to run already there.
+        helpers: how many.
+        records: see :func:`interpret`, likewise the others.
+    """
+    if threads > 1:
+        begin(carray(void_pointer(records), (count,), dtype=INSTRUCTION), 0, count, state, threads)
+    for k in range(helpers):
+        exchange_if(seats + k * SEAT_WORDS * WORD, WAITING, POSTED)
+    interpret(records, count, arena, scratch, state, 0, threads)
+    for k in range(helpers):
+        seat, spins = seats + k * SEAT_WORDS * WORD, 0
+        if not exchange_if(seat, POSTED, WAITING):
+            while atomic_load(seat) == BUSY:
+                spins += 1
+                if spins > SPINS:
+                    give_way()
+
+
+@compiled
+def serve(seat: int) -> None:
+    """Do the work that is laid on a seat, until none has come for a while; the seat is then empty."""
+    given = int64_at(seat + ARGUMENTS * WORD, ARGUMENT_COUNT)
+    looks, since = 0, 0
+    while True:
+        if atomic_load(seat) == POSTED and exchange_if(seat, POSTED, BUSY):
+            interpret(given[0], given[1], given[2], given[3], given[4], given[5], given[6])
+            atomic_store(seat, WAITING)
+            looks = 0
+        looks += 1
+        if looks == SPINS:
+            since = microseconds(seat + CLOCK * WORD)
+        elif looks > SPINS:
+            give_way()
+            waited = microseconds(seat + CLOCK * WORD) - since
+            if (waited < 0 or waited > PATIENCE) and exchange_if(seat, WAITING, AWAY):
+                return

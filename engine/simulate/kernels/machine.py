@@ -1,7 +1,8 @@
 """The machine: runs instructions on an arena, alone or with the help of other threads.
 
 The first thread goes from instruction to instruction. Helpers take units of the present one as long as there are any;
-no thread waits for a helper that the operating system has suspended, unless that one holds units.
+no thread waits for a helper that the operating system has suspended, unless that one holds units. A helper without work
+looks at its seat for half a millisecond before it goes to sleep, as to wake one takes up to 0.3 ms.
 """
 
 from __future__ import annotations
@@ -16,11 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.simulate.kernels import prebuilt
-from engine.simulate.kernels.instructions import InstructionKind
-
-_Run = Callable[[int, int, int, int, int, int, int], None]
-_RUN_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
-"""Such a function runs without the GIL."""
+from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,37 @@ class Linked:
     count: int
 
 
-def run(program: Linked, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
-    """:func:`~engine.simulate.kernels.interpreter.interpret`."""
-    _interpreter()(program.address, program.count, arena, scratch, state, thread, threads)
+def run(program: Linked, arena: int, scratch: int, samples: int = 0) -> None:
+    """All instructions on one thread.
+
+    Args:
+        program: what to run.
+        arena: address of the buffers.
+        scratch: address of working memory.
+        samples: address of what describes those to run through (:data:`~engine.simulate.kernels.state.HEADER`); 0 for
+            what is in the arena.
+    """
+    _entry("leader")(0, 0, program.address, program.count, arena, scratch, samples, 1)
+
+
+def run_with(
+    seats: NDArray[np.int64], program: Linked, arena: int, scratch: int, state: NDArray[np.int64], threads: int
+) -> None:
+    """The same with the help of those on ``seats``, int64 (helpers, SEAT_WORDS), on which their arguments lie.
+
+    Args:
+        seats: of the helpers.
+        program: see :func:`run`, likewise ``arena`` and ``scratch``, which are this thread's.
+        state: what all threads share: of the program where they share its units, else the samples.
+        threads: how many work on this arena; 1 where each has its own.
+    """
+    arguments = (program.address, program.count, arena, scratch, state.ctypes.data, threads)
+    _entry("leader")(seats.ctypes.data, len(seats), *arguments)
+
+
+def serve(seats: NDArray[np.int64], number: int) -> None:
+    """Be the helper on that seat until nothing has lain there for a while."""
+    _entry("helper")(seats[number:].ctypes.data)
 
 
 def link(table: NDArray[Any]) -> Linked:
@@ -52,7 +77,7 @@ def link(table: NDArray[Any]) -> Linked:
 
 @cache
 def address(name: str) -> int:
-    """Where the kernel of the kind ``name``, or the ``interpreter``, lies: built with the wheel, or compiled now."""
+    """Where the kernel of the kind ``name``, or one of :data:`ENTRIES`, lies: built with the wheel, or compiled now."""
     built = prebuilt.addresses()
     if built is not None:
         return built[name]
@@ -62,6 +87,8 @@ def address(name: str) -> int:
 
 
 @cache
-def _interpreter() -> _Run:
-    function: _Run = _RUN_TYPE(address("interpreter"))
+def _entry(name: str) -> Callable[..., None]:
+    """A function that runs without the GIL."""
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * ENTRIES[name])
+    function: Callable[..., None] = kind(address(name))
     return function

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 from engine.simulate.kernels.object_file import ObjectFile, function_of_c
 from engine.simulate.kernels.registers import LEVEL, Level
 from engine.simulate.kernels.sources import sources_digest
@@ -21,7 +21,7 @@ from engine.simulate.kernels.sources import sources_digest
 FOLDER = Path(__file__).parent / "objects"
 PREFIX = "ptqlab_"
 """Of the names of functions in an object."""
-NAMES = (*(kind.name.lower() for kind in InstructionKind), "interpreter")
+NAMES = (*(kind.name.lower() for kind in InstructionKind), *ENTRIES)
 """Functions of an object."""
 _DIGITS = 16
 

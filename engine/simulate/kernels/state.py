@@ -1,19 +1,37 @@
-"""The memory that the threads of a program share, and how they share its units out."""
+"""The memory that the threads of a program share, and how they share its units and samples out."""
 
 from __future__ import annotations
 
 SPINS = 4096
-"""Looks at the shared state before a waiting thread gives its time slice away."""
-DONE = 64
-"""Byte of the shared state, a cache line behind the first, where completed units are counted."""
-STATE_WORDS = 16
-"""int64 of the shared state."""
-OVER = 1 << 62
-"""State at which all threads stop."""
+"""Looks at shared memory before a waiting thread gives its time slice away."""
+PATIENCE = 500
+"""Microseconds after which a helper without work goes to sleep: to wake it takes up to 300."""
+WORD, LINE = 8, 64
+"""Bytes of an int64 and of a cache line."""
+
+DONE = 0
+"""Byte of a program's state where completed units of the present instruction are counted."""
+CURSORS = LINE
+"""Byte of a program's state where the first thread's cursor lies, and a line further each other's: the instruction in
+the upper half, in the lower one the next unit of the thread's part."""
 LOWER = (1 << 32) - 1
 CHUNKS = 4
-"""Parts per thread that the units of an instruction are handed out in."""
+"""Parts that the units of a thread are taken in."""
 
 HEADER, ROW = 4, 4
-"""int64 that describe samples which one thread runs through: first, end, step, number of rows. A row for each input and
-output follows: address of the first sample, place in the arena, bytes per sample, 1 for an output."""
+"""int64 that describe samples which threads run through: next one, end, number of rows, unused. A row for each input
+and output follows: address of the first sample, place in the arena, bytes per sample, 1 for an output."""
+
+SEAT_WORDS = 16
+"""int64 of a helper's seat: its status, and on the next line the arguments of what it is to run."""
+CLOCK = 2
+"""First of two int64 in a seat that the time is written to."""
+ARGUMENTS, ARGUMENT_COUNT = 8, 7
+"""First int64 of the arguments in a seat, and how many there are."""
+AWAY, WAITING, POSTED, BUSY = 0, 1, 2, 3
+"""Status of a seat: nobody comes; a helper is there or on its way; work lies there; the helper is at it."""
+
+
+def state_words(threads: int) -> int:
+    """int64 of the state that ``threads`` threads share."""
+    return (CURSORS + LINE * threads) // WORD

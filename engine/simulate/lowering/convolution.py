@@ -54,6 +54,8 @@ GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
+MIN_ROW_UNITS = 16
+"""The same of a depthwise convolution: 7 rows would be 4 for one thread and 3 for another."""
 
 
 def lower_convolution(call: Call, program: Assembler) -> Tensor:
@@ -296,8 +298,10 @@ def _depthwise(
     _, height, width, _ = weights.shape
     own = x.dtype == np.int8 and attributes["dilations"][1] == 1 and channels == x.shape[3]
     own = own and (width, common["stride_w"]) in tiles.ROW_WINDOWS
+    splits = min(-(-channels // LANES), math.ceil(MIN_ROW_UNITS / common["out_h"]))
     return {
-        "units": common["out_h"],
+        "units": common["out_h"] * splits,
+        "splits": splits,
         "overrun": (PIXELS * common["stride_w"] * channels + LANES) * x.dtype.itemsize,
         "weights": program.address(packed),
         "rows": height if own else 0,

@@ -29,7 +29,7 @@ def run(program: Assembler, feeds: Sequence[tuple[Tensor, Array]], result: Tenso
         tensor.view(arena)[...] = array
     for part in finished.parts:
         assert not isinstance(part, PythonStep)
-        run_machine(link(part), arena.ctypes.data, scratch.ctypes.data, 0, 0, 1)
+        run_machine(link(part), arena.ctypes.data, scratch.ctypes.data)
     return result.view(arena).copy()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 from engine.errors import InferenceError
 from engine.simulate.fast import SAMPLES_AT_ONCE, FastSimulator, _unstack, available_cpus
+from engine.simulate.team import Team
 from tests.engine.simulate.machine import ramp
 from tests.engine.simulate.models import node_model
 
@@ -36,48 +36,82 @@ def test_more_samples_than_one_call_takes_and_arrays_with_gaps(threads: int) -> 
     np.testing.assert_array_equal(found, -1 - x)
 
 
-class CountingPool(ThreadPoolExecutor):
-    """Threads that count what they are asked to do."""
+class AskedTeam(Team):
+    """Counts what it is asked to share: units of a sample, and samples."""
 
-    asked = 0
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads)
+        self.asked = [0, 0]
 
-    def submit(self, *arguments: Any, **options: Any) -> Future[Any]:
-        self.asked += 1
-        return super().submit(*arguments, **options)
+    def share_units(self, *arguments: Any) -> None:
+        self.asked[0] += 1
+        super().share_units(*arguments)
+
+    def share_samples(self, *arguments: Any) -> None:
+        self.asked[1] += 1
+        super().share_samples(*arguments)
 
 
-@pytest.mark.parametrize(("enough", "expected"), [(math.inf, [0, 0, 0, 0]), (0.0, [0, 1, 3, 4])])
-def test_threads_are_woken_where_work_is_worth_it(
-    monkeypatch: pytest.MonkeyPatch, enough: float, expected: list[int]
+def asked_simulator(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[FastSimulator, list[int]]:
+    """One with two threads that takes a sample for so long, and what its team is asked."""
+    simulator, team = FastSimulator(MODEL, threads=2), AskedTeam(2)
+    monkeypatch.setattr(simulator, "_team", team)
+    monkeypatch.setattr(simulator, "_untimed", 0)
+    monkeypatch.setattr(simulator, "_seconds", seconds)
+    return simulator, team.asked
+
+
+@pytest.mark.parametrize(
+    ("enough", "little", "expected"),
+    [
+        (math.inf, math.inf, [0, 0]),
+        (0.0, math.inf, [2, 1]),
+        (math.inf, 1e-12, [0, 1]),
+    ],
+)
+def test_threads_take_part_where_work_is_worth_it(
+    monkeypatch: pytest.MonkeyPatch, enough: float, little: float, expected: list[int]
 ) -> None:
-    """The first sample is timed; of four every thread takes two, and both share a single one."""
-    monkeypatch.setattr("engine.simulate.fast.SAMPLES_TIMED", 2)
+    """Of four samples every thread takes some, and both share a single one; helpers that are awake take samples."""
     monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", enough)
-    simulator, asked = FastSimulator(MODEL, threads=2), []
-    pool = CountingPool(2)
-    monkeypatch.setattr(simulator, "_pool", pool)
-    monkeypatch.setattr(simulator, "_seconds", 1e-9)
-    for samples in (1, 1, 4, 1):
+    monkeypatch.setattr("engine.simulate.fast.LITTLE_WORK", little)
+    simulator, asked = asked_simulator(monkeypatch, 1e-9)
+    for samples in (1, 4, 1):
+        monkeypatch.setattr(simulator, "_last_end", math.inf)  # the last call ended just now
         x = np.concatenate([X + shift for shift in range(samples)]).astype(np.int8)
         (found,) = simulator.run({"x0": x}).values()
         np.testing.assert_array_equal(found, -1 - x)
-        asked.append(pool.asked)
     assert asked == expected
 
 
-def test_a_sample_that_took_too_long_is_corrected_by_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.simulate.fast.SAMPLES_TIMED", 1)
-    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 10.0)
-    simulator, pool = FastSimulator(MODEL, threads=2), CountingPool(2)
-    simulator.run({"x0": X})
-    monkeypatch.setattr(simulator, "_pool", pool)
-    monkeypatch.setattr(simulator, "_seconds", 60.0)
+def test_helpers_sleep_between_calls_that_are_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulator, asked = asked_simulator(monkeypatch, 1e-4)
+    monkeypatch.setattr(simulator, "_is_timed", False)
     four = np.concatenate([X] * 4)
-    asked = []
-    for _ in range(2):
+    for last_end in (-math.inf, math.inf):
+        monkeypatch.setattr(simulator, "_last_end", last_end)
         simulator.run({"x0": four})
-        asked.append(pool.asked)
-    assert asked == [2, 2]
+    assert asked == [0, 1]
+
+
+def test_a_sample_that_took_too_long_is_corrected_by_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 1e4)
+    monkeypatch.setattr("engine.simulate.fast.LITTLE_WORK", 1e4)
+    simulator, asked = asked_simulator(monkeypatch, 1e5)
+    monkeypatch.setattr(simulator, "_is_timed", True)
+    for _ in range(2):
+        simulator.run({"x0": X})
+    assert asked == [1, 0]
+
+
+def test_a_call_beside_another_that_is_helped_works_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulator, asked = asked_simulator(monkeypatch, 60.0)
+    assert simulator._team is not None
+    assert simulator._team.take()
+    (found,) = simulator.run({"x0": X}).values()
+    np.testing.assert_array_equal(found, -1 - X)
+    assert not simulator._team.take()
+    assert asked == [0, 0]
 
 
 def test_one_long_sample_is_enough_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,5 +154,5 @@ def test_cpus_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch
 
 
 def test_at_least_one_thread() -> None:
-    assert FastSimulator(MODEL, threads=-2)._pool is None
-    assert FastSimulator(MODEL, threads=2)._pool is not None
+    assert FastSimulator(MODEL, threads=-2)._team is None
+    assert FastSimulator(MODEL, threads=2)._team is not None

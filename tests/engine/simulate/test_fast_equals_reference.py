@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from engine.ir import load_model
 from engine.simulate import Session
 from engine.simulate.fast import FastSimulator
-from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.kernels.registers import REGISTERS
 from engine.simulate.lowering import convolution
 from tests.engine.simulate import strategies as cases
@@ -108,7 +107,8 @@ def test_nobody_waits_for_helpers_that_do_not_come(monkeypatch: pytest.MonkeyPat
     (case,) = [case for case in conversion_cases(BUNDLED) if str(case) == "p_rgb"]
     model = load_model(case.model)
     simulator = FastSimulator(model, threads=3)
-    monkeypatch.setattr(simulator, "_pool", IdlePool())
+    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 0.0)
+    monkeypatch.setattr(simulator._team, "_pool", IdlePool())
     (info,) = simulator.inputs
     feed = {info.name: np.random.default_rng(0).integers(-128, 128, info.shape).astype(info.dtype)}
     np.testing.assert_array_equal(simulator.run(feed)["y"], FastSimulator(model, threads=1).run(feed)["y"])
@@ -122,14 +122,14 @@ def test_an_interrupt_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) 
     feed = {info.name: np.random.default_rng(0).integers(-128, 128, info.shape).astype(info.dtype)}
     expected = simulator.run(feed)
 
-    def interrupted(*arguments: Any) -> None:
-        if arguments[4] == 0:
-            raise KeyboardInterrupt
-        run_machine(*arguments)
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr("engine.simulate.fast.run_machine", interrupted)
+    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 0.0)
+    monkeypatch.setattr("engine.simulate.team.run_with", interrupted)
     with pytest.raises(KeyboardInterrupt):
         simulator.run(feed)
+    assert simulator._workplaces.qsize() == 1
     monkeypatch.undo()
     np.testing.assert_array_equal(simulator.run(feed)["y"], expected["y"])
 

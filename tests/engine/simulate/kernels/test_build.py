@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba import types
 
 from engine.simulate.kernels import build as module
 from engine.simulate.kernels.build import PREFIX, build, caller, chosen
+from engine.simulate.kernels.entries import RECORDS
 from engine.simulate.kernels.prebuilt import FOLDER, NAMES, file_name, supported
 from engine.simulate.kernels.registers import LEVEL, LEVELS
 
@@ -56,9 +58,11 @@ def test_objects_of_other_sources_go_and_present_ones_stay(tmp_path: Path, monke
 
 
 def test_a_caller_drops_what_only_numba_needs() -> None:
-    text = caller("ptqlab_pad", "native", 3)
+    text = caller("ptqlab_pad", "native", [RECORDS, types.intp, types.intp])
     assert "define void @ptqlab_pad(i64 %0, i64 %1, i64 %2)" in text
     assert "call i32 @native(ptr %result, ptr %exception, ptr %record, i64 %1, i64 %2)" in text
+    assert "declare i32 @native(ptr, ptr, ptr, i64, i64)" in text
+    assert "declare i32 @native(ptr, ptr, i64)" in caller("ptqlab_helper", "native", [types.intp])
 
 
 @pytest.mark.slow

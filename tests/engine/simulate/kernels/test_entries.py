@@ -46,4 +46,4 @@ def test_only_the_kernels_of_a_program_are_compiled(tmp_path: Path) -> None:
     for _ in range(2):  # the second process finds the code of the first
         subprocess.run([sys.executable, "-c", USE], cwd=ROOT, env=environment, check=True, capture_output=True)
     kept = sorted(path.name.split("-")[0] for path in tmp_path.rglob("*.nbc"))
-    assert kept == ["entries._interpreter.locals.interpreter", "entries._table.locals.table"]
+    assert kept == ["entries._leader.locals.leader", "entries._table.locals.table"]

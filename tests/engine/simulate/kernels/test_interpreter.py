@@ -1,61 +1,140 @@
-"""The loop of the machine, compiled on this machine and not ahead."""
+"""The loop of the machine and what helpers wait in, compiled on this machine and not ahead."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from threading import Thread
 
 import numba
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.simulate.kernels.entries import compiled_entry
-from engine.simulate.kernels.interpreter import wait
-from engine.simulate.kernels.state import DONE, HEADER, ROW, STATE_WORDS
+from engine.simulate.kernels.instructions import ENTRIES
+from engine.simulate.kernels.interpreter import part_of, wait
+from engine.simulate.kernels.state import (
+    ARGUMENTS,
+    AWAY,
+    CURSORS,
+    DONE,
+    HEADER,
+    LINE,
+    POSTED,
+    ROW,
+    SEAT_WORDS,
+    WAITING,
+    WORD,
+    state_words,
+)
 from engine.simulate.lowering.tables import look_up
-from engine.simulate.program import Assembler, aligned_zeros
+from engine.simulate.program import Assembler, Program, Tensor, aligned_zeros
+
+
+def entry(name: str) -> Callable[..., None]:
+    """Compiled here."""
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * ENTRIES[name])(compiled_entry(name).address)
+
+
+def negation(size: int) -> tuple[Program, NDArray[np.void], Tensor, Tensor]:
+    """A program that replaces every element ``x`` by ``-1 - x``: itself, its table, input and output."""
+    program = Assembler()
+    x = program.input((size,), np.int8)
+    y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
+    program.keep(y)
+    finished = program.finish()
+    (part,) = finished.parts
+    assert isinstance(part, np.ndarray)
+    part["kernel"] = compiled_entry("table").address
+    return finished, part, x, y
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_it_goes_through_a_program(threads: int) -> None:
     """The first of two threads does all the work where the second does not come; a single one keeps no state."""
-    program = Assembler()
-    x = program.input((1000,), np.int8)
-    y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
-    program.keep(y)
-    finished = program.finish()
-    (part,) = finished.parts
-    assert isinstance(part, np.ndarray)
-    part["kernel"] = compiled_entry("table").address
-    arena, state = finished.new_arena(), np.zeros(STATE_WORDS, np.int64)
+    finished, part, x, y = negation(1000)
+    arena, state = finished.new_arena(), np.zeros(state_words(threads), np.int64)
     x.view(arena)[...] = np.arange(1000) % 100
     scratch = aligned_zeros(finished.scratch_bytes)
-    run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(compiled_entry("interpreter").address)
     shared = state.ctypes.data if threads > 1 else 0
-    run(part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, shared, 0, threads)
+    entry("leader")(0, 0, part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, shared, threads)
     np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
-    assert state[0] == (len(part) << 32 if threads > 1 else 0)
-    assert state[DONE // 8] == 0
+    cursors = state.view(np.uint8)[CURSORS:].view(np.int64)[:: LINE // WORD]
+    assert cursors.tolist() == [len(part) << 32 if threads > 1 else 0] * threads
+    assert state[DONE] == 0
 
 
-def test_one_thread_goes_through_every_second_sample() -> None:
-    program = Assembler()
-    x = program.input((70,), np.int8)
-    y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
-    program.keep(y)
-    finished = program.finish()
-    (part,) = finished.parts
-    assert isinstance(part, np.ndarray)
-    part["kernel"] = compiled_entry("table").address
+def test_threads_go_through_samples_that_no_other_has_taken() -> None:
+    finished, part, x, y = negation(70)
     arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
     given = np.random.default_rng(0).integers(-128, 128, (6, 70)).astype(np.int8)
     found = np.zeros_like(given)
     ends = [(given.ctypes.data, x.offset, 70, 0), (found.ctypes.data, y.offset, 70, 1)]
-    samples = np.array([(1, 6, 2, len(ends)), *ends], np.int64)
+    samples = np.array([(2, 5, len(ends), 0), *ends], np.int64)
     assert samples.shape == (1 + len(ends), ROW) == (1 + len(ends), HEADER)
-    run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(compiled_entry("interpreter").address)
-    run(part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, samples.ctypes.data, 0, 1)
-    np.testing.assert_array_equal(found[1::2], -1 - given[1::2])
-    assert not found[::2].any()
+    arguments = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, samples.ctypes.data, 1)
+    entry("leader")(0, 0, *arguments)
+    np.testing.assert_array_equal(found[2:5], -1 - given[2:5])
+    assert not found[[0, 1, 5]].any()
+    assert samples[0, 0] == 5
+
+
+def test_a_helper_does_what_lies_on_its_seat_and_leaves() -> None:
+    finished, part, x, y = negation(1000)
+    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    x.view(arena)[...] = np.arange(1000) % 100
+    seat = np.zeros(SEAT_WORDS, np.int64)
+    seat[0] = POSTED
+    seat[ARGUMENTS : ARGUMENTS + 7] = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, 0, 0, 1)
+    entry("helper")(seat.ctypes.data)
+    np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
+    assert seat[0] == AWAY
+
+
+def test_work_that_no_helper_took_is_taken_back() -> None:
+    finished, part, x, y = negation(1000)
+    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    x.view(arena)[...] = np.arange(1000) % 100
+    seats = np.zeros((2, SEAT_WORDS), np.int64)
+    seats[1, 0] = WAITING
+    arguments = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, 0, 1)
+    entry("leader")(seats.ctypes.data, 2, *arguments)
+    np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
+    assert seats[:, 0].tolist() == [AWAY, WAITING]
+
+
+@pytest.mark.parametrize("size", [1, 3000, 400_000])
+def test_a_leader_and_its_helper_compute_each_unit_once(size: int) -> None:
+    """Again and again, so that helpers come early, late and never."""
+    finished, part, x, y = negation(size)
+    arena = finished.new_arena()
+    scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
+    state, seats = np.zeros(state_words(2), np.int64), np.zeros((1, SEAT_WORDS), np.int64)
+    lead, serve = entry("leader"), entry("helper")
+    values = np.random.default_rng(1).integers(-128, 128, size).astype(np.int8)
+    common = (part.ctypes.data, len(part), arena.ctypes.data)
+    seats[0, ARGUMENTS : ARGUMENTS + 7] = (*common, scratch[1].ctypes.data, state.ctypes.data, 1, 2)
+    for _ in range(20):
+        x.view(arena)[...] = values
+        y.view(arena)[...] = 0
+        seats[0, 0] = WAITING
+        helper = Thread(target=serve, args=(seats.ctypes.data,))
+        helper.start()
+        lead(seats.ctypes.data, 1, *common, scratch[0].ctypes.data, state.ctypes.data, 2)
+        np.testing.assert_array_equal(y.view(arena), -1 - values)
+        helper.join()
+        assert seats[0, 0] == AWAY
+
+
+def test_parts_of_threads_are_even_and_leave_nothing_out() -> None:
+    for units in (0, 1, 7, 8, 100):
+        for threads in (1, 2, 3, 16):
+            ends = [part_of.py_func(units, thread, threads) for thread in range(threads + 1)]
+            sizes = np.diff(ends)
+            assert (ends[0], ends[-1]) == (0, units)
+            assert sizes.max() - sizes.min() <= 1
+            assert sizes[0] == sizes.max()
 
 
 @numba.njit

@@ -9,8 +9,8 @@ import pytest
 
 from engine.simulate.kernels import machine
 from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
-from engine.simulate.kernels.machine import address, link, run
-from engine.simulate.kernels.state import DONE, OVER, STATE_WORDS
+from engine.simulate.kernels.machine import address, link, run, run_with, serve
+from engine.simulate.kernels.state import ARGUMENT_COUNT, ARGUMENTS, AWAY, SEAT_WORDS, WAITING, state_words
 from engine.simulate.lowering.tables import look_up
 from engine.simulate.program import Assembler, Tensor, aligned_zeros
 
@@ -31,32 +31,25 @@ def counter(steps: int, size: int) -> tuple[Assembler, Tensor, Tensor]:
 def test_every_unit_of_every_instruction_is_computed_once(threads: int) -> None:
     program, x, y = counter(5, 100_000)
     finished = program.finish()
-    arena, state = finished.new_arena(), np.zeros(STATE_WORDS, np.int64)
+    arena, state = finished.new_arena(), np.zeros(state_words(threads), np.int64)
     x.view(arena)[...] = np.arange(100_000) % 100
-    scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
+    scratch = [aligned_zeros(finished.scratch_bytes).ctypes.data for _ in range(threads)]
     (part,) = finished.parts
     assert isinstance(part, np.ndarray)
-    linked, shared = link(part), state.ctypes.data if threads > 1 else 0
-    with ThreadPoolExecutor(threads) as pool:
-        arguments = [(linked, arena.ctypes.data, scratch[n].ctypes.data, shared, n, threads) for n in range(threads)]
-        for done in [pool.submit(run, *given) for given in arguments]:
-            done.result()
+    linked = link(part)
+    if threads == 1:
+        run(linked, arena.ctypes.data, scratch[0])
+    else:
+        seats = np.zeros((threads - 1, SEAT_WORDS), np.int64)
+        seats[:, 0] = WAITING
+        with ThreadPoolExecutor(threads - 1) as pool:
+            for number, seat in enumerate(seats):
+                given = (linked.address, linked.count, arena.ctypes.data, scratch[number + 1], state.ctypes.data)
+                seat[ARGUMENTS : ARGUMENTS + ARGUMENT_COUNT] = (*given, number + 1, threads)
+                pool.submit(serve, seats, number)
+            run_with(seats, linked, arena.ctypes.data, scratch[0], state, threads)
+        assert seats[:, 0].tolist() == [AWAY] * (threads - 1)
     np.testing.assert_array_equal(y.view(arena), np.arange(100_000) % 100 + 5)
-    assert state[0] == (5 << 32 if threads > 1 else 0)
-    assert state[DONE // 8] == 0
-
-
-def test_a_state_beyond_the_program_stops_every_thread() -> None:
-    program, x, y = counter(1, 10)
-    finished = program.finish()
-    arena, state = finished.new_arena(), np.zeros(STATE_WORDS, np.int64)
-    state[0] = OVER
-    (part,) = finished.parts
-    assert isinstance(part, np.ndarray)
-    for thread in (0, 1):
-        run(link(part), arena.ctypes.data, 0, state.ctypes.data, thread, 2)
-    assert not y.view(arena).any()
-    assert x.size == y.size
 
 
 def test_programs_are_linked_with_what_they_need() -> None:

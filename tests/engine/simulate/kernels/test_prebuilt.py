@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from engine.simulate.kernels import prebuilt
-from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 from engine.simulate.kernels.registers import LEVELS
 from engine.simulate.kernels.sources import sources_digest
 
 
 def test_an_object_has_all_kernels() -> None:
-    assert set(prebuilt.NAMES) == {kind.name.lower() for kind in InstructionKind} | {"interpreter"}
+    assert set(prebuilt.NAMES) == {kind.name.lower() for kind in InstructionKind} | set(ENTRIES)
 
 
 def test_the_name_of_a_file_tells_its_level_and_its_sources() -> None:

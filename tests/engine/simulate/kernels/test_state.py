@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from engine.simulate.kernels.state import DONE, LOWER, OVER, STATE_WORDS
+from engine.simulate.kernels.state import (
+    ARGUMENT_COUNT,
+    ARGUMENTS,
+    CLOCK,
+    CURSORS,
+    DONE,
+    LINE,
+    SEAT_WORDS,
+    WORD,
+    state_words,
+)
 
 
-def test_counters_have_cache_lines_of_their_own() -> None:
-    assert DONE >= 64
-    assert STATE_WORDS * 8 >= DONE + 8
+def test_every_cursor_has_a_cache_line_of_its_own() -> None:
+    assert CURSORS - DONE >= LINE
+    for threads in (1, 2, 9):
+        assert state_words(threads) * WORD == CURSORS + threads * LINE
 
 
-def test_the_last_state_is_beyond_every_program() -> None:
-    assert OVER >> 32 > LOWER >> 2
-    assert OVER & LOWER == 0
+def test_the_arguments_lie_on_another_line_than_the_status() -> None:
+    assert ARGUMENTS * WORD >= LINE
+    assert 0 < CLOCK < CLOCK + 2 <= ARGUMENTS
+    assert ARGUMENTS + ARGUMENT_COUNT <= SEAT_WORDS
+    assert SEAT_WORDS * WORD % LINE == 0

@@ -1,0 +1,94 @@
+"""Helpers: one thread at a time has them, and nobody waits for those that do not come."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.simulate import team as teams
+from engine.simulate.kernels.machine import Linked, link
+from engine.simulate.kernels.state import AWAY, WAITING, state_words
+from engine.simulate.lowering.tables import look_up
+from engine.simulate.program import Assembler, Program, Tensor, aligned_zeros
+from engine.simulate.team import Memory, Team
+
+SIZE = 5000
+
+
+def negation() -> tuple[Program, Linked, Tensor, Tensor]:
+    """A program that replaces every element ``x`` by ``-1 - x``: itself, linked, its input and output."""
+    program = Assembler()
+    x = program.input((SIZE,), np.int8)
+    y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
+    program.keep(y)
+    finished = program.finish()
+    (part,) = finished.parts
+    assert isinstance(part, np.ndarray)
+    return finished, link(part), x, y
+
+
+def memory_of(arenas: list[Any], scratch: list[Any]) -> list[Memory]:
+    return [(arena.ctypes.data, own.ctypes.data) for arena, own in zip(arenas, scratch, strict=True)]
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_units_and_samples_are_shared(threads: int) -> None:
+    finished, part, x, y = negation()
+    arenas = [finished.new_arena() for _ in range(threads)]
+    scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
+    values = np.random.default_rng(0).integers(-128, 128, (9, SIZE)).astype(np.int8)
+    team = Team(threads)
+    x.view(arenas[0])[...] = values[0]
+    state = np.zeros(state_words(threads), np.int64)
+    team.share_units(part, memory_of(arenas[:1] * threads, scratch), state)
+    np.testing.assert_array_equal(y.view(arenas[0]), -1 - values[0])
+
+    found = np.zeros_like(values)
+    ends = [(values.ctypes.data, x.offset, SIZE, 0), (found.ctypes.data, y.offset, SIZE, 1)]
+    samples = np.array([(0, 9, len(ends), 0), *ends], np.int64)
+    team.share_samples(part, memory_of(arenas, scratch), samples)
+    np.testing.assert_array_equal(found, -1 - values)
+
+
+def test_one_has_the_helpers_at_a_time() -> None:
+    team = Team(2)
+    assert team.take()
+    assert not team.take()
+    team.release()
+    assert team.take()
+
+
+def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished, part, _, _ = negation()
+    arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
+    team, called = Team(2), []
+
+    class Pool:
+        def submit(self, *arguments: Any) -> Future[None]:
+            called.append(arguments)
+            return Future()
+
+    monkeypatch.setattr(team, "_pool", Pool())
+    for _ in range(2):
+        team.share_units(part, memory_of([arena] * 2, scratch), np.zeros(state_words(2), np.int64))
+    assert [(work, number) for work, _, number in called] == [(teams.serve, 0)]
+    assert team._seats[0, 0] == WAITING != AWAY
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_process_has_no_helpers_and_does_without() -> None:
+    finished, part, x, y = negation()
+    arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
+    team, state = Team(2), np.zeros(state_words(2), np.int64)
+    x.view(arena)[...] = 5
+    team.share_units(part, memory_of([arena] * 2, scratch), state)
+    child = os.fork()
+    if child == 0:
+        x.view(arena)[...] = 6
+        team.share_units(part, memory_of([arena] * 2, scratch), state)
+        os._exit(0 if (y.view(arena) == -7).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
