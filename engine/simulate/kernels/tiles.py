@@ -12,8 +12,8 @@ SHORT = 16
 """Bytes that are flipped at once where no more count."""
 RUN = 2 * LANES
 """int16 that a register holds."""
-PIXELS = 4
-"""Neighbouring output pixels that a depthwise tile computes with one load of each weight."""
+PIXELS = 8 if LANES == 16 else 4
+"""Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
 
 
 BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
