@@ -125,7 +125,13 @@ def _pixels_together(operands: dict[str, Tensor], windows: Geometry, attributes:
         return 1
     most = min(out_w, MOST_CHANNELS // channels)
     counts = [n for n in range(1, most + 1) if out_w % n == 0 and (np.any(windows.pads) or width % n == 0)]
-    return min(counts, key=lambda n: (math.ceil(out_w / n / PIXELS) * math.ceil(n * channels / LANES), n))
+
+    def cost(count: int) -> tuple[int, int, int]:
+        """Tiles, then results that are requantised."""
+        vectors, pixels = math.ceil(count * channels / LANES), out_w // count
+        return math.ceil(pixels / PIXELS) * vectors, pixels * vectors, count
+
+    return min(counts, key=cost)
 
 
 def _windows_together(operands: dict[str, Tensor], weights: Array, attributes: Attributes) -> int:
