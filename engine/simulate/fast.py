@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.state import state_words
+from engine.simulate.kernels.state import PATIENCE, state_words
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.team import Team
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
@@ -33,7 +33,7 @@ SAMPLES_AT_ONCE = 16
 ENOUGH_WORK = 1e-3
 """CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
 LITTLE_WORK = 1e-4
-"""The same where calls follow each other at once, so that helpers are still awake."""
+"""The same of several samples where calls follow each other at once, so that helpers stay awake."""
 SAMPLES_TIMED = 4
 """Samples that one thread computes before others take part, to learn how long one takes; later ones correct it.
 
@@ -98,16 +98,18 @@ class FastSimulator:
         stacked = {info.name: np.ascontiguousarray(feed[info.name].reshape(count, *info.shape)) for info in self.inputs}
         results = {name: self._empty_result(name, count) for name in names}
         first = self._time_first(stacked, results, count)
-        team = self._team
-        if team is not None and self._is_worth_sharing(count - first) and team.take():
-            try:
+        team, taken = self._team, False
+        try:
+            taken = team is not None and self._is_worth_sharing(count - first) and team.take()
+            if team is not None and taken:
                 start = time.monotonic()
                 self._share(team, stacked, results, range(first, count))
                 self._learn((time.monotonic() - start) * self._threads / (count - first))
-            finally:
+            else:
+                self._alone(stacked, results, range(first, count))
+        finally:
+            if team is not None and taken:
                 team.release()
-        else:
-            self._alone(stacked, results, range(first, count))
         self._last_end = time.monotonic()
         return {name: _unstack(array) for name, array in results.items()}
 
@@ -133,10 +135,11 @@ class FastSimulator:
         return seconds
 
     def _is_worth_sharing(self, samples: int) -> bool:
-        """Whether ``samples`` are worth waking helpers, or using those that are awake as the last call was just now."""
+        """Whether ``samples`` are worth waking helpers, or keeping them awake as the last call was just now."""
         work = samples * self._seconds
-        little = LITTLE_WORK if samples > 1 else ENOUGH_WORK
-        return work >= ENOUGH_WORK or (work >= little and time.monotonic() - self._last_end < work)
+        if samples < 2 or work >= ENOUGH_WORK or not self._is_one_table():
+            return samples > 0 and work >= ENOUGH_WORK
+        return work >= LITTLE_WORK and time.monotonic() - self._last_end < min(work, PATIENCE * 1e-6)
 
     def _time_first(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> int:
         """Compute the first samples alone until it is known how long one takes; how many of ``count`` that were."""
@@ -156,19 +159,23 @@ class FastSimulator:
         elif even:
             stripes = [even[thread :: self._threads] for thread in range(self._threads)]
             others = [team.submit(self._alone, feed, results, stripe) for stripe in stripes[1:]]
-            self._alone(feed, results, stripes[0])
-            for done in others:
-                done.result()
+            try:
+                self._alone(feed, results, stripes[0])
+                for done in others:
+                    done.result()
+            finally:
+                for other in others:
+                    other.cancel()
         if rest:
             self._in_turn(feed, results, rest, team)
 
     def _spread(self, team: Team, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
         """These samples, each by the thread that comes to it first."""
-        places = [self._take_workplace() for _ in range(self._threads)]
+        places = [self._take_workplace() for _ in range(min(self._threads, len(indices)))]
         try:
             part = _table(places[0])
             memory = [(place.arena_address, place.scratch_addresses[0]) for place in places]
-            for samples in _calls(places[0], feed, results, indices, SAMPLES_AT_ONCE * self._threads):
+            for samples in _calls(places[0], feed, results, indices, SAMPLES_AT_ONCE * len(places)):
                 team.share_samples(part, memory, samples)
         finally:
             for place in places:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
@@ -20,7 +21,7 @@ Memory = tuple[int, int]
 class Team:
     """Helpers of one thread at a time: of the one that has taken the team; others work alone meanwhile.
 
-    Nobody waits for a helper that does not come: in a process that was forked there are none.
+    Nobody waits for a helper that does not come. A process that was forked from one with a team has no helpers.
 
     Args:
         threads: how many work together, the one that asks included.
@@ -30,10 +31,11 @@ class Team:
         self._pool = ThreadPoolExecutor(threads - 1, "simulate")
         self._seats = np.zeros((threads - 1, SEAT_WORDS), np.int64)
         self._taken = Lock()
+        self._process = os.getpid()
 
     def take(self) -> bool:
         """Have the helpers for oneself until :meth:`release`; whether nobody else has them."""
-        return self._taken.acquire(blocking=False)
+        return os.getpid() == self._process and self._taken.acquire(blocking=False)
 
     def release(self) -> None:
         """Leave the helpers to others."""
@@ -64,6 +66,14 @@ class Team:
             given = (part.address, part.count, arena, scratch, state.ctypes.data, thread, threads)
             seat[ARGUMENTS : ARGUMENTS + ARGUMENT_COUNT] = given
             if seat[0] == AWAY:
-                seat[0] = WAITING
-                self._pool.submit(serve, self._seats, number)
-        run_with(self._seats, part, *memory[0], state, threads)
+                self._call(number)
+        run_with(self._seats[: len(memory) - 1], part, *memory[0], state, threads)
+
+    def _call(self, number: int) -> None:
+        """Have somebody on that seat."""
+        self._seats[number, 0] = WAITING
+        try:
+            self._pool.submit(serve, self._seats, number)
+        except BaseException:  # Ctrl-C among others: the next call tries again
+            self._seats[number, 0] = AWAY
+            raise

@@ -1,7 +1,7 @@
 """The instructions of the simulator's machine: what their fields mean.
 
-An instruction reads and writes buffers in an arena, which every thread has for itself, and reads constants, which all
-share. Buffers are dense tensors; images are NHWC with one sample.
+An instruction reads and writes buffers in an arena, which threads have for themselves or share, and reads constants,
+which all share. Buffers are dense tensors; images are NHWC with one sample.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ FIELDS = (
     "groups",
     "group_weights",  # bytes of weights per group
     "tile_rows",  # output pixels that a unit computes
-    "splits",  # parts that the output channels of a tile are split into
+    "splits",  # parts that the output channels of a tile, or of a row of a depthwise convolution, are split into
     "panels",  # panels of output channels per group
     "panel_table",  # address: vectors, first channel, byte offset of the weights; int64 (panels, 3)
     "weights",  # address

@@ -59,8 +59,10 @@ else:
 
 
 @compiled
-def interpret(records: int, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> None:
+def interpret(records: int, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> bool:
     """Run all instructions of a program as thread ``thread`` of ``threads``; only the first sees all of them.
+
+    Another one that has found no units for :data:`SPINS` looks returns False: it may come again. True: all is done.
 
     Args:
         records: address of ``INSTRUCTION`` records, their kernels' addresses filled in.
@@ -78,18 +80,18 @@ def interpret(records: int, count: int, arena: int, scratch: int, state: int, th
             run_all(program, count, arena, scratch)
         else:
             run_samples(program, count, arena, scratch, state)
-        return
+        return True
     index, spins = 0, 0
     while True:
         present = atomic_load(state + CURSORS + LINE * thread) >> 32
         if present >= count:
-            return
+            return True
         if take_units(program, present, arena, scratch, state, thread, threads):
             spins = 0
         elif thread > 0:
             spins += 1
             if spins > SPINS:
-                give_way()
+                return False
         else:
             wait(state + DONE, program[present].units)
             index += 1
@@ -196,11 +198,13 @@ def lead(
     interpret(records, count, arena, scratch, state, 0, threads)
     for k in range(helpers):
         seat, spins = seats + k * SEAT_WORDS * WORD, 0
-        if not exchange_if(seat, POSTED, WAITING):
-            while atomic_load(seat) == BUSY:
-                spins += 1
-                if spins > SPINS:
-                    give_way()
+        while not exchange_if(seat, POSTED, WAITING):
+            status = atomic_load(seat)
+            if status != BUSY and status != POSTED:
+                break
+            spins += 1
+            if spins > SPINS:
+                give_way()
 
 
 @compiled
@@ -210,8 +214,11 @@ def serve(seat: int) -> None:
     looks, since = 0, 0
     while True:
         if atomic_load(seat) == POSTED and exchange_if(seat, POSTED, BUSY):
-            interpret(given[0], given[1], given[2], given[3], given[4], given[5], given[6])
-            atomic_store(seat, WAITING)
+            if interpret(given[0], given[1], given[2], given[3], given[4], given[5], given[6]):
+                atomic_store(seat, WAITING)
+            else:
+                atomic_store(seat, POSTED)
+                give_way()
             looks = 0
         looks += 1
         if looks == SPINS:
@@ -219,5 +226,5 @@ def serve(seat: int) -> None:
         elif looks > SPINS:
             give_way()
             waited = microseconds(seat + CLOCK * WORD) - since
-            if (waited < 0 or waited > PATIENCE) and exchange_if(seat, WAITING, AWAY):
+            if (waited < 0 or waited > PATIENCE) and (exchange_if(seat, WAITING, AWAY) or atomic_load(seat) == AWAY):
                 return

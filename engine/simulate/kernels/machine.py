@@ -1,8 +1,9 @@
 """The machine: runs instructions on an arena, alone or with the help of other threads.
 
 The first thread goes from instruction to instruction. Helpers take units of the present one as long as there are any;
-no thread waits for a helper that the operating system has suspended, unless that one holds units. A helper without work
-looks at its seat for half a millisecond before it goes to sleep, as to wake one takes up to 0.3 ms.
+no thread waits for a helper that the operating system has suspended, unless that one holds units or was just looking
+for some. A helper without work looks at its seat for half a millisecond before it goes to sleep, as it takes up to
+0.3 ms to wake one.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 SPINS = 4096
 """Looks at shared memory before a waiting thread gives its time slice away."""
 PATIENCE = 500
-"""Microseconds after which a helper without work goes to sleep: to wake it takes up to 300."""
+"""Microseconds after which a helper without work goes to sleep: to wake it takes up to 300. Where there is no POSIX
+clock, as many looks."""
 WORD, LINE = 8, 64
 """Bytes of an int64 and of a cache line."""
 
@@ -23,7 +24,7 @@ HEADER, ROW = 4, 4
 and output follows: address of the first sample, place in the arena, bytes per sample, 1 for an output."""
 
 SEAT_WORDS = 16
-"""int64 of a helper's seat: its status, and on the next line the arguments of what it is to run."""
+"""int64 of a helper's seat: its status, and a line further the arguments of what it is to run."""
 CLOCK = 2
 """First of two int64 in a seat that the time is written to."""
 ARGUMENTS, ARGUMENT_COUNT = 8, 7

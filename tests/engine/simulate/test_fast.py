@@ -11,6 +11,7 @@ import pytest
 
 from engine.errors import InferenceError
 from engine.simulate.fast import SAMPLES_AT_ONCE, FastSimulator, _unstack, available_cpus
+from engine.simulate.kernels.state import PATIENCE
 from engine.simulate.team import Team
 from tests.engine.simulate.machine import ramp
 from tests.engine.simulate.models import node_model
@@ -85,11 +86,12 @@ def test_threads_take_part_where_work_is_worth_it(
 
 
 def test_helpers_sleep_between_calls_that_are_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulator, asked = asked_simulator(monkeypatch, 1e-4)
+    simulator, asked = asked_simulator(monkeypatch, 2.4e-4)
     monkeypatch.setattr(simulator, "_is_timed", False)
     four = np.concatenate([X] * 4)
-    for last_end in (-math.inf, math.inf):
-        monkeypatch.setattr(simulator, "_last_end", last_end)
+    for since in (math.inf, PATIENCE * 2e-6, 0.0):
+        monkeypatch.setattr("engine.simulate.fast.time.monotonic", lambda since=since: since)
+        monkeypatch.setattr(simulator, "_last_end", 0.0)
         simulator.run({"x0": four})
     assert asked == [0, 1]
 

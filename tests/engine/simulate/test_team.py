@@ -80,15 +80,45 @@ def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-def test_a_forked_process_has_no_helpers_and_does_without() -> None:
+def test_a_forked_process_has_no_helpers() -> None:
     finished, part, x, y = negation()
     arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team, state = Team(2), np.zeros(state_words(2), np.int64)
     x.view(arena)[...] = 5
     team.share_units(part, memory_of([arena] * 2, scratch), state)
+    assert (y.view(arena) == -6).all()
     child = os.fork()
     if child == 0:
-        x.view(arena)[...] = 6
-        team.share_units(part, memory_of([arena] * 2, scratch), state)
-        os._exit(0 if (y.view(arena) == -7).all() else 1)
+        os._exit(1 if team.take() else 0)
     assert os.waitpid(child, 0)[1] == 0
+    assert team.take()
+
+
+def test_a_helper_that_could_not_be_called_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished, part, _, _ = negation()
+    arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
+    team = Team(2)
+
+    class Pool:
+        def submit(self, *_: Any) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(team, "_pool", Pool())
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            team.share_units(part, memory_of([arena] * 2, scratch), np.zeros(state_words(2), np.int64))
+        assert team._seats[0, 0] == AWAY
+
+
+def test_fewer_arenas_than_threads_ask_fewer_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished, part, x, y = negation()
+    arenas, scratch = (
+        [finished.new_arena() for _ in range(2)],
+        [aligned_zeros(finished.scratch_bytes) for _ in range(2)],
+    )
+    values = np.random.default_rng(0).integers(-128, 128, (2, SIZE)).astype(np.int8)
+    found, team = np.zeros_like(values), Team(5)
+    ends = [(values.ctypes.data, x.offset, SIZE, 0), (found.ctypes.data, y.offset, SIZE, 1)]
+    team.share_samples(part, memory_of(arenas, scratch), np.array([(0, 2, len(ends), 0), *ends], np.int64))
+    np.testing.assert_array_equal(found, -1 - values)
+    assert not team._seats[1:].any()

@@ -62,7 +62,7 @@ def test_it_goes_through_a_program(threads: int) -> None:
     np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
     cursors = state.view(np.uint8)[CURSORS:].view(np.int64)[:: LINE // WORD]
     assert cursors.tolist() == [len(part) << 32 if threads > 1 else 0] * threads
-    assert state[DONE] == 0
+    assert state[DONE // WORD] == 0
 
 
 def test_threads_go_through_samples_that_no_other_has_taken() -> None:

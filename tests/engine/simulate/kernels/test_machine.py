@@ -27,27 +27,28 @@ def counter(steps: int, size: int) -> tuple[Assembler, Tensor, Tensor]:
     return program, x, y
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, *[3] * 10])
 def test_every_unit_of_every_instruction_is_computed_once(threads: int) -> None:
     program, x, y = counter(5, 100_000)
     finished = program.finish()
     arena, state = finished.new_arena(), np.zeros(state_words(threads), np.int64)
     x.view(arena)[...] = np.arange(100_000) % 100
-    scratch = [aligned_zeros(finished.scratch_bytes).ctypes.data for _ in range(threads)]
+    scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
     (part,) = finished.parts
     assert isinstance(part, np.ndarray)
     linked = link(part)
     if threads == 1:
-        run(linked, arena.ctypes.data, scratch[0])
+        run(linked, arena.ctypes.data, scratch[0].ctypes.data)
     else:
         seats = np.zeros((threads - 1, SEAT_WORDS), np.int64)
         seats[:, 0] = WAITING
         with ThreadPoolExecutor(threads - 1) as pool:
             for number, seat in enumerate(seats):
-                given = (linked.address, linked.count, arena.ctypes.data, scratch[number + 1], state.ctypes.data)
-                seat[ARGUMENTS : ARGUMENTS + ARGUMENT_COUNT] = (*given, number + 1, threads)
+                own = scratch[number + 1].ctypes.data
+                given = (linked.address, linked.count, arena.ctypes.data, own, state.ctypes.data, number + 1, threads)
+                seat[ARGUMENTS : ARGUMENTS + ARGUMENT_COUNT] = given
                 pool.submit(serve, seats, number)
-            run_with(seats, linked, arena.ctypes.data, scratch[0], state, threads)
+            run_with(seats, linked, arena.ctypes.data, scratch[0].ctypes.data, state, threads)
         assert seats[:, 0].tolist() == [AWAY] * (threads - 1)
     np.testing.assert_array_equal(y.view(arena), np.arange(100_000) % 100 + 5)
 

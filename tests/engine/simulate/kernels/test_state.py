@@ -21,7 +21,7 @@ def test_every_cursor_has_a_cache_line_of_its_own() -> None:
         assert state_words(threads) * WORD == CURSORS + threads * LINE
 
 
-def test_the_arguments_lie_on_another_line_than_the_status() -> None:
+def test_the_arguments_lie_a_line_behind_the_status() -> None:
     assert ARGUMENTS * WORD >= LINE
     assert 0 < CLOCK < CLOCK + 2 <= ARGUMENTS
     assert ARGUMENTS + ARGUMENT_COUNT <= SEAT_WORDS

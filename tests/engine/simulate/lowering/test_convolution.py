@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.tiles import BIAS, E_LEFT, E_RIGHT, MAX_VECTORS, OUT_SHIFT, RIGHT_SHIFT, SCALE
 from engine.simulate.lowering import convolution
@@ -19,7 +24,7 @@ from engine.simulate.lowering.convolution import (
     lower_preprocess,
     pack_weights,
 )
-from engine.simulate.program import Assembler
+from engine.simulate.program import Assembler, aligned_zeros
 from tests.engine.simulate.machine import call, compute, instructions, kinds, ramp
 
 OP = "HzSQuantizedConv"
@@ -201,3 +206,35 @@ def test_what_does_not_belong_together_is_left_to_the_definition() -> None:
 def test_an_image_is_a_convolution_of_one_tap() -> None:
     compute(lower_preprocess, "HzSQuantizedPreprocess", [ramp(1, 2, 3, 3), *constants(3, 1)], channel_group=3)
     compute(lower_preprocess, "HzSQuantizedPreprocess", [ramp(1, 2, 3, 3), *constants(3, 3)])
+
+
+@pytest.mark.parametrize("depthwise", [True, False])
+def test_units_are_computed_alike_in_any_pieces(depthwise: bool) -> None:
+    """Whatever parts threads take of few rows and many channels; each piece gathers for itself what it reads."""
+    channels = 5 * LANES + 3
+    program = Assembler()
+    x = program.input((1, 4, 6, channels), np.int8)
+    group, inside = (channels, 1) if depthwise else (1, channels)
+    attributes = {"kernel_shape": [3, 3], "group": group, "output_bit": 32, "high_precision_output": 1}
+    y = lower_convolution(call(OP, x, *constants(channels, inside, 3, 3), **attributes), program)
+    program.keep(y)
+    finished = program.finish()
+    (part,) = finished.parts
+    assert isinstance(part, np.ndarray)
+    (record,) = link(part).table
+    units = int(record["units"])
+    assert record["splits"] > 1
+    kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(int(record["kernel"]))
+    scratch = aligned_zeros(finished.scratch_bytes)
+
+    def results(cuts: Sequence[int]) -> NDArray[Any]:
+        arena = finished.new_arena()
+        x.view(arena)[...] = ramp(*x.shape)
+        for begin, end in pairwise([0, *cuts, units]):
+            kernel(part.ctypes.data, arena.ctypes.data, scratch.ctypes.data, begin, end)
+        return y.view(arena).copy()
+
+    whole = results([])
+    assert np.unique(whole).size > 2
+    for cuts in [*([cut] for cut in range(1, units)), range(1, units)]:
+        np.testing.assert_array_equal(results(cuts), whole)
