@@ -15,7 +15,8 @@ from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.lowering.common import Call, Lowering
-from engine.simulate.program import Assembler, Instruction, Operand, PythonStep, Tensor, aligned_zeros
+from engine.simulate.lowering.tables import look_up
+from engine.simulate.program import Assembler, Instruction, Operand, Program, PythonStep, Tensor, aligned_zeros
 
 Array = NDArray[Any]
 
@@ -31,6 +32,18 @@ def run(program: Assembler, feeds: Sequence[tuple[Tensor, Array]], result: Tenso
         assert not isinstance(part, PythonStep)
         run_machine(link(part), arena.ctypes.data, scratch.ctypes.data)
     return result.view(arena).copy()
+
+
+def negation(size: int) -> tuple[Program, Array, Tensor, Tensor]:
+    """A program that replaces each of ``size`` int8 ``x`` by ``-1 - x``: itself, its table, input and output."""
+    program = Assembler()
+    x = program.input((size,), np.int8)
+    y = look_up(x, ramp(1, 256, first=-128)[:, ::-1].copy(), program)
+    program.keep(y)
+    finished = program.finish()
+    (part,) = finished.parts
+    assert isinstance(part, np.ndarray)
+    return finished, part, x, y
 
 
 def fed(program: Assembler, *arrays: Array) -> list[tuple[Tensor, Array]]:

@@ -10,25 +10,13 @@ import numpy as np
 import pytest
 
 from engine.simulate import team as teams
-from engine.simulate.kernels.machine import Linked, link
+from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.state import AWAY, WAITING, state_words
-from engine.simulate.lowering.tables import look_up
-from engine.simulate.program import Assembler, Program, Tensor, aligned_zeros
+from engine.simulate.program import aligned_zeros
 from engine.simulate.team import Memory, Team
+from tests.engine.simulate.machine import negation
 
 SIZE = 5000
-
-
-def negation() -> tuple[Program, Linked, Tensor, Tensor]:
-    """A program that replaces every element ``x`` by ``-1 - x``: itself, linked, its input and output."""
-    program = Assembler()
-    x = program.input((SIZE,), np.int8)
-    y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
-    program.keep(y)
-    finished = program.finish()
-    (part,) = finished.parts
-    assert isinstance(part, np.ndarray)
-    return finished, link(part), x, y
 
 
 def memory_of(arenas: list[Any], scratch: list[Any]) -> list[Memory]:
@@ -37,7 +25,8 @@ def memory_of(arenas: list[Any], scratch: list[Any]) -> list[Memory]:
 
 @pytest.mark.parametrize("threads", [2, 4])
 def test_units_and_samples_are_shared(threads: int) -> None:
-    finished, part, x, y = negation()
+    finished, table, x, y = negation(SIZE)
+    part = link(table)
     arenas = [finished.new_arena() for _ in range(threads)]
     scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
     values = np.random.default_rng(0).integers(-128, 128, (9, SIZE)).astype(np.int8)
@@ -63,7 +52,8 @@ def test_one_has_the_helpers_at_a_time() -> None:
 
 
 def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    finished, part, _, _ = negation()
+    finished, table, _, _ = negation(SIZE)
+    part = link(table)
     arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team, called = Team(2), []
 
@@ -81,7 +71,8 @@ def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_a_forked_process_has_no_helpers() -> None:
-    finished, part, x, y = negation()
+    finished, table, x, y = negation(SIZE)
+    part = link(table)
     arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team, state = Team(2), np.zeros(state_words(2), np.int64)
     x.view(arena)[...] = 5
@@ -95,7 +86,8 @@ def test_a_forked_process_has_no_helpers() -> None:
 
 
 def test_a_helper_that_could_not_be_called_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    finished, part, _, _ = negation()
+    finished, table, _, _ = negation(SIZE)
+    part = link(table)
     arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team = Team(2)
 
@@ -111,7 +103,8 @@ def test_a_helper_that_could_not_be_called_is_called_again(monkeypatch: pytest.M
 
 
 def test_fewer_arenas_than_threads_ask_fewer_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    finished, part, x, y = negation()
+    finished, table, x, y = negation(SIZE)
+    part = link(table)
     arenas, scratch = (
         [finished.new_arena() for _ in range(2)],
         [aligned_zeros(finished.scratch_bytes) for _ in range(2)],

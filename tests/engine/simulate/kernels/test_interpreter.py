@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 import numba
 import numpy as np
@@ -28,8 +29,8 @@ from engine.simulate.kernels.state import (
     WORD,
     state_words,
 )
-from engine.simulate.lowering.tables import look_up
-from engine.simulate.program import Assembler, Program, Tensor, aligned_zeros
+from engine.simulate.program import Program, Tensor, aligned_zeros
+from tests.engine.simulate import machine
 
 
 def entry(name: str) -> Callable[..., None]:
@@ -37,15 +38,9 @@ def entry(name: str) -> Callable[..., None]:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * ENTRIES[name])(compiled_entry(name).address)
 
 
-def negation(size: int) -> tuple[Program, NDArray[np.void], Tensor, Tensor]:
-    """A program that replaces every element ``x`` by ``-1 - x``: itself, its table, input and output."""
-    program = Assembler()
-    x = program.input((size,), np.int8)
-    y = look_up(x, np.arange(-128, 128).astype(np.int8)[::-1].reshape(1, -1), program)
-    program.keep(y)
-    finished = program.finish()
-    (part,) = finished.parts
-    assert isinstance(part, np.ndarray)
+def negation(size: int) -> tuple[Program, NDArray[Any], Tensor, Tensor]:
+    """:func:`tests.engine.simulate.machine.negation` with the kernel that is compiled here."""
+    finished, part, x, y = machine.negation(size)
     part["kernel"] = compiled_entry("table").address
     return finished, part, x, y
 
