@@ -66,8 +66,10 @@ TRIALS = 2
 
 _TIMES = frozenset({"seconds", "finished_at", "peak_memory_mb", "started_at", "sweep", "id", "run", "experiment"})
 """Keys of JSON files whose values differ from run to run."""
-_OF_THE_FOLDER = frozenset({"reused", "shared", "tracking_uri", "baseline", "baseline_digest", "sha256", "commit"})
-"""Keys whose values tell what was there before."""
+_OF_THE_FOLDER = frozenset(
+    {"reused", "shared", "tracking_uri", "baseline", "baseline_digest", "sha256", "commit", "asked"}
+)
+"""Keys whose values tell what was there before, or by which command a sweep was asked for."""
 _FREE = frozenset({"report.html", "trial.html", "summary.md", "trials.parquet", "mlflow.db", "running.json", SUMS_FILE})
 """Files that tell times or ids throughout."""
 _ONNX_RUNTIMES = (".ses", ".onnxruntime")
@@ -175,13 +177,16 @@ class Whole:
 
     Attributes:
         runs: :func:`results` after each of the two.
+        steps: the same after what it does first, which a fault may leave.
     """
 
     runs: tuple[Mapping[str, object], ...]
+    steps: tuple[Mapping[str, object], ...] = ()
 
     def damaged(self, found: Mapping[str, object]) -> list[str]:
-        """Files of ``found`` that neither run gave."""
-        return [name for name in sorted(found) if all(found[name] != run.get(name) for run in self.runs)]
+        """Files of ``found`` that neither run gave, nor what comes first in one."""
+        given = (*self.runs, *self.steps)
+        return [name for name in sorted(found) if all(found[name] != each.get(name) for each in given)]
 
     def differing(self, found: Mapping[str, object]) -> list[str]:
         """Files that differ from those of a run, of the two that with fewer such files; none if ``found`` is whole."""

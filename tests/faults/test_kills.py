@@ -21,6 +21,7 @@ def test_what_is_not_whole_is_found() -> None:
     whole = Whole(({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}))
     assert whole.damaged({"a": 1, "b": 3}) == []
     assert whole.damaged({"a": 2, "b": 3, "d": 0}) == ["a", "d"]
+    assert Whole(whole.runs, ({"a": 2},)).damaged({"a": 2, "b": 3, "d": 0}) == ["d"]
     assert whole.differing({"a": 1, "b": 2}) == whole.differing({"a": 1, "b": 3, "c": 4}) == []
     assert whole.differing({"a": 1, "b": 3}) == ["b"]
     assert whole.differing({"a": 1, "b": 3, "c": 4, "d": 0}) == ["d"]
