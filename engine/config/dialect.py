@@ -178,8 +178,15 @@ def _known(where: str, key: str, table: Mapping[str, Any]) -> Any:
 def _model_config(section: Mapping[str, Any], requests: dict[str, Any], options: list[str]) -> None:
     for key, value in section.items():
         where = f"quant_config.model_config.{key}"
-        _known("quant_config.model_config", key, dict.fromkeys(("activation", "weight", "model_output_type")))
-        if key == "model_output_type":
+        _known(
+            "quant_config.model_config",
+            key,
+            dict.fromkeys(("all_node_type", "activation", "weight", "model_output_type")),
+        )
+        if key == "all_node_type":
+            if _integer_type("model_config.all_node_type", value) == "int16":
+                options.append("set_all_nodes_int16")
+        elif key == "model_output_type":
             options.append(f"set_model_output_{_integer_type('model_config.model_output_type', value)}")
         elif key == "activation":
             _activation(_section(where, value), requests, options)

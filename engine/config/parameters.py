@@ -22,6 +22,7 @@ from engine.config.values import (
     Fraction,
     Group,
     Names,
+    Options,
     RawType,
     RemovableType,
     check_path,
@@ -174,7 +175,7 @@ class CalibrationParameters(Group):
     per_channel: Flag = False
     run_on_cpu: Names = ()
     run_on_bpu: Names = ()
-    optimization: Names = ()
+    optimization: Options = ()
 
     @field_validator("calibration_type", mode="before")
     @classmethod
@@ -289,8 +290,7 @@ class Config(Group):
             if not _OPTIMIZATION.fullmatch(option):
                 raise ValueError(
                     f"The optimization parameter: {option} is not supported by BPU March:{march.value}. Please check "
-                    f"it: allowed are {', '.join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS))}, set_<OpType>_input_int16, "
-                    "set_<OpType>_output_int16, run_<OpType>_on_bpu"
+                    f"it: allowed are {', '.join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, *_OF_TYPES))}"
                 )
         if march is March.BERNOULLI2:
             self._fits_bernoulli2()
@@ -369,9 +369,12 @@ class Config(Group):
 
 
 _OUTPUT_TYPES = ("set_model_output_int8", "set_model_output_int16")
-_OPTIMIZATIONS = (*ORIGINAL_OPTIMIZATIONS, "run_fast", *_OUTPUT_TYPES)
-_OF_TYPES = (r"set_\w+_(in|out)put_int16", r"run_\w+_on_bpu")
-_OPTIMIZATION = re.compile("|".join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, *_OF_TYPES)))
+_OPTIMIZATIONS = (*ORIGINAL_OPTIMIZATIONS, "run_fast", "set_all_nodes_int16", "lstm_batch_last", *_OUTPUT_TYPES)
+_OF_TYPES = (
+    *(f"set_<OpType>_{side}_{kind}" for side in ("input", "output") for kind in ("int8", "int16")),
+    "run_<OpType>_on_bpu",
+)
+_OPTIMIZATION = re.compile("|".join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, *_OF_TYPES)).replace("<OpType>", r"\w+"))
 
 GROUPS: Mapping[str, type[BaseModel]] = {
     "model_parameters": ModelParameters,

@@ -22,6 +22,11 @@ def split(value: Any) -> Any:
     return (str(value),)
 
 
+def split_options(value: Any) -> Any:
+    """As :func:`split`, and at commas too, as published configurations have them (no option contains one)."""
+    return tuple(part.strip() for text in split(value) for part in text.split(",") if part.strip())
+
+
 def _parse_shapes(value: Any) -> Any:
     """``'1x3x224x224; 1x10'`` to tuples of dimensions."""
     return tuple(part if not isinstance(part, str) else _parse_shape(part) for part in split(value))
@@ -99,6 +104,7 @@ RawType = Literal["float32", "uint8"]
 CustomOpMethod = Literal["register"]
 
 Names = Annotated[tuple[str, ...], BeforeValidator(split)]
+Options = Annotated[tuple[str, ...], BeforeValidator(split_options)]
 Flag = Annotated[bool, BeforeValidator(_exact_bool)]
 Count = Annotated[int, BeforeValidator(_no_flag)]
 Fraction = Annotated[float, BeforeValidator(_no_flag)]

@@ -50,12 +50,12 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     if config.calibration_parameters.calibration_type is CalibrationType.LOAD:
         _add_given_types(requests, optimized)
     options = config.calibration_parameters.optimization
-    for option, op_type, side in ((option, *match.groups()) for option in options if (match := _BY_TYPE.match(option))):
-        names = [str(node.name) for node in optimized.graph if node.op_type == op_type]
-        for name in names:
-            _add_request(requests, name, **{f"{side}_type": "int16"})
-        if not names:
-            logger.warning("optimization %s has no effect: the optimised model has no %s", option, op_type)
+    _ask_by_type(config, optimized, requests)
+    if "set_all_nodes_int16" in options:
+        for node in optimized.graph:
+            _add_request(requests, str(node.name), input_type="int16")
+    if "lstm_batch_last" in options:
+        logger.warning("optimization lstm_batch_last has no effect: what it changes was not measured")
     output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
     calibration = config.calibration_parameters
     return PlacementOptions(
@@ -67,8 +67,31 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     )
 
 
-_BY_TYPE = re.compile(r"set_(?!model_output)(\w+)_(input|output)_int16$")
+_BY_TYPE = re.compile(r"set_(?!model_output)(\w+)_(input|output)_(int8|int16)$")
 _ON_BPU = re.compile(r"run_(\w+)_on_bpu$")
+
+
+def _ask_by_type(config: Config, optimized: ir.Model, requests: dict[str, NodeTypes]) -> None:
+    """Add what options ``set_<OpType>_<side>_<type>`` ask of all nodes of a type.
+
+    int8 of either side asks for the BPU: published configurations send their Softmax there by
+    ``set_Softmax_input_int8``; their documents call both sides equivalent, and their logs show integers of 8 bits.
+    """
+    for option in config.calibration_parameters.optimization:
+        match = _BY_TYPE.match(option)
+        if match is None:
+            continue
+        op_type, side, kind = match.groups()
+        names = [str(node.name) for node in optimized.graph if node.op_type == op_type]
+        for name in names:
+            if kind == "int16":
+                _add_request(requests, name, **{f"{side}_type": kind})
+            elif name not in _placed_by_name(config):
+                _add_request(requests, name, on="BPU", input_type=kind)
+        if names:
+            logger.info("The %s of all %s nodes are set to : %s", side, op_type, kind)
+        else:
+            logger.warning("optimization %s has no effect: the optimised model has no %s", option, op_type)
 
 
 def _add_request(requests: dict[str, NodeTypes], name: str, **types: str) -> None:

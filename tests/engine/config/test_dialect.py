@@ -254,6 +254,12 @@ def test_what_quant_config_asks_for(tmp_path: Path) -> None:
         assert (info.on, info.input_type) == ("BPU", DataType.INT16)
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("int16", ("set_all_nodes_int16",)), ("int8", ())])
+def test_the_type_of_all_nodes(tmp_path: Path, kind: str, expected: tuple[str, ...]) -> None:
+    config = configured(tmp_path, {"model_config": {"all_node_type": kind}})
+    assert config.calibration_parameters.optimization == expected
+
+
 def test_options_given_beside_it_are_kept_and_named_once(tmp_path: Path) -> None:
     asked = {"model_config": {"activation": {"asymmetric": True}}}
     found = configured(tmp_path, asked, optimization="run_fast;asymmetric").calibration_parameters

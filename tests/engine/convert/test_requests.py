@@ -13,7 +13,9 @@ from onnx import helper
 from engine.config import Config, parse_config
 from engine.convert.requests import placement_options
 from engine.convert.stages.calibrate import calibration_options
-from engine.place import NodeTypes
+from engine.ir import calibration_of
+from engine.place import NodeTypes, place
+from engine.place.chains import on_bpu
 from tests.engine.optimize.equivalence import build
 
 
@@ -78,3 +80,41 @@ def test_types_are_sent_to_the_bpu_but_for_nodes_that_are_placed_by_name(caplog:
     with caplog.at_level(logging.WARNING, "engine.convert"):
         assert placement_options(given, network()).run_on_bpu == {"first"}
     assert "run_Relu_on_bpu has no effect: the optimised model has no Relu" in caplog.text
+
+
+def test_8_bits_of_either_side_ask_for_the_bpu_but_for_nodes_that_are_placed_by_name() -> None:
+    """Published configurations join both by a comma; ``optimization`` of the zoo's YOLO networks."""
+    given = config("set_Conv_input_int8,set_Conv_output_int8", node_info={"second": {"ON": "CPU"}})
+    found = placement_options(given, network()).node_info
+    assert found == {"first": NodeTypes(on="BPU", input_type="int8"), "second": NodeTypes(on="CPU")}
+
+
+def test_16_bits_for_all_nodes_leave_what_is_asked_of_one() -> None:
+    found = placement_options(
+        config("set_all_nodes_int16", node_info={"second": {"InputType": "int8"}}), network()
+    ).node_info
+    assert found == {"first": NodeTypes(input_type="int16"), "second": NodeTypes(input_type="int8")}
+
+
+def test_an_option_without_effect_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        assert placement_options(config("lstm_batch_last"), network()).node_info == {}
+    assert "optimization lstm_batch_last has no effect" in caplog.text
+
+
+@pytest.mark.parametrize("asked", ["set_Softmax_input_int8", "set_Softmax_input_int8,set_Softmax_output_int8"])
+def test_softmax_runs_on_the_bpu_in_8_bits(asked: str) -> None:
+    """As published logs of YOLO13 show (``hb_mapper_log_yolo13n.txt`` of the public model zoo for bayes-e)."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "first"),
+        helper.make_node("Softmax", ["c"], ["s"], "soft", axis=3),
+        helper.make_node("Conv", ["s", "v"], ["y"], "second"),
+    ]
+    model = build(nodes, {"x": (1, 4, 5, 5)}, ["y"], {name: np.ones((4, 4, 1, 1), np.float32) for name in "wv"})
+    assert [on_bpu(node) for node in place(model, "bayes-e").model.graph if node.op_type == "Softmax"] == [False]
+    placed = place(model, "bayes-e", placement_options(config(asked), model)).model
+    parts = [node for node in placed.graph if node.name.endswith("_FROM_QUANTIZED_SOFTMAX")]
+    assert [node.op_type for node in parts] == ["ReduceMax", "Sub", "Exp", "ReduceSum", "Reciprocal", "Mul"]
+    assert all(map(on_bpu, parts))
+    found = [calibration_of(value) for node in parts for value in node.inputs]
+    assert {calibration.qtype for calibration in found if calibration is not None} == {"int8"}
