@@ -30,6 +30,8 @@ from engine.simulate.tensors import TensorInfo, check_feed, describe, graph_inpu
 Array = NDArray[Any]
 Contender = Callable[[], object]
 _FAST, _FLOAT, _REFERENCE = "simulator", "float", "reference"
+LOOK, IDLE, PATIENCE = 0.01, 0.1, 1.0
+"""Seconds for which CPU time is watched, the share of them below which no thread works, seconds to wait for that."""
 ModelLike = str | os.PathLike[str] | ir.Model
 
 
@@ -127,8 +129,9 @@ def bench(
 ) -> tuple[BenchRow, ...]:
     """Images per second of the fast simulator, of float32 ONNX Runtime, of peers and of the numpy reference.
 
-    The contenders take turns, so that a busy machine slows all of them alike. They see the same noise: where the
-    simulator takes pixels, the others take the same pixels as floats in the layout of the float network.
+    The contenders take turns, so that a busy machine slows all of them alike; where they have several threads, a turn
+    begins when those of the last contender sleep. They see the same noise: where the simulator takes pixels, the others
+    take the same pixels as floats in the layout of the float network.
 
     Args:
         quantized: a quantised model.
@@ -254,6 +257,8 @@ def _row(
     rates: dict[str, list[float]] = {name: [] for name in (*turns, _REFERENCE)}
     for _ in range(options.rounds):
         for name, call in turns.items():
+            if threads > 1:
+                wait_for_sleep()
             rates[name].append(batch * _calls_per_second(call, options.seconds, clock))
         if reference is not None:
             rates[_REFERENCE].append(_calls_per_second(lambda: reference.run(one), 0.0, clock, warm=False))
@@ -266,6 +271,19 @@ def _row(
         medians.get(_REFERENCE),
         {peer.name: medians[peer.name] for peer in peers if peer.name in medians},
     )
+
+
+def wait_for_sleep() -> None:
+    """Return when no thread of this process works any more.
+
+    ONNX Runtime's look for work for 40 to 50 ms after a call, and take a core from whoever comes next.
+    """
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        start = time.process_time()
+        time.sleep(LOOK)
+        if time.process_time() - start < IDLE * LOOK:
+            return
 
 
 def _calls_per_second(call: Contender, seconds: float, clock: Callable[[], float], warm: bool = True) -> float:

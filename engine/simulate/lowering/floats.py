@@ -237,6 +237,30 @@ def _pooled(x: Tensor, shape: tuple[int, int, int], steps: Steps, program: Assem
     return found
 
 
+def lower_depth_to_space(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
+    """DepthToSpace of any type, NCHW."""
+    x, block = given[0], int(attribute(node, "blocksize", 0))
+    if not isinstance(x, Tensor) or len(x.shape) != 4 or block < 1 or x.shape[1] % block**2:
+        raise NotLowered(f"its input is no map, or of channels that are no blocks of {block}")
+    count, channels, height, width = x.shape
+    inside = channels // block**2
+    if attribute(node, "mode", "DCR") == "CRD":
+        y = transpose(x.shaped(count, inside, block, block, height, width), (0, 1, 4, 2, 5, 3), program)
+    else:
+        y = transpose(x.shaped(count, block, block, inside, height, width), (0, 3, 4, 1, 5, 2), program)
+    return y.shaped(count, inside, height * block, width * block)
+
+
+def lower_space_to_depth(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
+    """SpaceToDepth of any type, NCHW."""
+    x, block = given[0], int(attribute(node, "blocksize", 0))
+    if not isinstance(x, Tensor) or len(x.shape) != 4 or block < 1 or any(side % block for side in x.shape[2:]):
+        raise NotLowered(f"its input is no map, or its sides are no blocks of {block}")
+    count, channels, height, width = x.shape[0], x.shape[1], x.shape[2] // block, x.shape[3] // block
+    y = transpose(x.shaped(count, channels, height, block, width, block), (0, 3, 5, 1, 2, 4), program)
+    return y.shaped(count, channels * block**2, height, width)
+
+
 FLOAT_LOWERINGS: Mapping[str, FloatLowering] = MappingProxyType(
     {
         "Softmax": lower_softmax,
@@ -250,6 +274,8 @@ FLOAT_LOWERINGS: Mapping[str, FloatLowering] = MappingProxyType(
         "MaxPool": lower_max_pool,
         "Pad": lower_pad,
         "Resize": lower_resize,
+        "DepthToSpace": lower_depth_to_space,
+        "SpaceToDepth": lower_space_to_depth,
     }
 )
 """By type of a standard node."""

@@ -71,11 +71,14 @@ def lower_upsample(call: Call, program: Assembler) -> Tensor:
 
 
 def lower_depth_to_space(call: Call, program: Assembler) -> Tensor:
-    """HzDepthToSpace of mode DCR, in which the columns of a block are neighbours; numpy is faster on CRD."""
+    """HzDepthToSpace of mode DCR, in which the columns of a block are neighbours; numpy is faster on CRD.
+
+    To a single channel both modes are the same.
+    """
     x, block = call.image(), int(call.attributes["blocksize"])
     if block < 1 or x.shape[3] % (block * block):
         raise NotLowered(f"blocks of {block} for {x.shape[3]} channels")
-    if call.attributes["mode"] == "CRD":
+    if call.attributes["mode"] == "CRD" and x.shape[3] > block * block:
         raise NotLowered("mode CRD, on which numpy is faster")
     return blocks_to_pixels(x, block, block, program)
 
@@ -230,7 +233,10 @@ def _moved(x: Tensor, shape: Sequence[int], x_strides: Sequence[int], start: int
     if x.dtype.itemsize not in COPIED_BYTES:
         raise NotLowered(f"a tensor of {x.dtype}")
     y = program.tensor(shape, x.dtype)
-    outer, inner = axes[:-4], ([(1, 0, 0)] * 4 + axes)[-4:]
+    # An instruction for each position on axes beyond four: the shortest, but those along which x or y goes on.
+    by_length = sorted(range(len(axes)), key=lambda k: (1 in axes[k][1:], axes[k][0]))
+    outer = [axes[k] for k in sorted(by_length[: max(0, len(axes) - 4)])]
+    inner = ([(1, 0, 0)] * 4 + [axis for axis in axes if axis not in outer])[-4:]
     for index in np.ndindex(*(axis[0] for axis in outer)):
         x_start = start + sum(step * axis[1] for step, axis in zip(index, outer, strict=True))
         y_start = sum(step * axis[2] for step, axis in zip(index, outer, strict=True))

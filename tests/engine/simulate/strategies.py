@@ -543,6 +543,19 @@ def float_pools(draw: Draw) -> NodeCase:
 
 
 @st.composite
+def float_blocks(draw: Draw) -> NodeCase:
+    """Blocks of pixels of floats that become channels, or channels that become blocks."""
+    block, op_type = draw(st.integers(1, 4)), draw(st.sampled_from(["DepthToSpace", "SpaceToDepth"]))
+    many = block**2 if op_type == "DepthToSpace" else 1
+    side = block if op_type == "SpaceToDepth" else 1
+    shape = (many * draw(st.integers(1, 5)), *(side * draw(st.integers(1, 20)) for _ in range(2)))
+    attributes: dict[str, Any] = {"blocksize": block}
+    if op_type == "DepthToSpace":
+        attributes["mode"] = draw(st.sampled_from(["DCR", "CRD"]))
+    return NodeCase(op_type, {0: floats_of(draw, (draw(st.integers(1, 2)), 1, *shape))}, attributes, {}, "")
+
+
+@st.composite
 def float_pads(draw: Draw) -> NodeCase:
     """Pads of floats; as many lines as there are cannot be reflected, and ONNX Runtime computes some that could."""
     sizes = [draw(st.integers(1, 9)) for _ in range(draw(st.integers(1, 3)))]

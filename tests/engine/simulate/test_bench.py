@@ -10,7 +10,16 @@ import onnx_ir as ir
 import pytest
 
 from engine.errors import ConfigError, ModelError
-from engine.simulate.bench import BenchOptions, _calls_per_second, bench, peer_feed, samples, shaped_model
+from engine.simulate.bench import (
+    LOOK,
+    BenchOptions,
+    _calls_per_second,
+    bench,
+    peer_feed,
+    samples,
+    shaped_model,
+    wait_for_sleep,
+)
 from engine.simulate.tensors import TensorInfo
 from tests.engine.simulate.test_session import IMAGE_MODEL, float_model
 
@@ -49,6 +58,25 @@ def test_rates_are_of_images_and_medians_of_the_rounds(monkeypatch: pytest.Monke
     assert (row.ratio_to_float, row.ratio_to_reference) == (0.1, 0.04)
     assert (row.peer_images_per_s, row.ratio_to_peers) == ({"second": 40.0}, {"second": 0.2})
     assert row.as_dict()["ratio_to_peers"] == {"second": 0.2}
+
+
+def test_it_waits_until_hardly_any_cpu_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    used, naps = iter([0.0, 0.01, 0.01, 0.014, 0.014, 0.0141]), list[float]()
+    monkeypatch.setattr("engine.simulate.bench.time.process_time", lambda: next(used))
+    monkeypatch.setattr("engine.simulate.bench.time.sleep", naps.append)
+    wait_for_sleep()
+    assert naps == [LOOK] * 3
+    monkeypatch.setattr("engine.simulate.bench.PATIENCE", 0.0)
+    wait_for_sleep()
+    assert len(naps) == 3
+
+
+def test_a_turn_of_several_threads_begins_when_others_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr("engine.simulate.bench.wait_for_sleep", lambda: waits.append(1))
+    for threads in (1, 2):
+        bench(IMAGE_MODEL, float_model(), BenchOptions((1,), threads, rounds=1, seconds=0.0, reference=False))
+    assert len(waits) == 2, "before the turns of both contenders with two threads"
 
 
 class SecondSession:

@@ -37,6 +37,7 @@ def test_standard_operator(case: NodeCase) -> None:
         cases.arithmetic(),
         cases.casts(),
         cases.rectifiers(),
+        cases.float_blocks(),
         cases.float_convolutions(),
         cases.float_pads(),
         cases.float_pools(),

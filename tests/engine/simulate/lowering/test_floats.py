@@ -107,3 +107,29 @@ def test_pools_and_resizes_that_are_left_to_onnx_runtime(op_type: str, attribute
     given = [program.input((1, 1, 4, 4), np.float32), None, np.array([1, 1, 2, 2], np.float32)]
     with pytest.raises(NotLowered, match="it is no"):
         FLOAT_LOWERINGS[op_type](ir.node(op_type, [], attributes, name="n"), 13, given, program)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_channels_and_blocks_of_pixels_change_places(dtype: type) -> None:
+    program, x = Assembler(), ramp(1, 2, 3, 3, 4, 5).astype(dtype)
+    (flat, _), (image, _) = feeds = fed(program, x.reshape(1, 18, 4, 5), ramp(1, 2, 6, 9).astype(dtype))
+    columns = {mode: ir.node("DepthToSpace", [], {"blocksize": 3, "mode": mode}, name="n") for mode in ("DCR", "CRD")}
+    block = ir.node("SpaceToDepth", [], {"blocksize": 3}, name="n")
+    found = {mode: FLOAT_LOWERINGS["DepthToSpace"](node, 13, [flat], program) for mode, node in columns.items()}
+    deep = FLOAT_LOWERINGS["SpaceToDepth"](block, 13, [image], program)
+    assert set(kinds(program)) == {InstructionKind.COPY}
+    by_columns = x.reshape(1, 3, 3, 2, 4, 5).transpose(0, 3, 4, 1, 5, 2).reshape(1, 2, 12, 15)
+    by_channels = x.transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 12, 15)
+    np.testing.assert_array_equal(run(program, feeds, found["DCR"]), by_columns)
+    np.testing.assert_array_equal(run(program, feeds, found["CRD"]), by_channels)
+    expected = feeds[1][1].reshape(1, 2, 2, 3, 3, 3).transpose(0, 3, 5, 1, 2, 4).reshape(1, 18, 2, 3)
+    np.testing.assert_array_equal(run(program, feeds, deep), expected)
+
+
+@pytest.mark.parametrize(("op_type", "shape"), [("DepthToSpace", (1, 6, 4, 4)), ("SpaceToDepth", (1, 2, 4, 3))])
+def test_channels_or_pixels_that_are_no_blocks(op_type: str, shape: tuple[int, ...]) -> None:
+    program = Assembler()
+    with pytest.raises(NotLowered, match="no blocks of 2"):
+        FLOAT_LOWERINGS[op_type](
+            ir.node(op_type, [], {"blocksize": 2}, name="n"), 13, [program.input(shape, np.float32)], program
+        )
