@@ -40,10 +40,11 @@ from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
-from engine.optimize.sink import SinkReshape, SinkTranspose
+from engine.optimize.sink import SinkReshape, SinkReshapeBehindConcat, SinkTranspose
 from engine.optimize.transposes import (
     AbsorbReshapeIntoTranspose,
     CancelAroundReshape,
+    ReshapeBeforeTransposes,
     ShareMovements,
     TransposeToReshape,
 )
@@ -142,10 +143,12 @@ def pipeline(march: March) -> Pipeline:
             MatMulToConv(),
             FoldAffineIntoProduct(),
             ExpandConstants(),
+            SinkReshapeBehindConcat(),
             TransposeToReshape(),
             SinkReshape(),
             ShareMovements(),
             CancelAroundReshape(),
+            ReshapeBeforeTransposes(),
             JoinAlongReshapedAxis(),
             AbsorbReshapeIntoTranspose(),
             MergeReshapes(),

@@ -30,6 +30,7 @@ from engine.optimize.base import (
 )
 from engine.optimize.contract import GraphPass
 from engine.optimize.dense import MARK_PRODUCT
+from engine.optimize.transposes import only_drops_ones
 
 ELEMENTWISE = frozenset(
     {"Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "Log", "Max", "Min", "Mul", "Pow"}
@@ -86,6 +87,10 @@ class SinkTranspose(_Sink):
 
     moves = "Transpose"
 
+    def passes(self, node: ir.Node) -> bool:
+        """Not ``ReduceMax``: beside a ``ReduceMean`` of the same tokens it stays (published log of YOLOv13n, twice)."""
+        return super().passes(node) and node.op_type != "ReduceMax"
+
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
         shape = static_shape(node.outputs[0]) or ()
@@ -126,10 +131,11 @@ class SinkReshape(_Sink):
     moves = "Reshape"
 
     def passes(self, node: ir.Node) -> bool:
-        """Also a ``Slice``, and the product with a matrix if batch and channels stay apart.
+        """Also a ``Slice`` where only axes of length 1 are dropped; products with a matrix if batch and channels stay.
 
-        Measured in ``yolov8_decode`` and ``yolo11``, and in ``min_ln``, ``vit_sep`` and ``detr``. Not any 1x1
-        convolution (reference/operators.md, ``Reshape`` 3d->4d).
+        Measured in ``yolov8_decode`` and ``yolo11``, and in ``min_ln``, ``vit_sep`` and ``detr``. Not the ``Slice`` of
+        tokens that became a batch (published log of YOLOv13n, 8 times), nor any 1x1 convolution
+        (reference/operators.md, ``Reshape`` 3d->4d).
         """
         if MARK_PRODUCT not in node.metadata_props:
             return super().passes(node) or is_standard(node, "Slice")
@@ -152,6 +158,8 @@ class SinkReshape(_Sink):
         if kept is None or any(not kept.holds(a, b) for a, b in known):
             return False
         if node.op_type == "Slice":
+            if not only_drops_ones(before, whole):
+                return False
             return _sink_slice(node, movements[0], kept)
         arrays: dict[int, Array] = {}
         for index, array in _operands(node).items():
@@ -167,6 +175,44 @@ class SinkReshape(_Sink):
         shape = tuple(1 if inner is not None and axis in inner else size for axis, size in enumerate(before))
         shape = (*shape[:1], after[1], *shape[2:]) if node.op_type == "Conv" else shape
         moved = _rebuilt(node, arrays, suffix="reshape", output=f"{result.name}_reshape", shape=shape, axes=inner)
+        _replace(node, [moved, _reshape_behind(node, moved)], movements)
+        return True
+
+
+class SinkReshapeBehindConcat(_Sink):
+    """Reshapes of all operands that only drop axes of length 1 go behind their ``Concat``.
+
+    Mean and maximum of the tokens, joined (published log of YOLOv13n, twice); named as by :class:`SinkReshape`. Others
+    stay in front (reference/operators.md, ``Concat`` of three dimensions; the states of ``crnn_gru``).
+    """
+
+    moves = "Reshape"
+
+    def passes(self, node: ir.Node) -> bool:
+        return is_standard(node, "Concat")
+
+    def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        pairs = [(static_shape(m.inputs[0]) or (), static_shape(m.outputs[0]) or ()) for m in movements]
+        if len(movements) != len(node.inputs) or not all(only_drops_ones(before, after) for before, after in pairs):
+            return False
+        found = [_Correspondence.between(before, after) for before, after in pairs]
+        axis = int(attribute(node, "axis")) % len(static_shape(node.outputs[0]) or ())
+        inner = {None if kept is None else tuple(kept.axes([axis]) or ()) for kept in found}
+        if len({kept.groups for kept in found if kept is not None}) != 1 or len(inner) != 1 or inner <= {None, ()}:
+            return False
+        (place,) = next(iter(inner)) or ()
+        before = pairs[0][0]
+        joined = sum(shape[place] for shape, _ in pairs)
+        result = node.outputs[0]
+        moved = make_node(
+            "Concat",
+            [movement.inputs[0] for movement in movements],
+            name=str(node.name),
+            output=f"{result.name}_reshape",
+            like=result,
+            shape=(*before[:place], joined, *before[place + 1 :]),
+            attributes={"axis": place},
+        )
         _replace(node, [moved, _reshape_behind(node, moved)], movements)
         return True
 
@@ -265,11 +311,13 @@ class _Correspondence:
     def source_of(self, constant_shape: Shape) -> Shape | None:
         """The shape before the reshape of a constant operand, given aligned; ``None`` where it cannot have one.
 
-        It broadcasts as it is, or batch and channels stay apart. The original moves neither the bias of one row to the
-        channels (``min_fc``) nor the queries of ``detr`` from the batch to the rows (2 networks, provisional).
+        It broadcasts as it is, or batch and channels stay apart, or its axes start where they did: what is added to the
+        rows that a ``Gemm`` made joins its bias (the published log of YOLOv13n, twice). The original moves neither the
+        bias of one row to the channels (``min_fc``) nor the queries of ``detr`` from the batch to the rows (2 networks,
+        provisional).
         """
         shape = [1] * len(self.before)
-        stays = True
+        stays = starts = True
         for sources, targets in self.groups:
             outer = [constant_shape[axis] for axis in targets]
             if set(outer) <= {1}:
@@ -279,7 +327,8 @@ class _Correspondence:
             for axis in sources:
                 shape[axis] = self.before[axis]
             stays &= [a - len(self.before) for a in sources] == [b - len(self.after) for b in targets]
-        return tuple(shape) if stays or self.before[:2] == self.after[:2] else None
+            starts &= sources[:1] == targets[:1]
+        return tuple(shape) if stays or starts or self.before[:2] == self.after[:2] else None
 
     def axes(self, after: Sequence[int]) -> list[int] | None:
         """The axes before the reshape that are ``after`` behind it; ``None`` where it does not keep them whole."""

@@ -121,6 +121,44 @@ class CancelAroundReshape(NodePass):
         return True
 
 
+class ReshapeBeforeTransposes(NodePass):
+    """Transpose, Reshape that only drops axes of length 1, Transpose: the ``Reshape`` goes first, one Transpose stays.
+
+    The prototypes that the tokens of YOLOv13n are compared with (its published log, twice: only the last Transpose is
+    listed behind the ``Gemm``).
+    """
+
+    op_types = frozenset({"Transpose"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        reshape = _sole_producer(node, "Reshape")
+        first = None if reshape is None else _sole_producer(reshape, "Transpose")
+        if reshape is None or first is None or constant(reshape.inputs[1]) is None:
+            return False
+        source, inner, outer = (static_shape(v) for v in (first.inputs[0], first.outputs[0], reshape.outputs[0]))
+        if source is None or inner is None or outer is None or not only_drops_ones(inner, outer):
+            return False
+        left = list(outer)
+        order = []  # axes of the source, as the reshape leaves them
+        for axis, size in zip(attribute(first, "perm", ()), inner, strict=True):
+            if left and left[0] == size:
+                order.append(axis)
+                left.pop(0)
+        kept = sorted(order)
+        reshape.replace_input_with(0, first.inputs[0])
+        replace_constant(reshape, 1, np.asarray([source[axis] for axis in kept], np.int64))
+        reshape.outputs[0].shape = ir.Shape([source[axis] for axis in kept])
+        perm = [kept.index(order[axis]) for axis in attribute(node, "perm", ())]
+        node.attributes["perm"] = ir.AttrInt64s("perm", perm)
+        graph_of(node).remove(first, safe=True)
+        return True
+
+
+def only_drops_ones(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether a reshape between these shapes only drops axes of length 1."""
+    return len(before) > len(after) and [size for size in before if size != 1] == [size for size in after if size != 1]
+
+
 def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:
     """The node of ``op_type`` whose output ``node`` alone reads, as its first input."""
     value = node.inputs[0]

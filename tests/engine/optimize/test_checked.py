@@ -20,6 +20,7 @@ from tests.engine.optimize.networks import MAP, node
 STEPS = {
     "AbsorbReshapeIntoTranspose",
     "CancelAroundReshape",
+    "ReshapeBeforeTransposes",
     "CollapseShuffle",
     "FoldPadIntoConv",
     "MergeReshapes",

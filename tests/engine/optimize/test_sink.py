@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.optimize.sink import ELEMENTWISE, SinkReshape, SinkTranspose, _Correspondence
+from engine.optimize.sink import ELEMENTWISE, SinkReshape, SinkReshapeBehindConcat, SinkTranspose, _Correspondence
 from tests.engine.optimize.equivalence import applied, build, census, optimized
 from tests.engine.optimize.equivalence import operators as kinds
 from tests.engine.optimize.networks import MAP, node, normal
@@ -98,9 +98,67 @@ def test_names_are_those_of_the_original() -> None:
 def test_a_slice_along_an_axis_that_stays_is_taken_from_the_map() -> None:
     nodes = [node("Slice", "r start end axis")]
     numbers = {"start": np.array([0]), "end": np.array([2]), "axis": np.array([1])}
-    assert operators(nodes, shape=np.array([1, 6, 16]), **numbers) == ["Slice", "Reshape"]
-    joined = {**numbers, "axis": np.array([-1])}
-    assert operators(nodes, shape=np.array([1, 6, 16]), **joined) == ["Reshape", "Slice"]
+    before = build(
+        [node("Reshape", "x shape", "r"), *nodes], {"x": (1, 6, 1, 4)}, ["y"], {"shape": np.array([6, 4])} | numbers
+    )
+    assert [item.op_type for item in optimized(before).graph] == ["Slice", "Reshape"]
+
+
+@pytest.mark.parametrize("shape", [[1, 6, 16], [2, 3, 16], [6, 1, 4, 4]])
+def test_a_slice_stays_behind_a_reshape_that_joins_splits_or_moves_axes(shape: list[int]) -> None:
+    """Area attention of YOLOv13n, whose tokens a Reshape makes a batch (its published log)."""
+    numbers = {"start": np.array([0]), "end": np.array([2]), "axis": np.array([-1])}
+    assert operators([node("Slice", "r start end axis")], shape=np.array(shape), **numbers) == ["Reshape", "Slice"]
+
+
+MEAN_AND_MAXIMUM = (
+    node("Transpose", "x", "t", perm=[0, 2, 1]),
+    node("ReduceMean", "t", "m", axes=[1], keepdims=0),
+    node("ReduceMax", "t", "k", axes=[1], keepdims=0),
+    node("Concat", "m k", "c", name="Join", axis=-1),
+)
+
+
+def test_mean_and_maximum_of_tokens_are_joined_before_their_axis_is_dropped() -> None:
+    """The published log of YOLOv13n: the mean is taken of the map, the maximum of the tokens."""
+    nodes = [*MEAN_AND_MAXIMUM, node("Softmax", "c", axis=1)]
+    after = optimized(build(nodes, {"x": (1, 6, 16)}, ["y"], {}))
+    found = ["ReduceMean", "Transpose", "Transpose", "ReduceMax", "Concat", "Reshape", "Softmax"]
+    assert sorted(item.op_type for item in after.graph) == sorted(found)
+    assert [item.name for item in after.graph][-2] == "Joinc_Reshape_0"
+    (join,) = (item for item in after.graph if item.op_type == "Concat")
+    assert [list(value.shape or ()) for value in join.outputs] == [[1, 1, 12]]
+
+
+def test_what_is_added_to_the_rows_of_a_gemm_joins_its_bias() -> None:
+    """The prototypes of YOLOv13n (its published log)."""
+    nodes = [
+        node("Gemm", "x w b", "g"),
+        node("Reshape", "g s", "r"),
+        node("Add", "k r", "a"),
+        node("Softmax", "a", axis=2),
+    ]
+    constants = {"w": normal(6, 8), "b": normal(8), "s": np.array([1, 2, 4]), "k": normal(1, 2, 4)}
+    assert "Add" not in census(optimized(build(nodes, {"x": (1, 6)}, ["y"], constants)))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis", "sinks"),
+    [
+        (((1, 4, 1, 1), (1, 4, 1)), 1, True),
+        (((1, 4, 1), (1, 4, 1, 1)), 1, False),
+        (((1, 4, 2, 2), (1, 4, 4)), 1, False),
+        (((4, 1, 2), (1, 4, 2)), 1, False),
+    ],
+)
+def test_reshapes_pass_a_concat_where_they_only_drop_axes(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], axis: int, sinks: bool
+) -> None:
+    before, after = shapes
+    nodes = [node("Reshape", "a s", "p"), node("Reshape", "b s", "q"), node("Concat", "p q", axis=axis)]
+    model = build(nodes, {"a": before, "b": before}, ["y"], {"s": np.array(after)})
+    modified, result = applied(SinkReshapeBehindConcat(), model)
+    assert (modified, kinds(result)) == (sinks, ["Concat", "Reshape"] if sinks else ["Reshape", "Reshape", "Concat"])
 
 
 @pytest.mark.parametrize(

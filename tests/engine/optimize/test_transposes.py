@@ -9,6 +9,7 @@ import pytest
 from engine.optimize.transposes import (
     AbsorbReshapeIntoTranspose,
     CancelAroundReshape,
+    ReshapeBeforeTransposes,
     ShareMovements,
     TransposeToReshape,
     keeps_order,
@@ -193,6 +194,29 @@ def test_two_transposes_around_a_reshape_cancel_where_the_order_stays(last: list
     before = build(nodes, {"x": SHAPE}, ["y"], {"s": np.asarray([1, 4, 5, 6])})
     modified, after = applied(CancelAroundReshape(), before)
     assert (modified, operators(after)) == (cancels, ["Reshape"] if cancels else ["Transpose", "Reshape", "Transpose"])
+
+
+@pytest.mark.parametrize(
+    ("target", "perm"), [([4, 6, 5], [1, 2, 0]), ([1, 4, 6, 5], None), ([4, 30], None)], ids=["drops", "keeps", "joins"]
+)
+def test_a_reshape_that_drops_axes_goes_before_the_transposes_around_it(
+    target: list[int], perm: list[int] | None
+) -> None:
+    """The prototypes of YOLOv13n (its published log): heads to the batch, then the last two axes swapped."""
+    last = [0, 2, 1] if len(target) == 3 else [1, 0] if len(target) == 2 else [0, 1, 3, 2]
+    nodes = [
+        node("Transpose", "x", "t", perm=[0, 2, 1, 3]),
+        node("Reshape", "t s", "r"),
+        node("Transpose", "r", perm=last, name="Last"),
+    ]
+    modified, after = applied(
+        ReshapeBeforeTransposes(), build(nodes, {"x": (1, 6, 4, 5)}, ["y"], {"s": np.asarray(target)})
+    )
+    assert modified == (perm is not None)
+    if perm is not None:
+        reshape, transpose = after.graph
+        assert (list(reshape.outputs[0].shape or ()), transpose.name) == ([6, 4, 5], "Last")
+        assert list(transpose.attributes["perm"].value) == perm
 
 
 @pytest.mark.parametrize(
