@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import os
 import time
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,7 +26,7 @@ from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.kernels.state import PATIENCE, state_words
 from engine.simulate.program import Program, PythonStep, aligned_zeros
-from engine.simulate.team import Team
+from engine.simulate.team import Memory, Team
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
@@ -32,9 +34,9 @@ SAMPLES_AT_ONCE = 16
 """Samples that one call of the machine runs through for every thread."""
 ENOUGH_WORK = 1e-3
 """CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
-LITTLE_WORK = 4e-5
-"""The same of several samples where calls follow each other at once, so that helpers stay awake; from four networks on
-one machine, where sharing 20 us lost and 46 us gained."""
+LITTLE_WORK = 3e-5
+"""The same of several samples where calls follow each other at once, so that helpers stay awake; from seven networks on
+one machine, where sharing 20 us lost, 30 us neither, and 45 us gained a fifth to a quarter."""
 SAMPLES_TIMED = 4
 """Samples that one thread computes before others take part, to learn how long one takes; later ones correct it.
 
@@ -54,8 +56,8 @@ class Workplace:
         inputs: where they lie in the arena, by name.
         outputs: likewise; those that are constant do not.
         places: of inputs and outputs by name: the first byte in the arena and the number of bytes.
-        arena_address: of the arena.
-        scratch_addresses: of every thread's working memory.
+        memory: of every thread, the same arena each.
+        state: of threads that share the program's units, ``state_words`` int64.
     """
 
     parts: tuple[Part, ...]
@@ -64,8 +66,8 @@ class Workplace:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
     places: Mapping[str, tuple[int, int]]
-    arena_address: int
-    scratch_addresses: tuple[int, ...]
+    memory: tuple[Memory, ...]
+    state: NDArray[np.int64]
 
 
 class FastSimulator:
@@ -103,6 +105,8 @@ class FastSimulator:
         try:
             taken = team is not None and self._is_worth_sharing(count - first) and team.take()
             if team is not None and taken:
+                if (count - first) * self._seconds < ENOUGH_WORK:
+                    team.gather()
                 start = time.monotonic()
                 self._share(team, stacked, results, range(first, count))
                 self._learn((time.monotonic() - start) * self._threads / (count - first))
@@ -175,9 +179,9 @@ class FastSimulator:
         places = [self._take_workplace() for _ in range(min(self._threads, len(indices)))]
         try:
             part = _table(places[0])
-            memory = [(place.arena_address, place.scratch_addresses[0]) for place in places]
+            memory = [place.memory[0] for place in places]
             for samples in _calls(places[0], feed, results, indices, SAMPLES_AT_ONCE * len(places)):
-                team.share_samples(part, memory, samples)
+                team.share_samples(part, memory, samples.buffer_info()[0])
         finally:
             for place in places:
                 self._workplaces.put(place)
@@ -186,17 +190,17 @@ class FastSimulator:
         """These samples one after the other by one thread."""
         if not indices:
             return
-        start = time.thread_time()
+        start = time.monotonic()
         if len(indices) > 1 and self._is_one_table():
             place = self._take_workplace()
             try:
                 for samples in _calls(place, feed, results, indices, SAMPLES_AT_ONCE):
-                    run_machine(_table(place), place.arena_address, place.scratch_addresses[0], samples.ctypes.data)
+                    run_machine(_table(place), *place.memory[0], samples.buffer_info()[0])
             finally:
                 self._workplaces.put(place)
         else:
             self._in_turn(feed, results, indices, None)
-        self._learn((time.thread_time() - start) / len(indices))
+        self._learn((time.monotonic() - start) / len(indices))
 
     def _learn(self, seconds: float) -> None:
         """One thread takes at most so long for a sample.
@@ -233,10 +237,9 @@ class FastSimulator:
         if not isinstance(part, Linked):
             part()
         elif team is None:
-            run_machine(part, place.arena_address, place.scratch_addresses[0])
+            run_machine(part, *place.memory[0])
         else:
-            memory = [(place.arena_address, scratch) for scratch in place.scratch_addresses]
-            team.share_units(part, memory, np.zeros(state_words(self._threads), np.int64))
+            team.share_units(part, place.memory, place.state.ctypes.data)
 
     def _take_workplace(self) -> Workplace:
         """One that is not in use; the caller puts it back after use."""
@@ -256,9 +259,9 @@ class FastSimulator:
         )
         begin = arena.ctypes.data
         places = {name: (values.ctypes.data - begin, values.nbytes) for name, values in (inputs | outputs).items()}
-        return Workplace(
-            parts, arena, scratch, inputs, outputs, places, begin, tuple(part.ctypes.data for part in scratch)
-        )
+        memory = tuple((begin, part.ctypes.data) for part in scratch)
+        state = np.zeros(state_words(self._threads), np.int64)
+        return Workplace(parts, arena, scratch, inputs, outputs, places, memory, state)
 
     def _empty_result(self, name: str, count: int) -> Array:
         constant = self._graph.constants.get(name)
@@ -277,12 +280,12 @@ def _table(place: Workplace) -> Linked:
 
 def _calls(
     place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, most: int
-) -> Iterator[NDArray[np.int64]]:
-    """What describes samples to the machine, ``most`` in a call, between which Ctrl-C is heard."""
+) -> Iterator[array[int]]:
+    """What describes samples to the machine, ``most`` in a call, between which Ctrl-C is heard: int64."""
     rows = [(feed[name].ctypes.data, *place.places[name], 0) for name in place.inputs]
     rows += [(result.ctypes.data, *place.places[name], 1) for name, result in results.items() if name in place.outputs]
     for start in range(indices.start, indices.stop, most):
-        yield np.array([(start, min(start + most, indices.stop), len(rows), 0), *rows], np.int64)
+        yield array("q", chain((start, min(start + most, indices.stop), len(rows), 0), *rows))
 
 
 def _single_steps(part: Part) -> list[Part]:

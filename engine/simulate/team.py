@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.simulate.kernels.machine import Linked, run_with, serve
 from engine.simulate.kernels.state import ARGUMENT_COUNT, ARGUMENTS, AWAY, SEAT_WORDS, WAITING
 
+NAP, NAPS = 5e-5, 6
+"""Seconds that a thread sleeps until helpers have come, and how often at most."""
 Memory = tuple[int, int]
 """Addresses of an arena and of working memory."""
 
@@ -30,6 +32,7 @@ class Team:
     def __init__(self, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads - 1, "simulate")
         self._seats = np.zeros((threads - 1, SEAT_WORDS), np.int64)
+        self._address = self._seats.ctypes.data
         self._taken = Lock()
         self._process = os.getpid()
 
@@ -41,39 +44,56 @@ class Team:
         """Leave the helpers to others."""
         self._taken.release()
 
-    def share_units(self, part: Linked, memory: Sequence[Memory], state: NDArray[np.int64]) -> None:
+    def gather(self) -> None:
+        """Have helpers come, and wait a moment for them: short calls of the machine leave them no time to start.
+
+        They need Python's lock for that, which a thread that is just waking up loses to one that gives it away briefly.
+        """
+        called = [self._call(number) for number, seat in enumerate(self._seats) if seat[0] == AWAY]
+        naps = NAPS
+        while naps > 0 and not all(helper.running() for helper in called):
+            time.sleep(NAP)
+            naps -= 1
+
+    def share_units(self, part: Linked, memory: Sequence[Memory], state: int) -> None:
         """Run a program on one arena, its units shared out.
 
         Args:
             part: what to run.
             memory: of every thread, the same arena each.
-            state: ``state_words`` int64.
+            state: address of ``state_words`` int64.
         """
         self._lead(part, memory, state, len(memory))
 
-    def share_samples(self, part: Linked, memory: Sequence[Memory], samples: NDArray[np.int64]) -> None:
-        """Run a program for each of ``samples``, every thread in an arena of its own; see :meth:`share_units`."""
+    def share_samples(self, part: Linked, memory: Sequence[Memory], samples: int) -> None:
+        """Run a program for the samples that are described there, every thread in an arena of its own.
+
+        Args:
+            part: what to run.
+            memory: of every thread.
+            samples: address of a :data:`~engine.simulate.kernels.state.HEADER` and rows.
+        """
         self._lead(part, memory, samples, 1)
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> Future[None]:
         """Have a helper call ``work``."""
         return self._pool.submit(work, *arguments)
 
-    def _lead(self, part: Linked, memory: Sequence[Memory], state: NDArray[np.int64], threads: int) -> None:
+    def _lead(self, part: Linked, memory: Sequence[Memory], state: int, threads: int) -> None:
         for number, (arena, scratch) in enumerate(memory[1:]):
             seat = self._seats[number]
             thread = number + 1 if threads > 1 else 0
-            given = (part.address, part.count, arena, scratch, state.ctypes.data, thread, threads)
+            given = (part.address, part.count, arena, scratch, state, thread, threads)
             seat[ARGUMENTS : ARGUMENTS + ARGUMENT_COUNT] = given
             if seat[0] == AWAY:
                 self._call(number)
-        run_with(self._seats[: len(memory) - 1], part, *memory[0], state, threads)
+        run_with(self._address, len(memory) - 1, part, *memory[0], state, threads)
 
-    def _call(self, number: int) -> None:
+    def _call(self, number: int) -> Future[None]:
         """Have somebody on that seat."""
         self._seats[number, 0] = WAITING
         try:
-            self._pool.submit(serve, self._seats, number)
+            return self._pool.submit(serve, self._seats, number)
         except BaseException:  # Ctrl-C among others: the next call tries again
             self._seats[number, 0] = AWAY
             raise

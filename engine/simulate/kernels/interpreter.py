@@ -23,6 +23,7 @@ from engine.simulate.kernels.state import (
     DONE,
     HEADER,
     LINE,
+    LOOKS,
     LOWER,
     PATIENCE,
     POSTED,
@@ -221,9 +222,9 @@ def serve(seat: int) -> None:
                 give_way()
             looks = 0
         looks += 1
-        if looks == SPINS:
+        if looks == LOOKS:
             since = microseconds(seat + CLOCK * WORD)
-        elif looks > SPINS:
+        elif looks > LOOKS:
             give_way()
             waited = microseconds(seat + CLOCK * WORD) - since
             if (waited < 0 or waited > PATIENCE) and (exchange_if(seat, WAITING, AWAY) or atomic_load(seat) == AWAY):

@@ -49,19 +49,17 @@ def run(program: Linked, arena: int, scratch: int, samples: int = 0) -> None:
     _entry("leader")(0, 0, program.address, program.count, arena, scratch, samples, 1)
 
 
-def run_with(
-    seats: NDArray[np.int64], program: Linked, arena: int, scratch: int, state: NDArray[np.int64], threads: int
-) -> None:
-    """The same with the help of those on ``seats``, int64 (helpers, SEAT_WORDS), on which their arguments lie.
+def run_with(seats: int, helpers: int, program: Linked, arena: int, scratch: int, state: int, threads: int) -> None:
+    """The same with the help of others, whose arguments lie on their seats.
 
     Args:
-        seats: of the helpers.
+        seats: address of ``SEAT_WORDS`` int64 for each helper.
+        helpers: how many.
         program: see :func:`run`, likewise ``arena`` and ``scratch``, which are this thread's.
-        state: what all threads share: of the program where they share its units, else the samples.
+        state: address of what all threads share: of the program where they share its units, else the samples.
         threads: how many work on this arena; 1 where each has its own.
     """
-    arguments = (program.address, program.count, arena, scratch, state.ctypes.data, threads)
-    _entry("leader")(seats.ctypes.data, len(seats), *arguments)
+    _entry("leader")(seats, helpers, program.address, program.count, arena, scratch, state, threads)
 
 
 def serve(seats: NDArray[np.int64], number: int) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 SPINS = 4096
 """Looks at shared memory before a waiting thread gives its time slice away."""
+LOOKS = 1 << 16
+"""The same of a helper at its seat, about as long as a caller takes between two calls: another process that had got the
+core would keep it for milliseconds."""
 PATIENCE = 500
 """Microseconds after which a helper without work goes to sleep: to wake it takes up to 300. Where there is no POSIX
 clock, as many looks."""

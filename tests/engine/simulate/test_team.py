@@ -33,13 +33,13 @@ def test_units_and_samples_are_shared(threads: int) -> None:
     team = Team(threads)
     x.view(arenas[0])[...] = values[0]
     state = np.zeros(state_words(threads), np.int64)
-    team.share_units(part, memory_of(arenas[:1] * threads, scratch), state)
+    team.share_units(part, memory_of(arenas[:1] * threads, scratch), state.ctypes.data)
     np.testing.assert_array_equal(y.view(arenas[0]), -1 - values[0])
 
     found = np.zeros_like(values)
     ends = [(values.ctypes.data, x.offset, SIZE, 0), (found.ctypes.data, y.offset, SIZE, 1)]
     samples = np.array([(0, 9, len(ends), 0), *ends], np.int64)
-    team.share_samples(part, memory_of(arenas, scratch), samples)
+    team.share_samples(part, memory_of(arenas, scratch), samples.ctypes.data)
     np.testing.assert_array_equal(found, -1 - values)
 
 
@@ -55,7 +55,7 @@ def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPa
     finished, table, _, _ = negation(SIZE)
     part = link(table)
     arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
-    team, called = Team(2), []
+    team, called, state = Team(2), [], np.zeros(state_words(2), np.int64)
 
     class Pool:
         def submit(self, *arguments: Any) -> Future[None]:
@@ -64,9 +64,37 @@ def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(team, "_pool", Pool())
     for _ in range(2):
-        team.share_units(part, memory_of([arena] * 2, scratch), np.zeros(state_words(2), np.int64))
+        team.share_units(part, memory_of([arena] * 2, scratch), state.ctypes.data)
     assert [(work, number) for work, _, number in called] == [(teams.serve, 0)]
     assert team._seats[0, 0] == WAITING != AWAY
+
+
+def test_helpers_are_waited_for_a_moment_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+    helpers = [Future[None]() for _ in range(2)]
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            helpers[0].set_running_or_notify_cancel()
+
+    class Pool:
+        def submit(self, _: Any, seats: Any, number: int) -> Future[None]:
+            return helpers[number]
+
+    monkeypatch.setattr("engine.simulate.team.time.sleep", sleep)
+    team = Team(3)
+    monkeypatch.setattr(team, "_pool", Pool())
+    team.gather()
+    assert naps == [teams.NAP] * teams.NAPS, "one of two does not come"
+    team.gather()
+    assert len(naps) == teams.NAPS, "both have been called"
+    naps.clear()
+    team = Team(2)
+    monkeypatch.setattr(team, "_pool", Pool())
+    helpers[0] = Future()
+    team.gather()
+    assert len(naps) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
@@ -76,7 +104,7 @@ def test_a_forked_process_has_no_helpers() -> None:
     arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team, state = Team(2), np.zeros(state_words(2), np.int64)
     x.view(arena)[...] = 5
-    team.share_units(part, memory_of([arena] * 2, scratch), state)
+    team.share_units(part, memory_of([arena] * 2, scratch), state.ctypes.data)
     assert (y.view(arena) == -6).all()
     child = os.fork()
     if child == 0:
@@ -89,7 +117,7 @@ def test_a_helper_that_could_not_be_called_is_called_again(monkeypatch: pytest.M
     finished, table, _, _ = negation(SIZE)
     part = link(table)
     arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
-    team = Team(2)
+    team, state = Team(2), np.zeros(state_words(2), np.int64)
 
     class Pool:
         def submit(self, *_: Any) -> None:
@@ -98,7 +126,7 @@ def test_a_helper_that_could_not_be_called_is_called_again(monkeypatch: pytest.M
     monkeypatch.setattr(team, "_pool", Pool())
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            team.share_units(part, memory_of([arena] * 2, scratch), np.zeros(state_words(2), np.int64))
+            team.share_units(part, memory_of([arena] * 2, scratch), state.ctypes.data)
         assert team._seats[0, 0] == AWAY
 
 
@@ -112,6 +140,7 @@ def test_fewer_arenas_than_threads_ask_fewer_helpers(monkeypatch: pytest.MonkeyP
     values = np.random.default_rng(0).integers(-128, 128, (2, SIZE)).astype(np.int8)
     found, team = np.zeros_like(values), Team(5)
     ends = [(values.ctypes.data, x.offset, SIZE, 0), (found.ctypes.data, y.offset, SIZE, 1)]
-    team.share_samples(part, memory_of(arenas, scratch), np.array([(0, 2, len(ends), 0), *ends], np.int64))
+    samples = np.array([(0, 2, len(ends), 0), *ends], np.int64)
+    team.share_samples(part, memory_of(arenas, scratch), samples.ctypes.data)
     np.testing.assert_array_equal(found, -1 - values)
     assert not team._seats[1:].any()

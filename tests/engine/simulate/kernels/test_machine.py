@@ -48,7 +48,8 @@ def test_every_unit_of_every_instruction_is_computed_once(threads: int) -> None:
                 given = (linked.address, linked.count, arena.ctypes.data, own, state.ctypes.data, number + 1, threads)
                 seat[ARGUMENTS : ARGUMENTS + ARGUMENT_COUNT] = given
                 pool.submit(serve, seats, number)
-            run_with(seats, linked, arena.ctypes.data, scratch[0].ctypes.data, state, threads)
+            memory = (arena.ctypes.data, scratch[0].ctypes.data)
+            run_with(seats.ctypes.data, len(seats), linked, *memory, state.ctypes.data, threads)
         assert seats[:, 0].tolist() == [AWAY] * (threads - 1)
     np.testing.assert_array_equal(y.view(arena), np.arange(100_000) % 100 + 5)
 
