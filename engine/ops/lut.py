@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import Calibration, attribute, before_calibration, constant_of
+from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, constant_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
@@ -61,6 +61,14 @@ SIGMOID_OUTPUT = 0.9959256649017334
 """Thresholds of an int8 Sigmoid, whatever the data (reference/arithmetic.md 2.1)."""
 SIGMOID_INPUT_16 = 11.09031
 SIGMOID_OUTPUT_16 = 0.9999847412109375
+SHIFTED_INPUT = 5.644179821014404
+SHIFTED_INPUT_16 = 11.090324
+"""Thresholds of what an exponential of a Softmax on the BPU reads, whatever the data.
+
+int8: golden conversion ``bpu_softmax3`` and the published log of YOLOv13n (5.64418, twice, of logits below 0.002).
+int16: the published logs of YOLOv10n (11.090324), YOLO11n and YOLO11n-pose; there its exponential is half a step, as
+``ln(2 * 32767)`` is that. What the int8 one comes from is not known.
+"""
 HARD_SIGMOID_INPUT = 3.0
 HARD_SIGMOID_OUTPUT = 1.0
 
@@ -92,6 +100,8 @@ class LutRule(FloatRule):
                 return (SIGMOID_INPUT_16, SIGMOID_OUTPUT_16)
             case "Sigmoid":
                 return (SIGMOID_INPUT, SIGMOID_OUTPUT)
+            case "Exp" if MARK_PART_OF in node.metadata_props:
+                return (SHIFTED_INPUT_16 if qtype == "int16" else SHIFTED_INPUT, None)
             case "HardSigmoid":
                 return (HARD_SIGMOID_INPUT, HARD_SIGMOID_OUTPUT)
         return (None, None)

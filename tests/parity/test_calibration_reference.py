@@ -80,11 +80,12 @@ PRINTED_COSINES = {
 }
 """Configurations of which the printed similarity is all that is known (reference/calibration.md 1)."""
 
-FIXED_THRESHOLDS = (127.0, 5.498970031738281, 0.9959256649017334, 11.09031, 0.99998474, 1.0)
-"""Image inputs; input and output of an int8 and of an int16 Sigmoid; what a Clip or Softmax bounds."""
+FIXED_THRESHOLDS = (127.0, 5.498970031738281, 0.9959256649017334, 11.09031, 0.99998474, 1.0, 5.644179821014404)
+"""Image inputs; input and output of an int8 and of an int16 Sigmoid; what a Clip or Softmax bounds;
+what a Softmax takes the exponential of."""
 
-UNEXPLAINED_GOLDEN_THRESHOLDS = {"bpu_softmax c0", "bpu_softmax3 softmax2_sub"}
-"""Golden thresholds that are neither a maximum nor a known constant: inputs of a Softmax forced onto the BPU."""
+UNEXPLAINED_GOLDEN_THRESHOLDS = {"bpu_softmax c0"}
+"""Golden thresholds that are neither a maximum nor a known constant: the input of a Softmax forced onto the BPU."""
 
 
 @dataclass(frozen=True)

@@ -313,9 +313,10 @@ class FloatRule(ABC):
         """Whether ``consumer``, the only reader of the last node of ``chain``, joins the same quantised node."""
         return False
 
-    def decompose(self, node: ir.Node) -> Sequence[ir.Node] | None:
+    def decompose(self, node: ir.Node, wide: bool = False) -> Sequence[ir.Node] | None:
         """Nodes to put in the place of ``node`` where it runs on the BPU; ``None`` where it stays.
 
+        ``wide``: whether its input is asked for in int16.
         The last one computes the outputs of ``node``. Marks ``hz.qtype`` and ``hz.fixed`` on a new node give the type
         and threshold of its output; a type of ``none`` leaves the output without a calibration of its own.
         """

@@ -53,7 +53,9 @@ def test_the_six_nodes_their_names_and_marks() -> None:
     ]
     assert [tuple(node.outputs[0].shape or ()) for node in nodes][:2] == [(1, 4, 1), (1, 4, 8)]
     assert [node.metadata_props.get(MARK_FIXED) for node in nodes] == [None, None, "1.0", None, "1.0", "1.0"]
-    assert [node.metadata_props.get(MARK_QTYPE) for node in nodes] == ["none", None, None, None, None, "int16"]
+    assert [node.metadata_props.get(MARK_QTYPE) for node in nodes] == ["none", None, None, None, None, None]
+    wide = SoftmaxRule().decompose(softmax(11, axis=2), wide=True)
+    assert [node.metadata_props.get(MARK_FIXED) for node in wide] == [None, None, "1.0", None, "1.0", None]
 
 
 @pytest.mark.parametrize(
