@@ -12,8 +12,11 @@ from engine.calibrate.forward.compare import Distance, ModelComparison
 from engine.compile import CompiledModel
 from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.errors import ModelError
-from engine.ir import before_calibration, calibration_nodes, read_calibration
+from engine.ir import before_calibration, calibration_nodes, calibration_of, read_calibration
+from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of
+from engine.ops.core.unit_conv import UNIT_CONV
+from engine.ops.registry import rule_for
 from engine.parity import quirks_of
 from engine.terms import Device
 
@@ -29,7 +32,8 @@ class NodeRow:
         type: operator of the quantised graph.
         cosine: similarity of its output in the calibrated to that in the float model, on the first calibration sample;
             ``None`` where there are no data or no such tensor.
-        threshold: largest calibration threshold of its first input; ``None`` on the CPU.
+        threshold: largest threshold of the first input that it has in the calibrated model, through movements; ``None``
+            where that has none, and for what the quantisation adds (changes of scale, padding).
         data_type: type of its first input; ``int16`` for a BPU operator and ``float`` for a CPU one where any input is.
         reason: why it runs on the CPU; ``None`` on the BPU.
         unmeasured: operator and rank that no measured conversion has, so that the node follows the nearest rule; empty
@@ -72,14 +76,10 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
         calibrated: the calibrated model that it was made from.
         cosines: similarity by node and by float tensor.
     """
-    thresholds = {
-        before_calibration(node.outputs[0]).name: float(read_calibration(node).thresholds.max(initial=0))
-        for node in calibration_nodes(calibrated)
-    }
-    reasons = {str(node.name): reason_of(node) for node in calibrated.graph}
+    origins = {str(node.name): node for node in calibrated.graph}
+    reasons = {name: reason_of(node) for name, node in origins.items()}
     quirks = {
-        str(node.name): ", ".join(found.remark for found in quirks_of(node) if found.remark)
-        for node in calibrated.graph
+        name: ", ".join(found.remark for found in quirks_of(node) if found.remark) for name, node in origins.items()
     }
     rows = []
     behind: dict[str, tuple[str, ...]] = {}
@@ -100,7 +100,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     subgraph=subgraph if on_bpu else None,
                     type=node.op_type,
                     cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
-                    threshold=thresholds.get(float_name(_behind_copies(node.inputs[0]))) if on_bpu else None,
+                    threshold=_input_threshold(origins.get(str(node.name).removeprefix(UNIT_CONV))),
                     data_type=_data_type(node, on_bpu),
                     reason=None if on_bpu else reasons.get(str(node.name)) or because(Code.ADDED_NODE),
                     quirks=quirks.get(str(node.name), ""),
@@ -108,6 +108,20 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                 )
             )
     return tuple(rows)
+
+
+def _input_threshold(node: ir.Node | None) -> float | None:
+    """Largest threshold of the first input of ``node`` of a calibrated model, seen through what only moves values."""
+    value = None if node is None or not node.inputs else node.inputs[0]
+    while value is not None and (producer := value.producer()) is not None:
+        calibration = calibration_of(value)
+        if calibration is not None:
+            return float(calibration.thresholds.max(initial=0))
+        rule = rule_for(producer)
+        if rule is None or rule.tie(producer) is not Tie.OUTPUT_TAKES_INPUT:
+            return None
+        value = producer.inputs[0]
+    return None
 
 
 def _reads(node: ir.Node, behind: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from engine.ops.core.portable import Emitter, SourceNode, factor, floors, limits
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
-from engine.ops.core.unit_conv import unit_convolution
+from engine.ops.core.unit_conv import UNIT_CONV, unit_convolution
 
 if TYPE_CHECKING:
     from engine.march import March
@@ -209,7 +209,7 @@ def lower_as_convolution(chain: Sequence[ir.Node], lowering: Lowering) -> None:
     node, result = chain[0], chain[-1].outputs[0]
     output = required(lowering.calibration(result))
     x, e = (lowering.integer(given(node, index)) for index in (0, 1))
-    name = f"UNIT_CONV_FOR_{node.name}"
+    name = f"{UNIT_CONV}{node.name}"
     inputs, attributes = unit_convolution(name, shape_of(result)[1], x, output, lowering, added=e)
     relu = {"activation": "relu"} if len(chain) > 1 else {}
     scale = output.scales

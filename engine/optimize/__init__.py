@@ -20,7 +20,7 @@ from engine.optimize.activations import (
     StandardActivations,
 )
 from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
-from engine.optimize.arithmetic import DivToReciprocal, ExpandConstants, SumToAdd, WhereToProducts
+from engine.optimize.arithmetic import DivToReciprocal, ExpandConstants, LargerFactorFirst, SumToAdd, WhereToProducts
 from engine.optimize.checked import MAX_ROUNDS, CheckedPasses, did_not_settle
 from engine.optimize.cleanup import (
     MergeReshapes,
@@ -128,6 +128,7 @@ def pipeline(march: March) -> Pipeline:
             FoldAffineIntoPrevious(),
             SumToAdd(),
             DivToReciprocal(),
+            LargerFactorFirst(),
             WhereToProducts(),
             CollapseRsqrt(),
             DecomposeNormalization(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,31 @@ from engine.optimize.base import (
     static_shape,
     substitute,
 )
+
+
+class LargerFactorFirst(NodePass):
+    """The factor that is not broadcast comes first: ``gate * map`` becomes ``map * gate``.
+
+    9 of 9 such products of ``regnet_se`` are written the other way round (1 network); of the 1,000 other products of 40
+    recorded networks none begins with the smaller factor.
+    """
+
+    op_types = frozenset({"Mul"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        if not self.remains(node):
+            return False
+        first, second = node.inputs
+        node.replace_input_with(0, second)
+        node.replace_input_with(1, first)
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """A computed factor in front of a larger one."""
+        first, second = (static_shape(value) for value in node.inputs)
+        if first is None or second is None or constant(node.inputs[0]) is not None:
+            return False
+        return math.prod(first) < math.prod(second)
 
 
 class DivToReciprocal(NodePass):

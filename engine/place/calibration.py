@@ -104,11 +104,12 @@ def _computes_floats(producer: ir.Node, readers: Sequence[ir.Node]) -> bool:
 def _moves_integers(producer: ir.Node, readers: Sequence[ir.Node]) -> bool:
     """Whether ``producer`` moves what is quantised: its result has the scale of that.
 
-    No tensor between movements is calibrated by the original, of 440 in 12 networks; before a Split (11 tensors), a
-    MaxPool (3) or a Concat all are.
+    No tensor between movements is calibrated by the original, of 440 in 12 networks, nor are 10 in ``swin``, ``detr``
+    and ``mobilevit`` that the CPU moves for movements which end there after the calibration; before a Split (11
+    tensors), a MaxPool (3) or a Concat all are.
     """
     rule = rule_for(producer)
-    quantised = all(on_bpu(each) or refused_late(each) for each in (producer, *readers))
+    quantised = all(on_bpu(each) or refused_late(each) for each in readers)
     return quantised and rule is not None and rule.tie(producer) is Tie.OUTPUT_TAKES_INPUT
 
 
@@ -190,9 +191,12 @@ def _calibrations(value: ir.Value) -> list[ir.Node]:
 
 
 def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> None:
-    """A tensor that the BPU computes in integers is read in that precision by CPU nodes and graph outputs too."""
+    """What is calibrated is read so by CPU nodes too, and, where the BPU computes it, by graph outputs.
+
+    In the calibrated models of 40 networks no node reads a tensor beside its calibration (11,700 inputs do not).
+    """
     producer = value.producer()
-    if producer is None or not on_bpu(producer):
+    if producer is None:
         return
     readers = [usage for usage in value.uses() if not is_calibration(usage.node) and not on_bpu(usage.node)]
     for usage in readers:
@@ -201,7 +205,7 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> Non
     if readers and calibration is not None:
         model.graph.remove(calibration)
         model.graph.insert_after(producer, calibration)
-    if value.is_graph_output():
+    if value.is_graph_output() and on_bpu(producer):
         name = value.name
         value.name, calibrated.name = f"{name}_before", name
         outputs = model.graph.outputs

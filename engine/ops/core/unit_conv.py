@@ -12,10 +12,13 @@ from engine.ir import Calibration
 from engine.ops.core.base import Lowering, Quantized
 from engine.ops.core.derive import convolution_integers, fused_sum, requantized_output
 
+UNIT_CONV = "UNIT_CONV_FOR_"
+"""Start of the name of such a convolution; the node or tensor that it stands for follows."""
+
 
 def rescaling_name(tensor: str, output: Calibration) -> str:
     """Name of the convolution that rescales ``tensor`` to ``output``."""
-    return f"UNIT_CONV_FOR_{tensor}_calibrated_{float(output.scales[0]):.5f}_TO_FUSE_SCALE"
+    return f"{UNIT_CONV}{tensor}_calibrated_{float(output.scales[0]):.5f}_TO_FUSE_SCALE"
 
 
 def unit_convolution(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.optimize.arithmetic import DivToReciprocal, SumToAdd, WhereToProducts
+from engine.optimize.arithmetic import DivToReciprocal, LargerFactorFirst, SumToAdd, WhereToProducts
 from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import MAP, node, normal
 
@@ -116,3 +116,11 @@ def test_constants_get_the_dimensions_of_the_result() -> None:
     after = optimized(build(nodes, {"x": (2, 3, 5)}, ["y"], {"k": normal(5), "b": normal(3, 1)}))
     constants = [(item.inputs[1].name, tuple(item.inputs[1].shape)) for item in after.graph]
     assert constants == [("Mul_1k_expand_dims", (1, 1, 5)), ("Add_2b_expand_dims", (1, 3, 1))]
+
+
+@pytest.mark.parametrize(("factors", "expected"), [("g x", ["x", "g"]), ("x g", ["x", "g"]), ("x x", ["x", "x"])])
+def test_the_factor_that_is_broadcast_comes_last(factors: str, expected: list[str]) -> None:
+    before = build([node("GlobalAveragePool", "x", "g"), node("Mul", factors, name="m")], MAP, ["y"])
+    _, after = applied(LargerFactorFirst(), before)
+    (product,) = (item for item in after.graph if item.name == "m")
+    assert [value.name for value in product.inputs if value] == expected

@@ -107,6 +107,18 @@ def test_what_the_bpu_computes_is_read_in_that_precision_by_the_cpu_too() -> Non
     assert [value.name for value in reader.inputs if value] == ["c0_calibrated"]
 
 
+def test_cpu_nodes_read_the_calibrated_tensor_of_another_cpu_node() -> None:
+    """As all readers do in the recorded calibrated models (residual sums of ``vit_timm_b``)."""
+    middle = [
+        helper.make_node("Hardmax", ["c0"], ["h"], name="Before"),
+        helper.make_node("Tanh", ["h"], ["t"], name="T"),
+        helper.make_node("Hardmax", ["h"], ["g"], name="Float"),
+    ]
+    placement = place(network([*middle, one("Mul", "t", "g")]), "bayes-e")
+    (reader,) = (node for node in placement.model.graph if node.name == "Float")
+    assert [value.name for value in reader.inputs if value] == ["h_calibrated"]
+
+
 def test_an_output_keeps_its_name_behind_its_calibration() -> None:
     placement = place(network([one("Sigmoid", "c0")], tail=False), "bayes-e")
     nodes = calibrated(placement)
