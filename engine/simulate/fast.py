@@ -37,6 +37,10 @@ ENOUGH_WORK = 1e-3
 LITTLE_WORK = 3e-5
 """The same of several samples where calls follow each other at once, so that helpers stay awake; from seven networks on
 one machine, where sharing 20 us lost, 30 us neither, and 45 us gained a fifth to a quarter."""
+LITTLE_STEP = 4e-6
+"""The same of an instruction of a single sample, on average, as threads wait for each other after each; from 19
+networks of up to 1 ms: seven of 0.3 to 1.2 us lost up to a half, four of 1.9 to 3.2 us lost and gained, eight of 4 to
+24 us gained a tenth to a half."""
 SAMPLES_TIMED = 4
 """Samples that one thread computes before others take part, to learn how long one takes; later ones correct it.
 
@@ -142,9 +146,10 @@ class FastSimulator:
     def _is_worth_sharing(self, samples: int) -> bool:
         """Whether ``samples`` are worth waking helpers, or keeping them awake as the last call was just now."""
         work = samples * self._seconds
-        if samples < 2 or work >= ENOUGH_WORK or not self._is_one_table():
+        if work >= ENOUGH_WORK or samples < 1 or not self._is_one_table():
             return samples > 0 and work >= ENOUGH_WORK
-        return work >= LITTLE_WORK and time.monotonic() - self._last_end < min(work, PATIENCE * 1e-6)
+        least = LITTLE_WORK if samples > 1 else LITTLE_STEP * len(self._graph.program.steps)
+        return work >= least and time.monotonic() - self._last_end < min(work, PATIENCE * 1e-6)
 
     def _time_first(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> int:
         """Compute the first samples alone until it is known how long one takes; how many of ``count`` that were."""
@@ -157,7 +162,7 @@ class FastSimulator:
 
     def _share(self, team: Team, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
         """These samples, every thread some of them; those that are left over by all threads, if one is work enough."""
-        left = len(indices) % self._threads if self._seconds >= ENOUGH_WORK else 0
+        left = len(indices) % self._threads if self._seconds >= ENOUGH_WORK or len(indices) == 1 else 0
         even, rest = indices[: len(indices) - left], indices[len(indices) - left :]
         if even and self._is_one_table():
             self._spread(team, feed, results, even)

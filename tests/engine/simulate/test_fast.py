@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.errors import InferenceError
-from engine.simulate.fast import SAMPLES_AT_ONCE, FastSimulator, _unstack, available_cpus
+from engine.simulate.fast import LITTLE_STEP, SAMPLES_AT_ONCE, FastSimulator, _unstack, available_cpus
 from engine.simulate.kernels.state import PATIENCE
 from engine.simulate.team import Team
 from tests.engine.simulate.machine import ramp
@@ -67,15 +67,16 @@ def asked_simulator(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[Fa
     [
         (math.inf, math.inf, [0, 0]),
         (0.0, math.inf, [2, 1]),
-        (math.inf, 1e-12, [0, 1]),
+        (math.inf, 1e-12, [2, 1]),
     ],
 )
 def test_threads_take_part_where_work_is_worth_it(
     monkeypatch: pytest.MonkeyPatch, enough: float, little: float, expected: list[int]
 ) -> None:
-    """Of four samples every thread takes some, and both share a single one; helpers that are awake take samples."""
+    """Of four samples every thread takes some, and both share a single one; so they do where helpers are awake."""
     monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", enough)
     monkeypatch.setattr("engine.simulate.fast.LITTLE_WORK", little)
+    monkeypatch.setattr("engine.simulate.fast.LITTLE_STEP", little)
     simulator, asked = asked_simulator(monkeypatch, 1e-9)
     for samples in (1, 4, 1):
         monkeypatch.setattr(simulator, "_last_end", math.inf)  # the last call ended just now
@@ -96,9 +97,20 @@ def test_helpers_sleep_between_calls_that_are_far_apart(monkeypatch: pytest.Monk
     assert asked == [0, 1]
 
 
+def test_a_sample_of_short_instructions_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.simulate.fast.time.monotonic", lambda: 0.0)
+    for seconds, expected in ((LITTLE_STEP * 0.9, [0, 0]), (LITTLE_STEP * 1.1, [1, 0])):
+        simulator, asked = asked_simulator(monkeypatch, seconds)
+        monkeypatch.setattr(simulator, "_is_timed", False)
+        monkeypatch.setattr(simulator, "_last_end", 0.0)
+        simulator.run({"x0": X})
+        assert asked == expected, "the program has one instruction"
+
+
 def test_a_sample_that_took_too_long_is_corrected_by_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 1e4)
     monkeypatch.setattr("engine.simulate.fast.LITTLE_WORK", 1e4)
+    monkeypatch.setattr("engine.simulate.fast.LITTLE_STEP", 1e4)
     simulator, asked = asked_simulator(monkeypatch, 1e5)
     monkeypatch.setattr(simulator, "_is_timed", True)
     for _ in range(2):
