@@ -34,9 +34,9 @@ SAMPLES_AT_ONCE = 16
 """Samples that one call of the machine runs through for every thread."""
 ENOUGH_WORK = 1e-3
 """CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
-LITTLE_WORK = 3e-5
-"""The same of several samples where calls follow each other at once, so that helpers stay awake; from seven networks on
-one machine, where sharing 20 us lost, 30 us neither, and 45 us gained a fifth to a quarter."""
+LITTLE_WORK = 2.5e-5
+"""The same of several samples where calls follow each other at once, so that helpers stay awake; from five networks on
+one machine, where sharing 19 and 21 us lost a tenth, 28 to 31 us gained a tenth and 45 us a fifth."""
 LITTLE_STEP = 4e-6
 """The same of an instruction of a single sample, on average, as threads wait for each other after each; from 19
 networks of up to 1 ms: seven of 0.3 to 1.2 us lost up to a half, four of 1.9 to 3.2 us lost and gained, eight of 4 to
