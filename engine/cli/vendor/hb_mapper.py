@@ -333,8 +333,8 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _significant(value: float | None) -> str:
-    """Six significant digits, as the original prints thresholds: 127.0, 54.5338."""
-    return "--" if value is None else str(float(format(value, ".6g")))
+    """Six significant digits and no more than six decimals, as the original prints thresholds: 54.5338, 0.009648."""
+    return "--" if value is None else str(float(format(round(value, 6), ".6g")))
 
 
 def _log_start(logger: logging.Logger) -> None:
