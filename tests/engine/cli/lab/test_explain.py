@@ -92,7 +92,7 @@ def test_explain_follows_a_configuration(tmp_path: Path) -> None:
 
 
 def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path: Path) -> None:
-    weight = numpy_helper.from_array(np.ones((4, 4, 1, 1), np.float32), "w")
+    weight = numpy_helper.from_array(np.ones((8, 4, 1, 1), np.float32), "w")
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
         helper.make_node("DepthToSpace", ["c"], ["d"], "pixels", blocksize=2, mode="CRD"),
@@ -100,7 +100,7 @@ def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path:
     ]
     shapes = {"x": (1, 4, 8, 8), "y": (1, 4, 16, 16)}
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-    last = numpy_helper.from_array(np.ones((4, 1, 1, 1), np.float32), "v")
+    last = numpy_helper.from_array(np.ones((4, 2, 1, 1), np.float32), "v")
     graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight, last])
     path, page = tmp_path / "m.onnx", tmp_path / "page.html"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
