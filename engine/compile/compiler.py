@@ -204,6 +204,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
             return Memory(
                 latency.group_bytes,
                 0 if shared else latency.group_bytes if thrifty else latency.map_bytes,
+                overlap=Overlap.GROUPS if latency.weights_on_chip else Overlap.ALL,
                 strips=latency.strips,
                 tables_through_ddr=latency.tables_through_ddr,
                 small_tables=latency.small_tables,

@@ -1,7 +1,8 @@
 """The cost model: what a layer and a subgraph take, from shapes and the march's constants.
 
-Three engines work on a subgraph: load, compute, store. A small subgraph is one tile and passes through them one after
-the other; the more data it moves the more tiles it has, and the more of the work hides behind the busiest engine
+Engines work on a group of fused layers: load, compute, store. A small group is one tile and passes through them one
+after the other; the more data it moves the more tiles it has, and the more of the work hides behind the busiest engine.
+Groups follow one another where weights and maps share one memory; elsewhere a subgraph is one group
 (reference/latency.md, "Overlap"; ``docs/evidence/latency.md`` has the evidence and the errors).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 from engine.compile.layers import Layer, Overlap
 from engine.compile.overheads import is_plain, overhead_us
@@ -24,6 +26,7 @@ _GROUP_LANES = 16
 """Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
 
 _ACCUMULATOR_BITS = 32
+_NOTHING = Traffic()
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,6 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
         costs: of the layers, from :func:`layer_costs`.
         fitted: constants of the march, see ``docs/performance_model.md``.
     """
-    working = _working_us(costs, fitted)
-    arranging = sum(cost.arrange_us for cost in costs)
-    weights = sum(copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in schedule.layers)
-    traffic = sum((cost.traffic for cost in costs), Traffic())
     fixed = fitted.fixed_us + sum(cost.overhead_us for cost in costs)
     if any(not tensor.inner for tensor in schedule.inputs):
         fixed += fitted.entry_us
@@ -93,13 +92,16 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
         fixed += fitted.sync_us * (len(schedule.groups) - 1)
     match schedule.overlap:
         case Overlap.NONE:
-            return fixed + arranging + sum(cost.working_us for cost in costs) + transfer_us(traffic, fitted)
+            apart = sum(cost.working_us + cost.arrange_us + transfer_us(cost.traffic, fitted) for cost in costs)
+            return fixed + apart
         case Overlap.BORDERS:
             detours = sum((cost.detour for cost in costs), Traffic())
-            pipelined = _pipelined_us(working, arranging, traffic - detours, weights, fitted)
+            pipelined = _pipelined_us(schedule, costs, range(len(costs)), fitted, detours)
             return fixed + pipelined + transfer_us(detours, fitted)
+        case Overlap.GROUPS:
+            return fixed + sum(_pipelined_us(schedule, costs, group, fitted) for group in schedule.groups)
         case Overlap.ALL:
-            return fixed + _pipelined_us(working, arranging, traffic, weights, fitted)
+            return fixed + _pipelined_us(schedule, costs, range(len(costs)), fitted)
 
 
 def _working_us(costs: Sequence[Cost], fitted: Fitted) -> float:
@@ -113,13 +115,22 @@ def _working_us(costs: Sequence[Cost], fitted: Fitted) -> float:
     return whole + fitted.drain_apart * (layer_by_layer - whole) + fitted.drain_exposed * shorter
 
 
-def _pipelined_us(working: float, arranging: float, traffic: Traffic, weights: int, fitted: Fitted) -> float:
-    """The busiest engine, and the exposed part of the others.
+def _pipelined_us(
+    schedule: Schedule, costs: Sequence[Cost], group: Sequence[int], fitted: Fitted, apart: Traffic = _NOTHING
+) -> float:
+    """The busiest engine of layers that run together, and the exposed part of the others.
 
     Maps are cut into tiles, weights are not: only what maps move makes tiles that overlap (a layer of many channels on
-    few pixels loads its weights, then computes).
+    few pixels loads its weights, then computes). Where groups run apart what is not computed in the multiplier array
+    (pools, resizes, sums, tables) is computed beside it. What is ``apart`` of the traffic does not overlap.
     """
-    engines = (load_us(traffic, fitted) + arranging, working, store_us(traffic, fitted))
+    own, layers = [costs[position] for position in group], [schedule.layers[position] for position in group]
+    units = [layer.kind in OF_WEIGHTS or schedule.overlap is not Overlap.GROUPS for layer in layers]
+    working = [_working_us(list(compress(own, [unit is array for unit in units])), fitted) for array in (True, False)]
+    arranging = sum(cost.arrange_us for cost in own)
+    weights = sum(copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in layers)
+    traffic = sum((cost.traffic for cost in own), Traffic()) - apart
+    engines = (load_us(traffic, fitted) + arranging, *working, store_us(traffic, fitted))
     maps = max(traffic.loaded + traffic.stored - weights, 0)
     tiles: float = (maps / fitted.pipeline_bytes) ** fitted.pipeline_power
     return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)

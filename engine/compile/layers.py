@@ -42,6 +42,8 @@ class Overlap(StrEnum):
     NONE = "none"
     BORDERS = "borders"
     """Inputs, weights and outputs; not what passes through DDR within the subgraph."""
+    GROUPS = "groups"
+    """All, among layers that run together; one group follows the other."""
     ALL = "all"
 
 

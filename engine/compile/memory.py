@@ -18,6 +18,8 @@ Uses = Mapping[str, Sequence[int]]
 _NEVER = 1 << 60
 _ROWS = 8
 """Rows of every map that layers fused row by row hold at a time; cancels out against the fitted ``group_bytes``."""
+_LEAST_ROWS = 6
+"""Rows that they make do with where whole maps need the memory: the array's four, and those that a window adds."""
 
 _ACCUMULATOR_BITS = 32
 
@@ -131,18 +133,38 @@ def fused_groups(
 
 def _longest_group(layers: Sequence[Layer], start: int, memory: Memory, apart: frozenset[int]) -> tuple[int, bool]:
     """Where a group from ``start`` on ends at the latest, and whether that is for want of memory for rows."""
-    rows = _row_bytes(layers[start])
-    held = sum(rows.values()) + _weights_on_chip(layers[start], memory)
+    rows, weights = _group_rows(layers[start : start + 1], memory), _weights_on_chip(layers[start], memory)
     for position in range(start + 1, len(layers)):
         layer = layers[position]
         if position in apart or in_strips(layers[position - 1], memory.strips) or _broadcasts(layer):
             return position, False
-        more = {name: size for name, size in _row_bytes(layer).items() if name not in rows}
-        held += sum(more.values()) + _weights_on_chip(layer, memory)
-        if held > memory.group_bytes:
+        _hold(rows, layer, memory)
+        weights += _weights_on_chip(layer, memory)
+        if sum(rows.values()) + weights > memory.group_bytes:
             return position, True
-        rows |= more
     return len(layers), False
+
+
+def _group_rows(layers: Sequence[Layer], memory: Memory, count: int = _ROWS) -> dict[str, int]:
+    """Bytes of ``count`` rows of each map that layers hold while they run together."""
+    rows: dict[str, int] = {}
+    for layer in layers:
+        _hold(rows, layer, memory, count)
+    return rows
+
+
+def _hold(rows: dict[str, int], layer: Layer, memory: Memory, count: int = _ROWS) -> None:
+    """Add the rows of a layer's maps to those of the group that it joins.
+
+    Slices and concatenations are rows that are there already.
+    """
+    for name, size in _row_bytes(layer, count).items():
+        rows.setdefault(name, size)
+    if memory.weights_on_chip and layer.kind in _VIEWS:
+        rows[layer.output] = 0
+
+
+_VIEWS = frozenset({CostKind.JOIN, CostKind.MOVE})
 
 
 def _crossing_bytes(layers: Sequence[Layer], uses: Uses, start: int, end: int) -> dict[int, int]:
@@ -159,10 +181,7 @@ def _crossing_bytes(layers: Sequence[Layer], uses: Uses, start: int, end: int) -
 
 def fits_together(layers: Sequence[Layer], memory: Memory) -> bool:
     """Whether ``layers`` can be one group: the rules of :func:`fused_groups`, wherever the group begins."""
-    rows: dict[str, int] = {}
-    for layer in layers:
-        rows |= _row_bytes(layer)
-    held = sum(rows.values()) + sum(_weights_on_chip(layer, memory) for layer in layers)
+    held = sum(_group_rows(layers, memory).values()) + sum(_weights_on_chip(layer, memory) for layer in layers)
     if held > memory.group_bytes or any(_broadcasts(layer) for layer in layers[1:]):
         return False
     if any(in_strips(layer, memory.strips) for layer in layers[:-1]):
@@ -236,8 +255,9 @@ def spilled_tensors(
     """Feature maps that one group leaves to another and that do not fit on the chip; they go through DDR.
 
     A map takes its bytes from the layer that computes it until the last one that reads it, which may write over it.
-    Where the maps alive together, and weights with ``memory.weights_on_chip``, exceed ``memory.map_bytes`` those whose
-    next use is farthest go out (Belady's rule).
+    Where the maps alive together exceed ``memory.map_bytes`` those whose next use is farthest go out (Belady's rule).
+    With ``memory.weights_on_chip`` they share the memory with what the running group takes: its weights, and the rows
+    of the maps that are not there whole.
     What column strips or tables read from DDR goes out in any case.
 
     Args:
@@ -251,6 +271,7 @@ def spilled_tensors(
     alive: dict[str, int] = {}
     spilled: dict[str, None] = {}
     leaving_operands = operands(layers) if memory.operands_leave else set()
+    taken = [_taken([layers[position] for position in group], memory) for group in groups]
     for position, layer in enumerate(layers):
         readers = uses.get(layer.output, ())
         leaves_group = any(group_of[use] != group_of[position] for use in readers)
@@ -260,12 +281,24 @@ def spilled_tensors(
         elif leaves_group and not (memory.map_bytes and _is_view(layer)):
             alive[layer.output] = activation_bytes(layer.output_shape, layer.output_bits)
         alive = {name: size for name, size in alive.items() if _next_use(uses[name], position) < _NEVER}
-        while alive and sum(alive.values()) + _weights_on_chip(layer, memory) > memory.map_bytes:
+        rows, weights = taken[group_of[position]]
+        while alive and sum({**rows, **alive}.values()) + weights > memory.map_bytes:
             victim = max(alive, key=lambda name: (_next_use(uses[name], position), alive[name], name))
             del alive[victim]
             spilled[victim] = None
     leaving = set(outputs)
     return tuple(name for name in spilled if name not in leaving)
+
+
+def _taken(group: Sequence[Layer], memory: Memory) -> tuple[Mapping[str, int], int]:
+    """What a running group takes of the memory of maps: bytes of the rows of each map, and of weights.
+
+    A layer alone makes do with as many rows as are left.
+    """
+    if not memory.weights_on_chip:
+        return {}, 0
+    rows = _group_rows(group, memory, _LEAST_ROWS) if len(group) > 1 else {}
+    return rows, sum(_weights_on_chip(layer, memory) for layer in group)
 
 
 def _is_skip(layers: Sequence[Layer], uses: Mapping[str, Sequence[int]], position: int) -> bool:
@@ -358,13 +391,13 @@ def _reads_rearranged(layer: Layer) -> bool:
     )
 
 
-def _row_bytes(layer: Layer) -> dict[str, int]:
-    """Bytes of the rows of each map that a layer reads or computes."""
+def _row_bytes(layer: Layer, count: int = _ROWS) -> dict[str, int]:
+    """Bytes of ``count`` rows of each map that a layer reads or computes."""
     rows = {
-        name: activation_bytes(_first_rows(shape), 8)
+        name: activation_bytes(_first_rows(shape, count), 8)
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True)
     }
-    rows[layer.output] = activation_bytes(_first_rows(layer.output_shape), layer.output_bits)
+    rows[layer.output] = activation_bytes(_first_rows(layer.output_shape, count), layer.output_bits)
     return rows
 
 
@@ -373,9 +406,9 @@ def _weights_on_chip(layer: Layer, memory: Memory) -> int:
     return layer.weight_bytes + layer.parameter_bytes if memory.weights_on_chip else 0
 
 
-def _first_rows(shape: Sequence[int]) -> tuple[int, ...]:
+def _first_rows(shape: Sequence[int], count: int) -> tuple[int, ...]:
     laid = as_map(shape)
-    return (*laid[:1], min(laid[1], _ROWS), *laid[2:]) if len(laid) == 4 else laid
+    return (*laid[:1], min(laid[1], count), *laid[2:]) if len(laid) == 4 else laid
 
 
 def _uses(layers: Sequence[Layer]) -> dict[str, list[int]]:

@@ -97,7 +97,7 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
 
 def vectors_above(overlap: Overlap, latency: Latency) -> float:
     """Bytes of vectors of single elements that stay on the chip: all where layers run together, none at O0."""
-    if overlap is Overlap.ALL or not latency.output_relay.maps:
+    if overlap in (Overlap.GROUPS, Overlap.ALL) or not latency.output_relay.maps:
         return math.inf
     return 0 if overlap is Overlap.NONE else latency.map_bytes
 

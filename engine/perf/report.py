@@ -163,7 +163,7 @@ def _model_page(
         march=named(compiled.march),
         performance=performance,
         names=names,
-        accuracy=load_latency(compiled.march).accuracy,
+        accuracy=load_latency(compiled.march).accuracy_at(performance.latency_us),
         graphs={"structure": graph_data(_graph(structure, performance, names))},
     )
 

@@ -75,7 +75,7 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
         "stored_bytes": found.stored_bytes,
         "fps": found.fps,
         "frames": found.frames,
-        "uncertainty": load_latency(found.march).accuracy.model_dump(),
+        "uncertainty": load_latency(found.march).accuracy_at(found.latency_us).model_dump(),
         "subgraphs": len(found.subgraphs),
         "subgraphs_us_ddr": [
             {"name": part.name, "latency": part.latency_us, "ddr": part.loaded_bytes + part.stored_bytes}
@@ -116,7 +116,7 @@ def _show(results: dict[str, ConversionResult], nodes: int) -> None:
     table = plain_table("march", figures=("latency us", "FPS", "DDR bytes", *split, "sub", "CPU nodes", "CPU us"))
     for name, result in results.items():
         found = result.performance
-        accuracy = load_latency(found.march).accuracy
+        accuracy = load_latency(found.march).accuracy_at(found.latency_us)
         latency = f"{found.latency_us:.1f} ±{100 * accuracy.latency:.0f}%"
         parts = (str(found.loaded_bytes), str(found.stored_bytes)) if split else ()
         traffic = (f"{found.ddr_bytes} ±{100 * accuracy.ddr:.0f}%", *parts)

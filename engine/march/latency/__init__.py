@@ -294,6 +294,16 @@ class ModelAccuracy(Data):
     ddr: float
 
 
+class FullSize(Data):
+    """Errors of networks that take longer than ``above_us``: what nine of ten published logs of such stay within.
+
+    Source: docs/evidence/latency.md, "Full-size networks".
+    """
+
+    above_us: float
+    accuracy: ModelAccuracy
+
+
 class Latency(Data):
     """Performance data of one march.
 
@@ -321,6 +331,7 @@ class Latency(Data):
         fitted: fitted constants.
         overheads: fitted to networks.
         accuracy: of the fit.
+        full_size: of full-size networks, where such were measured.
     """
 
     weight_block: WeightBlock
@@ -345,6 +356,13 @@ class Latency(Data):
     fitted: Fitted
     overheads: dict[Overhead, Measured] = {}
     accuracy: ModelAccuracy
+    full_size: FullSize | None = None
+
+    def accuracy_at(self, latency_us: float) -> ModelAccuracy:
+        """Errors of an estimate of ``latency_us`` microseconds and of its traffic."""
+        if self.full_size is not None and latency_us > self.full_size.above_us:
+            return self.full_size.accuracy
+        return self.accuracy
 
 
 def marches() -> tuple[str, ...]:

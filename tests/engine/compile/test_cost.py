@@ -125,6 +125,35 @@ def test_a_subgraph_takes_its_busiest_engine_and_the_exposed_part_of_the_others(
     assert transfer_us(traffic, fitted) == transfer
 
 
+def test_groups_that_share_a_memory_follow_one_another() -> None:
+    """Each moves a third of ``pipeline_bytes``: its tiles overlap less than those of three thirds together."""
+    fitted = load_latency("bayes-e").fitted
+    one = alone(CostKind.ADD, MAP, MAP, MAP)
+    cost = Cost(10.0, Traffic(int(fitted.pipeline_bytes / 3)))
+    three = one.model_copy(update={"layers": one.layers * 3, "groups": ((0,), (1,), (2,))})
+    apart = three.model_copy(update={"overlap": Overlap.GROUPS})
+    alone_us, together = (subgraph_us(schedule, [cost] * n, fitted) for schedule, n in ((one, 1), (three, 3)))
+    assert subgraph_us(apart, [cost] * 3, fitted) == pytest.approx(3 * alone_us - 2 * fitted.fixed_us)
+    assert together < subgraph_us(apart, [cost] * 3, fitted)
+
+
+def test_pools_compute_beside_the_array_where_groups_follow_one_another() -> None:
+    fitted = load_latency("bayes-e").fitted
+    layers = (*alone(CONV, MAP, MAP).layers, *alone(CostKind.POOL, MAP, MAP).layers)
+    schedule = alone(CONV, MAP, MAP).model_copy(update={"layers": layers, "groups": ((0, 1),)})
+    costs = [Cost(10.0, Traffic(int(fitted.pipeline_bytes))), Cost(4.0, Traffic())]
+    load = load_us(costs[0].traffic, fitted)
+    serial = subgraph_us(schedule, costs, fitted) - fitted.fixed_us
+    beside = subgraph_us(schedule.model_copy(update={"overlap": Overlap.GROUPS}), costs, fitted) - fitted.fixed_us
+    assert serial == pytest.approx(load + 14 / 2, rel=1e-3)  # one tile more: half of the rest is exposed
+    assert beside == pytest.approx(serial)
+    array = [Cost(load, costs[0].traffic), costs[1]]
+    longer = subgraph_us(schedule, array, fitted) - subgraph_us(
+        schedule.model_copy(update={"overlap": Overlap.GROUPS}), array, fitted
+    )
+    assert longer == pytest.approx(4 - 4 / 2, rel=1e-3)
+
+
 def test_layers_of_weights_wait_for_them() -> None:
     latency = load_latency("bayes-e")
     slower = latency.model_copy(update={"fitted": latency.fitted.model_copy(update={"layer_us": 10.0})})
@@ -139,7 +168,8 @@ def test_layers_of_weights_wait_for_them() -> None:
 
 def test_draining_hides_behind_computing_as_far_as_the_march_lets_it() -> None:
     fitted = load_latency("bayes-e").fitted
-    schedule = alone(CostKind.ADD, MAP, MAP, MAP)
+    one = alone(CostKind.ADD, MAP, MAP, MAP)
+    schedule = one.model_copy(update={"layers": one.layers * 2})
     costs = [Cost(10.0, Traffic(), drain_us=4.0), Cost(1.0, Traffic(), drain_us=5.0)]
     fixed = fitted.fixed_us
     working = 11.0 + fitted.drain_apart * (15.0 - 11.0) + fitted.drain_exposed * 5.0

@@ -63,7 +63,27 @@ def test_weights_take_of_the_memory_of_maps() -> None:
     rows = activation_bytes((1, 8, 16, 16), 8)
     memory = Memory(group_bytes=3 * rows + 2000, map_bytes=MAP)
     assert planned(layers, ("d",), replace(memory, weights_on_chip=True)) == (((0, 1), (2, 3)), ("b",))
-    assert planned(layers, ("d",), replace(memory, map_bytes=MAP + 1000, weights_on_chip=True))[1] == ()
+    ample = replace(memory, map_bytes=MAP + 2 * activation_bytes((1, 6, 16, 16), 8) + 2000, weights_on_chip=True)
+    assert planned(layers, ("d",), ample)[1] == ()
+
+
+def test_whole_maps_share_the_memory_with_the_rows_of_the_running_group() -> None:
+    """Two groups; the map between them lies whole beside six rows of the two others of either group."""
+    layers, rows = CHAIN, activation_bytes((1, 6, 16, 16), 8)
+    groups = ((0, 1), (2, 3))
+    shared = Memory(group_bytes=1 << 20, map_bytes=MAP + 2 * rows, weights_on_chip=True)
+    assert spilled_tensors(layers, ("d",), groups, shared) == ()
+    assert spilled_tensors(layers, ("d",), groups, replace(shared, map_bytes=MAP + 2 * rows - 1)) == ("b",)
+    assert spilled_tensors(layers, ("d",), groups, Memory(group_bytes=1 << 20, map_bytes=MAP)) == ()
+
+
+def test_slices_and_concatenations_take_no_rows() -> None:
+    """A group of three layers is as large with a slice between two of them where it has no memory of its own."""
+    rows = activation_bytes((1, 8, 16, 16), 8)
+    layers = (CHAIN[0], conv("b", ("a",)).model_copy(update={"kind": CostKind.MOVE}), conv("c", ("b",)))
+    memory = Memory(group_bytes=3 * rows, map_bytes=0)
+    assert fused_groups(layers, memory) == ((0, 1), (2,))
+    assert fused_groups(layers, replace(memory, weights_on_chip=True)) == ((0, 1, 2),)
 
 
 def test_what_joins_a_map_from_ddr_begins_a_group() -> None:

@@ -20,6 +20,15 @@ def test_marches_without_figures_have_those_of_another(march: str) -> None:
     assert load_latency(march) == load_latency(EXTRAPOLATED[march])
 
 
+def test_full_size_networks_have_an_uncertainty_of_their_own() -> None:
+    bayes_e, bayes = load_latency("bayes-e"), load_latency("bayes")
+    assert bayes_e.full_size is not None
+    above = bayes_e.full_size.above_us
+    assert bayes_e.accuracy_at(above) == bayes_e.accuracy
+    assert bayes_e.accuracy_at(above + 1) == bayes_e.full_size.accuracy != bayes_e.accuracy
+    assert bayes.accuracy_at(above + 1) == bayes.accuracy
+
+
 def test_an_unknown_march_is_refused() -> None:
     with pytest.raises(
         UnsupportedError, match=r"march 'nash-x' has no performance data; it should be one of \['bayes'"
