@@ -13,7 +13,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.state import PATIENCE, state_words
+from engine.simulate.kernels.state import PATIENCE, ROW, state_words
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.team import Memory, Team
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
@@ -287,10 +286,14 @@ def _calls(
     place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, most: int
 ) -> Iterator[array[int]]:
     """What describes samples to the machine, ``most`` in a call, between which Ctrl-C is heard: int64."""
-    rows = [(feed[name].ctypes.data, *place.places[name], 0) for name in place.inputs]
-    rows += [(result.ctypes.data, *place.places[name], 1) for name, result in results.items() if name in place.outputs]
+    rows: list[int] = []
+    for name in place.inputs:
+        rows += (feed[name].ctypes.data, *place.places[name], 0)
+    for name, result in results.items():
+        if name in place.outputs:
+            rows += (result.ctypes.data, *place.places[name], 1)
     for start in range(indices.start, indices.stop, most):
-        yield array("q", chain((start, min(start + most, indices.stop), len(rows), 0), *rows))
+        yield array("q", (start, min(start + most, indices.stop), len(rows) // ROW, 0, *rows))
 
 
 def _single_steps(part: Part) -> list[Part]:

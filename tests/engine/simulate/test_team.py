@@ -70,12 +70,13 @@ def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_helpers_are_waited_for_a_moment_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    naps: list[float] = []
-    helpers = [Future[None]() for _ in range(2)]
+    """At most a tenth of the time where one does not come."""
+    clock, naps, helpers = [5.0], [0], [Future[None](), Future[None]()]
 
     def sleep(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 2:
+        clock[0] += seconds
+        naps[0] += 1
+        if naps[0] == 2:
             helpers[0].set_running_or_notify_cancel()
 
     class Pool:
@@ -83,18 +84,16 @@ def test_helpers_are_waited_for_a_moment_and_no_longer(monkeypatch: pytest.Monke
             return helpers[number]
 
     monkeypatch.setattr("engine.simulate.team.time.sleep", sleep)
-    team = Team(3)
-    monkeypatch.setattr(team, "_pool", Pool())
-    team.gather()
-    assert naps == [teams.NAP] * teams.NAPS, "one of two does not come"
-    team.gather()
-    assert len(naps) == teams.NAPS, "both have been called"
-    naps.clear()
-    team = Team(2)
-    monkeypatch.setattr(team, "_pool", Pool())
-    helpers[0] = Future()
-    team.gather()
-    assert len(naps) == 2
+    monkeypatch.setattr("engine.simulate.team.time.monotonic", lambda: clock[0])
+    one, two = Team(2), Team(3)
+    for team, expected in ((one, 2), (one, 2), (two, 2 + teams.NAPS), (two, 2 + teams.NAPS)):
+        monkeypatch.setattr(team, "_pool", Pool())
+        team.gather()
+        assert naps[0] == expected
+    clock[0] += 9.1 * teams.NAPS * teams.NAP
+    for _ in range(2):
+        two.gather()
+    assert naps[0] == 2 + 2 * teams.NAPS
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
