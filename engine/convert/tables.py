@@ -87,23 +87,23 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
     for segment in compiled.segments:
         subgraph += segment.device is Device.BPU
         for node in segment.nodes:
-            reads = _reads(node, behind)
+            name, reads = str(node.name), _reads(node, behind)
             listed = node.op_type not in CPU_OPS and not is_border_copy(node)
-            behind[str(node.name)] = (str(node.name),) if listed else reads
+            behind[name] = (name,) if listed else reads
             if not listed:
                 continue
             on_bpu = segment.device is Device.BPU
             rows.append(
                 NodeRow(
-                    node=str(node.name),
+                    node=name,
                     on=segment.device.value,
                     subgraph=subgraph if on_bpu else None,
                     type=node.op_type,
-                    cosine=cosines.get(str(node.name), cosines.get(float_name(node.outputs[0]))),
-                    threshold=_input_threshold(origins.get(str(node.name).removeprefix(UNIT_CONV))),
+                    cosine=cosines.get(name, cosines.get(float_name(node.outputs[0]))),
+                    threshold=_input_threshold(origins.get(name) or origins.get(name.removeprefix(UNIT_CONV))),
                     data_type=_data_type(node, on_bpu),
-                    reason=None if on_bpu else reasons.get(str(node.name)) or because(Code.ADDED_NODE),
-                    quirks=quirks.get(str(node.name), ""),
+                    reason=None if on_bpu else reasons.get(name) or because(Code.ADDED_NODE),
+                    quirks=quirks.get(name, ""),
                     reads=reads,
                 )
             )
