@@ -129,6 +129,22 @@ def joined_states(draw: Draw, net: Network) -> str:
     return net.op("Reshape", joined, net.ints(1, count, 1, width))
 
 
+def joined_rows(draw: Draw, net: Network) -> str:
+    """Rows that each drop an axis and are joined, as the mean and the maximum of tokens."""
+    rows, width = draw(st.integers(2, 3)), draw(st.integers(2, 5))
+    parts = [activated(draw, net, net.input(rows, 1, width)) for _ in range(draw(st.integers(2, 3)))]
+    return net.op("Concat", *(net.op("Reshape", part, net.ints(rows, width)) for part in parts), axis=1)
+
+
+def transposed_around_a_dropped_axis(draw: Draw, net: Network) -> str:
+    """Transpose, Reshape that drops an axis of length 1, Transpose."""
+    sizes = [*(draw(st.integers(2, 5)) for _ in range(3)), 1]
+    shape, first = draw(st.permutations(sizes)), draw(st.permutations(range(4)))
+    moved = net.op("Transpose", activated(draw, net, net.input(*shape)), perm=list(first))
+    kept = net.op("Reshape", moved, net.ints(*(shape[axis] for axis in first if shape[axis] != 1)))
+    return net.op("Transpose", kept, perm=list(draw(st.permutations(range(3)))))
+
+
 def dropped_axis(draw: Draw, net: Network) -> str:
     x, shape = feature_map(draw, net)
     axis = draw(st.integers(0, 3))

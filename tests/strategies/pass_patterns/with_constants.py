@@ -43,7 +43,7 @@ def affine_then_convolution(draw: Draw, net: Network) -> str:
 
 def lone_affine(draw: Draw, net: Network) -> str:
     channels = draw(st.integers(1, 5))
-    x = activated(draw, net, net.input(1, channels, draw(st.integers(1, 8)), draw(st.integers(1, 8))))
+    x = activated(draw, net, net.input(1, channels, draw(st.integers(1, 8)), draw(st.integers(2, 8))))
     return net.op("Sigmoid", affine_operator(draw, net, x, channels))
 
 
@@ -68,6 +68,12 @@ def quotient(draw: Draw, net: Network) -> str:
             return net.op("Div", x, divisor)
         case _:
             return net.op("Div", net.constant(1.0), net.op("Exp", x))
+
+
+def gate_first(draw: Draw, net: Network) -> str:
+    x, (_, channels, _, _) = feature_map(draw, net, 2)
+    gate = net.op("Exp", net.input(channels, 1, 1))
+    return net.op("Mul", gate, x)
 
 
 def choice(draw: Draw, net: Network) -> str:
