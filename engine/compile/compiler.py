@@ -22,7 +22,6 @@ from engine.compile.packing import Block
 from engine.compile.partition import CPU_OPS, Segment, is_border_copy, partition
 from engine.compile.records import GraphRecord, Name, Record, RemovedNode, decode_record, encode_record
 from engine.compile.schedule import Schedule, schedule_of
-from engine.compile.search import searched
 from engine.compile.tiles import tiled_model
 from engine.errors import ConfigError, ContainerError, UnsupportedError
 from engine.frontend.preprocess import saved_inputs
@@ -35,8 +34,7 @@ class CompileOptions(BaseModel):
     """The compiler parameters of a conversion, under their documented names.
 
     Attributes:
-        optimize_level: O0 stores every layer's output to DDR; O1 to O3 keep feature maps on the chip;
-            O3 searches where to cut fused groups.
+        optimize_level: O0 stores every layer's output to DDR; O1 to O3 keep feature maps on the chip, O3 as O2 does.
         compile_mode: minimise latency or DDR traffic.
         core_num: cores that share one frame; 2 on bernoulli2 only.
         debug: keep per-layer figures in the result.
@@ -158,8 +156,6 @@ def compile_model(
     memory = memory_of(latency, options)
     nv12 = {spec.name for spec in saved_inputs(quantized) if spec.type_rt is InputType.NV12}
     schedules = [schedule_of(segment, f"{name}_subgraph_{k}", block, memory, nv12) for k, segment in enumerate(on_bpu)]
-    if options.optimize_level is OptimizeLevel.O3:
-        schedules = [searched(schedule, memory, latency) for schedule in schedules]
     on_cores = tuple(schedule.on_cores(options.core_num) for schedule in schedules)
     return CompiledModel(name, march, options, quantized, segments, on_cores)
 

@@ -179,16 +179,6 @@ def _crossing_bytes(layers: Sequence[Layer], uses: Uses, start: int, end: int) -
     return dict(zip(changes, accumulate(changes.values()), strict=True))
 
 
-def fits_together(layers: Sequence[Layer], memory: Memory) -> bool:
-    """Whether ``layers`` can be one group: the rules of :func:`fused_groups`, wherever the group begins."""
-    held = sum(_group_rows(layers, memory).values()) + sum(_weights_on_chip(layer, memory) for layer in layers)
-    if held > memory.group_bytes or any(_broadcasts(layer) for layer in layers[1:]):
-        return False
-    if any(in_strips(layer, memory.strips) for layer in layers[:-1]):
-        return False
-    return len(_cut_before_strips(layers, _uses(layers), tuple(range(len(layers))), memory.strips)) == 1
-
-
 def in_strips(layer: Layer, strips: Strips | None) -> bool:
     """Whether ``layer`` runs in column strips: its results are int32 and wider than the accumulators."""
     wide = layer.output_bits == _ACCUMULATOR_BITS and len(layer.output_shape) == 4

@@ -19,7 +19,6 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-from engine.compile.search import _read as read_plan
 from engine.errors import ConfigError
 from harness.cache import Cache, load_json
 from harness.gates.nights import read_nights
@@ -63,7 +62,6 @@ READERS: Mapping[str, Noticed] = {
     "work/sweeps/*/nights.jsonl": _night,
     "work/environments/*.json": lambda path: kept_environment(path.stem, path.parents[1]) is None,
     "work/unsynced/*/record.json": _refuses(lambda path: load_json(PendingRecord, path)),
-    "caches/ptqlab/plans/*.json": lambda path: read_plan(path, 10**6) is None,
 }
 """What is kept, by place, with its reader."""
 
@@ -98,7 +96,7 @@ def unnoticed(folder: Path, regions: int, rng: random.Random, tried: Counter[str
 
 RERUN = ("makertbin", "run")
 """Commands that compute anew what was damaged."""
-COMPUTED = ("work/cache/*/[!.]*", "work/trials/*/*", "work/environments/*.json", "caches/ptqlab/plans/*.json")
+COMPUTED = ("work/cache/*/[!.]*", "work/trials/*/*", "work/environments/*.json")
 """What they compute; a sweep's summary and nights are history."""
 
 

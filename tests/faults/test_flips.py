@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.compile.search import _write as write_plan
 from harness.cache import Cache, Codec
 from harness.execution.coordinator import Plan, run_sweep, serial
 from harness.gates.nights import write_nights
@@ -30,7 +29,6 @@ def keep_all(folder: Path) -> None:
     night = Night(sweep="s", started_at="2026-01-02T03:04:05+00:00", version=1, verdict=Verdict.PASS, engine="0")
     write_nights([night, night.model_copy(update={"sweep": "t"})], work / "sweeps" / "faults")
     keep_environment(Environment(version="0"), "engine", work)
-    write_plan(folder / "caches" / "ptqlab" / "plans" / "digest.json", [1, 4, 7])
 
 
 def test_every_byte_of_every_kept_file(tmp_path: Path) -> None:
@@ -38,7 +36,6 @@ def test_every_byte_of_every_kept_file(tmp_path: Path) -> None:
     tried: Counter[str] = Counter()
     assert unnoticed(tmp_path, 4000, random.Random(0), tried) == []
     assert set(tried) >= {"work/cache/*/[!.]*", "work/trials/*/*", "work/sweeps/*/nights.jsonl"}
-    assert "caches/ptqlab/plans/*.json" in tried
     assert tried.total() > 2000
 
 

@@ -37,7 +37,7 @@ def predict(
     ] = DEAREST_NODES,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: figures by march, with all nodes.")] = False,
 ) -> None:
-    """Predict latency and DDR traffic; needs no calibration data. With O3, plans are kept in a cache."""
+    """Predict latency and DDR traffic; needs no calibration data."""
     import json
 
     from engine.compile import CompileOptions
