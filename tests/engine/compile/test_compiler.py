@@ -114,6 +114,16 @@ def test_saving_is_deterministic_and_complete(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bin", "b.bin"]
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_o3_has_the_plan_of_o2_and_keeps_nothing_between_compilations(case: GoldenCase) -> None:
+    """reference/latency.md: O2 = O3 in nearly every row."""
+    at = {
+        level: compile_model(load_model(case.model), march_of(case), CompileOptions(optimize_level=level))
+        for level in (OptimizeLevel.O2, OptimizeLevel.O3)
+    }
+    assert at[OptimizeLevel.O3].schedules == at[OptimizeLevel.O2].schedules
+
+
 def test_weights_are_packed_to_the_march_blocks() -> None:
     conv = next(layer for layer in compile_model(load_model(RESIDUAL), "bayes-e").schedules[0].layers)
     assert conv.weight_bytes == 16 * 8
