@@ -30,7 +30,7 @@ from engine.optimize.base import (
 )
 from engine.optimize.contract import GraphPass
 from engine.optimize.dense import MARK_PRODUCT
-from engine.optimize.transposes import only_drops_ones
+from engine.optimize.transposes import axes_without_ones
 
 ELEMENTWISE = frozenset(
     {"Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "Log", "Max", "Min", "Mul", "Pow"}
@@ -158,7 +158,7 @@ class SinkReshape(_Sink):
         if kept is None or any(not kept.holds(a, b) for a, b in known):
             return False
         if node.op_type == "Slice":
-            if not only_drops_ones(before, whole):
+            if axes_without_ones(before, whole) is None:
                 return False
             return _sink_slice(node, movements[0], kept)
         arrays: dict[int, Array] = {}
@@ -193,7 +193,9 @@ class SinkReshapeBehindConcat(_Sink):
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         pairs = [(static_shape(m.inputs[0]) or (), static_shape(m.outputs[0]) or ()) for m in movements]
-        if len(movements) != len(node.inputs) or not all(only_drops_ones(before, after) for before, after in pairs):
+        if len(movements) != len(node.inputs) or any(
+            axes_without_ones(before, after) is None for before, after in pairs
+        ):
             return False
         found = [_Correspondence.between(before, after) for before, after in pairs]
         axis = int(attribute(node, "axis")) % len(static_shape(node.outputs[0]) or ())

@@ -136,14 +136,10 @@ class ReshapeBeforeTransposes(NodePass):
         if reshape is None or first is None or constant(reshape.inputs[1]) is None:
             return False
         source, inner, outer = (static_shape(v) for v in (first.inputs[0], first.outputs[0], reshape.outputs[0]))
-        if source is None or inner is None or outer is None or not only_drops_ones(inner, outer):
+        axes = None if inner is None or outer is None else axes_without_ones(inner, outer)
+        if source is None or axes is None:
             return False
-        left = list(outer)
-        order = []  # axes of the source, as the reshape leaves them
-        for axis, size in zip(attribute(first, "perm", ()), inner, strict=True):
-            if left and left[0] == size:
-                order.append(axis)
-                left.pop(0)
+        order = [attribute(first, "perm", ())[axis] for axis in axes]  # axes of the source, as the reshape leaves them
         kept = sorted(order)
         reshape.replace_input_with(0, first.inputs[0])
         replace_constant(reshape, 1, np.asarray([source[axis] for axis in kept], np.int64))
@@ -154,9 +150,15 @@ class ReshapeBeforeTransposes(NodePass):
         return True
 
 
-def only_drops_ones(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether a reshape between these shapes only drops axes of length 1."""
-    return len(before) > len(after) and [size for size in before if size != 1] == [size for size in after if size != 1]
+def axes_without_ones(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
+    """The axes of ``before`` that a reshape to ``after`` keeps; ``None`` unless it only drops axes of length 1."""
+    kept: list[int] = []
+    for axis, size in enumerate(before):
+        if len(kept) < len(after) and size == after[len(kept)]:
+            kept.append(axis)
+        elif size != 1:
+            return None
+    return kept if len(kept) == len(after) < len(before) else None
 
 
 def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:

@@ -12,6 +12,7 @@ from engine.optimize.transposes import (
     ReshapeBeforeTransposes,
     ShareMovements,
     TransposeToReshape,
+    axes_without_ones,
     keeps_order,
 )
 from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
@@ -232,3 +233,18 @@ def test_equal_movements_of_one_tensor_are_one_but_behind_a_convolution(
     constants = {"w": normal(6, 6, 1, 1)} if source == "Conv" else {}
     _, after = applied(ShareMovements(), build(nodes, {"x": SHAPE}, ["y0", "y1"], constants))
     assert census(after)["Transpose"] == left
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ((1, 2, 1, 3), (2, 3), [1, 3]),
+        ((1, 2, 1, 3), (1, 2, 3), [0, 1, 3]),
+        ((2, 1, 1), (2,), [0]),
+        ((1, 1, 2, 3), (2, 1, 3), None),  # an axis of length 1 elsewhere
+        ((2, 3), (2, 3), None),
+        ((2, 3), (6,), None),
+    ],
+)
+def test_axes_that_a_reshape_keeps(before: tuple[int, ...], after: tuple[int, ...], kept: list[int] | None) -> None:
+    assert axes_without_ones(before, after) == kept
