@@ -101,10 +101,10 @@ class CancelAroundReshape(NodePass):
     op_types = frozenset({"Transpose"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        reshape = _sole_producer(node, "Reshape")
-        first = None if reshape is None else _sole_producer(reshape, "Transpose")
-        if reshape is None or first is None or constant(reshape.inputs[1]) is None:
+        found = _transposed_and_reshaped(node)
+        if found is None:
             return False
+        first, reshape = found
         shapes = [static_shape(value) for value in (first.inputs[0], first.outputs[0], reshape.outputs[0])]
         result = static_shape(node.outputs[0])
         if result is None or any(shape is None for shape in shapes):
@@ -131,10 +131,10 @@ class ReshapeBeforeTransposes(NodePass):
     op_types = frozenset({"Transpose"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        reshape = _sole_producer(node, "Reshape")
-        first = None if reshape is None else _sole_producer(reshape, "Transpose")
-        if reshape is None or first is None or constant(reshape.inputs[1]) is None:
+        found = _transposed_and_reshaped(node)
+        if found is None:
             return False
+        first, reshape = found
         source, inner, outer = (static_shape(v) for v in (first.inputs[0], first.outputs[0], reshape.outputs[0]))
         axes = None if inner is None or outer is None else axes_without_ones(inner, outer)
         if source is None or axes is None:
@@ -159,6 +159,13 @@ def axes_without_ones(before: tuple[int, ...], after: tuple[int, ...]) -> list[i
         elif size != 1:
             return None
     return kept if len(kept) == len(after) < len(before) else None
+
+
+def _transposed_and_reshaped(node: ir.Node) -> tuple[ir.Node, ir.Node] | None:
+    """The ``Transpose`` and the ``Reshape`` to a constant shape behind it whose result ``node`` alone reads."""
+    reshape = _sole_producer(node, "Reshape")
+    first = None if reshape is None else _sole_producer(reshape, "Transpose")
+    return None if reshape is None or first is None or constant(reshape.inputs[1]) is None else (first, reshape)
 
 
 def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:
