@@ -276,6 +276,10 @@ class Config(Group):
         types = [option for option in options if option in _OUTPUT_TYPES]
         if len(set(types)) > 1:
             raise ValueError(f"calibration_parameters.optimization: {' and '.join(types)} exclude each other")
+        for option in options:
+            other = option.removesuffix("int8") + "int16"
+            if option.startswith("set_") and option.endswith("int8") and other in options:
+                raise ValueError(f"calibration_parameters.optimization: {option} and {other} exclude each other")
         if "cross_layer_equalization" in options and kind is CalibrationType.LOAD:
             raise ValueError(
                 "calibration_parameters.optimization: cross_layer_equalization scales the tensors whose thresholds "

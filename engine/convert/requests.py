@@ -77,11 +77,9 @@ def _ask_by_type(config: Config, optimized: ir.Model, requests: dict[str, NodeTy
     int8 of either side asks for the BPU: published configurations send their Softmax there by
     ``set_Softmax_input_int8``; their documents call both sides equivalent, and their logs show integers of 8 bits.
     """
-    for option in config.calibration_parameters.optimization:
-        match = _BY_TYPE.match(option)
-        if match is None:
-            continue
-        op_type, side, kind = match.groups()
+    found = [match for option in config.calibration_parameters.optimization if (match := _BY_TYPE.match(option))]
+    for match in sorted(found, key=lambda match: match[3]):  # int16 first: int8 of the other side leaves it
+        option, (op_type, side, kind) = match[0], match.groups()
         names = [str(node.name) for node in optimized.graph if node.op_type == op_type]
         for name in names:
             if kind == "int16":

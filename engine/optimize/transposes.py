@@ -162,10 +162,15 @@ def axes_without_ones(before: tuple[int, ...], after: tuple[int, ...]) -> list[i
 
 
 def _transposed_and_reshaped(node: ir.Node) -> tuple[ir.Node, ir.Node] | None:
-    """The ``Transpose`` and the ``Reshape`` to a constant shape behind it whose result ``node`` alone reads."""
+    """The ``Transpose`` and the ``Reshape`` to a constant shape behind it that only the Transpose ``node`` reads.
+
+    ``None`` too where one of the two says no order of axes.
+    """
     reshape = _sole_producer(node, "Reshape")
     first = None if reshape is None else _sole_producer(reshape, "Transpose")
-    return None if reshape is None or first is None or constant(reshape.inputs[1]) is None else (first, reshape)
+    if reshape is None or first is None or constant(reshape.inputs[1]) is None:
+        return None
+    return None if None in (attribute(first, "perm"), attribute(node, "perm")) else (first, reshape)
 
 
 def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:

@@ -33,7 +33,7 @@ class Distance:
     """How far a tensor is from what it should be.
 
     Attributes:
-        cosine: cosine similarity (:func:`cosine`).
+        cosine: cosine similarity (:func:`printed_cosine`).
         l1: mean of ``|e|``.
         l2: ``||e||_2 / n``, n = number of elements, as the original defines it.
         chebyshev: ``max|e|``.
@@ -80,9 +80,9 @@ def compare(
     return ModelComparison(
         outputs={name: distance(actual[name], expected[name]) for name in names},
         nodes={
-            node.name or "": cosine(actual[pairs[str(node.outputs[0].name)]], expected[str(node.outputs[0].name)])
+            node.name or "": printed_cosine(actual[pairs[name]], expected[name])
             for node in optimized.graph
-            if str(node.outputs[0].name) in pairs
+            if (name := str(node.outputs[0].name)) in pairs
         },
     )
 
@@ -97,21 +97,34 @@ def distance(actual: Array, expected: Array) -> Distance:
     with np.errstate(all="ignore"):
         error = np.abs(actual.astype(np.float64) - expected.astype(np.float64)).reshape(-1)
         return Distance(
-            cosine=cosine(actual, expected),
+            cosine=printed_cosine(actual, expected),
             l1=float(error.mean()),
             l2=float(np.linalg.norm(error) / error.size),
             chebyshev=float(error.max()),
         )
 
 
-def cosine(actual: Array, expected: Array) -> float:
-    """Cosine of the angle between two arrays of the same size, computed in float64; 1 where either is almost zero.
+def printed_cosine(actual: Array, expected: Array) -> float:
+    """``(a . b + EPSILON) / (|a| |b| + EPSILON)``, as the original's tables have it; computed in float64.
 
-    ``(a . b + EPSILON) / (|a| |b| + EPSILON)``, as the original's node tables have it.
+    1 where either array is all zero, so it is no score of a result that is lost: see :func:`cosine`.
     """
+    product, norms = _product_and_norms(actual, expected)
+    return (product + EPSILON) / (norms[0] * norms[1] + EPSILON)
+
+
+def cosine(actual: Array, expected: Array) -> float:
+    """Cosine of the angle between two arrays of the same size, computed in float64.
+
+    1 where both are all zero, 0 where only one is.
+    """
+    product, norms = _product_and_norms(actual, expected)
+    return product / norms[0] / norms[1] if all(norms) else float(not any(norms))
+
+
+def _product_and_norms(actual: Array, expected: Array) -> tuple[float, tuple[float, float]]:
     a, b = actual.reshape(-1), expected.reshape(-1)
-    norms = math.sqrt(_dot(a, a)) * math.sqrt(_dot(b, b))
-    return (_dot(a, b) + EPSILON) / (norms + EPSILON)
+    return _dot(a, b), (math.sqrt(_dot(a, a)), math.sqrt(_dot(b, b)))
 
 
 def _dot(a: Array, b: Array) -> float:

@@ -94,6 +94,10 @@ def test_aliases_are_written_out(tmp_path: Path) -> None:
             "set_model_output_int8 and set_model_output_int16 exclude each other",
         ),
         (
+            {"calibration__optimization": "set_Softmax_input_int8; set_Softmax_input_int16"},
+            "set_Softmax_input_int8 and set_Softmax_input_int16 exclude each other",
+        ),
+        (
             {"calibration__calibration_type": "load", "calibration__optimization": "cross_layer_equalization"},
             "cross_layer_equalization scales the tensors whose thresholds calibration_type load takes",
         ),

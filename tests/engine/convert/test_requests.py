@@ -89,6 +89,12 @@ def test_8_bits_of_either_side_ask_for_the_bpu_but_for_nodes_that_are_placed_by_
     assert found == {"first": NodeTypes(on="BPU", input_type="int8"), "second": NodeTypes(on="CPU")}
 
 
+def test_16_bits_of_the_other_side_stay_whatever_the_order() -> None:
+    for given in ("set_Conv_output_int8;set_Conv_input_int16", "set_Conv_input_int16;set_Conv_output_int8"):
+        found = placement_options(config(given), network()).node_info
+        assert found == dict.fromkeys(("first", "second"), NodeTypes(on="BPU", input_type="int16"))
+
+
 def test_16_bits_for_all_nodes_leave_what_is_asked_of_one() -> None:
     found = placement_options(
         config("set_all_nodes_int16", node_info={"second": {"InputType": "int8"}}), network()

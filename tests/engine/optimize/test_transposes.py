@@ -248,3 +248,16 @@ def test_equal_movements_of_one_tensor_are_one_but_behind_a_convolution(
 )
 def test_axes_that_a_reshape_keeps(before: tuple[int, ...], after: tuple[int, ...], kept: list[int] | None) -> None:
     assert axes_without_ones(before, after) == kept
+
+
+@pytest.mark.parametrize("first", [{}, {"perm": [2, 1, 0]}])
+def test_a_transpose_without_an_order_of_axes_stays(first: dict[str, list[int]]) -> None:
+    """ONNX reverses the axes then; the conversion ended with a traceback."""
+    nodes = [
+        node("Relu", "x", "r"),
+        node("Transpose", "r", "t", **first),
+        node("Reshape", "t s", "u"),
+        node("Transpose", "u"),
+    ]
+    before = build(nodes, {"x": (2, 1, 3)}, ["y"], {"s": np.asarray([3, 2])})
+    assert operators(optimized(before))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.calibrate import FloatSession, apply_thresholds
-from engine.calibrate.forward.compare import compare, cosine, distance
+from engine.calibrate.forward.compare import compare, cosine, distance, printed_cosine
 from tests.engine.calibrate.models import add_calibration, residual
 
 X = np.random.default_rng(0).standard_normal((1, 3, 6, 5)).astype(np.float32)
@@ -28,14 +28,16 @@ def test_infinite_values_give_no_warning() -> None:
 
 def test_cosine_of_zeros() -> None:
     zero, one = np.zeros(3), np.ones(3)
-    assert (cosine(zero, zero), cosine(zero, one), cosine(one, one)) == (1.0, 1.0, pytest.approx(1.0))
+    assert (cosine(zero, zero), cosine(zero, one), cosine(one, one)) == (1.0, 0.0, pytest.approx(1.0))
+    assert (printed_cosine(zero, zero), printed_cosine(zero, one)) == (1.0, 1.0)
 
 
 def test_cosine_of_small_tensors() -> None:
     """A mean of a LayerNorm of ``swin_b``: norms and angle as measured here, -0.14564 as the original prints it."""
     a = np.array([0.01343961, 0.0])
     b = 0.009911992 * np.array([-0.231641, np.sqrt(1 - 0.231641**2)])
-    assert cosine(a, b) == pytest.approx(-0.14564, abs=1e-5)
+    assert printed_cosine(a, b) == pytest.approx(-0.14564, abs=1e-5)
+    assert cosine(a, b) == pytest.approx(-0.231641)
 
 
 def test_nodes_are_compared_behind_their_calibration() -> None:
