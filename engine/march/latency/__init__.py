@@ -295,7 +295,7 @@ class ModelAccuracy(Data):
 
 
 class FullSize(Data):
-    """Errors of networks that take longer than ``above_us``: what nine of ten published logs of such stay within.
+    """Errors of networks that take longer than ``above_us``: what 12 of 13 published logs of such stay within.
 
     Source: docs/evidence/latency.md, "Full-size networks".
     """
