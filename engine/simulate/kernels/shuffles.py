@@ -15,7 +15,8 @@ from engine.simulate.kernels.registers import REGISTERS
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 REGISTER_BITS = 128
 """Registers whose halves every CPU interleaves in one instruction."""
-WIDE = ir.VectorType(I8, 64)
+WIDE, PIECE = ir.VectorType(I8, 64), ir.VectorType(I8, 16)
+WIDENED, NARROWED = [k % 16 for k in range(64)], list(range(16))
 HALF_TABLE = ir.FunctionType(WIDE, [WIDE] * 3)
 
 
@@ -143,26 +144,42 @@ def _order(indices: Sequence[int]) -> ir.Constant:
 
 @intrinsic
 def look_up_bytes(typing_context: Any, x: Any, table: Any, y: Any, size: Any) -> Any:
-    """``y[i] = table[x[i] + 128]`` for int8 ``x``, in whole registers; how many elements, which may be none.
+    """``y[i] = table[x[i] + 128]`` for int8 ``x``; how many elements, all or none.
 
-    The seven lower bits of x choose among 128 bytes; its sign says which half of the table they belong to.
+    The seven lower bits of x choose among 128 bytes; its sign says which half of the table they belong to. A rest is
+    looked up in pieces of 16, of which the last may overlap the one before: an element that is read right after it was
+    written must not lie in a larger piece than was written.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, table, y, size = args
         if not REGISTERS.permutes:
             return ir.Constant(I64, 0)
-        step = ir.Constant(I64, 64)
+        step, piece = ir.Constant(I64, WIDE.count), ir.Constant(I64, PIECE.count)
         quarters = [builder.load(_row(builder, table, step, k, WIDE), align=1) for k in range(4)]
         permute = cgutils.get_or_insert_function(builder.module, HALF_TABLE, "llvm.x86.avx512.vpermi2var.qi.512")
-        runs = builder.sdiv(size, step)
+
+        def found(value: ir.Value) -> ir.Value:
+            low, high = (builder.call(permute, [quarters[k], value, quarters[k + 1]]) for k in (0, 2))
+            return builder.select(builder.icmp_signed("<", value, ir.Constant(WIDE, None)), low, high)
+
+        runs = builder.udiv(size, step)
         with cgutils.for_range(builder, runs) as loop:
             start = builder.mul(loop.index, step)
             value = builder.load(builder.inttoptr(builder.add(x, start), WIDE.as_pointer()), align=1)
-            low, high = (builder.call(permute, [quarters[k], value, quarters[k + 1]]) for k in (0, 2))
-            negative = builder.icmp_signed("<", value, ir.Constant(WIDE, None))
-            target = builder.inttoptr(builder.add(y, start), WIDE.as_pointer())
-            builder.store(builder.select(negative, low, high), target, align=1)
-        return builder.mul(runs, step)
+            builder.store(found(value), builder.inttoptr(builder.add(y, start), WIDE.as_pointer()), align=1)
+        done = builder.mul(runs, step)
+        is_enough = builder.icmp_signed(">=", size, piece)
+        last = builder.sub(size, piece)
+        rest = builder.add(builder.sub(size, done), ir.Constant(I64, PIECE.count - 1))
+        pieces = builder.select(is_enough, builder.udiv(rest, piece), ir.Constant(I64, 0))
+        with cgutils.for_range(builder, pieces) as loop:
+            start = builder.add(done, builder.mul(loop.index, piece))
+            start = builder.select(builder.icmp_signed("<", start, last), start, last)
+            value = builder.load(builder.inttoptr(builder.add(x, start), PIECE.as_pointer()), align=1)
+            wide = builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, WIDE.count), WIDENED))
+            narrow = builder.shuffle_vector(found(wide), wide, ir.Constant(ir.VectorType(I32, PIECE.count), NARROWED))
+            builder.store(narrow, builder.inttoptr(builder.add(y, start), PIECE.as_pointer()), align=1)
+        return builder.select(is_enough, size, ir.Constant(I64, 0))
 
     return types.intp(*[types.intp] * 4), codegen
