@@ -9,6 +9,7 @@ import numpy as np
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import float32_at, float64_at, int8_at, int64_at
 from engine.simulate.kernels.operations import ADD, DIVIDE, MULTIPLY, RAISE, SUBTRACT
+from engine.simulate.kernels.scalar import divided
 
 
 @compiled
@@ -19,7 +20,7 @@ def arithmetic(f: Any, arena: int, begin: int, end: int) -> None:
     """
     dims = int64_at(f.dims, 16)
     for unit in range(begin, end):
-        i, j = unit // dims[1], unit % dims[1]
+        i, j = divided(unit, dims[1])
         for k in range(dims[2]):
             x = arena + f.x + (i * dims[4] + j * dims[5] + k * dims[6]) * f.x_bytes
             e = arena + f.e + (i * dims[8] + j * dims[9] + k * dims[10]) * f.x_bytes

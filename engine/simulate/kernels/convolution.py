@@ -7,7 +7,17 @@ from typing import Any
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.registers import LANES, REGISTERS
-from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, MAX_VECTORS, PIXELS, ROWS, SHORT, STAGING_BYTES
+from engine.simulate.kernels.scalar import divided
+from engine.simulate.kernels.tiles import (
+    ACCUMULATOR_BYTES,
+    MAX_VECTORS,
+    PAIR,
+    PIXELS,
+    QUAD,
+    ROWS,
+    SHORT,
+    STAGING_BYTES,
+)
 from engine.simulate.kernels.vector import (
     I8,
     I16,
@@ -51,17 +61,18 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     panel_table = int64_at(f.panel_table, 3 * f.panels)
     pitch = f.steps * 4
     pixels = f.out_h * f.out_w
-    group_channels = f.out_c // f.groups
+    group_channels = divided(f.out_c, f.groups)[0]
     gathered = -1
     for unit in range(begin, end):
-        first = (unit // f.splits) * f.tile_rows
+        tile, split = divided(unit, f.splits)
+        first = tile * f.tile_rows
         rows = min(f.tile_rows, pixels - first)
-        split = unit % f.splits
+        first_panel, last_panel = divided(split * f.panels, f.splits)[0], divided((split + 1) * f.panels, f.splits)[0]
         for group in range(f.groups):
             if first != gathered:
                 gather(f, arena + f.x, operands, first, rows, group)
                 gathered = first if f.groups == 1 else -1
-            for panel in range(split * f.panels // f.splits, (split + 1) * f.panels // f.splits):
+            for panel in range(first_panel, last_panel):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
                 row = 0
@@ -144,7 +155,7 @@ def dots_of_quads(rows: int, vectors: int, a: int, pitch: int, weights: int, ste
 def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> None:
     """Copy what the dot products of ``rows`` pixels read to rows of ``f.steps`` steps, uint8 or int16."""
     item = 1 if f.quads else 2
-    width, used = f.steps * 4 // item, f.taps * f.tap_length
+    width, used = f.steps * (QUAD if f.quads else PAIR), f.taps * f.tap_length
     if f.taps == 1 and used == width == f.in_c and f.stride_h == 1 and f.stride_w == 1 and f.x_bytes == 1:
         # Pointwise: the rows lie one behind the other.
         copy_run(f, x + first * width, operands, rows * width)
@@ -159,8 +170,8 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
         f.quads and f.tap_length <= SHORT,
     )
     step, line, pitch, advance = f.stride_w * pixel, f.stride_h * f.in_w * pixel, width * item, f.tap_length * item
-    out_y, out_x = first // out_w, first % out_w
-    source = x + group * (f.in_c // f.groups) * f.x_bytes + out_y * line + out_x * step
+    out_y, out_x = divided(first, out_w)
+    source = x + group * divided(f.in_c, f.groups)[0] * f.x_bytes + out_y * line + out_x * step
     target = operands
     for _row in range(rows):
         at = target
@@ -200,9 +211,10 @@ def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     step = f.stride_w * f.in_c * f.x_bytes
     vectors = (f.out_c + LANES - 1) // LANES
     for unit in range(begin, end):
-        out_y, split = unit // f.splits, unit % f.splits
+        out_y, split = divided(unit, f.splits)
+        first, last = divided(split * vectors, f.splits)[0], divided((split + 1) * vectors, f.splits)[0]
         row = arena + f.x + out_y * f.stride_h * f.in_w * f.in_c * f.x_bytes
-        for vector in range(split * vectors // f.splits, (split + 1) * vectors // f.splits):
+        for vector in range(first, last):
             channel = vector * LANES
             weights = f.weights + channel * 4
             for out_x in range(0, f.out_w, PIXELS):

@@ -24,7 +24,7 @@ from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
 from engine.simulate.kernels.movement import copy_runs
 from engine.simulate.kernels.registers import LANES
-from engine.simulate.kernels.scalar import shifted_left, shifted_right
+from engine.simulate.kernels.scalar import divided, shifted_left, shifted_right
 from engine.simulate.kernels.shuffles import I8, I16, make_raise
 
 raise_8, raise_16 = make_raise(I8, 8), make_raise(I8, 16)
@@ -44,12 +44,13 @@ def elementwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     dims = int64_at(f.dims, 16)
     if fits_registers(f, dims):
         for unit in range(begin, end):
-            combine_rows(f, arena, dims, unit // dims[1], unit % dims[1])
+            i, j = divided(unit, dims[1])
+            combine_rows(f, arena, dims, i, j)
         return
     size = dims[2] * dims[3]
     last = -1
     for unit in range(begin, end):
-        i, j = unit // dims[1], unit % dims[1]
+        i, j = divided(unit, dims[1])
         fill_block(arena + f.x + (i * dims[4] + j * dims[5]) * f.x_bytes, f.x_bytes, dims, 4, scratch)
         e = arena + f.e + (i * dims[8] + j * dims[9]) * f.e_bytes
         if e != last:
@@ -87,7 +88,7 @@ def combine_rows(f: Any, arena: int, dims: Any, i: int, j: int) -> None:
     e = arena + f.e + i * dims[8] + j * dims[9]
     y = arena + f.y + (i * dims[12] + j * dims[13]) * f.y_bytes
     length = row_length(dims)
-    rows = dims[2] * dims[3] // length
+    rows = 1 if length > dims[3] else dims[2]
     if f.y_bytes == 1:
         if f.multiply:
             if dims[11]:

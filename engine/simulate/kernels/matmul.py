@@ -8,6 +8,7 @@ from engine.simulate.kernels.convolution import copy_run, dots_of_pairs, dots_of
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
 from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     BIAS,
@@ -37,7 +38,8 @@ def product(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     packed = params + PARAMETER_ROWS * columns * 4 + pitch
     last = -1
     for unit in range(begin, end):
-        matrix, first = unit // f.splits, unit % f.splits * f.tile_rows
+        matrix, split = divided(unit, f.splits)
+        first = split * f.tile_rows
         rows = min(f.tile_rows, f.out_h - first)
         if offsets[2 * matrix + 1] != last:
             last = offsets[2 * matrix + 1]

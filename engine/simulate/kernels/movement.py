@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
+from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.shuffles import (
     I8,
     I16,
@@ -75,7 +76,7 @@ def strided_copy(f: Any, arena: int, begin: int, end: int) -> None:
     """
     dims = int64_at(f.dims, 12)
     for unit in range(begin, end):
-        i, j = unit // dims[1], unit % dims[1]
+        i, j = divided(unit, dims[1])
         x = arena + f.x + f.start + (i * dims[4] + j * dims[5]) * f.x_bytes
         y = arena + f.y + f.value + (i * dims[8] + j * dims[9]) * f.x_bytes
         if dims[7] == 1 and dims[11] == 1:

@@ -9,7 +9,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
-from engine.simulate.kernels.jit import intrinsic
+from engine.simulate.kernels.jit import compiled, intrinsic
 
 I64 = ir.IntType(64)
 
@@ -32,6 +32,27 @@ def shifted_right(typing_context: Any, value: Any, bits: Any) -> Any:
         return builder.ashr(*args)
 
     return types.int32(types.int32, types.int32), codegen
+
+
+@intrinsic
+def unsigned_parts(typing_context: Any, value: Any, divisor: Any) -> Any:
+    """``value // divisor`` and ``value % divisor`` by one division, of a ``value`` from 0 and a ``divisor`` from 1."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        pair = types.UniTuple(types.intp, 2)
+        return context.make_tuple(builder, pair, (builder.udiv(*args), builder.urem(*args)))
+
+    return types.UniTuple(types.intp, 2)(types.intp, types.intp), codegen
+
+
+@compiled
+def divided(value: int, divisor: int) -> tuple[int, int]:
+    """The same, without a division where ``divisor`` is 1 or more than ``value``: one takes longer than it seems."""
+    if divisor == 1:
+        return value, 0
+    if value < divisor:
+        return 0, value
+    return unsigned_parts(value, divisor)
 
 
 @intrinsic
