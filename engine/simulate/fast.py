@@ -26,7 +26,7 @@ from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.kernels.state import PATIENCE, ROW, state_words
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.team import Memory, Team
-from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
+from engine.simulate.tensors import TensorInfo, check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
 SAMPLES_AT_ONCE = 16
@@ -101,7 +101,7 @@ class FastSimulator:
         """
         names = check_outputs(output_names, self.outputs)
         count = check_feed(feed, self.inputs)
-        stacked = {info.name: np.ascontiguousarray(feed[info.name].reshape(count, *info.shape)) for info in self.inputs}
+        stacked = {info.name: _stack(feed[info.name], info, count) for info in self.inputs}
         results = {name: self._empty_result(name, count) for name in names}
         first = self._time_first(stacked, results, count)
         team, taken = self._team, False
@@ -308,8 +308,16 @@ def available_cpus() -> int:
     return os.cpu_count() or 1
 
 
+def _stack(samples: Array, info: TensorInfo, count: int) -> Array:
+    """``count`` samples along a dimension of their own."""
+    return np.ascontiguousarray(samples[np.newaxis] if count == 1 else samples.reshape(count, *info.shape))
+
+
 def _unstack(stacked: Array) -> Array:
     """Samples back into the first dimension; scalars become a vector where there are several."""
+    if len(stacked) == 1:
+        only: Array = stacked[0]
+        return only
     if stacked.ndim == 1:
-        return stacked if len(stacked) > 1 else stacked[0]
+        return stacked
     return stacked.reshape(stacked.shape[0] * stacked.shape[1], *stacked.shape[2:])
