@@ -10,7 +10,9 @@ from engine.simulate.kernels.registers import LANES, REGISTERS
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
+    LONG,
     MAX_VECTORS,
+    MEDIUM,
     PAIR,
     PIXELS,
     QUAD,
@@ -23,9 +25,9 @@ from engine.simulate.kernels.vector import (
     I16,
     I32,
     flip_run,
-    flip_short,
     make_add_residual,
     make_dot_tile,
+    make_flip,
     make_requantize,
     make_rows_tile,
     make_taps_tile,
@@ -47,6 +49,7 @@ taps_tile_int8, taps_tile_int16 = make_taps_tile(I8), make_taps_tile(I16)
 rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2)
 rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
 add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
+flip_short, flip_medium, flip_long = make_flip(SHORT), make_flip(MEDIUM), make_flip(LONG)
 requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
 
 
@@ -162,26 +165,29 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
         return
     offsets = int64_at(f.tap_offsets, f.taps)
     # Stores might change the instruction for all that the compiler knows: what the loops need of it is read once.
-    taps, length, out_w, pixel, short = (
-        f.taps,
-        f.tap_length,
-        f.out_w,
-        f.in_c * f.x_bytes,
-        f.quads and f.tap_length <= SHORT,
-    )
+    taps, length, out_w, pixel = f.taps, f.tap_length, f.out_w, f.in_c * f.x_bytes
+    longest = LONG if f.quads else 0
     step, line, pitch, advance = f.stride_w * pixel, f.stride_h * f.in_w * pixel, width * item, f.tap_length * item
     out_y, out_x = divided(first, out_w)
     source = x + group * divided(f.in_c, f.groups)[0] * f.x_bytes + out_y * line + out_x * step
     target = operands
     for _row in range(rows):
         at = target
-        if short:
+        if length > longest:
+            for tap in range(taps):
+                copy_run(f, source + offsets[tap], at, length)
+                at += advance
+        elif length <= SHORT:
             for tap in range(taps):
                 flip_short(source + offsets[tap], at)
                 at += advance
+        elif length <= MEDIUM:
+            for tap in range(taps):
+                flip_medium(source + offsets[tap], at)
+                at += advance
         else:
             for tap in range(taps):
-                copy_run(f, source + offsets[tap], at, length)
+                flip_long(source + offsets[tap], at)
                 at += advance
         target += pitch
         source += step

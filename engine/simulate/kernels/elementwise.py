@@ -22,12 +22,11 @@ from engine.simulate.kernels.elementwise_rows import (
 )
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
-from engine.simulate.kernels.movement import copy_runs
 from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.scalar import divided, shifted_left, shifted_right
-from engine.simulate.kernels.shuffles import I8, I16, make_raise
+from engine.simulate.kernels.shuffles import I8, I16, make_largest
 
-raise_8, raise_16 = make_raise(I8, 8), make_raise(I8, 16)
+largest_8, largest_16, largest_64 = (make_largest(I8, count) for count in (8, 16, 64))
 add_int8, add_int16 = (make_combine(kind, multiply=False, repeats=False) for kind in (I8, I16))
 add_one_int8, add_one_int16 = (make_combine(kind, multiply=False, repeats=True) for kind in (I8, I16))
 multiply_int8, multiply_int16 = (make_combine(kind, multiply=True, repeats=False) for kind in (I8, I16))
@@ -204,28 +203,36 @@ def max_pool(f: Any, arena: int, begin: int, end: int) -> None:
         for out_x in range(f.out_w):
             source = row + out_x * f.stride_w * f.in_c * f.x_bytes
             y = arena + f.y + (out_y * f.out_w + out_x) * f.in_c * f.x_bytes
-            copy_runs(source + offsets[0], 0, y, 0, 1, f.in_c * f.x_bytes)
-            for tap in range(1, f.taps):
-                if f.x_bytes == 1:
-                    raise_run(source + offsets[tap], y, f.in_c)
-                else:
+            if f.x_bytes == 1:
+                largest_of_taps(source, offsets, y, f.in_c)
+            else:
+                copy_bytes(source + offsets[0], y, f.in_c * 2)
+                for tap in range(1, f.taps):
                     keep_larger(int16_at(source + offsets[tap], f.in_c), int16_at(y, f.in_c))
 
 
 @compiled
-def raise_run(x: int, y: int, size: int) -> None:
-    """``y = max(x, y)`` of int8 in vectors; the last may overlap the one before, which changes nothing."""
-    if size >= 16:
+def largest_of_taps(x: int, offsets: Any, y: int, size: int) -> None:
+    """Window maximum of one pixel in vectors of int8; the last may overlap the one before, which changes nothing."""
+    at, taps = offsets.ctypes.data, len(offsets)
+    if size >= 64:
+        for start in range(0, size - 63, 64):
+            largest_64(x + start, at, taps, y + start)
+        if size % 64:
+            largest_64(x + size - 64, at, taps, y + size - 64)
+    elif size >= 16:
         for start in range(0, size - 15, 16):
-            raise_16(x + start, y + start)
+            largest_16(x + start, at, taps, y + start)
         if size % 16:
-            raise_16(x + size - 16, y + size - 16)
+            largest_16(x + size - 16, at, taps, y + size - 16)
     elif size >= 8:
-        raise_8(x, y)
+        largest_8(x, at, taps, y)
         if size > 8:
-            raise_8(x + size - 8, y + size - 8)
+            largest_8(x + size - 8, at, taps, y + size - 8)
     else:
-        keep_larger(int8_at(x, size), int8_at(y, size))
+        copy_bytes(x + offsets[0], y, size)
+        for tap in range(1, taps):
+            keep_larger(int8_at(x + offsets[tap], size), int8_at(y, size))
 
 
 @compiled

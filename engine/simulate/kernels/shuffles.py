@@ -73,21 +73,29 @@ def make_move(size: int) -> Callable[..., None]:
     return move
 
 
-def make_raise(item: ir.IntType, count: int) -> Callable[..., None]:
-    """Intrinsic ``(x, y)``: ``y = max(x, y)`` of ``count`` signed integers, any alignment."""
+def make_largest(item: ir.IntType, count: int) -> Callable[..., None]:
+    """Intrinsic ``(x, offsets, taps, y)``: ``y = max(x + offsets[0], …)`` of ``count`` signed integers each.
+
+    ``offsets`` is the address of ``taps`` int64, bytes.
+    """
     kind = ir.VectorType(item, count)
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        source, target = (builder.inttoptr(address, kind.as_pointer()) for address in args)
-        x, y = builder.load(source, align=1), builder.load(target, align=1)
-        builder.store(builder.select(builder.icmp_signed(">", x, y), x, y), target, align=1)
+        x, offsets, taps, y = args
+        largest = cgutils.alloca_once_value(builder, ir.Constant(kind, [-(1 << (item.width - 1))] * count))
+        with cgutils.for_range(builder, taps) as loop:
+            at = builder.add(offsets, builder.mul(loop.index, ir.Constant(I64, 8)))
+            start = builder.add(x, builder.load(builder.inttoptr(at, I64.as_pointer())))
+            value, before = builder.load(builder.inttoptr(start, kind.as_pointer()), align=1), builder.load(largest)
+            builder.store(builder.select(builder.icmp_signed(">", value, before), value, before), largest)
+        builder.store(builder.load(largest), builder.inttoptr(y, kind.as_pointer()), align=1)
         return context.get_dummy_value()
 
     @intrinsic
-    def raise_(typing_context: Any, x: Any, y: Any) -> Any:
-        return types.void(*[types.intp] * 2), codegen
+    def find_largest(typing_context: Any, x: Any, offsets: Any, taps: Any, y: Any) -> Any:
+        return types.void(*[types.intp] * 4), codegen
 
-    return raise_
+    return find_largest
 
 
 def make_interleave(item: ir.IntType, count: int) -> Callable[..., None]:

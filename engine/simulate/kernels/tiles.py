@@ -8,10 +8,10 @@ PAIR = 2
 """Products that one 32-bit lane sums at a time where activations and weights are int16."""
 QUAD = 4
 """Products that one 32-bit lane sums at a time where activations are uint8 and weights int8."""
-SHORT = 16
-"""Bytes that are flipped at once where no more count."""
 RUN = 2 * LANES
 """int16 that a register holds."""
+SHORT, MEDIUM, LONG = 16, 32, 2 * RUN
+"""Bytes that are flipped at once where no more count; a register holds the last."""
 PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
 

@@ -30,7 +30,6 @@ from engine.simulate.kernels.tiles import (
     RIGHT_SHIFT,
     RUN,
     SCALE,
-    SHORT,
 )
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -102,17 +101,20 @@ def flip_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
     return _addresses(3), codegen
 
 
-@intrinsic
-def flip_short(typing_context: Any, source: Any, target: Any) -> Any:
-    """:func:`flip_run` of :data:`SHORT` bytes, no matter how many of them count."""
+def make_flip(count: int) -> Callable[..., None]:
+    """Intrinsic ``(source, target)``: :func:`flip_run` of ``count`` bytes, no matter how many of them are of use."""
+    kind = ir.VectorType(I8, count)
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        kind = ir.VectorType(I8, SHORT)
         value = load(builder, args[0], kind)
-        store(builder, builder.xor(value, ir.Constant(kind, [-128] * SHORT)), args[1])
+        store(builder, builder.xor(value, ir.Constant(kind, [-128] * count)), args[1])
         return context.get_dummy_value()
 
-    return _addresses(2), codegen
+    @intrinsic
+    def flip(typing_context: Any, source: Any, target: Any) -> Any:
+        return _addresses(2), codegen
+
+    return flip
 
 
 def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:
