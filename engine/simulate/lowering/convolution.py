@@ -47,9 +47,9 @@ WIDE_ENOUGH, MOST_CHANNELS = 128, 4096
 """Channels from which on a vector that is partly empty does not count, and most that pixels side by side may have."""
 MOST_ROWS = 16
 """Rows that such pixels are divided into, so that threads can share them."""
-PIECE, VECTOR = 10, 12
-"""What it takes to gather a piece of up to :data:`~engine.simulate.kernels.tiles.SHORT` bytes, and to requantise a
-vector, in products of one: 1.5 and 1.75 ns beside 0.15 on AVX512."""
+FLIPPED, PIECE, VECTOR = 5, 10, 12
+"""What it takes to gather a piece of a window, flipped or not, and to requantise a vector, in products of one, which
+take 0.15 ns on AVX512: a piece that is flipped has up to :data:`~engine.simulate.kernels.tiles.MEDIUM` bytes."""
 GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
 MIN_UNITS = 8
@@ -145,11 +145,14 @@ def _windows_together(operands: dict[str, Tensor], weights: Array, attributes: A
     if attributes["group"] != 1 or attributes["dilations"][1] != 1 or (height == width == 1):
         return 1
 
-    def cost(count: int) -> float:
-        products = height * (width + (count - 1) * step) * inside / (QUAD if REGISTERS.quads and item == 1 else PAIR)
-        return float(height * PIECE + math.ceil(count * channels / LANES) * (VECTOR + products)) / count
+    quads = REGISTERS.quads and item == 1
+    longest, piece, values = (tiles.MEDIUM, FLIPPED, QUAD) if quads else (tiles.SHORT, PIECE, PAIR)
 
-    most = min((tiles.SHORT // (item * inside) - width) // step + 1, tiles.MAX_VECTORS * LANES // channels)
+    def cost(count: int) -> float:
+        products = height * (width + (count - 1) * step) * inside / values
+        return float(height * piece + math.ceil(count * channels / LANES) * (VECTOR + products)) / count
+
+    most = min((longest // (item * inside) - width) // step + 1, tiles.MAX_VECTORS * LANES // channels)
     counts = [count for count in range(1, most + 1) if out_w % count == 0]
     best = min(counts, key=cost, default=1)
     return best if cost(best) <= GAIN * cost(1) else 1
