@@ -28,6 +28,14 @@ def test_rests_of_tiles_and_panels(channels: int, pixels: int, kind: type) -> No
     compute(lower_convolution, OP, [noise(1, 1, pixels, 5, kind=kind), *constants], kernel_shape=[1, 1], **STAGE)
 
 
+@pytest.mark.parametrize("inside", [5, 6, 10, 11, 21, 22])
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_pieces_of_a_window_from_a_few_bytes_to_more_than_a_register(inside: int, kind: type) -> None:
+    constants = [noise(4, 3, 3, inside), np.arange(4, dtype=np.int32) * 100, np.zeros(4, np.int8)]
+    x = noise(1, 4, 7, inside, kind=kind)
+    compute(lower_convolution, OP, [x, *constants], kernel_shape=[3, 3], **STAGE | {"right_shift": [6]})
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("width", [3, 4, 5])
 @pytest.mark.parametrize("kind", [np.int8, np.int16])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.machine import link
-from engine.simulate.kernels.registers import LANES
+from engine.simulate.kernels.registers import LANES, REGISTERS
 from engine.simulate.kernels.tiles import BIAS, E_LEFT, E_RIGHT, MAX_VECTORS, OUT_SHIFT, RIGHT_SHIFT, SCALE
 from engine.simulate.lowering import convolution
 from engine.simulate.lowering.common import NotLowered
@@ -127,6 +127,21 @@ def test_neighbours_share_a_window_of_few_bytes() -> None:
     even, _, odd = instructions(program)
     assert (even.operands["y"].shape, even.fields["tap_length"], even.fields["stride_w"]) == ((1, 4, 2, 16), 15, 4)
     assert (odd.operands["y"].shape, odd.fields["tap_length"], odd.fields["stride_w"]) == ((1, 5, 5, 8), 9, 2)
+
+
+@pytest.mark.skipif(not REGISTERS.quads, reason="rows of a window are not gathered in pieces of 32 bytes")
+def test_neighbours_share_a_window_of_more_bytes_where_that_takes_less_time() -> None:
+    """9 columns of 3 channels are 27 bytes: two results of 8 channels fill a vector, two of 12 leave half of one."""
+    program = Assembler()
+    window = {"kernel_shape": [7, 7], "strides": [2, 2]}
+    for channels in (8, 12):
+        x = program.input((1, 13, 13, 3), np.int8)
+        lower_convolution(call(OP, x, *constants(channels, 3, 7, 7), **window, pads=[0, 0, 0, 0]), program)
+    narrow, wide = instructions(program)
+    assert (narrow.operands["y"].shape, narrow.fields["tap_length"]) == ((1, 4, 2, 16), 27)
+    assert (wide.operands["y"].shape, wide.fields["tap_length"]) == ((1, 4, 4, 12), 21)
+    x = ramp(1, 9, 13, 3, first=-9)
+    compute(lower_convolution, OP, [x, *constants(8, 3, 7, 7)], **window, right_shift=[6], scale=[9], out_shift=[2])
 
 
 def test_neighbours_in_one_window_are_added_to_what_they_are_added_to() -> None:
