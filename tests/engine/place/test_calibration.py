@@ -127,6 +127,15 @@ def test_an_output_keeps_its_name_behind_its_calibration() -> None:
     assert nodes["m_before"].outputs[0].name == "m"
 
 
+def test_an_output_that_is_moved_from_what_is_calibrated_is_not_calibrated_again() -> None:
+    """As the class scores of ``efficientnet_c``, int16 and reshaped."""
+    nodes = [helper.make_node("Sigmoid", ["c0"], ["s"], name="Sigmoid"), one("Transpose", "s", perm=[0, 1, 3, 2])]
+    placement = place(network(nodes, tail=False), "bayes-e", PlacementOptions(output_type="int16"))
+    assert qtype(calibrated(placement)["s"]) == "int16"
+    assert [value.name for value in placement.model.graph.outputs] == ["m"]
+    assert "m_before" not in calibrated(placement)
+
+
 @pytest.mark.parametrize(("values", "threshold"), [([1.0, -2.5], "2.5"), ([0.0, 0.0], "1.0")])
 def test_the_threshold_of_a_constant_operand_is_its_largest_magnitude(values: list[float], threshold: str) -> None:
     array = np.resize(np.array(values, np.float32), (1, 1, 8, 8))
