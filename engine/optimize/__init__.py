@@ -31,7 +31,7 @@ from engine.optimize.cleanup import (
     ReshapingToReshape,
 )
 from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants, OwnWeights
-from engine.optimize.defaults import CompleteAttributes
+from engine.optimize.defaults import CompleteAttributes, ReshapeWithoutZeros
 from engine.optimize.dense import FoldAffineIntoProduct, GemmOfMapToConv, GemmToConv, MatMulToConv
 from engine.optimize.gru import UnrollGru
 from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis
@@ -115,6 +115,7 @@ def pipeline(march: March) -> Pipeline:
             FoldConstants(),
             RemoveUnusedNodes(),
             CompleteAttributes(),
+            ReshapeWithoutZeros(),
             RemoveNoOps(),
             RemoveCastPairs(),
             CollapseActivations(),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
-from engine.optimize.defaults import CompleteAttributes
+from engine.optimize.defaults import CompleteAttributes, ReshapeWithoutZeros
 from tests.engine.optimize.equivalence import applied, build, optimized
 from tests.engine.optimize.networks import MAP, node, normal
 
@@ -63,3 +64,15 @@ def test_a_transposed_convolution_with_an_output_shape_has_no_pads() -> None:
     proto = node("ConvTranspose", "x w", strides=[2, 2], output_shape=[8, 8])
     _, after = applied(CompleteAttributes(), build([proto], {"x": (1, 4, 4, 4)}, ["y"], {"w": normal(4, 4, 2, 2)}))
     assert "pads" not in after.graph[0].attributes
+
+
+def test_a_reshape_names_the_sizes_that_it_keeps() -> None:
+    """As in front of the means of a GroupNorm (``fpn_retina_gn``)."""
+    before = build([node("Reshape", "x to")], {"x": (2, 4, 3, 5)}, ["y"], {"to": np.array([0, 2, -1])})
+    _, after = applied(ReshapeWithoutZeros(), before)
+    (reshape,) = after.graph
+    target = reshape.inputs[1]
+    assert target is not None
+    assert target.name == f"{reshape.name}_to_target_shape"
+    assert target.const_value is not None
+    assert target.const_value.numpy().tolist() == [2, 2, -1]

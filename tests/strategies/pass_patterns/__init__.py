@@ -38,6 +38,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         constants.OwnWeights: Pattern(layers.twice_the_same_convolution),
         cleanup.RemoveUnusedNodes: Pattern(tidying.dead),
         defaults.CompleteAttributes: Pattern(tidying.incomplete),
+        defaults.ReshapeWithoutZeros: Pattern(movements.reshaped_with_zeros),
         cleanup.RemoveNoOps: Pattern(tidying.without_effect),
         cleanup.RemoveCastPairs: Pattern(tidying.cast_there_and_back),
         activations.CollapseActivations: Pattern(functions.written_activation),

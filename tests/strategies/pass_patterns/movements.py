@@ -43,6 +43,13 @@ def reshaped_twice(draw: Draw, net: Network) -> str:
     return net.op("Reshape", first, net.ints(*last))
 
 
+def reshaped_with_zeros(draw: Draw, net: Network) -> str:
+    """A target whose first sizes, some or all, are those before."""
+    x, (batch, channels, _, _) = feature_map(draw, net, low=2)
+    first = draw(st.sampled_from(((0, 0), (0, channels), (batch, 0))))
+    return net.op("Sigmoid", net.op("Reshape", x, net.ints(*first, -1)))
+
+
 def transposed_twice(draw: Draw, net: Network) -> str:
     x, _ = feature_map(draw, net)
     orders = st.permutations(range(4))
