@@ -429,6 +429,19 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     return tuple(dim for dim in value.shape if isinstance(dim, int))
 
 
+def own_name(node: ir.Node, constant: ir.Value) -> str:
+    """Name of ``constant`` once ``node`` has its own: ``<node>_<constant>`` where a later node of the graph reads it.
+
+    The last reader keeps the constant (``yolov8_decode`` and ``yolo11``, six conversions).
+    """
+    readers = {id(use.node) for use in constant.uses()} - {id(node)}
+    later = False
+    if readers and node.graph is not None:
+        order = [id(other) for other in node.graph]
+        later = not readers.isdisjoint(order[order.index(id(node)) :])
+    return f"{node.name}_{constant.name}" if later else str(constant.name)
+
+
 def mark(node: ir.Node, key: str, text: str | None) -> None:
     """Set mark ``key`` on ``node``; ``None`` removes it."""
     if text is None:

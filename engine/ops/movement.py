@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import MARK_ON, attribute, before_calibration, calibration_of, constant_of, shape_of
+from engine.ir import MARK_ON, attribute, before_calibration, calibration_of, constant_of, own_name, shape_of
 from engine.ops.core.base import FloatRule, Lowering, Quantized, StandardOperator, Tie
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, required, stated
@@ -240,7 +240,7 @@ class SliceRule(MovementRule):
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
-        """Bounds and steps keep their names; axes that change with the layout get one (:func:`_name_of_new_axes`)."""
+        """Bounds, steps and axes keep their names; axes that a later node reads too are copied (``own_name``)."""
         node = chain[0]
         layout = _layout_moved(given(node, 0))
         x = lowering.integer(given(node, 0), layout)
@@ -252,7 +252,7 @@ class SliceRule(MovementRule):
         elif axes is not None:
             old = required(lowering.constant(axes))
             new = np.array([nhwc_axis(int(axis), rank) for axis in old], old.dtype)
-            constants.append(lowering.initializer(_name_of_new_axes(node, axes), new))
+            constants.append(lowering.initializer(own_name(node, axes), new))
         elif rank == len(TO_NHWC) or len(node.inputs) > 4:
             count = len(required(lowering.constant(given(node, 1))))
             every = np.array([_axis_in(layout, axis, rank) for axis in range(count)], np.int64)
@@ -281,16 +281,6 @@ def _axis_in(layout: str, axis: int, rank: int) -> int:
 def _kept(constant: ir.Value, lowering: Lowering) -> ir.Value:
     """A constant of the float graph under its own name."""
     return lowering.initializer(str(constant.name), required(lowering.constant(constant)))
-
-
-def _name_of_new_axes(node: ir.Node, axes: ir.Value) -> str:
-    """Axes that the original changes for the layout are ``<node>_<axes>_new_axes``; before that it copies those that a
-    later node reads too, as ``<node>_<axes>`` (``yolov8_decode`` and ``yolo11``, six conversions).
-    """
-    readers = {id(use.node) for use in axes.uses()}
-    last = node if len(readers) == 1 else [other for other in required(node.graph) if id(other) in readers][-1]
-    name = str(axes.name) if node is last else f"{node.name}_{axes.name}"
-    return f"{node.name}_{name}_new_axes"
 
 
 _GATHERED_RANK = 4

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute
+from engine.ir import attribute, own_name
 from engine.optimize.affine import becomes_depthwise
 from engine.optimize.base import (
     Array,
@@ -233,7 +233,7 @@ def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool
     moved_axes = [found[0] for found in inner if found is not None]
     sizes = dict(zip(moved_axes, (after[axis] for axis in axes), strict=True))
     axes_value = node.inputs[3]
-    name = f"{node.name}_{'' if axes_value is None else axes_value.name}_new_axes"
+    name = f"{node.name}_{'' if axes_value is None else own_name(node, axes_value)}_new_axes"
     inputs = [movement.inputs[0], *node.inputs[1:3], add_initializer(graph, name, np.asarray(moved_axes, np.int64))]
     moved = make_node(
         "Slice",

@@ -22,13 +22,16 @@ def simplify_layouts(graph: ir.Graph) -> None:
     A tensor is given the float graph's layout where it is made, not before its first reader (``sknet``, ``yolo11``).
     First, two transposes in a row become one under the second's name, or none where they cancel. Then two around an
     ``HzDequantize`` that cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes
-    of length 1 becomes part of it, since the order of elements stays; so do two around a Reshape of integers that keeps
-    batch and channels. One of a single number changes nothing. Last, two reshapes of integers in a row become one under
-    the first's name.
+    of length 1 is a Reshape too, since the order of elements stays; two around a Reshape of integers that keeps batch
+    and channels become part of it. One of a single number changes nothing. Last, two reshapes of integers in a row
+    become one under the first's name, with the second's shape and result.
     """
     for node in list(graph):
         if _is(node, "Transpose") and "_NHWC2NCHW_LayoutConvert_Output" in str(node.name):
             _move_to_producer(graph, node)
+    for node in list(graph):
+        if _is(node, "Transpose") and _cancels(_input(node).producer(), node):
+            _merge_transposes(graph, node)
     for node in list(graph):
         if _is(node, "Transpose") and _is(_input(node).producer(), "Transpose"):
             _merge_transposes(graph, node)
@@ -54,6 +57,11 @@ def _move_to_producer(graph: ir.Graph, node: ir.Node) -> None:
         graph.insert_after(producer, node)
 
 
+def _cancels(before: ir.Node | None, node: ir.Node) -> bool:
+    """Whether ``node`` undoes the transpose ``before``."""
+    return before is not None and _is(before, "Transpose") and _is_identity(_composed(_perm(before), _perm(node)))
+
+
 def _merge_transposes(graph: ir.Graph, node: ir.Node) -> None:
     producer = _input(node).producer()
     if producer is None:
@@ -74,9 +82,7 @@ def _merge_reshapes(graph: ir.Graph, node: ir.Node) -> None:
     target = constant_of(node.inputs[1])
     if target is None or not target.all():  # a 0 would mean an axis of what the first reads
         return
-    first.replace_input_with(1, node.inputs[1])
-    source.shape = node.outputs[0].shape
-    _bypass(graph, node)
+    _reshape_further(graph, first, node)
 
 
 def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
@@ -87,7 +93,7 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
     if _is(producer, "Transpose"):
         _merge_transposes(graph, node)
     elif _is(producer, "Reshape") and _alone(source) and _keeps_order(node):
-        _reshape_further(graph, producer, node)
+        _as_reshape(graph, node)
     elif _is(producer, "Reshape") and _alone(source):
         _cancel_around_reshape(graph, node, producer)
     elif _is(producer, "HzDequantize", HORIZON_DOMAIN) and _alone(source):
@@ -95,7 +101,7 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
-    """Transpose, HzDequantize, Transpose: only the middle one stays where the others cancel."""
+    """Transpose, HzDequantize, Transpose: only the middle one stays where the others cancel, with the last's result."""
     before = _input(dequantize).producer()
     if before is None or not _is(before, "Transpose"):
         return
@@ -104,8 +110,10 @@ def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
     dequantize.replace_input_with(0, _input(before))
     dequantize.attributes["axis"] = ir.AttrInt64("axis", CHANNELS_LAST)
     dequantize.outputs[0].shape = node.outputs[0].shape
+    name = node.outputs[0].name
     _remove_unread(graph, before)
     _bypass(graph, node)
+    dequantize.outputs[0].name = name
 
 
 def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> None:
@@ -121,7 +129,10 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> 
     if (_perm(before), _perm(node)) == (TO_NCHW, TO_NHWC) and old[:2] == new[:2]:
         reshape.replace_input_with(0, _input(before))
         _remove_unread(graph, before)
-        _reshape_further(graph, reshape, node)
+        target = _input(node)
+        _set_shape(graph, reshape, shape_of(node.outputs[0]), f"{reshape.name}_{node.name}_shape")
+        target.shape = node.outputs[0].shape
+        _bypass(graph, node)
 
 
 def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
@@ -180,13 +191,27 @@ def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:
         graph.remove(transpose, safe=True)
 
 
-def _reshape_further(graph: ir.Graph, reshape: ir.Node, node: ir.Node) -> None:
-    """A Reshape goes straight to the shape that the transpose ``node`` behind it makes."""
-    target = _input(node)
-    shape = shape_of(node.outputs[0])
-    _set_shape(graph, reshape, shape, f"{reshape.name}_{node.name}_shape")
-    target.shape = node.outputs[0].shape
+def _as_reshape(graph: ir.Graph, node: ir.Node) -> None:
+    """Make the transpose ``node`` behind a Reshape one as well, ``<node>_reshape``, and join the two."""
+    name = f"{node.name}_reshape"
+    result = node.outputs[0]
+    new = ir.Value(name=result.name, type=result.type, shape=result.shape)
+    made = ir.node("Reshape", [_input(node)], outputs=[new], name=name)
+    ir.convenience.replace_nodes_and_values(graph, node, [node], [made], [result], made.outputs)
+    made.resize_inputs(2)
+    _set_shape(graph, made, shape_of(new), f"{name}_target_shape")
+    first = _input(made).producer()
+    if first is not None:
+        _reshape_further(graph, first, made)
+
+
+def _reshape_further(graph: ir.Graph, first: ir.Node, node: ir.Node) -> None:
+    """Let the Reshape ``first`` go straight to the shape of ``node`` behind it, and give its result."""
+    source, name = _input(node), node.outputs[0].name
+    first.replace_input_with(1, node.inputs[1])
+    source.shape = node.outputs[0].shape
     _bypass(graph, node)
+    source.name = name
 
 
 def _set_shape(graph: ir.Graph, reshape: ir.Node, shape: Sequence[int], name: str) -> None:
@@ -242,16 +267,12 @@ def _remove_unread(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _bypass(graph: ir.Graph, node: ir.Node) -> None:
-    """Let the readers of ``node`` read its input.
-
-    An input that nothing else reads takes the output's name where that is one of the user's: a float or an output.
-    """
+    """Let the readers of ``node`` read its input, which is called as the output where that is one of the graph's."""
     source, result = _input(node), node.outputs[0]
-    keeps_name = source.producer() is None or not _alone(source)
-    if keeps_name and result.is_graph_output():
-        return
     name, is_output = result.name, result.is_graph_output()
+    if is_output and (source.producer() is None or not _alone(source)):
+        return
     result.replace_all_uses_with(source, replace_graph_outputs=True)
     graph.remove(node, safe=True)
-    if not keeps_name and (is_output or source.dtype == ir.DataType.FLOAT):
+    if is_output:
         source.name = name

@@ -27,12 +27,13 @@ from engine.ir import (
 from engine.march import March, load_march
 from engine.ops.core.base import Quantized, Tie
 from engine.ops.core.float_nodes import TO_NHWC
+from engine.ops.core.unit_conv import rescaling_name
 from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
 from engine.quantize.inputs import data_format, pixel_input
-from engine.quantize.layouts import TO_NCHW, simplify_layouts
+from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
 from engine.quantize.rescaling import constant_integers, requantize, rescale
 from engine.quantize.writer import DTYPES, GraphWriter, transposed
 
@@ -114,9 +115,6 @@ class IntegerGraph:
             forms = self._quantize(tensor, value, wanted)
         form = next(iter(forms.values()))
         if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
-            if layout == "NHWC":  # channels last, where the reader has them so (the states of crnn_gru and min_gru)
-                form = self._in_layout(value, forms, layout)
-                forms = {"flat" if "flat" in forms else layout: form}
             forms = self._requantize(value, forms, wanted)
         form = self._in_layout(value, forms, layout)
         if form.offset and not unsigned:
@@ -304,14 +302,14 @@ class IntegerGraph:
         source = self._float_or_constant(tensor)
         outside = self.march.layout_outside and len(shape) == 4 and not moved
         if outside:
-            source = self._to_nhwc(source, value)
+            source = self._as_input(source, *self._reader(value))
             shape = transposed(shape, TO_NHWC)
         node_name = f"{name}_HzCalibration"
         quantized = self._writer.append(
             "HzQuantize",
             f"{name}_{node_name}_HzQuantize",
             [source, self.initializer(f"{node_name}_y_scale", wanted.scales)],
-            {"bits": wanted.bits, **({"axis": 3} if outside else {})},
+            {"bits": wanted.bits, **({"axis": 0 if moved else 3} if outside or moved else {})},
             f"{name}_calibrated_quantized",
             ir.TensorType(DTYPES[wanted.bits]),
             shape,
@@ -342,27 +340,41 @@ class IntegerGraph:
             self._integers[key] = {layout: Quantized(integers, wanted.scales, wanted.bits)}
         return self._integers[key][layout]
 
-    def _requantize(self, value: ir.Value, forms: Mapping[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
-        """Another scale or width of the tensor that ``value`` stands for; remembered beside the first form."""
+    def _requantize(self, value: ir.Value, forms: dict[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
+        """Another scale or width of the tensor that ``value`` stands for; remembered beside the first form.
+
+        A map is in NHWC then, as behind any operator; another is transposed before (60 in ``crnn_gru``).
+        """
         name = str(before_calibration(value).name)
         key = f"{name}@{wanted.bits}@{wanted.scales.tobytes().hex()}"
         if key not in self._integers:
-            layout, form = next(iter(forms.items()))
-            if self.march.requantize_as_conv and layout == "NHWC":
-                result = rescale(name, form, wanted, self, self._writer)
+            layout = "flat" if "flat" in forms else "NHWC"
+            as_conv = self.march.requantize_as_conv and layout == "NHWC"
+            source = name if wanted.bits > next(iter(forms.values())).bits else _first_calibrated(value)
+            node = rescaling_name(name, wanted) if as_conv else f"{source or f'{name}_calibrated'}_Requantize"
+            form = self._in_layout(value, forms, layout, (node, 0))
+            if as_conv:
+                result = rescale(node, form, wanted, self, self._writer)
             else:
-                source = name if wanted.bits > form.bits else _first_calibrated(value) or f"{name}_calibrated"
-                result = requantize(f"{source}_Requantize", layout, form, wanted, self._writer)
+                result = requantize(node, layout, form, wanted, self._writer)
             self._integers[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
         return self._integers[key]
 
-    def _in_layout(self, value: ir.Value, forms: dict[str, Quantized], layout: str) -> Quantized:
-        """``forms`` of ``value`` in ``layout``, transposed once where it is not there."""
+    def _in_layout(
+        self, value: ir.Value, forms: dict[str, Quantized], layout: str, reader: tuple[str, int] | None = None
+    ) -> Quantized:
+        """``forms`` of ``value`` in ``layout``, transposed once where it is not there, for ``reader``: name and input.
+
+        Without a ``reader`` it is the node of the current chain that reads ``value``.
+        """
         if "flat" in forms:
             return forms["flat"]
         if layout not in forms:
             form = next(iter(forms.values()))
-            moved = self._to_nhwc(form.value, value) if layout == "NHWC" else self._to_nchw(form.value)
+            if layout == "NHWC":
+                moved = self._as_input(form.value, *(reader or self._reader(value)))
+            else:
+                moved = self._to_nchw(form.value)
             forms[layout] = replace(form, value=moved)
             if form.value in self._scale_names:
                 self._scale_names[moved] = self._scale_names[form.value]
@@ -387,7 +399,7 @@ class IntegerGraph:
             "HzDequantize",
             f"{name}_HzDequantize",
             [form.value, self.initializer(scale_name, form.scale)],
-            {"axis": 3} if outside or data_format(_producers(tensor)) == "NHWC" else {},
+            _dequantized_axis(tensor, outside),
             f"{name}_HzDequantize_dequanti_output" if outside else name,
             ir.TensorType(ir.DataType.FLOAT),
             shape_of(form.value),
@@ -402,9 +414,8 @@ class IntegerGraph:
             "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
         )
 
-    def _to_nhwc(self, source: ir.Value, value: ir.Value) -> ir.Value:
-        """``source``, a form of the current chain's input ``value``, in NHWC."""
-        reader, index = self._reader(value)
+    def _as_input(self, source: ir.Value, reader: str, index: int) -> ir.Value:
+        """``source`` in NHWC, as input ``index`` of the node called ``reader``."""
         name, output = f"{reader}_NCHW2NHWC_LayoutConvert_Input{index}", f"{reader}_nchw2nhwc_transposed_input{index}"
         return self._writer.transpose(source, TO_NHWC, name, output)
 
@@ -440,6 +451,14 @@ def _misplaced_unsigned(tensor: str) -> UnsupportedError:
         f"tensor {tensor!r}: type {UNSIGNED} is for results of a convolution with Relu or Clip that only convolutions, "
         "sums in such and MaxPool read"
     )
+
+
+def _dequantized_axis(tensor: ir.Value, outside: bool) -> Mapping[str, int]:
+    """The channels of what is dequantised: the last axis of a map in NHWC, and of what a Reshape gives."""
+    if outside or data_format(_producers(tensor)) == "NHWC":
+        return {"axis": CHANNELS_LAST}
+    reshaped = any(node.op_type == "Reshape" for node in _producers(tensor))
+    return {"axis": len(shape_of(tensor)) - 1} if reshaped else {}
 
 
 def _producers(value: ir.Value) -> list[ir.Node]:

@@ -12,7 +12,7 @@ from engine.ir import Calibration, shape_of
 from engine.ops.core.base import Lowering, Quantized
 from engine.ops.core.fixed_point import requantization
 from engine.ops.core.float_nodes import TO_NHWC
-from engine.ops.core.unit_conv import rescaling_name, unit_convolution
+from engine.ops.core.unit_conv import unit_convolution
 from engine.quantize.layouts import CHANNELS_LAST
 from engine.quantize.writer import DTYPES, GraphWriter
 
@@ -27,9 +27,9 @@ def constant_integers(array: NDArray[Any], wanted: Calibration, rank: int, layou
     return np.asarray(np.clip(integers, info.min, info.max), info.dtype)
 
 
-def rescale(tensor: str, form: Quantized, wanted: Calibration, lowering: Lowering, writer: GraphWriter) -> ir.Value:
-    """``form`` of ``tensor``, NHWC, by a convolution: 89 of them in ten recorded networks of bernoulli2."""
-    name, shape = rescaling_name(tensor, wanted), shape_of(form.value)
+def rescale(name: str, form: Quantized, wanted: Calibration, lowering: Lowering, writer: GraphWriter) -> ir.Value:
+    """``form``, NHWC, by a convolution called ``name``: 89 of them in ten recorded networks of bernoulli2."""
+    shape = shape_of(form.value)
     inputs, attributes = unit_convolution(name, shape[-1], form, wanted, lowering)
     kind = ir.TensorType(DTYPES[wanted.bits])
     return writer.append("HzSQuantizedConv", name, inputs, attributes, f"{name}_quantized", kind, shape)

@@ -86,6 +86,32 @@ def test_transposes_in_a_row_are_merged_before_what_stands_beside_them() -> None
     assert shape_of(result.outputs[0]) == (1, 1, 6, 16)
 
 
+def test_transposes_that_cancel_go_before_others_are_merged() -> None:
+    """The layout of what a normalisation gives stays behind it, in front of a dense layer (``swin``, ``mobilevit``)."""
+    x = value("x", (1, 4, 5, 6), INT32)
+    first = transpose(x, [0, 3, 1, 2], "first")
+    second = transpose(first.outputs[0], [0, 3, 1, 2], "second")
+    third = transpose(second.outputs[0], [0, 2, 3, 1], "third")
+    reader = ir.node("Abs", [third.outputs[0]], outputs=[value("y", (1, 6, 4, 5), INT32)], name="reader")
+    result = graph(x, first, second, third, reader)
+    simplify_layouts(result)
+    assert [item.name for item in result] == ["first", "reader"]
+
+
+def test_a_transpose_of_single_axes_joins_the_reshape_before_it() -> None:
+    """Named as the optimiser names such a transpose; the result is the transpose's (``crnn_gru``, ``vgg``)."""
+    x = value("x", (1, 20, 6), INT32)
+    reshaped, target = reshape(x, "r", 1, 20, 6, 1)
+    moved = transpose(reshaped.outputs[0], [0, 3, 1, 2], "moved")
+    result = graph(x, reshaped, moved, initializers=(target,))
+    simplify_layouts(result)
+    (left,) = result
+    new = left.inputs[1]
+    assert new is not None
+    assert (left.name, new.name, result.outputs[0].name) == ("r", "moved_reshape_target_shape", "moved")
+    assert shape_of(result.outputs[0]) == (1, 1, 20, 6)
+
+
 def test_transposes_around_a_dequantiser_cancel() -> None:
     x, scale = value("x", (1, 4, 5, 6), INT32), value("scale", (6,))
     before = transpose(x, [0, 3, 1, 2], "before")

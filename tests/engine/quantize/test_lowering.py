@@ -9,7 +9,7 @@ from onnx import helper
 
 from engine.calibrate import apply_thresholds
 from engine.errors import ConfigError, ModelError
-from engine.ir import to_bytes
+from engine.ir import calibration_nodes, to_bytes
 from engine.ops.lut import Lut
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.quantize.lowering import quantize
@@ -177,3 +177,33 @@ def test_model_that_is_not_calibrated_is_refused() -> None:
 def test_unknown_march_is_refused() -> None:
     with pytest.raises(ConfigError, match="march"):
         quantize(network([one("Relu", "c0")]), "bayes-x")
+
+
+def test_what_lies_as_in_the_float_graph_is_transposed_before_it_is_rescaled() -> None:
+    """Operators on maps have the channels last (``crnn_gru``, where the transpose becomes part of a Reshape)."""
+    rows = {"to": np.array([1, 16, 4, 4]), "back": np.array([1, 4, 8, 8])}
+    middle = [
+        helper.make_node("Reshape", ["c0", "to"], ["r"], name="R"),
+        helper.make_node("Transpose", ["r"], ["k"], name="K", perm=[0, 1, 3, 2]),
+        helper.make_node("Tanh", ["k"], ["s"], name="S"),
+        helper.make_node("Concat", ["k", "s"], ["u"], name="U", axis=2),
+        helper.make_node("Concat", ["s", "k"], ["v"], name="V", axis=2),
+        helper.make_node("Add", ["u", "v"], ["a"], name="A"),
+        helper.make_node("MaxPool", ["a"], ["p"], name="P", kernel_shape=[2, 1], strides=[2, 1]),
+        one("Reshape", "p", "back"),
+    ]
+    placed = place(network(middle, constants=rows), "bayes-e", PlacementOptions()).model
+    names = {str(node.inputs[0].name) for node in calibration_nodes(placed) if "axis" not in node.attributes}
+    thresholds = dict.fromkeys(names, np.asarray([1.0])) | {"v": np.asarray([2.54])}
+    found = quantize(apply_thresholds(placed, thresholds), "bayes-e").graph
+    rescaled = [node for node in found if node.op_type == "HzRequantize"]
+    assert rescaled
+    assert [str(node.name) for node in found if node.op_type == "Transpose"][2:4] == [
+        "S_NCHW2NHWC_LayoutConvert_Input0",
+        "P_NHWC2NCHW_LayoutConvert_Output0",
+    ], "one transpose serves all that read the tensor"
+    for node in rescaled:
+        before = None if node.inputs[0] is None else node.inputs[0].producer()
+        assert node.attributes["data_format"].as_string() == "NHWC"
+        assert before is not None
+        assert before.op_type != "Reshape"

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from engine.ops.core.base import Quantized
+from engine.ops.core.unit_conv import rescaling_name
 from engine.quantize.rescaling import constant_integers, requantize, rescale
 from engine.quantize.writer import GraphWriter
 from tests.engine.ops.operators import Recorder, scaled, tensor
@@ -59,7 +60,8 @@ def test_a_multiplier_per_channel_where_they_come_last(
 
 def test_a_convolution_is_named_after_the_scale() -> None:
     writer = GraphWriter()
-    result = rescale("t", form(1, 4, 5, 6), scaled(0.25, qtype="int16"), Recorder("bernoulli2"), writer)
+    wanted = scaled(0.25, qtype="int16")
+    result = rescale(rescaling_name("t", wanted), form(1, 4, 5, 6), wanted, Recorder("bernoulli2"), writer)
     (node,) = writer.nodes
     assert (node.op_type, node.name) == ("HzSQuantizedConv", "UNIT_CONV_FOR_t_calibrated_0.25000_TO_FUSE_SCALE")
     assert result.name == f"{node.name}_quantized"
