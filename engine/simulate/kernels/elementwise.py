@@ -26,7 +26,7 @@ from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.scalar import divided, shifted_left, shifted_right
 from engine.simulate.kernels.shuffles import I8, I16, make_largest
 
-largest_8, largest_16, largest_64 = (make_largest(I8, count) for count in (8, 16, 64))
+largest_4, largest_8, largest_16, largest_64 = (make_largest(I8, count) for count in (4, 8, 16, 64))
 add_int8, add_int16 = (make_combine(kind, multiply=False, repeats=False) for kind in (I8, I16))
 add_one_int8, add_one_int16 = (make_combine(kind, multiply=False, repeats=True) for kind in (I8, I16))
 multiply_int8, multiply_int16 = (make_combine(kind, multiply=True, repeats=False) for kind in (I8, I16))
@@ -229,6 +229,10 @@ def largest_of_taps(x: int, offsets: Any, y: int, size: int) -> None:
         largest_8(x, at, taps, y)
         if size > 8:
             largest_8(x + size - 8, at, taps, y + size - 8)
+    elif size >= 4:
+        largest_4(x, at, taps, y)
+        if size > 4:
+            largest_4(x + size - 4, at, taps, y + size - 4)
     else:
         copy_bytes(x + offsets[0], y, size)
         for tap in range(1, taps):

@@ -48,8 +48,8 @@ WIDE_ENOUGH, MOST_CHANNELS = 128, 4096
 MOST_ROWS = 16
 """Rows that such pixels are divided into, so that threads can share them."""
 FLIPPED, PIECE, VECTOR = 5, 10, 12
-"""What it takes to gather a piece of a window, flipped or not, and to requantise a vector, in products of one, which
-take 0.15 ns on AVX512: a piece that is flipped has up to :data:`~engine.simulate.kernels.tiles.MEDIUM` bytes."""
+"""What it takes to gather a piece of a window and to requantise a vector, in products of one, which take 0.15 ns on
+AVX512: the first is for pieces of up to :data:`~engine.simulate.kernels.tiles.MEDIUM` bytes that are flipped."""
 GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
 MIN_UNITS = 8
@@ -146,10 +146,11 @@ def _windows_together(operands: dict[str, Tensor], weights: Array, attributes: A
         return 1
 
     quads = REGISTERS.quads and item == 1
-    longest, piece, values = (tiles.MEDIUM, FLIPPED, QUAD) if quads else (tiles.SHORT, PIECE, PAIR)
+    longest, values = (tiles.LONG, QUAD) if quads else (tiles.SHORT, PAIR)
 
     def cost(count: int) -> float:
-        products = height * (width + (count - 1) * step) * inside / values
+        columns = (width + (count - 1) * step) * inside
+        products, piece = height * columns / values, FLIPPED if quads and columns <= tiles.MEDIUM else PIECE
         return float(height * piece + math.ceil(count * channels / LANES) * (VECTOR + products)) / count
 
     most = min((longest // (item * inside) - width) // step + 1, tiles.MAX_VECTORS * LANES // channels)

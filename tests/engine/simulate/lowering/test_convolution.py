@@ -123,25 +123,32 @@ def test_neighbours_share_a_window_of_few_bytes() -> None:
     x = program.input((1, 9, 9, 3), np.int8)
     window = {"kernel_shape": [3, 3], "strides": [2, 2]}
     lower_convolution(call(OP, x, *constants(8, 3, 3, 3), **window, pads=[0, 0, 0, 0]), program)
+    x = program.input((1, 9, 25, 3), np.int8)
     lower_convolution(call(OP, x, *constants(8, 3, 3, 3), **window, pads=[1, 1, 1, 1]), program)
     even, _, odd = instructions(program)
     assert (even.operands["y"].shape, even.fields["tap_length"], even.fields["stride_w"]) == ((1, 4, 2, 16), 15, 4)
-    assert (odd.operands["y"].shape, odd.fields["tap_length"], odd.fields["stride_w"]) == ((1, 5, 5, 8), 9, 2)
+    assert (odd.operands["y"].shape, odd.fields["tap_length"], odd.fields["stride_w"]) == ((1, 5, 13, 8), 9, 2)
 
 
 @pytest.mark.skipif(not REGISTERS.quads, reason="rows of a window are not gathered in pieces of 32 bytes")
 def test_neighbours_share_a_window_of_more_bytes_where_that_takes_less_time() -> None:
-    """9 columns of 3 channels are 27 bytes: two results of 8 channels fill a vector, two of 12 leave half of one."""
+    """9 columns of 3 channels are 27 bytes: two results of 8 channels fill a vector, two of 12 leave half of one. Four
+    columns of 16 channels fill a register, and two results of 8 channels a vector."""
     program = Assembler()
     window = {"kernel_shape": [7, 7], "strides": [2, 2]}
     for channels in (8, 12):
         x = program.input((1, 13, 13, 3), np.int8)
         lower_convolution(call(OP, x, *constants(channels, 3, 7, 7), **window, pads=[0, 0, 0, 0]), program)
-    narrow, wide = instructions(program)
+    x = program.input((1, 3, 6, 16), np.int8)
+    lower_convolution(call(OP, x, *constants(8, 16, 3, 3), kernel_shape=[3, 3]), program)
+    narrow, wide, deep = instructions(program)
+    assert (deep.operands["y"].shape, deep.fields["tap_length"]) == ((1, 1, 2, 16), 64)
     assert (narrow.operands["y"].shape, narrow.fields["tap_length"]) == ((1, 4, 2, 16), 27)
     assert (wide.operands["y"].shape, wide.fields["tap_length"]) == ((1, 4, 4, 12), 21)
     x = ramp(1, 9, 13, 3, first=-9)
     compute(lower_convolution, OP, [x, *constants(8, 3, 7, 7)], **window, right_shift=[6], scale=[9], out_shift=[2])
+    x = ramp(2, 5, 8, 16, first=-9)
+    compute(lower_convolution, OP, [x, *constants(8, 16, 3, 3)], kernel_shape=[3, 3], right_shift=[6], scale=[9])
 
 
 def test_neighbours_in_one_window_are_added_to_what_they_are_added_to() -> None:

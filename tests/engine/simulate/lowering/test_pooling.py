@@ -35,7 +35,7 @@ def test_windows_of_maxima(window: dict[str, Any], dtype: type) -> None:
     compute(lower_max_pool, "HzQuantizedMaxPool", [X.astype(dtype)], **window)
 
 
-@pytest.mark.parametrize("channels", [7, 8, 11, 16, 23, 64, 70, 129])
+@pytest.mark.parametrize("channels", [3, 4, 7, 8, 11, 16, 23, 64, 70, 129])
 def test_maxima_of_any_number_of_channels(channels: int) -> None:
     x = np.random.default_rng(channels).integers(-128, 128, (1, 5, 6, channels)).astype(np.int8)
     compute(lower_max_pool, "HzQuantizedMaxPool", [x], kernel_shape=[3, 2], pads=[1, 1, 0, 0])
