@@ -52,7 +52,8 @@ def divided(value: int, divisor: int) -> tuple[int, int]:
         return value, 0
     if value < divisor:
         return 0, value
-    return unsigned_parts(value, divisor)
+    parts: tuple[int, int] = unsigned_parts(value, divisor)
+    return parts
 
 
 @intrinsic
