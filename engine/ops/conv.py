@@ -258,6 +258,7 @@ class ConvRule(FloatRule):
             x.scale,
             attribute(node, "group", 1),
         )
+        operand = summed_operand(chain)
         integers = convolution_integers(
             weights,
             thresholds,
@@ -267,12 +268,12 @@ class ConvRule(FloatRule):
             bits,
             bias_bits=lowering.march.bias_bits,
             input_bits=x.bits,
+            with_summand=operand is not None,
         )
         attributes, offset = convolution_geometry(node), 0 if output is None else output.offset
         if x.offset and any(attributes["pads"]):
             x = lowering.padded(given(node, 0), x, attributes["pads"])
             attributes["pads"] = [0] * len(attributes["pads"])
-        operand = summed_operand(chain)
         e = None if operand is None else lowering.integer(operand, per_channel=True, unsigned=True)
         if e is not None:
             attributes |= {"use_sumin": 1, **fused_sum(e.scale, integers.accumulator_scale, lowering.march)}

@@ -29,6 +29,12 @@ Array = NDArray[Any]
 BIAS_LIMIT = 1 << 30
 MIN_RATIO: Mapping[int, float] = {8: 2.0**-23, 16: 2.0**-15}
 """Smallest accumulator scale / output scale per output width; weights that would need a smaller one are widened."""
+MIN_RATIO_OF_SUM = 2.0**-22
+"""The same for 8 bits where a summand joins the accumulator.
+
+Provisional, 1 network: 32 channels of ``crnn_gru`` whose weights are zero. There the summand has the output's scale, so
+that a limit on the summand's multiplier would explain them too.
+"""
 MIN_TAIL_SCALE = 2.0**-23
 """Smallest scale of an int32 accumulator that is dequantised."""
 
@@ -103,6 +109,7 @@ def convolution_integers(
     bias_bits: int,
     axis: int = 0,
     input_bits: int = 8,
+    with_summand: bool = False,
 ) -> Integers:
     """Integers of a convolution (reference/arithmetic.md 2.3 with an output scale, 2.4 without).
 
@@ -116,6 +123,7 @@ def convolution_integers(
         bias_bits: 16 where the bias is stored in 16 bits with a left shift.
         axis: output channel axis of ``weights``.
         input_bits: 8 or 16.
+        with_summand: whether another tensor is added to the accumulator.
     """
     channels = weights.shape[axis]
     scales = np.broadcast_to(weight_scales(thresholds), (channels,))
@@ -124,6 +132,7 @@ def convolution_integers(
         least, floor = np.ones(1), MIN_TAIL_SCALE
     else:
         least, floor = output_scale.astype(np.float64), MIN_RATIO[output_bits]
+        floor = max(floor, MIN_RATIO_OF_SUM) if with_summand else floor
     clamped = (xs * scales).astype(np.float64) / least < floor
     # The original derives the scale of widened weights first, so that float32 rounding enters twice.
     widened = np.where(clamped, floor * least / np.float64(xs), scales).astype(np.float32)

@@ -43,6 +43,7 @@ def unit_convolution(
         output.scales,
         output.bits,
         bias_bits=lowering.march.bias_bits,
+        with_summand=added is not None,
     )
     weight, bias = (name.replace("CONV", part, 1) for part in ("WEIGHT", "BIAS"))
     inputs = [

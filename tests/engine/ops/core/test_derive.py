@@ -31,6 +31,7 @@ def pointwise(
     bits: int = 8,
     bias_bits: int = 32,
     x: float = 1.0,
+    with_summand: bool = False,
 ) -> Integers:
     """One weight of one channel."""
     return convolution_integers(
@@ -41,6 +42,7 @@ def pointwise(
         None if output is None else floats(output),
         bits,
         bias_bits=bias_bits,
+        with_summand=with_summand,
     )
 
 
@@ -68,6 +70,13 @@ def test_weights_that_would_need_a_smaller_ratio_are_widened(bits: int | None, l
     assert kept.weights.item() == widened.weights.item() == 127
     small = pointwise(weight=10 * least, threshold=10 * least, output=output, bits=width)
     assert (small.accumulator_scale.tolist(), small.weights.item()) == ([least], 10)
+
+
+def test_a_summand_leaves_half_as_small_a_ratio() -> None:
+    """The channels of ``crnn_gru`` whose weights are zero."""
+    dead = pointwise(weight=0.0, threshold=float(np.finfo(np.float32).tiny), with_summand=True)
+    assert dead.accumulator_scale.tolist() == [2.0**-22]
+    assert dead.bias.tolist() == [2**21]
 
 
 def test_the_bias_holds_half_an_output_unit() -> None:
