@@ -102,7 +102,7 @@ def test_slices_have_constant_bounds_and_positive_steps() -> None:
 def test_axes_of_a_slice_are_those_of_nhwc() -> None:
     made, constants = moved(SliceRule(), cut(steps=2))
     assert made.layout == "NHWC"
-    assert constants == {"s": [1, 0], "e": [3, 6], "n_a_new_axes": [3, 1], "t": [2, 1]}
+    assert constants == {"s": [1, 0], "e": [3, 6], "a": [3, 1], "t": [2, 1]}
     assert moved(SliceRule(), cut(rank=3))[1]["a"] == [1, -2]
     plain = float_node("Slice", [tensor("x", *MAP), ints("s", 0, 1), ints("e", 1, 3)], (1, 2, 6, 8))
     assert moved(SliceRule(), plain)[1] == {"s": [0, 1], "e": [1, 3], "n_axes": [0, 3]}
