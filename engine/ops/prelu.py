@@ -29,8 +29,8 @@ class PRelu(QuantizedOperator):
     rows = SAME_ROWS
     instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
-        "alpha_scale": Attribute("ints", doc="multiplier of negative values, per channel"),
-        "alpha_shift": Attribute("ints", doc="rounding shift of the product, per channel"),
+        "alpha_scale": Attribute("ints", doc="multiplier of negative values, per channel or for all"),
+        "alpha_shift": Attribute("ints", doc="rounding shift of the product, as many"),
         "data_format": DATA_FORMAT,
     }
 
@@ -58,11 +58,11 @@ ALPHA_SHIFT = 7
 """Rounding shift of a bernoulli2 slope (reference/arithmetic.md 2.11)."""
 
 
-def slope_attributes(slope: Array, channels: int) -> dict[str, Any]:
-    """Slopes in 7 fraction bits, one per channel."""
-    scales = np.broadcast_to(np.rint(slope.astype(np.float64) * (1 << ALPHA_SHIFT)), (channels,))
+def slope_attributes(slope: Array) -> dict[str, Any]:
+    """Slopes in 7 fraction bits: one per channel, or one for all (``unet_nearest_prelu_b``, ten of ten)."""
+    scales = np.rint(slope.astype(np.float64).ravel() * (1 << ALPHA_SHIFT)).astype(int)
     return {
-        "alpha_scale": scales.astype(int).tolist(),
-        "alpha_shift": [ALPHA_SHIFT] * channels,
+        "alpha_scale": scales.tolist(),
+        "alpha_shift": [ALPHA_SHIFT] * scales.size,
         "data_format": "NHWC",
     }

@@ -101,7 +101,7 @@ class PReluRule(FloatRule):
         slope = required(lowering.constant(given(node, 1))).reshape(-1)
         inputs = [x.value]
         if lowering.march.leaky_relu_operator:
-            op_type, attributes = "HzPRelu", slope_attributes(slope, shape_of(result)[1])
+            op_type, attributes = "HzPRelu", slope_attributes(slope)
         else:
             op_type = "HzSPRelu"
             integers, attributes = sprelu_integers(slope, shape_of(result)[1], x.scale, output)

@@ -12,16 +12,17 @@ def test_every_channel_has_its_slope() -> None:
     x = int8(-3, -3, 5, 5, shape=(1, 1, 2, 2))
     found = evaluate("HzPRelu", [x], alpha_scale=[64, 200], alpha_shift=[7, 7])
     assert found.ravel().tolist() == [-1, -5, 5, 5]
+    assert evaluate("HzPRelu", [x], alpha_scale=[64], alpha_shift=[7]).ravel().tolist() == [-1, -1, 5, 5]
     assert evaluate("HzPRelu", [int8(-100)], alpha_scale=[200], alpha_shift=[7]).item() == -128
 
 
 def test_slopes_are_rounded_to_7_bits_half_to_even() -> None:
-    assert slope_attributes(np.array([0.1, 0.5 / 128, 1.5 / 128]), 3) == {
+    assert slope_attributes(np.array([0.1, 0.5 / 128, 1.5 / 128])) == {
         "alpha_scale": [13, 0, 2],
         "alpha_shift": [7, 7, 7],
         "data_format": "NHWC",
     }
-    assert slope_attributes(np.array([0.25]), 2)["alpha_scale"] == [32, 32]
+    assert slope_attributes(np.array([0.25]))["alpha_scale"] == [32], "one for all channels"
 
 
 def test_the_bound_is_that_of_the_slope_and_half_a_unit() -> None:
