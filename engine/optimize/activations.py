@@ -87,7 +87,7 @@ class CollapseRsqrt(NodePass):
                 array = constant(other)
                 if x is not None and array is not None and array.size == 1 and x.shape == shifted.outputs[0].shape:
                     source, epsilon = x, float(array.reshape(()))
-        collapse(node, "HzRsqrt", source, epsilon=epsilon)
+        collapse(node, "HzRsqrt", source, epsilon=epsilon, is_sqrt_add_reciprocal=0)
         return True
 
     def remains(self, node: ir.Node) -> bool:

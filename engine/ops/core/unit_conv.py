@@ -53,6 +53,7 @@ def unit_convolution(
         lowering.initializer(f"{name}_{bias}_b_scale", integers.bias_shift),
     ]
     attributes = {
+        "dilations": [1, 1],
         "kernel_shape": [1, 1],
         "pads": [0, 0, 0, 0],
         "strides": [1, 1],

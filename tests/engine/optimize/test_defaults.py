@@ -60,6 +60,23 @@ def test_attributes_are_complete(proto: onnx.NodeProto, expected: dict[str, Any]
     assert not applied(CompleteAttributes(), after)[0], "nothing is left to write"
 
 
+@pytest.mark.parametrize(
+    ("proto", "expected"),
+    [
+        (node("ReduceMean", "x", axes=[-1, 1]), {"axes": (3, 1), "keepdims": 1}),
+        (node("ReduceMax", "x", keepdims=0), {"keepdims": 0}),
+        (node("Concat", "x x", axis=-2), {"axis": 2}),
+    ],
+)
+def test_axes_are_counted_from_the_front(proto: onnx.NodeProto, expected: dict[str, Any]) -> None:
+    """As the means of ``swin`` and its ``Concat_1290``."""
+    _, after = applied(CompleteAttributes(), build([proto], {"x": (1, 4, 7, 8)}, ["y"], {}))
+    (done,) = after.graph
+    found = {name: attr.value for name, attr in done.attributes.items()}
+    assert {key: tuple(value) if isinstance(value, list | tuple) else value for key, value in found.items()} == expected
+    assert not applied(CompleteAttributes(), after)[0], "nothing is left to write"
+
+
 def test_a_transposed_convolution_with_an_output_shape_has_no_pads() -> None:
     proto = node("ConvTranspose", "x w", strides=[2, 2], output_shape=[8, 8])
     _, after = applied(CompleteAttributes(), build([proto], {"x": (1, 4, 4, 4)}, ["y"], {"w": normal(4, 4, 2, 2)}))
