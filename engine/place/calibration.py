@@ -15,13 +15,14 @@ from engine.ir import (
     MARK_FIXED,
     WEIGHT_QUANT_ATTRS,
     attribute,
+    before_calibration,
     constant_of,
     is_calibration,
     mark,
 )
 from engine.march import March
 from engine.ops.core.base import MARK_QTYPE, FloatRule, Tie
-from engine.ops.core.float_nodes import is_relu
+from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.registry import rule_for
 from engine.place.chains import chains, is_exact_sum, joins, on_bpu
 from engine.place.devices import refused_late
@@ -108,9 +109,7 @@ def _moves_integers(producer: ir.Node, readers: Sequence[ir.Node]) -> bool:
     and ``mobilevit`` that the CPU moves for movements which end there after the calibration; before a Split (11
     tensors), a MaxPool (3) or a Concat all are.
     """
-    rule = rule_for(producer)
-    quantised = all(on_bpu(each) or refused_late(each) for each in readers)
-    return quantised and rule is not None and rule.tie(producer) is Tie.OUTPUT_TAKES_INPUT
+    return _moves(producer) and all(on_bpu(each) or refused_late(each) for each in readers)
 
 
 def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:
@@ -262,14 +261,22 @@ def _calibrate_result(
 
 
 def _moves_calibrated(node: ir.Node) -> bool:
-    """Whether ``node`` moves what is calibrated: its result has the scale of that.
+    """Whether ``node`` moves what the BPU computes and is calibrated: its result has the scale of that.
 
     No output of a recorded network that is moved so is calibrated again: 11 in ``detr``, ``efficientnet``, ``sknet``,
-    ``vit_timm`` and ``yolov8_nhwc``, all int16.
+    ``vit_timm`` and ``yolov8_nhwc``, all int16. What the CPU computes has the calibration behind the movements.
     """
-    rule, source = rule_for(node), node.inputs[0]
-    moves = rule is not None and rule.tie(node) is Tie.OUTPUT_TAKES_INPUT
-    return moves and source is not None and is_calibration(source.producer())
+    if not _moves(node) or not is_calibration(given(node, 0).producer()):
+        return False
+    before: ir.Node | None = node
+    while before is not None and on_bpu(before) and _moves(before):
+        before = before_calibration(given(before, 0)).producer()
+    return before is None or on_bpu(before)
+
+
+def _moves(node: ir.Node) -> bool:
+    rule = rule_for(node)
+    return rule is not None and rule.tie(node) is Tie.OUTPUT_TAKES_INPUT
 
 
 def _needs_no_scale(chain: Sequence[ir.Node], head: FloatRule, march: March) -> bool:
