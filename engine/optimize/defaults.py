@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from engine.ir import attribute
 from engine.optimize.base import NodePass, Padding, add_initializer, constant, graph_of, padding_of, static_shape
 
-_REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"})
+_REDUCTIONS = frozenset(
+    f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+)
 
 
 class CompleteAttributes(NodePass):
@@ -20,7 +22,7 @@ class CompleteAttributes(NodePass):
 
     A ``Pad`` gets the value that it pads with, whatever its mode (``style``), and pads of all axes. Reductions say
     whether they keep their axes, and they and ``Concat`` count axes from the front (174 of 174 and 395 of 395 in the
-    networks that are seen).
+    networks that are seen). Axes that are an input, as in newer opsets, stay as they are.
     """
 
     op_types = frozenset(
@@ -49,13 +51,13 @@ class CompleteAttributes(NodePass):
         return dict(node.attributes) != before
 
     def remains(self, node: ir.Node) -> bool:
-        """One without ``strides``, or without ``kernel_shape``; of ``DepthToSpace`` without ``mode``."""
+        """One without ``strides``, ``kernel_shape``, ``mode`` or ``keepdims``, or with an axis from the back."""
         if node.op_type == "Pad":
             return _lacks_value(node) or _of_named_axes(node) is not None
-        if node.op_type == "Concat":
-            return static_shape(node.inputs[0]) is not None and attribute(node, "axis") < 0
-        if node.op_type in _REDUCTIONS:
-            return "keepdims" not in node.attributes
+        if node.op_type == "Concat" or node.op_type in _REDUCTIONS:
+            from_back = min([*attribute(node, "axes", ()), attribute(node, "axis", 0)]) < 0
+            lacks = node.op_type != "Concat" and "keepdims" not in node.attributes
+            return lacks or (from_back and static_shape(node.inputs[0]) is not None)
         names = ("mode",) if node.op_type == "DepthToSpace" else ("kernel_shape", "strides")
         return any(name not in node.attributes for name in names)
 

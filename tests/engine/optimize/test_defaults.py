@@ -65,15 +65,19 @@ def test_attributes_are_complete(proto: onnx.NodeProto, expected: dict[str, Any]
     [
         (node("ReduceMean", "x", axes=[-1, 1]), {"axes": (3, 1), "keepdims": 1}),
         (node("ReduceMax", "x", keepdims=0), {"keepdims": 0}),
+        (node("ReduceProd", "x", axes=[-2]), {"axes": (2,), "keepdims": 1}),
         (node("Concat", "x x", axis=-2), {"axis": 2}),
     ],
 )
 def test_axes_are_counted_from_the_front(proto: onnx.NodeProto, expected: dict[str, Any]) -> None:
     """As the means of ``swin`` and its ``Concat_1290``."""
-    _, after = applied(CompleteAttributes(), build([proto], {"x": (1, 4, 7, 8)}, ["y"], {}))
+    before = build([proto], {"x": (1, 4, 7, 8)}, ["y"], {})
+    assert CompleteAttributes().remains(before.graph[0]) == (proto.op_type != "ReduceMax")
+    _, after = applied(CompleteAttributes(), before)
     (done,) = after.graph
     found = {name: attr.value for name, attr in done.attributes.items()}
     assert {key: tuple(value) if isinstance(value, list | tuple) else value for key, value in found.items()} == expected
+    assert not CompleteAttributes().remains(done)
     assert not applied(CompleteAttributes(), after)[0], "nothing is left to write"
 
 
