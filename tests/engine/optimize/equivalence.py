@@ -58,13 +58,17 @@ def run(model: ir.Model, seed: int = 0) -> list[Array]:
 
 
 def assert_equivalent(before: ir.Model, after: ir.Model, seed: int = 0) -> None:
-    """Same outputs by name, but for those that a quirk renames, and by value up to float rounding."""
+    """Same outputs by name, but for those that a quirk renames, and by value up to float rounding.
+
+    Operands are of the order of 1, of which float32 rounds off up to 6e-8: a result may be off by 1e-7 however small it
+    is (``n - n * z`` beside ``(1 - z) * n`` in a GRU).
+    """
     for value, other in zip(after.graph.outputs, before.graph.outputs, strict=True):
         assert value.name == other.name or RENAMED_MEAN_OUTPUT in [item.code for item in _quirks_of(value)]
     onnx.checker.check_model(ir.to_proto(expand_composites(after)), full_check=True)
     for actual, expected in zip(run(after, seed), run(before, seed), strict=True):
         assert actual.shape == expected.shape
-        largest = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-3))
+        largest = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-2))
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5 * largest)
 
 
