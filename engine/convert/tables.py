@@ -15,7 +15,6 @@ from engine.errors import ModelError
 from engine.ir import before_calibration, calibration_nodes, calibration_of, read_calibration
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of
-from engine.ops.core.unit_conv import UNIT_CONV
 from engine.ops.registry import rule_for
 from engine.parity import quirks_of
 from engine.terms import Device
@@ -100,7 +99,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                     subgraph=subgraph if on_bpu else None,
                     type=node.op_type,
                     cosine=cosines.get(name, cosines.get(float_name(node.outputs[0]))),
-                    threshold=_input_threshold(origins.get(name) or origins.get(name.removeprefix(UNIT_CONV))),
+                    threshold=_input_threshold(origins.get(name)),
                     data_type=_data_type(node, on_bpu),
                     reason=None if on_bpu else reasons.get(name) or because(Code.ADDED_NODE),
                     quirks=quirks.get(name, ""),

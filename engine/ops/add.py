@@ -27,7 +27,6 @@ from engine.ops.core.portable import Emitter, SourceNode, factor, floors, limits
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
-from engine.ops.core.unit_conv import UNIT_CONV, unit_convolution
 
 if TYPE_CHECKING:
     from engine.march import March
@@ -144,10 +143,7 @@ class AddRule(FloatRule):
         return len(chain) == 1 and is_relu(consumer) and runs_as_convolution(chain[0], march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
-        if runs_as_convolution(chain[0], lowering.march):
-            lower_as_convolution(chain, lowering)
-        else:
-            lower_elementwise(chain[0], lowering, "HzSElementwiseAdd", with_e_shift=True)
+        lower_elementwise(chain[0], lowering, "HzSElementwiseAdd", with_e_shift=True)
 
 
 def runs_as_convolution(node: ir.Node, march: March) -> bool:
@@ -202,17 +198,3 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
         "data_format": "NHWC",
     }
     lowering.emit(op_type, node, [x.value, e.value], attributes, result, bits=output.bits, scale=output.scales)
-
-
-def lower_as_convolution(chain: Sequence[ir.Node], lowering: Lowering) -> None:
-    """A depthwise 1x1 convolution of weight 1 with a fused sum: UNIT_CONV (reference/arithmetic.md 2.6, bernoulli2)."""
-    node, result = chain[0], chain[-1].outputs[0]
-    output = required(lowering.calibration(result))
-    x, e = (lowering.integer(given(node, index)) for index in (0, 1))
-    name = f"{UNIT_CONV}{node.name}"
-    inputs, attributes = unit_convolution(name, shape_of(result)[1], x, output, lowering, added=e)
-    relu = {"activation": "relu"} if len(chain) > 1 else {}
-    scale = output.scales
-    lowering.emit(
-        "HzSQuantizedConv", node, inputs, {**attributes, **relu}, result, bits=output.bits, scale=scale, name=name
-    )

@@ -60,7 +60,7 @@ class Conv(QuantizedOperator):
     """Dense, grouped, depthwise and dilated convolutions; output int8, int16, or the int32 accumulator."""
 
     op_type = "HzSQuantizedConv"
-    float_types: ClassVar[tuple[str, ...]] = ("Conv", "Add")
+    float_types: ClassVar[tuple[str, ...]] = ("Conv",)
     cost = CostKind.CONV
     rows = ROW_WINDOWS
     instructions = Instructions.CONVOLUTION
@@ -175,14 +175,12 @@ def requantize_accumulator(accumulator: NDArray[np.int64], attributes: Attribute
 
 
 def convolution_bound(case: Case) -> Bound:
-    """Of Conv and HzPreprocess, or of a sum that runs as a convolution of weight 1; with a fused sum or without."""
+    """Of Conv and HzPreprocess, with a fused sum or without."""
     head, inputs, attributes = case.chain[0], case.node.inputs, case.attributes
     bias = float64(shifted_bias(*(constant_of(inputs[index]) for index in bias_and_sum(inputs, attributes)[0])))
     wide = attributes["output_bit"] == 32 or attributes["high_precision_output"]
     stage = None if wide else stage_of(attributes, "scale", "right_shift", "out_shift")
     integers = required(constant_of(inputs[1])).transpose(0, 3, 1, 2)
-    if head.op_type == "Add":
-        return weighted_sum(case, stage, (by_terms(np.ones(integers.shape)), by_terms(integers)), (np.zeros(1), bias))
     weights = required(constant_of(before_calibration(given(head, 1))))
     return weighted_sum(case, stage, (by_terms(weights), by_terms(integers)), (float_bias(head), bias))
 

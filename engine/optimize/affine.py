@@ -217,27 +217,9 @@ class AffineToDepthwise(NodePass):
             return False
         if node.op_type in ("Mul", "Div") and shape[0] != 1:
             return False
-        graph, channels = graph_of(node), len(affine.scale)
-        weight = add_initializer(
-            graph, f"UNIT_WEIGHT_FOR_{node.name}", affine.scale.astype(np.float32).reshape(channels, 1, 1, 1)
-        )
-        bias = add_initializer(graph, f"UNIT_BIAS_FOR_{node.name}", affine.offset.astype(np.float32))
-        conv = make_node(
-            "Conv",
-            [value, weight, bias],
-            # 5 of 5 in densenet, 2 of 2 in repvgg_unfused, and so is the result; products keep their names (12 in 5
-            # networks).
-            name=f"UNIT_CONV_FOR_{node.name}" if node.op_type == "BatchNormalization" else node.name,
-            output=f"{node.name}_depthwise",
-            like=node.outputs[0],
-            attributes={
-                "kernel_shape": [1, 1],
-                "strides": [1, 1],
-                "pads": [0, 0, 0, 0],
-                "dilations": [1, 1],
-                "group": channels,
-            },
-        )
+        # 5 of 5 in densenet, 2 of 2 in repvgg_unfused, and so is the result; products keep theirs (12 in 5 networks).
+        name = f"UNIT_CONV_FOR_{node.name}" if node.op_type == "BatchNormalization" else node.name
+        conv = depthwise_convolution(graph_of(node), value, affine, node.name, name, f"{node.name}_depthwise")
         substitute(node, [conv])
         if node.op_type == "BatchNormalization" and not conv.outputs[0].is_graph_output():
             conv.outputs[0].name = conv.name
@@ -248,6 +230,41 @@ class AffineToDepthwise(NodePass):
         if node.op_type != "BatchNormalization" or node.name is None:
             return False
         return len(static_shape(node.inputs[0]) or ()) == _MAP_RANK and affine_of(node) is not None
+
+
+def depthwise_convolution(
+    graph: ir.Graph, value: ir.Value, affine: Affine, owner: str, name: str, output: str
+) -> ir.Node:
+    """A 1x1 convolution of every channel alone that computes ``value * scale + offset``; it is in no graph yet.
+
+    Args:
+        graph: gets its weight and its bias.
+        value: a map, NCHW.
+        affine: one number per channel.
+        owner: name of the node that it stands for, after which weight and bias are called.
+        name: its own.
+        output: name of its result.
+    """
+    channels = len(affine.scale)
+    weight = affine.scale.astype(np.float32).reshape(channels, 1, 1, 1)
+    return make_node(
+        "Conv",
+        [
+            value,
+            add_initializer(graph, f"UNIT_WEIGHT_FOR_{owner}", weight),
+            add_initializer(graph, f"UNIT_BIAS_FOR_{owner}", affine.offset.astype(np.float32)),
+        ],
+        name=name,
+        output=output,
+        like=value,
+        attributes={
+            "kernel_shape": [1, 1],
+            "strides": [1, 1],
+            "pads": [0, 0, 0, 0],
+            "dilations": [1, 1],
+            "group": channels,
+        },
+    )
 
 
 def becomes_depthwise(node: ir.Node) -> bool:

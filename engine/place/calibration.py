@@ -55,7 +55,7 @@ def insert_calibration(
         if rule is None:
             continue
         for index, axis in rule.weights(chain[0]).items():
-            _calibrate_weight(chain[0], index, axis)
+            calibrate_weight(chain[0], index, axis)
         for node, index in _activation_inputs(chain, rule):
             _calibrate_input(node, index, types, inserted)
     for node in model.graph:
@@ -170,7 +170,14 @@ def _decided_type(value: ir.Value) -> str | None:
     return None if producer is None else producer.metadata_props.get(MARK_QTYPE)
 
 
-def _calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
+def calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
+    """Let ``node`` read the calibrated form of the weight that is its input ``index``.
+
+    Args:
+        node: an operator with weights.
+        index: of the input.
+        axis: output channels of the weight.
+    """
     value = node.inputs[index]
     if value is None or is_calibration(value.producer()):
         return

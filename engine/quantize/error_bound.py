@@ -27,7 +27,6 @@ from engine.ir import (
 from engine.march import load_march
 from engine.ops.core.bounds import BITS, Case, Float64, IntegerOperand, Unbounded, float64
 from engine.ops.core.float_nodes import given
-from engine.ops.core.unit_conv import UNIT_CONV
 from engine.ops.registry import operator, read_attributes
 from engine.place import mark_placement
 from engine.place.chains import chains
@@ -71,7 +70,7 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
         source = calibrated.clone()
         mark_placement(source, rules)
     scales = _Scales(source, quantized)
-    by_name = {str(node.name).removeprefix(UNIT_CONV): node for node in quantized.graph}
+    by_name = {str(node.name): node for node in quantized.graph}
     found = []
     for chain in chains(source, rules):
         node = by_name.get(str(chain[0].name))

@@ -32,6 +32,7 @@ from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import mark_placement
 from engine.place.chains import chains, on_bpu
+from engine.place.sums import sums_as_convolutions
 from engine.quantize.inputs import data_format, pixel_input
 from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
 from engine.quantize.rescaling import constant_integers, requantize, rescale
@@ -60,6 +61,7 @@ def quantize(calibrated: ir.Model, march: str) -> ir.Model:
     source = calibrated.clone()
     if MARK_MARCH not in source.metadata_props:
         mark_placement(source, rules)
+    sums_as_convolutions(source, rules)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # scales of 0 and infinite: requantization
         return IntegerGraph(source, rules).build()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 from pydantic import ValidationError
 
 from engine.calibrate import CalibrationOptions, apply_thresholds, run_calibration
@@ -11,6 +12,8 @@ from engine.config import Config
 from engine.convert.items import DATA, OPTIMIZED, PLACEMENT, REFERENCE, SEEN_OUTPUTS, STATISTICS, THREADS, THRESHOLDS
 from engine.convert.runner import Stage, Work
 from engine.errors import ConfigError
+from engine.march import load_march
+from engine.place.sums import sums_as_convolutions
 
 
 def calibration_options(config: Config) -> CalibrationOptions:
@@ -40,14 +43,19 @@ def _calibrate(work: Work) -> None:
         optimized, placed, work[DATA], options, statistics=statistics, threads=work[THREADS], outputs=outputs
     )
     work.give(SEEN_OUTPUTS, outputs)
-    work.give(THRESHOLDS, calibrated)
     work.give(REFERENCE, with_biases_of(calibrated, optimized) if options.corrects_biases_in_turn else optimized)
+    _give_thresholds(work, calibrated)
 
 
 def _fix(work: Work) -> None:
-    work.give(THRESHOLDS, apply_thresholds(work[PLACEMENT].model, None))
+    _give_thresholds(work, apply_thresholds(work[PLACEMENT].model, None))
     work.give(SEEN_OUTPUTS, FloatOutputs())
     work.give(REFERENCE, work[OPTIMIZED])
+
+
+def _give_thresholds(work: Work, calibrated: ir.Model) -> None:
+    sums_as_convolutions(calibrated, load_march(work.config.march.value))
+    work.give(THRESHOLDS, calibrated)
 
 
 CALIBRATE = Stage(
@@ -56,6 +64,7 @@ CALIBRATE = Stage(
     reads=(OPTIMIZED, PLACEMENT, DATA, STATISTICS, THREADS),
     gives=(THRESHOLDS, REFERENCE, SEEN_OUTPUTS),
     parameters=(
+        "model_parameters.march",
         "calibration_parameters.calibration_type",
         "calibration_parameters.max_percentile",
         "calibration_parameters.per_channel",
@@ -64,6 +73,10 @@ CALIBRATE = Stage(
     ),
 )
 FIX_THRESHOLDS = Stage(
-    name="calibrate", run=_fix, reads=(OPTIMIZED, PLACEMENT), gives=(THRESHOLDS, REFERENCE, SEEN_OUTPUTS)
+    name="calibrate",
+    run=_fix,
+    reads=(OPTIMIZED, PLACEMENT),
+    gives=(THRESHOLDS, REFERENCE, SEEN_OUTPUTS),
+    parameters=("model_parameters.march",),
 )
 """For a check without data: the same threshold everywhere."""

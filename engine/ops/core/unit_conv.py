@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from engine.ir import Calibration
 from engine.ops.core.base import Lowering, Quantized
-from engine.ops.core.derive import convolution_integers, fused_sum, requantized_output
+from engine.ops.core.derive import convolution_integers, requantized_output
 
 UNIT_CONV = "UNIT_CONV_FOR_"
 """Start of the name of such a convolution; the node or tensor that it stands for follows."""
@@ -22,9 +22,9 @@ def rescaling_name(tensor: str, output: Calibration) -> str:
 
 
 def unit_convolution(
-    name: str, channels: int, x: Quantized, output: Calibration, lowering: Lowering, added: Quantized | None = None
+    name: str, channels: int, x: Quantized, output: Calibration, lowering: Lowering
 ) -> tuple[list[ir.Value], Mapping[str, Any]]:
-    """Inputs and attributes of the HzSQuantizedConv that requantises ``x``, or the sum of it and ``added``.
+    """Inputs and attributes of the HzSQuantizedConv that requantises ``x``.
 
     Args:
         name: the convolution's.
@@ -32,7 +32,6 @@ def unit_convolution(
         x: NHWC map.
         output: what the result is requantised to.
         lowering: holds the constants.
-        added: a map of the same shape.
     """
     thresholds = np.ones(channels, np.float32)
     integers = convolution_integers(
@@ -43,7 +42,6 @@ def unit_convolution(
         output.scales,
         output.bits,
         bias_bits=lowering.march.bias_bits,
-        with_summand=added is not None,
     )
     weight, bias = (name.replace("CONV", part, 1) for part in ("WEIGHT", "BIAS"))
     inputs = [
@@ -62,7 +60,4 @@ def unit_convolution(
         "weight_thresholds": thresholds.tolist(),
         **requantized_output(integers, output.bits),
     }
-    if added is not None:
-        inputs.append(added.value)
-        attributes |= {"use_sumin": 1, **fused_sum(added.scale, integers.accumulator_scale, lowering.march)}
     return inputs, attributes

@@ -12,7 +12,7 @@ from engine.ir import MARK_ON
 from engine.march import load_march
 from engine.ops.add import AddRule, runs_as_convolution
 from engine.ops.core.reasons import Code
-from tests.engine.ops.operators import Recorder, bound, evaluate, float_node, int8, lowered, refused, scaled, tensor
+from tests.engine.ops.operators import bound, evaluate, float_node, int8, lowered, refused, scaled, tensor
 
 MAP = (1, 4, 8, 8)
 
@@ -81,25 +81,13 @@ def test_maps_of_one_shape_are_added_by_a_convolution_on_bernoulli2() -> None:
     assert not runs_as_convolution(node, marches[0])
 
 
-def test_such_a_convolution_takes_its_relu_and_is_named_after_the_sum() -> None:
+def test_such_a_sum_takes_its_relu() -> None:
     node = add()
     relu = float_node("Relu", [node.outputs[0]], MAP)
-    relu.outputs[0].name = "z"
     b2, be = load_march("bernoulli2"), load_march("bayes-e")
     assert AddRule().absorbs([node], relu, b2)
     assert not AddRule().absorbs([node], relu, be)
     assert not AddRule().absorbs([node, relu], relu, b2)
-    recorder = Recorder("bernoulli2", a=scaled(0.5), b=scaled(0.25), z=scaled(0.5))
-    AddRule().lower([node, relu], recorder)
-    (made,) = recorder.nodes
-    assert (made.op_type, made.name, made.outputs) == ("HzSQuantizedConv", "UNIT_CONV_FOR_n", ["z"])
-    assert made.inputs[0] == "a NHWC"
-    assert made.inputs[-1] == "b NHWC"
-    assert (made.attributes["activation"], made.attributes["group"]) == ("relu", 4)
-    assert (
-        "activation"
-        not in lowered(AddRule(), node, march="bernoulli2", a=scaled(1), b=scaled(1), y=scaled(1)).attributes
-    )
 
 
 @pytest.mark.parametrize(

@@ -67,4 +67,4 @@ def test_without_data_every_threshold_of_an_activation_is_one() -> None:
 def test_what_the_stage_reads_of_the_configuration() -> None:
     assert "calibration_parameters.optimization:asymmetric" in CALIBRATE.parameters
     assert "calibration_parameters.calibration_type" in CALIBRATE.parameters
-    assert FIX_THRESHOLDS.parameters == ()
+    assert FIX_THRESHOLDS.parameters == ("model_parameters.march",)

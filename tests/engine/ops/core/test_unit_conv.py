@@ -1,4 +1,4 @@
-"""Convolutions of weight 1 that rescale a map, or add another."""
+"""Convolutions of weight 1 that rescale a map."""
 
 from __future__ import annotations
 
@@ -30,11 +30,3 @@ def test_a_weight_of_one_per_channel() -> None:
     gain = attributes["scale"][0] * 2.0 ** -(attributes["right_shift"][0] + attributes["out_shift"][0])
     assert abs(gain * 127 - 2) < 2.0**-13
     assert "use_sumin" not in attributes
-
-
-def test_the_added_map_comes_last_in_units_of_the_accumulator() -> None:
-    recorder = Recorder("bernoulli2")
-    added = quantized("e", 0.25)
-    inputs, attributes = unit_convolution("UNIT_CONV_FOR_n", 2, quantized("x", 0.5), scaled(1), recorder, added)
-    assert inputs[-1].name == "e"
-    assert (attributes["use_sumin"], attributes["e_scale"], attributes["e_shift"]) == (1, [64, 64], [0, 0])
