@@ -168,11 +168,27 @@ def _standard_nodes(
         return expansion.nodes
     scale = _scale(expansion, source, calibration) if given is None else given
     is_linear = quantize_linear and calibration.qtype in _QUANTIZE_LINEAR_TYPES and calibration.scales.size == 1
-    if is_linear and opset >= _QUANTIZE_LINEAR_SINCE_OPSET:
+    if is_linear and opset >= _QUANTIZE_LINEAR_SINCE_OPSET and not _is_transposed(source):
         _quantize_linear(expansion, source, calibration.qtype, scale)
     else:
         _quantize_in_steps(expansion, source, calibration.qtype, opset, scale, scale)
     return expansion.nodes
+
+
+_KEEPS_ORDER = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators behind a ``Transpose`` across which ONNX Runtime still puts a ``QuantizeLinear`` in front of it."""
+
+
+def _is_transposed(value: ir.Value) -> bool:
+    """Whether a ``Transpose`` gives ``value``, or what is reshaped to it.
+
+    ONNX Runtime 1.32 puts a ``QuantizeLinear`` behind such in front of it, and gives quantised numbers for the tensor
+    before where that is fetched.
+    """
+    node = value.producer()
+    while node is not None and node.op_type in _KEEPS_ORDER and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return node is not None and node.op_type == "Transpose"
 
 
 def _scale(expansion: CompositeExpansion, source: ir.Value, calibration: Calibration) -> ir.Value:

@@ -12,7 +12,7 @@ from onnx import helper
 from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.errors import InferenceError
-from tests.engine.calibrate.models import graph, residual, samples
+from tests.engine.calibrate.models import add_calibration, graph, quantized_by_hand, residual, samples
 
 
 @pytest.mark.parametrize("kernels", list(Kernels))
@@ -151,3 +151,23 @@ def test_inputs_and_outputs_that_are_single_numbers() -> None:
     assert {name: array.tolist() for name, array in found.items()} == {"m": [[2, 2, 2]], "y": 6}
     with pytest.raises(InferenceError, match="the array has shape"):
         FloatSession(model).run({"x": np.float32(1), "s": np.float32(2)})
+
+
+@pytest.mark.parametrize("kernels", list(Kernels))
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_what_is_quantised_behind_a_transpose_does_not_change_what_stands_before(
+    reshaped: bool, kernels: Kernels
+) -> None:
+    """ONNX Runtime 1.32 gives the quantised numbers for both."""
+    moved = [helper.make_node("Transpose", ["a"], ["t"], perm=[0, 2, 3, 1])]
+    moved += [helper.make_node("Reshape", ["t", "shape"], ["r"])] if reshaped else []
+    last = "r" if reshaped else "t"
+    nodes = [helper.make_node("Abs", ["x"], ["a"]), *moved, helper.make_node("Neg", [last], ["y"])]
+    model = graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], {"shape": np.asarray([1, 6, 15], np.int64)})
+    add_calibration(model, last, thresholds=[1.27], scales=[0.01])
+    x = samples(1)
+    found = FloatSession(model, ["a", f"{last}_calibrated", "y"], kernels=kernels).run({"x": x})
+    np.testing.assert_array_equal(found["a"], np.abs(x))
+    expected = quantized_by_hand(np.abs(x).transpose(0, 2, 3, 1), np.float32(0.01), "int8")
+    np.testing.assert_array_equal(found[f"{last}_calibrated"], expected.reshape(found["y"].shape))
+    np.testing.assert_array_equal(found["y"], -found[f"{last}_calibrated"])
