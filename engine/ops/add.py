@@ -176,9 +176,10 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
     """Sum or difference; the operand with the larger scale comes first (reference/arithmetic.md 2.6)."""
     result = node.outputs[0]
     output = required(lowering.calibration(result))
-    operands = [lowering.integer(given(node, index)) for index in (0, 1)]
-    swapped = operands[1].scale[0] > operands[0].scale[0]
-    x, e = reversed(operands) if swapped else operands
+    values = [given(node, index) for index in (0, 1)]
+    scales = [required(lowering.calibration(value)).scales.max() for value in values]
+    swapped = scales[1] > scales[0]
+    x, e = (lowering.integer(value, index=index) for index, value in enumerate(reversed(values) if swapped else values))
     channels = channels_of(result) if with_e_shift else 1
     smaller = np.float64(e.scale[0]) / np.float64(x.scale[0])
     x_shift = min(-int(mantissa_and_shift(smaller)[1]), lowering.march.elementwise_shift)

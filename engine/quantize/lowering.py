@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,24 @@ SUM_INPUT = 4
 """Position of the summed operand of a convolution, behind its bias."""
 
 
+@dataclass(frozen=True)
+class Reader:
+    """An input of a quantised node: what changes its layout is named after it."""
+
+    node: str
+    index: int
+
+    @property
+    def layout_change(self) -> str:
+        """Name of the node that transposes it."""
+        return f"{self.node}_NCHW2NHWC_LayoutConvert_Input{self.index}"
+
+    @property
+    def transposed(self) -> str:
+        """Name of what that gives."""
+        return f"{self.node}_nchw2nhwc_transposed_input{self.index}"
+
+
 def quantize(calibrated: ir.Model, march: str) -> ir.Model:
     """Lower ``calibrated`` to the BPU's integer arithmetic.
 
@@ -76,6 +94,7 @@ class IntegerGraph:
         self._floats: dict[str, ir.Value] = {}
         self._integers: dict[str, dict[str, Quantized]] = {}
         self._scale_names: dict[ir.Value, str] = {}
+        self._quantized_ahead: set[ir.Value] = set()
         self._chain: Sequence[ir.Node] = ()
 
     def build(self) -> ir.Model:
@@ -102,30 +121,31 @@ class IntegerGraph:
         like: Calibration | None = None,
         per_channel: bool = False,
         unsigned: bool = False,
+        index: int | None = None,
     ) -> Quantized:
         """The integer form of an activation input; see :meth:`engine.ops.core.base.Lowering.integer`."""
         wanted = like or calibration_of(value)
         if wanted is not None and wanted.scales.size > 1 and not per_channel:
             largest = {"thresholds": wanted.thresholds.max(keepdims=True), "scales": wanted.scales.max(keepdims=True)}
             wanted = replace(wanted, **largest)
-        tensor = before_calibration(value)
+        tensor, reader = before_calibration(value), self._reader(value, index)
         if wanted is not None and (array := self.constant(tensor)) is not None:
-            return self._constant_operand(value, array, wanted, layout)
+            return self._constant_operand(value, array, wanted, layout, reader)
         name = str(tensor.name)
         forms = self._integers.get(name)
         if forms is None:
-            forms = self._quantize(tensor, value, wanted)
+            forms = self._quantize(tensor, wanted, reader)
         form = next(iter(forms.values()))
         if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
             forms = self._requantize(value, forms, wanted)
-        form = self._in_layout(value, forms, layout)
+        form = self._in_layout(forms, layout, reader)
         if form.offset and not unsigned:
             raise _misplaced_unsigned(name)
         return form
 
     def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
         """See :meth:`engine.ops.core.base.Lowering.padded`."""
-        name = f"{before_calibration(value).name}_calibrated_pad"
+        name = self._writer.unique(f"{before_calibration(value).name}_calibrated_pad")
         inputs, attributes, shape = zero_padding(name, form, pads, self)
         result = self._writer.append("HzPad", name, inputs, attributes, f"{name}_output", form.value.type, shape)
         return replace(form, value=result)
@@ -170,7 +190,12 @@ class IntegerGraph:
         """
         self._check_declared(op_type, domain)
         widths = [bits] * len(results) if isinstance(bits, int) else bits
-        values = [self._integer_value(result, width, layout) for result, width in zip(results, widths, strict=True)]
+        moves = domain != HORIZON_DOMAIN and inputs[0] in self._quantized_ahead
+        values = [
+            self._integer_value(result, width, layout, moves and not _has_float_reader(result))
+            for result, width in zip(results, widths, strict=True)
+        ]
+        self._quantized_ahead.update(values if moves else ())
         if len(shape_of(results[0])) != len(TO_NHWC):  # only maps have a layout (52 of 52 nodes of rank 3, 9 of rank 5)
             attributes = {key: item for key, item in attributes.items() if key != "data_format"}
         self._writer.add(op_type, str(name or node.name), inputs, attributes, values, domain)
@@ -187,10 +212,11 @@ class IntegerGraph:
         if op_type not in known or head not in known[op_type].float_types:
             raise TypeError(f"a rule makes {op_type} of {head}, which the operator does not declare (float_types)")
 
-    def _integer_value(self, result: ir.Value, bits: int, layout: str) -> ir.Value:
+    def _integer_value(self, result: ir.Value, bits: int, layout: str, keeps_name: bool) -> ir.Value:
+        """The integers of ``result``; what is quantised in front of movements keeps its name (40 in four networks)."""
         shape = shape_of(result)
         return self._writer.value(
-            f"{result.name}_quantized",
+            f"{result.name}" if keeps_name else f"{result.name}_quantized",
             ir.TensorType(DTYPES[bits]),
             transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
         )
@@ -293,7 +319,7 @@ class IntegerGraph:
             raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
         return str(before_calibration(first.outputs[0]).name), read_calibration(first)
 
-    def _quantize(self, tensor: ir.Value, value: ir.Value, wanted: Calibration | None) -> dict[str, Quantized]:
+    def _quantize(self, tensor: ir.Value, wanted: Calibration | None, reader: Reader) -> dict[str, Quantized]:
         """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose.
 
         One that is only moved keeps its layout and has the scale of what is calibrated behind (``swin_b``).
@@ -304,7 +330,7 @@ class IntegerGraph:
         source = self._float_or_constant(tensor)
         outside = self.march.layout_outside and len(shape) == 4 and not moved
         if outside:
-            source = self._as_input(source, *self._reader(value))
+            source = self._as_input(source, reader)
             shape = transposed(shape, TO_NHWC)
         node_name = f"{name}_HzCalibration"
         quantized = self._writer.append(
@@ -316,16 +342,20 @@ class IntegerGraph:
             ir.TensorType(DTYPES[wanted.bits]),
             shape,
         )
+        self._quantized_ahead.update([quantized] if moved else ())
         layout = ("NHWC" if outside else "NCHW") if len(shape) == 4 else "flat"
         forms = {layout: Quantized(quantized, wanted.scales, wanted.bits)}
         self._integers[str(tensor.name)] = forms
         return forms
 
-    def _constant_operand(self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str) -> Quantized:
+    def _constant_operand(
+        self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str, reader: Reader
+    ) -> Quantized:
         """The integers of a constant that an operator reads as an activation, of the rank of the operator's result.
 
         Every reader has its own, called ``<node>_<constant>_quantized``; where the layout is another
-        ``<node>_nchw2nhwc_transposed_input<index>``.
+        ``<node>_nchw2nhwc_transposed_input<index>``, and where its change moves nothing ``<layout
+        change>_<constant>_quantized`` (2 of 2 single numbers in ``mobilevit``; provisional, 1 network).
         """
         node = next(each for each in self._chain if value in each.inputs)
         rank = max(array.ndim, len(shape_of(node.outputs[0])), 1)
@@ -334,9 +364,7 @@ class IntegerGraph:
         if key not in self._integers:
             name = f"{node.name}_{source}_quantized"
             if layout == "NHWC" and rank == len(TO_NHWC):
-                head = self._chain[0]
-                index = node.inputs.index(value) if node is head else _SUMMAND
-                name = f"{head.name}_nchw2nhwc_transposed_input{index}"
+                name = f"{reader.layout_change}_{source}_quantized" if array.size == 1 else reader.transposed
             name = self._writer.unique(name)
             integers = self.initializer(name, constant_integers(array, wanted, rank, layout))
             self._integers[key] = {layout: Quantized(integers, wanted.scales, wanted.bits)}
@@ -354,7 +382,7 @@ class IntegerGraph:
             as_conv = self.march.requantize_as_conv and layout == "NHWC"
             source = name if wanted.bits > next(iter(forms.values())).bits else _first_calibrated(value)
             node = rescaling_name(name, wanted) if as_conv else f"{source or f'{name}_calibrated'}_Requantize"
-            form = self._in_layout(value, forms, layout, (node, 0))
+            form = self._in_layout(forms, layout, Reader(node, 0))
             if as_conv:
                 result = rescale(node, form, wanted, self, self._writer)
             else:
@@ -362,21 +390,13 @@ class IntegerGraph:
             self._integers[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
         return self._integers[key]
 
-    def _in_layout(
-        self, value: ir.Value, forms: dict[str, Quantized], layout: str, reader: tuple[str, int] | None = None
-    ) -> Quantized:
-        """``forms`` of ``value`` in ``layout``, transposed once where it is not there, for ``reader``: name and input.
-
-        Without a ``reader`` it is the node of the current chain that reads ``value``.
-        """
+    def _in_layout(self, forms: dict[str, Quantized], layout: str, reader: Reader) -> Quantized:
+        """The one of ``forms`` in ``layout``, transposed once for ``reader`` where it is not there."""
         if "flat" in forms:
             return forms["flat"]
         if layout not in forms:
             form = next(iter(forms.values()))
-            if layout == "NHWC":
-                moved = self._as_input(form.value, *(reader or self._reader(value)))
-            else:
-                moved = self._to_nchw(form.value)
+            moved = self._as_input(form.value, reader) if layout == "NHWC" else self._to_nchw(form.value)
             forms[layout] = replace(form, value=moved)
             if form.value in self._scale_names:
                 self._scale_names[moved] = self._scale_names[form.value]
@@ -392,9 +412,10 @@ class IntegerGraph:
         if first.offset:
             raise _misplaced_unsigned(str(tensor.name))
         before = len(shape) == 4 and not self.march.layout_outside
-        form = self._in_layout(tensor, forms, "NCHW") if before else first
+        reader = self._reader(tensor)
+        form = self._in_layout(forms, "NCHW", reader) if before else first
         if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
-            return self._cast(tensor, self._in_layout(tensor, forms, "NCHW"), name)
+            return self._cast(tensor, self._in_layout(forms, "NCHW", reader), name)
         outside = "NHWC" in forms and not before
         scale_name = self._scale_names.get(first.value, f"{tensor.name}_HzCalibration_y_scale")
         value = self._writer.append(
@@ -416,17 +437,17 @@ class IntegerGraph:
             "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
         )
 
-    def _as_input(self, source: ir.Value, reader: str, index: int) -> ir.Value:
-        """``source`` in NHWC, as input ``index`` of the node called ``reader``."""
-        name, output = f"{reader}_NCHW2NHWC_LayoutConvert_Input{index}", f"{reader}_nchw2nhwc_transposed_input{index}"
-        return self._writer.transpose(source, TO_NHWC, name, output)
+    def _as_input(self, source: ir.Value, reader: Reader) -> ir.Value:
+        """``source`` in NHWC, as an input of ``reader``."""
+        return self._writer.transpose(source, TO_NHWC, reader.layout_change, reader.transposed)
 
-    def _reader(self, value: ir.Value) -> tuple[str, int]:
-        """Name of the quantised node that reads ``value`` in the current chain, and the position of the input."""
+    def _reader(self, value: ir.Value, index: int | None = None) -> Reader:
+        """Which input of the quantised node of the current chain ``value`` becomes: ``index`` where it is given."""
         for node in self._chain:
             if value in node.inputs:
-                return str(self._chain[0].name), node.inputs.index(value) if node is self._chain[0] else SUM_INPUT
-        return str(value.name), 0
+                own = node.inputs.index(value) if index is None else index
+                return Reader(str(self._chain[0].name), own if node is self._chain[0] else SUM_INPUT)
+        return Reader(str(value.name), 0)
 
     def _to_nchw(self, source: ir.Value, owner: ir.Value | None = None, output: str | None = None) -> ir.Value:
         """``source`` in NCHW, named after the node that produces ``owner``."""
@@ -435,10 +456,6 @@ class IntegerGraph:
         writer, index = (value.name, 0) if node is None else (node.name, node.outputs.index(value))
         name = f"{writer}_NHWC2NCHW_LayoutConvert_Output{index}"
         return self._writer.transpose(source, TO_NCHW, name, output or f"{writer}_nhwc2nchw_transposed_output{index}")
-
-
-_SUMMAND = 4
-"""Which input of a quantised convolution is the operand of its sum."""
 
 
 def _first_calibrated(value: ir.Value) -> str | None:

@@ -179,11 +179,13 @@ class Lowering(Protocol):
         like: Calibration | None = None,
         per_channel: bool = False,
         unsigned: bool = False,
+        index: int | None = None,
     ) -> Quantized:
         """The integer form of an activation input, quantised or requantised to its calibration, or to ``like``.
 
         Where the tensor has a scale per channel and the caller does not take ``per_channel`` ones, it is requantised
-        to the largest of them.
+        to the largest of them. ``index`` is the position of the input where that is not the float node's: names of
+        layout changes and constants have it.
 
         Raises:
             UnsupportedError: the tensor is unsigned and the caller does not take ``unsigned`` ones.

@@ -129,6 +129,7 @@ class Recorder:
         like: Calibration | None = None,
         per_channel: bool = False,
         unsigned: bool = False,
+        index: int | None = None,
     ) -> Quantized:
         name = str(value.name)
         wanted = like or self._calibrations.get(name)
