@@ -177,8 +177,8 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
     result = node.outputs[0]
     output = required(lowering.calibration(result))
     values = [given(node, index) for index in (0, 1)]
-    scales = [required(lowering.calibration(value)).scales.max() for value in values]
-    swapped = scales[1] > scales[0]
+    first, second = (_largest_scale(value, lowering) for value in values)
+    swapped = second > first
     x, e = (lowering.integer(value, index=index) for index, value in enumerate(reversed(values) if swapped else values))
     channels = channels_of(result) if with_e_shift else 1
     smaller = np.float64(e.scale[0]) / np.float64(x.scale[0])
@@ -199,3 +199,9 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
         "data_format": "NHWC",
     }
     lowering.emit(op_type, node, [x.value, e.value], attributes, result, bits=output.bits, scale=output.scales)
+
+
+def _largest_scale(value: ir.Value, lowering: Lowering) -> float:
+    """Of the integers that ``value`` becomes; parts of a decomposed operator need no calibration of their own."""
+    calibration = lowering.calibration(value)
+    return float((lowering.integer(value).scale if calibration is None else calibration.scales).max())

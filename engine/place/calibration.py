@@ -24,7 +24,7 @@ from engine.march import March
 from engine.ops.core.base import MARK_QTYPE, FloatRule, Tie
 from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.registry import rule_for
-from engine.place.chains import chains, is_exact_sum, joins, on_bpu
+from engine.place.chains import chains, float_readers, is_exact_sum, joins, on_bpu
 from engine.place.devices import refused_late
 from engine.place.options import INT8, INT16
 from engine.place.ties import mark_thresholds
@@ -89,9 +89,22 @@ def _leave_out_before_movements(model: ir.Model, may_leave_out: Callable[[ir.Nod
         if value is None or producer is None or calibrated.is_graph_output():
             continue
         readers = [usage.node for usage in calibrated.uses()]
-        if all(reader.op_type in _MOVEMENTS_LEFT_OUT_BEFORE for reader in readers) and may_leave_out(producer, readers):
+        only_moved = all(reader.op_type in _MOVEMENTS_LEFT_OUT_BEFORE for reader in readers)
+        if (only_moved and may_leave_out(producer, readers)) or _is_beside_what_is_only_moved(producer):
             calibrated.replace_all_uses_with(value)
             model.graph.remove(node, safe=True)
+
+
+def _is_beside_what_is_only_moved(split: ir.Node) -> bool:
+    """Whether ``split`` is a Split one result of which only movements read: none of its results is calibrated then.
+
+    As queries, keys and values of ``yolo11``, where a Transpose reads the first and a MatMul the others, also on the
+    CPU; all are of the 53 other Splits of maps in four networks (provisional, 1 network).
+    """
+    if split.op_type != "Split" or not is_calibration(given(split, 0).producer()):
+        return False
+    readers = [float_readers(value) for value in split.outputs]
+    return any(each and all(node.op_type in _MOVEMENTS_LEFT_OUT_BEFORE for node in each) for each in readers)
 
 
 def _computes_floats(producer: ir.Node, readers: Sequence[ir.Node]) -> bool:

@@ -33,7 +33,7 @@ class GraphWriter:
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
         """The constant ``name``, made at the first call; ``model`` leaves out those that no node reads."""
         if name not in self._initializers:
-            array = np.ascontiguousarray(array)
+            array = np.asarray(array, order="C")  # numbers without axes stay so
             tensor = ir.tensor(array, name=name)
             self._initializers[name] = ir.Value(
                 name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor

@@ -139,7 +139,7 @@ class CustomNode:
             with self._lock:
                 result = self._compute(*inputs)
             results = list(result) if isinstance(result, list | tuple) else [result]
-            arrays = [np.ascontiguousarray(item, dtype) for item, dtype in zip(results, self._types, strict=False)]
+            arrays = [np.asarray(item, dtype, order="C") for item, dtype in zip(results, self._types, strict=False)]
         except USER_ERRORS as error:
             raise ModelError(f"{self._where} cannot be computed: {type(error).__name__}: {error}") from error
         if len(results) < len(self._types):

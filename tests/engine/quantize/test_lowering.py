@@ -207,3 +207,32 @@ def test_what_lies_as_in_the_float_graph_is_transposed_before_it_is_rescaled() -
         assert node.attributes["data_format"].as_string() == "NHWC"
         assert before is not None
         assert before.op_type != "Reshape"
+
+
+def test_what_is_quantised_in_front_of_movements_keeps_its_name() -> None:
+    """As the Slices of ``swin_b``; what the BPU computes from them is called as elsewhere."""
+    nodes = [
+        helper.make_node("Neg", ["c0"], ["n"], name="Neg"),
+        helper.make_node("Slice", ["n", "low", "high", "axis"], ["s"], name="Slice"),
+        helper.make_node("Abs", ["s"], ["m"], name="Abs"),
+    ]
+    bounds = {"low": np.array([0]), "high": np.array([4]), "axis": np.array([1])}
+    model = quantized(network(nodes, constants=bounds))
+    found = {str(node.name): [value.name for value in node.outputs] for node in model.graph}
+    assert (found["Slice"], found["Abs"]) == (["s"], ["m_quantized"])
+
+
+@pytest.mark.parametrize(("threshold", "order"), [(1.0, ["c0", "constant"]), (9.0, ["constant", "c0"])])
+@pytest.mark.parametrize("shape", [(1, 4, 8, 8), (1, 1, 1, 1)])
+def test_constants_are_named_after_the_input_that_they_become(
+    threshold: float, order: list[str], shape: tuple[int, ...]
+) -> None:
+    """The operand of the larger scale comes first (``swin``); of a number no layout changes (``mobilevit``)."""
+    constants = {"constant": np.full(shape, threshold, np.float32)}
+    placed = place(network([one("Sub", "c0", "constant")], constants=constants), "bayes-e").model
+    calibrations = apply_thresholds(placed, {"x": [1.0], "c0": [2.0], "m": [2.0], "constant": [threshold]})
+    node = next(node for node in quantize(calibrations, "bayes-e").graph if node.name == "Middle")
+    changed = f"Middle_NCHW2NHWC_LayoutConvert_Input{order.index('constant')}_constant_quantized"
+    moved = f"Middle_nchw2nhwc_transposed_input{order.index('constant')}"
+    names = {"c0": "c0_quantized", "constant": changed if shape == (1, 1, 1, 1) else moved}
+    assert [value.name for value in node.inputs if value is not None] == [names[each] for each in order]

@@ -58,3 +58,9 @@ def test_constants_are_made_once_and_kept_where_they_are_read() -> None:
     assert (model.ir_version, model.producer_name, model.graph.name) == (6, "ptqlab", "net")
     assert dict(model.graph.opset_imports) == {"": 11, "horizon": 1}
     assert model.metadata_props == {"kept": "yes", "hz.march": "bayes"}
+
+
+def test_a_number_without_axes_stays_one() -> None:
+    """The exponent of a Pow and the value of a Pad on the CPU."""
+    found = GraphWriter().initializer("exponent", np.asarray(np.float32(2)))
+    assert (found.shape, found.dtype) == (ir.Shape(()), ir.DataType.FLOAT)

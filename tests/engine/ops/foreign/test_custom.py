@@ -81,6 +81,18 @@ def test_results_have_the_types_that_the_node_states() -> None:
     assert second.dtype == np.int64
 
 
+def test_a_result_may_be_a_number_without_axes() -> None:
+    @op_implement_register("Total")
+    class Total:
+        def compute(self, x: Any) -> Any:
+            return np.sum(x)
+
+    total = node(class_name="Total")
+    total.outputs[0].shape = ir.Shape(())
+    (result,) = CustomNode(total)([X])
+    assert (result.shape, float(result)) == ((), 15.0)
+
+
 def test_what_does_not_fit_is_reported() -> None:
     @op_implement_register("Twice")
     def twice(x: Any) -> Any:
