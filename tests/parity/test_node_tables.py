@@ -22,11 +22,11 @@ TOLERANCE = 2e-5
         pytest.param("resnet_c", 0, id="int16 and padding, which has no threshold"),
         pytest.param("detr_b", 0, id="sums as convolutions, nodes on the CPU, movements"),
         pytest.param("repvgg_unfused_c", 0, id="normalisations as convolutions"),
-        pytest.param("vit_timm_b", 2, id="all but the class token and its Reshape"),
+        pytest.param("vit_timm_b", 0, id="a class token that the CPU gathers"),
     ],
 )
 def test_thresholds_are_the_printed_ones(reference_dir: Path, tmp_path: Path, name: str, differences: int) -> None:
-    """Of 5,514 rows of the 120 tables that are not held out 6 differ; 810 did while the quantised model was read."""
+    """Of 5,514 rows of the 120 tables that are not held out 4 differ; 810 did while the quantised model was read."""
     folder = reference_dir / "networks" / "cases" / name
     (case,) = find_cases(folder)
     rows = {

@@ -57,7 +57,6 @@ def unit_convolution(
         "strides": [1, 1],
         "group": channels,
         "use_bias": 1,
-        "weight_thresholds": thresholds.tolist(),
         **requantized_output(integers, output.bits),
     }
     return inputs, attributes
