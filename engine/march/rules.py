@@ -111,7 +111,7 @@ class March(BaseModel):
         cpu_operators: float operators that others run on the BPU and this one does not.
         late_cpu_operators: operators that run on the CPU and whose inputs are quantised all the same.
         late_rank3_operators: operators whose inputs of rank 3 are quantised all the same where ``rank4_only`` holds
-            (six networks of bernoulli2).
+            (six networks of bernoulli2; Gather in ``vit_timm`` alone, provisional).
         limits: sizes.
         graph: rewrites of the float graph.
     """

@@ -30,6 +30,7 @@ from engine.ops.core.float_nodes import given
 from engine.ops.registry import operator, read_attributes
 from engine.place import mark_placement
 from engine.place.chains import chains
+from engine.place.sums import sums_as_convolutions
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
         an unsigned tensor: bounds know no offsets.
     """
     rules = load_march(march)
-    source = calibrated
+    source = calibrated.clone()
     if MARK_MARCH not in source.metadata_props:
-        source = calibrated.clone()
         mark_placement(source, rules)
+    sums_as_convolutions(source, rules)
     scales = _Scales(source, quantized)
     by_name = {str(node.name): node for node in quantized.graph}
     found = []
