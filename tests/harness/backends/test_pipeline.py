@@ -38,7 +38,7 @@ DEPENDENT: dict[str, set[str]] = {
     "engine/march/bayes-e.yaml": ALL - OUTSIDE - {"read", "prepare"},
     "engine/calibrate/methods/kl.py": ALL - OUTSIDE - {"read", "prepare", "optimize", "quantize"},
     "engine/calibrate/corrections/equalize.py": {"equalize"},
-    "engine/place/devices.py": {*PLACING, "correct", "quantize", *COMPILING},
+    "engine/place/devices.py": {*PLACING, "calibrate", "correct", "quantize", *COMPILING},
     "engine/quantize/lowering.py": {"correct", "quantize", *COMPILING},
     "engine/simulate/fast.py": SIMULATING,
     "engine/evaluate/integer_bias.py": {"correct"},
