@@ -171,7 +171,8 @@ def _wanted(options: CalibrationOptions, threads: int | None) -> StatisticsOptio
 def _with_constants(found: Statistics, placements: Sequence[ir.Model], wanted: StatisticsOptions) -> Statistics:
     """``found`` and those of the constants that the models quantise as activations, which no pass shows."""
     constants = {name: array for placed in placements for name, array in calibrated_constants(placed).items()}
-    own = {name: constant_statistics(array, wanted) for name, array in constants.items() if name not in found.tensors}
+    missing = {name: array for name, array in constants.items() if name not in found.tensors}
+    own = {name: constant_statistics(array, wanted, found.samples) for name, array in missing.items()}
     return replace(found, tensors={**found.tensors, **own}) if own else found
 
 

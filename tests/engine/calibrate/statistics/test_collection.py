@@ -16,7 +16,7 @@ from engine.calibrate import CalibrationOptions, HistogramRule, StatisticsOption
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.methods.channels import channel_scales, tensors_per_channel
-from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors
+from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors, constant_statistics
 from engine.calibrate.statistics.collection import collect as collect_here
 from engine.errors import CalibrationDataError, ModelError
 from tests.engine.calibrate.models import EVERYTHING, TENSORS, graph, identity, residual, samples
@@ -150,6 +150,18 @@ def test_a_percentile_counts_one_row_of_the_first_dimension() -> None:
     descending = np.sort(x.ravel())[::-1]
     found = [statistics.tensors[name].pooled.percentile(0.99) for name in ("r", "y")]
     assert found == [descending[12], descending[3]]
+
+
+def test_a_percentile_counts_a_constant_once_per_sample_and_looks_at_its_values_once() -> None:
+    """As the positions that ``swin_c`` adds; (1, 2, 16, 16) at 0.9995 and 8 samples."""
+    array = samples(1, (1, 2, 16, 16))[0]
+    options = StatisticsOptions(percentiles=(0.9995, 0.5))
+    found = constant_statistics(array, options, samples=8).pooled
+    descending = np.sort(np.abs(array).ravel())[::-1]
+    assert found.percentile(1.0) == descending[0]
+    assert found.percentile(0.9995) == descending[2]  # int(0.0005 * 8 * 512)
+    assert found.percentile(0.5) == descending[256]
+    assert constant_statistics(np.float32(-3.0), options, samples=8).pooled.percentile(0.5) == 3.0
 
 
 def test_models_of_a_fixed_batch_take_samples_of_that_many_rows() -> None:
