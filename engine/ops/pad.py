@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from engine.errors import UnsupportedError
 from engine.ir import attribute, before_calibration, constant_of, shape_of
-from engine.ops.core.base import Array, Attribute, Attributes, Lowering, Quantized, QuantizedOperator
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, Quantized, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import NHWC_AXIS, given
@@ -19,7 +19,6 @@ from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
-from engine.ops.movement import MovementRule
 
 if TYPE_CHECKING:
     from engine.march import March
@@ -117,13 +116,17 @@ def pad_integer(inputs: Sequence[Array | None], attributes: Attributes) -> int:
     return int(attributes["value"] if given_value is None else np.asarray(given_value).item())
 
 
-class PadRule(MovementRule):
+class PadRule(FloatRule):
     """Pad with a constant or with the border, on a rank-4 tensor; negative widths of a constant Pad cut off.
 
     The original runs Pads on channels and negative ones on the BPU; that the latter are an HzPad is provisional.
     """
 
     op_types = ("Pad",)
+    passive = True
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.ONE_FOR_BOTH
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
@@ -141,7 +144,7 @@ class PadRule(MovementRule):
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        x = lowering.integer(given(node, 0))
+        x = lowering.integer(given(node, 0), like=lowering.calibration(node.outputs[0]))
         widths = pad_widths(node) or ()
         order = sorted(range(4), key=NHWC_AXIS.__getitem__)
         mode, inputs = str(attribute(node, "mode", "constant")), [x.value]

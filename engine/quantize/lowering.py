@@ -17,15 +17,13 @@ from engine.ir import (
     UNSIGNED,
     Calibration,
     before_calibration,
-    calibration_nodes,
     calibration_of,
     constant_of,
     is_calibration,
-    read_calibration,
     shape_of,
 )
 from engine.march import March, load_march
-from engine.ops.core.base import Quantized, Tie
+from engine.ops.core.base import Quantized
 from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.core.unit_conv import rescaling_name
 from engine.ops.pad import zero_padding
@@ -36,6 +34,7 @@ from engine.place.sums import sums_as_convolutions
 from engine.quantize.inputs import data_format, pixel_input
 from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
 from engine.quantize.rescaling import constant_integers, requantize, rescale
+from engine.quantize.scales import calibration_before, calibration_behind, own_calibration
 from engine.quantize.writer import DTYPES, GraphWriter, transposed
 
 SUM_INPUT = 4
@@ -155,16 +154,12 @@ class IntegerGraph:
         return None if value is None else constant_of(before_calibration(value))
 
     def calibration(self, value: ir.Value) -> Calibration | None:
-        """Calibration of the tensor that ``value`` stands for: its own node, or the one that reads it."""
-        own = calibration_of(value)
-        if own is not None:
-            return own
-        readers = [usage.node for usage in value.uses() if is_calibration(usage.node)]
-        return read_calibration(readers[0]) if readers else None
+        """Calibration of the tensor that ``value`` stands for, or of what the BPU moved to it."""
+        return calibration_before(value)
 
     def is_tail(self, value: ir.Value) -> bool:
         """Whether only float consumers read ``value``."""
-        return self.calibration(value) is None
+        return own_calibration(value) is None
 
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
         """A constant of the quantised graph; see :meth:`engine.quantize.writer.GraphWriter.initializer`."""
@@ -230,7 +225,7 @@ class IntegerGraph:
         """Name of the constant that dequantises ``result``: of its accumulator, its calibration, or what it moves."""
         if bits == 32:
             return f"{node.name}_x_scale"
-        if self.calibration(result) is None and source in self._scale_names:
+        if own_calibration(result) is None and source in self._scale_names:
             return self._scale_names[source]
         return f"{result.name}_HzCalibration_y_scale"
 
@@ -300,25 +295,6 @@ class IntegerGraph:
         self._integers[str(value.name)] = {pixels.layout: Quantized(pixels.value, np.ones(1, np.float32), 8)}
         return pixels.value
 
-    def _calibrated_behind(self, tensor: ir.Value) -> tuple[str, Calibration]:
-        """Name and calibration of the first calibrated tensor, in graph order, that the BPU moves ``tensor`` to.
-
-        Raises:
-            ModelError: there is none.
-        """
-        found, pending = set(), [tensor]
-        while pending:
-            for usage in pending.pop().uses():
-                rule = rule_for(usage.node) if on_bpu(usage.node) else None
-                if is_calibration(usage.node):
-                    found.add(usage.node)
-                elif rule is not None and rule.tie(usage.node) is Tie.OUTPUT_TAKES_INPUT:
-                    pending += usage.node.outputs
-        first = next((node for node in calibration_nodes(self._source) if node in found), None)
-        if first is None:
-            raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
-        return str(before_calibration(first.outputs[0]).name), read_calibration(first)
-
     def _quantize(self, tensor: ir.Value, wanted: Calibration | None, reader: Reader) -> dict[str, Quantized]:
         """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose.
 
@@ -326,7 +302,7 @@ class IntegerGraph:
         """
         name, shape, moved = str(tensor.name), shape_of(tensor), wanted is None
         if wanted is None:
-            name, wanted = self._calibrated_behind(tensor)
+            name, wanted = calibration_behind(self._source, tensor)
         source = self._float_or_constant(tensor)
         outside = self.march.layout_outside and len(shape) == 4 and not moved
         if outside:

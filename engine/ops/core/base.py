@@ -145,7 +145,7 @@ class Tie(Enum):
     OUTPUT_TAKES_INPUT = "output takes input"
     INPUT_TAKES_OUTPUT = "input takes output"
     ONE_FOR_BOTH = "one for both"
-    """The output's; the input's where another operator decides that."""
+    """The output's, unless the input is computed with as well: then each has its own."""
     OPERANDS_TAKE_OUTPUT = "operands take output"
     """Only those that nothing computes with; others keep theirs and are requantised."""
 
@@ -204,7 +204,7 @@ class Lowering(Protocol):
         """Float array of a constant input, seen through its calibration node; ``None`` for a missing input."""
 
     def calibration(self, value: ir.Value) -> Calibration | None:
-        """Calibration of the tensor ``value`` stands for: its own node, or the one that reads it."""
+        """Calibration of the tensor ``value`` stands for (its own node, or the one that reads it), or is moved from."""
 
     def is_tail(self, value: ir.Value) -> bool:
         """Whether only float consumers (CPU nodes, graph outputs) read ``value``."""

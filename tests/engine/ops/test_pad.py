@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import UnsupportedError
 from engine.march import load_march
-from engine.ops.core.base import Quantized
+from engine.ops.core.base import Quantized, Tie
 from engine.ops.core.reasons import Code
 from engine.ops.pad import PadRule, pad_value, pad_widths, zero_padding
 from tests.engine.ops.operators import Recorder, constant, evaluate, float_node, int8, refused, scaled, tensor
@@ -85,6 +85,15 @@ def test_an_edge_has_no_value() -> None:
     recorder = Recorder(x=scaled(0.5))
     PadRule().lower([node], recorder)
     assert recorder.nodes[0].inputs == ["x NHWC"]
+
+
+def test_what_is_padded_has_the_scale_of_the_result() -> None:
+    node = float_node("Pad", [tensor("x", *MAP)], MAP, pads=[0, 0, 1, 1, 0, 0, 1, 1], mode="constant", value=0.5)
+    recorder = Recorder(x=scaled(0.5), y=scaled(0.25))
+    PadRule().lower([node], recorder)
+    assert PadRule().tie(node) is Tie.ONE_FOR_BOTH
+    assert recorder.nodes[0].scale == [0.25]
+    assert recorder.constants["n_pad"].tolist() == [2]
 
 
 def test_zero_of_an_unsigned_map_is_its_least_integer() -> None:

@@ -18,6 +18,8 @@ from engine.place.ties import SOFTMAX_MARGIN, mark_thresholds
 from tests.engine.place.networks import calibrated, network, one
 
 CHANNELS, SIZE = 4, 8
+ENLARGED = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+SCALES = {"roi": np.empty(0, np.float32), "up": np.asarray([1, 1, 2, 2], np.float32)}
 
 
 def convolution(source: str, target: str, channels: int = CHANNELS) -> tuple[onnx.NodeProto, onnx.TensorProto]:
@@ -90,8 +92,7 @@ def test_a_concat_reaches_back_through_what_only_moves() -> None:
 
 
 def test_of_two_concats_around_a_resize_the_last_one_decides() -> None:
-    scales = {"roi": np.empty(0, np.float32), "up": np.asarray([1, 1, 2, 2], np.float32)}
-    enlarged = node("Resize", "a roi up", "r", mode="nearest", coordinate_transformation_mode="asymmetric")
+    enlarged = node("Resize", "a roi up", "r", **ENLARGED)
     found = ties(
         [
             enlarged,
@@ -103,7 +104,7 @@ def test_of_two_concats_around_a_resize_the_last_one_decides() -> None:
             ("d", "z", 8),
         ],
         ["y", "z"],
-        scales,
+        SCALES,
     )
     assert (found["a"], found["r"], found["f"]) == ("r", None, "c")  # the convolution of "r" forbids both
     found = ties(
@@ -115,9 +116,35 @@ def test_of_two_concats_around_a_resize_the_last_one_decides() -> None:
             ("d", "z", 8),
         ],
         ["y", "z"],
-        scales,
+        SCALES,
     )
     assert (found["a"], found["r"], found["b"], found["c"]) == ("d", "d", "d", None)
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        node("Resize", "a roi up", "r", **ENLARGED),
+        node("Pad", "a widths", "r"),
+        node("Pad", "a widths", "r", mode="reflect"),  # on the CPU
+    ],
+)
+def test_what_is_resized_or_padded_follows_unless_something_computes_with_it(moved: onnx.NodeProto) -> None:
+    """The necks of fpn_ssd, the Pads of blazeface, darknet and style."""
+    constants = {**SCALES, "widths": np.array([0, 0, 1, 1, 0, 0, 1, 1])}
+    used = {name: constants[name] for name in moved.input[1:]}
+    alone = ties([moved, ("r", "y", CHANNELS)], ["y"], used)
+    assert (alone["a"], alone["r"]) == ("r", None)
+    both = ties([moved, ("r", "y", CHANNELS), ("a", "z", CHANNELS)], ["y", "z"], used)
+    assert (both["a"], both["r"]) == (None, None)
+
+
+def test_a_pad_behind_a_pool_has_its_own_where_the_head_is_computed_with() -> None:
+    """The channels of blazeface."""
+    pool, pad = node("MaxPool", "a", "m", kernel_shape=[1, 1]), node("Pad", "m widths", "r")
+    widths = {"widths": np.array([0, 0, 0, 0, 0, 4, 0, 0])}
+    found = ties([pool, pad, ("r", "y", 8), ("a", "z", CHANNELS)], ["y", "z"], widths)
+    assert (found["r"], found["a"]) == (None, None)
 
 
 @pytest.mark.parametrize(

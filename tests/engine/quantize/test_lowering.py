@@ -9,7 +9,7 @@ from onnx import helper
 
 from engine.calibrate import apply_thresholds
 from engine.errors import ConfigError, ModelError
-from engine.ir import calibration_nodes, to_bytes
+from engine.ir import calibration_nodes, constant_of, to_bytes
 from engine.ops.lut import Lut
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.quantize.lowering import quantize
@@ -70,6 +70,25 @@ def test_what_the_cpu_computes_is_sliced_in_its_own_layout(march: str) -> None:
     found = {str(node.name): node for node in model.graph}
     assert found["A"].inputs[0] is found["B"].inputs[0]
     assert [str(found["A"].inputs[index].name) for index in (0, 3)] == ["a_calibrated_quantized", "axis"]
+
+
+def test_a_constant_that_is_a_bound_and_an_axis_stays_the_bound() -> None:
+    """Simplified files share constants: the axis of the layout is another one (keypoints of YOLOv8-pose)."""
+    numbers = {name: np.array([value]) for name, value in (("zero", 0), ("two", 2), ("four", 4), ("eight", 8))}
+    nodes = [
+        helper.make_node("Sigmoid", ["c0"], ["s"], name="S"),
+        helper.make_node("Slice", ["s", "zero", "two", "axis"], ["a"], name="A"),
+        helper.make_node("Slice", ["s", "two", "four", "axis"], ["b"], name="B"),
+        helper.make_node("Concat", ["b", "a"], ["j"], name="J", axis=1),
+        helper.make_node("Slice", ["j", "two", "eight", "two"], ["k"], name="K"),
+        helper.make_node("Slice", ["j", "zero", "two", "two"], ["l"], name="L"),
+        helper.make_node("Concat", ["k", "l"], ["m"], name="Middle", axis=2),
+    ]
+    model = quantized(network(nodes, constants=numbers | {"axis": np.array([1])}))
+    found = {str(node.name): node for node in model.graph}
+    bounds = {name: [constant_of(value) for value in found[name].inputs[1:]] for name in "ABKL"}
+    wanted = {"A": [0, 2, 3], "B": [2, 4, 3], "K": [2, 8, 1], "L": [0, 2, 1]}
+    assert {name: [int(array[0]) for array in arrays if array is not None] for name, arrays in bounds.items()} == wanted
 
 
 def test_what_the_cpu_computes_is_quantised_although_its_first_reader_goes_to_the_cpu_late() -> None:
@@ -236,3 +255,22 @@ def test_constants_are_named_after_the_input_that_they_become(
     moved = f"Middle_nchw2nhwc_transposed_input{order.index('constant')}"
     names = {"c0": "c0_quantized", "constant": changed if shape == (1, 1, 1, 1) else moved}
     assert [value.name for value in node.inputs if value is not None] == [names[each] for each in order]
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+def test_what_the_cpu_computes_is_quantised_for_a_pad_behind_a_slice(march: str, mode: str) -> None:
+    """As what the Pad gives, which is the first calibrated tensor behind."""
+    numbers = {"low": np.array([0]), "high": np.array([6]), "row": np.array([2])}
+    widths = {"widths": np.array([0, 0, 1, 0, 0, 0, 1, 0])}
+    nodes = [
+        helper.make_node("Neg", ["c0"], ["n"], name="Neg"),
+        helper.make_node("Slice", ["n", "low", "high", "row"], ["s"], name="S"),
+        helper.make_node("Pad", ["s", "widths"], ["p"], name="P", mode=mode),
+        helper.make_node("Add", ["p", "c0"], ["m"], name="Middle"),
+    ]
+    model = quantized(network(nodes, constants=numbers | widths), march)
+    found = {str(node.name): node for node in model.graph}
+    quantize_node = found["S"].inputs[0].producer()
+    assert quantize_node is not None
+    assert (quantize_node.op_type, str(quantize_node.inputs[1].name)) == ("HzQuantize", "p_HzCalibration_y_scale")

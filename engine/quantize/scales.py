@@ -1,0 +1,69 @@
+"""Which calibration gives a tensor its scale where it has none of its own: that of what it is moved from, or to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from engine.errors import ModelError
+from engine.ir import (
+    Calibration,
+    before_calibration,
+    calibration_nodes,
+    calibration_of,
+    is_calibration,
+    read_calibration,
+)
+from engine.ops.core.base import Tie
+from engine.ops.core.float_nodes import given
+from engine.ops.registry import rule_for
+from engine.place.chains import on_bpu
+from engine.place.devices import refused_late
+
+
+def own_calibration(value: ir.Value) -> Calibration | None:
+    """Calibration of ``value``, by its own node or the one that reads it."""
+    own = calibration_of(value)
+    if own is not None:
+        return own
+    readers = [usage.node for usage in value.uses() if is_calibration(usage.node)]
+    return read_calibration(readers[0]) if readers else None
+
+
+def calibration_before(value: ir.Value) -> Calibration | None:
+    """Calibration of ``value``, or of what the BPU moved to it."""
+    while (own := own_calibration(value)) is None and (producer := value.producer()) is not None:
+        rule = rule_for(producer) if on_bpu(producer) else None
+        if rule is None or rule.tie(producer) is not Tie.OUTPUT_TAKES_INPUT:
+            return None
+        value = given(producer, 0)
+    return own
+
+
+def calibration_behind(model: ir.Model, tensor: ir.Value) -> tuple[str, Calibration]:
+    """Name and calibration of the first calibrated tensor of ``model``, in graph order, that ``tensor`` is moved to.
+
+    By the BPU, or, if that moves it to none, by nodes that went to the CPU late too (a Pad that reflects).
+
+    Raises:
+        ModelError: there is none.
+    """
+    found = _moved_to(tensor, on_bpu) or _moved_to(tensor, lambda node: on_bpu(node) or refused_late(node))
+    first = next((node for node in calibration_nodes(model) if node in found), None)
+    if first is None:
+        raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")
+    return str(before_calibration(first.outputs[0]).name), read_calibration(first)
+
+
+def _moved_to(tensor: ir.Value, counts: Callable[[ir.Node], bool]) -> set[ir.Node]:
+    """The calibrations of what nodes for which ``counts`` holds move ``tensor`` to."""
+    found, pending = set(), [tensor]
+    while pending:
+        for usage in pending.pop().uses():
+            rule = rule_for(usage.node) if counts(usage.node) else None
+            if is_calibration(usage.node):
+                found.add(usage.node)
+            elif rule is not None and rule.tie(usage.node) in (Tie.OUTPUT_TAKES_INPUT, Tie.ONE_FOR_BOTH):
+                pending += usage.node.outputs
+    return found
