@@ -19,7 +19,13 @@ from engine.optimize.activations import (
     HardSigmoidToHardSwish,
     StandardActivations,
 )
-from engine.optimize.affine import AffineToDepthwise, FoldAffineIntoNext, FoldAffineIntoPrevious, FoldPadIntoConv
+from engine.optimize.affine import (
+    AffineToDepthwise,
+    FoldAffineIntoNext,
+    FoldAffineIntoPrevious,
+    FoldNormThroughConcat,
+    FoldPadIntoConv,
+)
 from engine.optimize.arithmetic import DivToReciprocal, ExpandConstants, LargerFactorFirst, SumToAdd, WhereToProducts
 from engine.optimize.checked import MAX_ROUNDS, CheckedPasses, did_not_settle
 from engine.optimize.cleanup import (
@@ -40,7 +46,7 @@ from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
-from engine.optimize.sink import SinkReshape, SinkReshapeBehindConcat, SinkTranspose
+from engine.optimize.sink import SinkReshape, SinkReshapeBehindConcat, SinkReshapeBehindSplit, SinkTranspose
 from engine.optimize.transposes import (
     AbsorbReshapeIntoTranspose,
     CancelAroundReshape,
@@ -127,6 +133,7 @@ def pipeline(march: March) -> Pipeline:
             MergeTransposes(),
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(),
+            FoldNormThroughConcat(),
             SumToAdd(),
             DivToReciprocal(),
             LargerFactorFirst(),
@@ -146,6 +153,7 @@ def pipeline(march: March) -> Pipeline:
             FoldAffineIntoProduct(),
             ExpandConstants(),
             SinkReshapeBehindConcat(),
+            SinkReshapeBehindSplit(),
             TransposeToReshape(),
             SinkReshape(),
             ShareMovements(),

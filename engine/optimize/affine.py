@@ -118,19 +118,10 @@ class FoldAffineIntoPrevious(NodePass):
             return False
         if sole_consumer(value) is not node:
             return False
-        weight = constant(producer.inputs[1])
-        bias = _bias_of(producer)
-        if weight is None or bias is None:
+        folded = _folded(producer, affine)
+        if folded is None:
             return False
-        new_weight, new_bias = _scale_outputs(producer, weight, affine.scale), affine.of(bias)
-        if not _representable(new_weight, new_bias):
-            return False
-        if np.any(affine.scale != 1.0):
-            replace_constant(producer, 1, new_weight.astype(np.float32))
-        if node.op_type in ("Add", "Sub"):
-            _rename_bias(producer)
-        if node.op_type not in ("Mul", "Div") or _has_bias(producer):
-            _set_bias(producer, new_bias, _suffix(node))
+        _take(producer, node, affine, *folded)
         if node.op_type == "BatchNormalization" and last is producer:
             return bypass(node)
         absorb_next(last, node)
@@ -146,10 +137,42 @@ class FoldAffineIntoPrevious(NodePass):
         conv, found = value.producer(), affine_of(node)
         if conv is None or found is None or not is_standard(conv, *CONVOLUTIONS):
             return False
-        weight, bias = constant(conv.inputs[1]), _bias_of(conv)
-        if weight is None or bias is None:
+        return _folded(conv, found[1]) is not None
+
+
+class FoldNormThroughConcat(NodePass):
+    """A BatchNormalization of joined channels changes the convolutions that compute them, if those compute all.
+
+    The published log of YOLOv5 2.0 shows it in all 8 of its blocks; where another operator computes a part it does not
+    happen (2 of 2 in ``densenet``). Provisional, 1 network.
+    """
+
+    op_types = frozenset({"BatchNormalization"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        return self._fold(node, take=True)
+
+    def remains(self, node: ir.Node) -> bool:
+        """Such a BatchNormalization."""
+        return self._fold(node, take=False)
+
+    def _fold(self, node: ir.Node, *, take: bool) -> bool:
+        found = affine_of(node)
+        convolutions = [] if found is None else _joined_convolutions(found[0])
+        if found is None or not convolutions or sole_consumer(found[0]) is not node:
             return False
-        return _representable(_scale_outputs(conv, weight, found[1].scale), found[1].of(bias))
+        ends = np.cumsum([(static_shape(conv.outputs[0]) or ())[1] for conv in convolutions])[:-1]
+        fields = (np.split(array, ends) for array in (found[1].scale, found[1].shift, found[1].mean))
+        parts = [Affine(*part) for part in zip(*fields, strict=True)]
+        tried = [_folded(conv, part) for conv, part in zip(convolutions, parts, strict=True)]
+        folded = [constants for constants in tried if constants is not None]
+        if len(folded) < len(convolutions):
+            return False
+        if take:
+            for conv, part, constants in zip(convolutions, parts, folded, strict=True):
+                _take(conv, node, part, *constants)
+            bypass(node)
+        return True
 
 
 class FoldAffineIntoNext(GraphPass):
@@ -354,6 +377,36 @@ def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | N
                 return None
             wide = first
     return np.ascontiguousarray(np.broadcast_to(wide.reshape(-1), (shape[1],)))
+
+
+def _joined_convolutions(value: ir.Value) -> list[ir.Node]:
+    """The convolutions whose channels ``value`` joins, read by nothing else; none where it is something else."""
+    join, rank = value.producer(), len(static_shape(value) or ())
+    if join is None or not is_standard(join, "Concat") or attribute(join, "axis") not in (1, 1 - rank):
+        return []
+    found = [None if part is None or sole_consumer(part) is not join else part.producer() for part in join.inputs]
+    convolutions = [conv for conv in found if conv is not None and is_standard(conv, *CONVOLUTIONS)]
+    known = all(static_shape(conv.outputs[0]) for conv in convolutions)
+    return convolutions if known and len(convolutions) == len(found) else []
+
+
+def _folded(conv: ir.Node, affine: Affine) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Weight, not rounded yet, and bias of ``conv`` with ``affine`` behind it; ``None`` where they cannot be."""
+    weight, bias = constant(conv.inputs[1]), _bias_of(conv)
+    if weight is None or bias is None:
+        return None
+    found = _scale_outputs(conv, weight, affine.scale), affine.of(bias)
+    return found if _representable(*found) else None
+
+
+def _take(conv: ir.Node, node: ir.Node, affine: Affine, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:
+    """Let ``conv`` have the ``weight`` and ``bias`` that ``affine``, the function of ``node``, gives it."""
+    if np.any(affine.scale != 1.0):
+        replace_constant(conv, 1, weight.astype(np.float32))
+    if node.op_type in ("Add", "Sub"):
+        _rename_bias(conv)
+    if node.op_type not in ("Mul", "Div") or _has_bias(conv):
+        _set_bias(conv, bias, _suffix(node))
 
 
 def _behind_reshape(value: ir.Value) -> ir.Node | None:

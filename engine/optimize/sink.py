@@ -19,6 +19,7 @@ from engine.ir import attribute, own_name
 from engine.optimize.affine import becomes_depthwise
 from engine.optimize.base import (
     Array,
+    NodePass,
     add_initializer,
     axes_of,
     constant,
@@ -27,6 +28,7 @@ from engine.optimize.base import (
     make_node,
     static_shape,
     substitute,
+    substitute_outputs,
 )
 from engine.optimize.contract import GraphPass
 from engine.optimize.dense import MARK_PRODUCT
@@ -180,10 +182,11 @@ class SinkReshape(_Sink):
 
 
 class SinkReshapeBehindConcat(_Sink):
-    """Reshapes of all operands that only drop axes of length 1 go behind their ``Concat``.
+    """Reshapes of all operands that only drop axes of length 1 go behind their ``Concat`` along the last axis.
 
     Mean and maximum of the tokens, joined (published log of YOLOv13n, twice); named as by :class:`SinkReshape`. Others
-    stay in front (reference/operators.md, ``Concat`` of three dimensions; the states of ``crnn_gru``).
+    stay in front (reference/operators.md, ``Concat`` of three dimensions; the states of ``crnn_gru``; the boxes of
+    YOLOv8n, joined along another axis, by its published ``quant_info``; provisional, 1 network each).
     """
 
     moves = "Reshape"
@@ -198,9 +201,15 @@ class SinkReshapeBehindConcat(_Sink):
         ):
             return False
         found = [_Correspondence.between(before, after) for before, after in pairs]
-        axis = int(attribute(node, "axis")) % len(static_shape(node.outputs[0]) or ())
+        rank = len(static_shape(node.outputs[0]) or ())
+        axis = int(attribute(node, "axis")) % rank
         inner = {None if kept is None else tuple(kept.axes([axis]) or ()) for kept in found}
-        if len({kept.groups for kept in found if kept is not None}) != 1 or len(inner) != 1 or inner <= {None, ()}:
+        if (
+            axis != rank - 1
+            or len({kept.groups for kept in found if kept is not None}) != 1
+            or len(inner) != 1
+            or inner <= {None, ()}
+        ):
             return False
         (place,) = next(iter(inner)) or ()
         before = pairs[0][0]
@@ -217,6 +226,54 @@ class SinkReshapeBehindConcat(_Sink):
         )
         _replace(node, [moved, _reshape_behind(node, moved)], movements)
         return True
+
+
+class SinkReshapeBehindSplit(NodePass):
+    """A ``Reshape`` that only drops axes of length 1 goes behind the ``Split`` of what it gives, as behind a ``Slice``.
+
+    The distances of YOLOv8n, by the names of its published ``quant_info`` (provisional, 1 network).
+    """
+
+    op_types = frozenset({"Split"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        place, value = self._place(node), node.inputs[0]
+        reshape = None if value is None else value.producer()
+        source = None if reshape is None else reshape.inputs[0]
+        if place is None or value is None or reshape is None or source is None:
+            return False
+        axis, before = int(attribute(node, "axis", 0)), static_shape(source) or ()
+        parts = []
+        for result in node.outputs:
+            size = (static_shape(result) or ())[axis]
+            shape = ir.Shape((*before[:place], size, *before[place + 1 :]))
+            parts.append(ir.Value(name=f"{result.name}_reshape", type=result.type, shape=shape))
+        attributes = [*(attr for name, attr in node.attributes.items() if name != "axis"), ir.AttrInt64("axis", place)]
+        moved = ir.Node("", "Split", [source, *node.inputs[1:]], attributes, outputs=parts, name=node.name)
+        reshapes = [_reshaped(node, part, result) for part, result in zip(parts, node.outputs, strict=True)]
+        results = {result: made.outputs[0] for result, made in zip(node.outputs, reshapes, strict=True)}
+        substitute_outputs(node, [moved, *reshapes], results)
+        if not value.uses() and not value.is_graph_output():
+            graph_of(moved).remove(reshape, safe=True)
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """A Split that such a Reshape stands before."""
+        return self._place(node) is not None
+
+    def _place(self, node: ir.Node) -> int | None:
+        """The axis of ``node`` in the shape before the Reshape; ``None`` where that does not pass."""
+        value = node.inputs[0]
+        reshape = None if value is None else _producer(value, "Reshape")
+        before = None if reshape is None else static_shape(reshape.inputs[0])
+        after = static_shape(value)
+        if not before or not after or any(static_shape(result) is None for result in node.outputs):
+            return None
+        kept = _Correspondence.between(before, after)
+        if kept is None or axes_without_ones(before, after) is None:
+            return None
+        inner = kept.axes([int(attribute(node, "axis", 0)) % len(after)])
+        return inner[0] if inner else None
 
 
 def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool:
@@ -252,12 +309,16 @@ _SLICE_WITH_AXES = 3
 
 def _reshape_behind(node: ir.Node, moved: ir.Node) -> ir.Node:
     """The ``Reshape`` from what ``moved`` computes to the shape that ``node`` gave."""
-    result = node.outputs[0]
+    return _reshaped(node, moved.outputs[0], node.outputs[0])
+
+
+def _reshaped(node: ir.Node, source: ir.Value, result: ir.Value) -> ir.Node:
+    """The ``Reshape`` of ``source`` to what stands for ``result`` of ``node``."""
     after = np.asarray(static_shape(result) or (), np.int64)
     target = add_initializer(graph_of(node), f"{node.name}{result.name}_Reshape_0_shape", after)
     return make_node(
         "Reshape",
-        [moved.outputs[0], target],
+        [source, target],
         name=f"{node.name}{result.name}_Reshape_0",
         output=f"{node.name}{result.name}_reshaped",
         like=result,

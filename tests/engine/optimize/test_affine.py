@@ -54,6 +54,44 @@ class TestAffine:
         assert conv.name == "conv"
         assert conv.inputs[2].name == ("b" if bias else "conv_hz_bias")
 
+    @pytest.mark.parametrize("axis", [1, -3])
+    def test_batch_normalisation_of_joined_convolutions_is_folded_into_each(self, axis: int) -> None:
+        """The blocks of YOLOv5 2.0 (published log)."""
+        nodes = [
+            node("Conv", "x w", "c", name="first"),
+            node("Conv", "x u e", "d", name="second"),
+            node("Concat", "c d", "j", axis=axis),
+            node("BatchNormalization", "j g h m v", "n"),
+            node("LeakyRelu", "n", "y", alpha=0.1),
+        ]
+        parameters = {name: np.abs(normal(8)) + 0.1 for name in "ghmv"}
+        constants = {"w": normal(2, 4, 1, 1), "u": normal(6, 4, 1, 1), "e": normal(6), **parameters}
+        after = optimized(build(nodes, MAP, ["y"], constants))
+        assert census(after) == {"Conv": 2, "Concat": 1, "LeakyRelu": 1}
+        assert [conv.inputs[2].name for conv in list(after.graph)[:2]] == ["first_hz_bias", "e"]
+
+    @pytest.mark.parametrize("also", ["x", "c"])
+    def test_batch_normalisation_of_other_joined_channels_stays(self, also: str) -> None:
+        """The input of a network joins in, or a convolution that something else reads too (``densenet``)."""
+        nodes = [
+            node("Conv", "x w", "c", name="first"),
+            node("Conv", "x w", "d", name="second"),
+            node("Concat", f"d {also}", "j", axis=1),
+            node("BatchNormalization", "j g h m v", "n", name="norm"),
+            node("Sigmoid", "n", "y"),
+            *([node("Sigmoid", "c", "z")] if also == "c" else []),
+        ]
+        parameters = {name: np.abs(normal(8)) + 0.1 for name in "ghmv"}
+        after = optimized(
+            build(
+                nodes[1:] if also == "x" else nodes,
+                MAP,
+                ["y", "z"][: 1 + (also == "c")],
+                {"w": normal(4, 4, 1, 1), **parameters},
+            )
+        )
+        assert "UNIT_CONV_FOR_norm" in {each.name for each in after.graph}
+
     def test_batch_normalisation_of_a_grouped_transposed_convolution(self) -> None:
         nodes = [node("ConvTranspose", "x w", "c", group=2, strides=[2, 2]), node("BatchNormalization", "c g h m v")]
         parameters = {"g": normal(6), "h": normal(6), "m": normal(6), "v": np.abs(normal(6)) + 0.1}

@@ -6,7 +6,14 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.optimize.sink import ELEMENTWISE, SinkReshape, SinkReshapeBehindConcat, SinkTranspose, _Correspondence
+from engine.optimize.sink import (
+    ELEMENTWISE,
+    SinkReshape,
+    SinkReshapeBehindConcat,
+    SinkReshapeBehindSplit,
+    SinkTranspose,
+    _Correspondence,
+)
 from tests.engine.optimize.equivalence import applied, build, census, optimized
 from tests.engine.optimize.equivalence import operators as kinds
 from tests.engine.optimize.networks import MAP, node, normal
@@ -145,10 +152,11 @@ def test_what_is_added_to_the_rows_of_a_gemm_joins_its_bias() -> None:
 @pytest.mark.parametrize(
     ("shapes", "axis", "sinks"),
     [
-        (((1, 4, 1, 1), (1, 4, 1)), 1, True),
-        (((1, 4, 1), (1, 4, 1, 1)), 1, False),
-        (((1, 4, 2, 2), (1, 4, 4)), 1, False),
-        (((4, 1, 2), (1, 4, 2)), 1, False),
+        (((1, 4, 1, 3), (1, 4, 3)), 2, True),
+        (((1, 1, 4, 3), (1, 4, 3)), 1, False),  # boxes of YOLOv8n
+        (((1, 4, 3), (1, 4, 1, 3)), 3, False),
+        (((1, 4, 2, 2), (1, 4, 4)), 2, False),
+        (((4, 1, 2), (1, 4, 2)), 2, False),
     ],
 )
 def test_reshapes_pass_a_concat_where_they_only_drop_axes(
@@ -159,6 +167,20 @@ def test_reshapes_pass_a_concat_where_they_only_drop_axes(
     model = build(nodes, {"a": before, "b": before}, ["y"], {"s": np.array(after)})
     modified, result = applied(SinkReshapeBehindConcat(), model)
     assert (modified, kinds(result)) == (sinks, ["Concat", "Reshape"] if sinks else ["Reshape", "Reshape", "Concat"])
+
+
+@pytest.mark.parametrize(("before", "sinks"), [((1, 1, 4, 3), True), ((4, 1, 3), False), ((2, 2, 3), False)])
+def test_a_reshape_passes_a_split_where_it_only_drops_axes(before: tuple[int, ...], sinks: bool) -> None:
+    """The distances of YOLOv8n: its published ``quant_info`` names what the Split gives so."""
+    nodes = [node("Reshape", "a s", "p"), node("Split", "p", "q r", axis=-2, split=[1, 3])]
+    nodes += [node("Relu", "q", "y"), node("Sigmoid", "r", "z")]
+    model = build(nodes, {"a": before}, ["y", "z"], {"s": np.array((1, 4, 3))}, opset=11)
+    modified, result = applied(SinkReshapeBehindSplit(), model)
+    assert modified == sinks
+    (split,) = (item for item in result.graph if item.op_type == "Split")
+    assert [value.name for value in split.outputs] == (["q_reshape", "r_reshape"] if sinks else ["q", "r"])
+    if sinks:
+        assert [list(value.shape or ()) for value in split.outputs] == [[1, 1, 1, 3], [1, 1, 3, 3]]
 
 
 @pytest.mark.parametrize(

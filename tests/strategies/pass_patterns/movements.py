@@ -143,6 +143,18 @@ def joined_rows(draw: Draw, net: Network) -> str:
     return net.op("Concat", *(net.op("Reshape", part, net.ints(rows, width)) for part in parts), axis=1)
 
 
+def divided_rows(draw: Draw, net: Network) -> str:
+    """A map that drops an axis and is divided, as the distances of boxes."""
+    parts, width = draw(st.integers(2, 3)), draw(st.integers(2, 5))
+    kept = net.op("Reshape", activated(draw, net, net.input(1, 1, 2 * parts, width)), net.ints(1, 2 * parts, width))
+    sizes = [2] * parts
+    if net.opset < 13:
+        first = net.op("Split", kept, outputs=parts, axis=1, split=sizes)
+    else:
+        first = net.op("Split", kept, net.ints(*sizes), outputs=parts, axis=1)
+    return net.op("Concat", *(f"{first}_{index}" for index in range(1, parts)), first, axis=2)
+
+
 def transposed_around_a_dropped_axis(draw: Draw, net: Network) -> str:
     """Transpose, Reshape that drops an axis of length 1, Transpose."""
     sizes = [*(draw(st.integers(2, 5)) for _ in range(3)), 1]

@@ -35,6 +35,15 @@ def convolution_then_affine(draw: Draw, net: Network) -> str:
     return affine_operator(draw, net, net.op("ConvTranspose", x, net.normal(channels, filters, 2, 2)), filters)
 
 
+def joined_convolutions_then_norm(draw: Draw, net: Network) -> str:
+    """Convolutions whose channels are joined and normalised."""
+    x, (_, channels, _, _) = feature_map(draw, net, low=3)
+    widths = [draw(st.integers(1, 3)) for _ in range(draw(st.integers(2, 3)))]
+    parts = [net.conv(x, channels, width) for width in widths]
+    joined = net.op("Concat", *parts, axis=draw(st.sampled_from((1, -3))))
+    return net.op("BatchNormalization", joined, *(net.positive(sum(widths)) for _ in range(4)))
+
+
 def affine_then_convolution(draw: Draw, net: Network) -> str:
     x, (_, channels, _, _) = feature_map(draw, net, low=3)
     group = draw(st.sampled_from((1, channels)))
