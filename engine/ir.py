@@ -432,11 +432,12 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
 def own_name(node: ir.Node, constant: ir.Value) -> str:
     """Name of ``constant`` once ``node`` has its own: ``<node>_<constant>`` where a later node of the graph reads it.
 
-    The last reader keeps the constant (``yolov8_decode`` and ``yolo11``, six conversions).
+    The last reader keeps the constant (``yolov8_decode`` and ``yolo11``, six conversions), unless it reads it twice:
+    start and axis of a Slice may be one constant.
     """
     readers = {id(use.node) for use in constant.uses()} - {id(node)}
-    later = False
-    if readers and node.graph is not None:
+    later = list(node.inputs).count(constant) > 1
+    if readers and not later and node.graph is not None:
         order = [id(other) for other in node.graph]
         later = not readers.isdisjoint(order[order.index(id(node)) :])
     return f"{node.name}_{constant.name}" if later else str(constant.name)

@@ -31,9 +31,16 @@ class GraphWriter:
         self._names: set[str] = set()
 
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
-        """The constant ``name``, made at the first call; ``model`` leaves out those that no node reads."""
-        if name not in self._initializers:
-            array = np.asarray(array, order="C")  # numbers without axes stay so
+        """The constant ``name``, made at the first call; ``model`` leaves out those that no node reads.
+
+        Where another node's constant of that name holds something else, it is called ``name_1``, ``name_2``, ….
+        """
+        array = np.asarray(array, order="C")  # numbers without axes stay so
+        wanted, number = name, 0
+        while (held := self._initializers.get(name)) is not None and not _holds(held, array):
+            number += 1
+            name = f"{wanted}_{number}"
+        if held is None:
             tensor = ir.tensor(array, name=name)
             self._initializers[name] = ir.Value(
                 name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor
@@ -106,3 +113,11 @@ class GraphWriter:
 def transposed(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
     """``shape`` of a map with its axes in the order ``perm``; other ranks have no layout and stay."""
     return tuple(shape[axis] for axis in perm) if len(shape) == 4 else tuple(shape)
+
+
+def _holds(constant: ir.Value, array: NDArray[Any]) -> bool:
+    """Whether ``constant`` is ``array``, bit for bit."""
+    held = None if constant.const_value is None else constant.const_value.numpy()
+    if held is None or held.dtype != array.dtype or held.shape != array.shape:
+        return False
+    return bool(held.tobytes() == array.tobytes())

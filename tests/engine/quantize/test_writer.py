@@ -47,7 +47,10 @@ def test_only_maps_have_a_layout() -> None:
 def test_constants_are_made_once_and_kept_where_they_are_read() -> None:
     writer = GraphWriter()
     scale, unread = writer.initializer("scale", np.ones(1, np.float32)), writer.initializer("unread", np.zeros(2))
-    assert writer.initializer("scale", np.zeros(9)) is scale
+    assert writer.initializer("scale", np.ones(1, np.float32)) is scale
+    other = [writer.initializer("scale", np.zeros(9)) for _ in range(2)]
+    assert other[0] is other[1]
+    assert other[0].name == "scale_1"
     x = value("x")
     y = writer.append("HzQuantize", "q", [x, scale], {}, "y", INT8, (1, 2, 3, 4))
     empty = ir.Graph([], [], nodes=[], opset_imports={"": 11}, name="net")
