@@ -238,13 +238,25 @@ def test_the_originals_files_are_accepted(reference_dir: Path) -> None:
         assert load_config(path).onnx_model.is_file()
 
 
-def test_merge_keys_that_multiply_are_refused_before_they_do(tmp_path: Path) -> None:
-    """Nine merges of nine merges and so on: 43 million copies of one pair."""
+def test_merge_keys_that_copy_too_much_are_refused(tmp_path: Path) -> None:
+    """600 mappings that take over 2,000 keys each: 1.2 million copies, from a file of 30 KB."""
+    keys = ", ".join(f"k{i}: 1" for i in range(2000))
+    (tmp_path / "a.yaml").write_text("\n".join([f"a: &a {{{keys}}}", *(f"b{i}: {{<<: *a}}" for i in range(600))]))
+    with pytest.raises(ConfigError, match="its merge keys copy more than 1048576 values of a YAML file"):
+        load_yaml(tmp_path / "a.yaml")
+
+
+def test_merge_keys_that_multiply_never_do(tmp_path: Path) -> None:
+    """Nine merges of nine merges and so on: 43 million copies of one pair, of which PyYAML 6.0.4 keeps one."""
     levels = ["a0: &a0 {k: 1}"]
     levels += [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 9)]
     (tmp_path / "a.yaml").write_text("\n".join(levels))
-    with pytest.raises(ConfigError, match="its merge keys copy more than 1048576 values of a YAML file"):
-        load_yaml(tmp_path / "a.yaml")
+    try:
+        content = load_yaml(tmp_path / "a.yaml")
+    except ConfigError as error:
+        content = str(error)
+    kept = {f"a{i}": {"k": 1} for i in range(9)}
+    assert content == kept or "merge keys copy more than 1048576 values" in str(content)
 
 
 def test_merge_keys_merge(tmp_path: Path) -> None:
