@@ -229,3 +229,111 @@ def test_area_attention(tmp_path: Path) -> None:
         "image": shape(1, 4, 4, CHANNELS),
     }
     assert [(name, kind) for name, kind, _ in rows(tmp_path, AREA_ATTENTION, constants)] == AREA_ROWS
+
+
+BINS, CLASSES, ANCHORS = 4, 3, 2 * 16
+LEVELS = tuple(named(f"{kind}.{level}", "Conv", f"x {kind}") for level in (0, 1) for kind in ("box", "cls"))
+SLICES = (
+    named("Slice", "Slice", "dfl/Reshape_1_output_0 zero two one"),
+    named("Slice_1", "Slice", "dfl/Reshape_1_output_0 two four one"),
+)
+SPLIT = (named("Split_1", "Split", "dfl/Reshape_1_output_0", "Slice_output_0 Slice_1_output_0", axis=1, split=[2, 2]),)
+DISTANCES = (
+    named("dfl/Softmax", "Softmax", "dfl/Transpose_output_0", axis=1),
+    named("dfl/conv", "Conv", "dfl/Softmax_output_0 bins"),
+    named("dfl/Reshape_1", "Reshape", "dfl/conv_output_0 distances"),
+)
+DECODING = (
+    named("Sub", "Sub", "anchors Slice_output_0"),
+    named("Add_1", "Add", "anchors Slice_1_output_0"),
+    named("Add_2", "Add", "Sub_output_0 Add_1_output_0"),
+    named("Div_1", "Div", "Add_2_output_0 half"),
+    named("Sub_1", "Sub", "Add_1_output_0 Sub_output_0"),
+    named("Concat_4", "Concat", "Div_1_output_0 Sub_1_output_0", axis=1),
+    named("Mul_2", "Mul", "Concat_4_output_0 strides"),
+    named("Concat_5", "Concat", "Mul_2_output_0 Sigmoid_output_0", "y", axis=1),
+)
+ONE_SPLIT = (
+    *LEVELS,
+    *(named(f"Concat{end}", "Concat", f"box.{i}_output_0 cls.{i}_output_0", axis=1) for i, end in ((0, ""), (1, "_1"))),
+    named("Reshape", "Reshape", "Concat_output_0 both"),
+    named("Reshape_1", "Reshape", "Concat_1_output_0 both"),
+    named("Concat_3", "Concat", "Reshape_output_0 Reshape_1_output_0", axis=2),
+    named("Split", "Split", "Concat_3_output_0", "boxes classes", axis=1, split=[4 * BINS, CLASSES]),
+    named("Sigmoid", "Sigmoid", "classes"),
+    named("dfl/Reshape", "Reshape", "boxes sides"),
+    named("dfl/Transpose", "Transpose", "dfl/Reshape_output_0", perm=[0, 2, 1, 3]),
+    *DISTANCES,
+    *SPLIT,
+    *DECODING,
+)
+TWO_CONCATS = (
+    *LEVELS,
+    *(named(f"Reshape{end}", "Reshape", f"box.{i}_output_0 flat_box") for i, end in ((0, ""), (1, "_1"))),
+    *(named(f"Reshape_{i + 3}", "Reshape", f"cls.{i}_output_0 flat_cls") for i in (0, 1)),
+    named("Concat", "Concat", "Reshape_output_0 Reshape_1_output_0", axis=2),
+    named("Concat_1", "Concat", "Reshape_3_output_0 Reshape_4_output_0", axis=2),
+    named("Sigmoid", "Sigmoid", "Concat_1_output_0"),
+    named("dfl/Reshape", "Reshape", "Concat_output_0 sides"),
+    named("dfl/Transpose", "Transpose", "dfl/Reshape_output_0", perm=[0, 2, 1, 3]),
+    *DISTANCES,
+    *SLICES,
+    *DECODING,
+)
+DECODED = tuple((name, "BPU", "int8") for name in ("Sub", "Add_1", "Add_2", "Div_1_mul", "Sub_1", "Concat_4", "Mul_2"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "before"),
+    [
+        (
+            ONE_SPLIT,
+            [
+                *((name, "BPU", "int16") for name in ("Concat", "Concat_1", "Reshape", "Reshape_1", "Concat_3")),
+                *((name, "BPU", "int16") for name in ("Split", "Sigmoid", "dfl/Reshape", "dfl/Transpose")),
+                ("dfl/Softmax", "CPU", "float"),
+                *((name, "BPU", "int8") for name in ("dfl/conv", "Split_1")),
+            ],
+        ),
+        (
+            TWO_CONCATS,
+            [
+                *((name, "CPU", "float") for name in ("Reshape", "Reshape_1")),
+                *((name, "BPU", "int16") for name in ("Reshape_3", "Reshape_4")),
+                ("Concat", "CPU", "float"),
+                *((name, "BPU", "int16") for name in ("Concat_1", "Sigmoid")),
+                *((name, "CPU", "float") for name in ("dfl/Reshape", "dfl/Transpose", "dfl/Softmax")),
+                *((name, "BPU", "int8") for name in ("dfl/conv", "Slice", "Slice_1")),
+            ],
+        ),
+    ],
+    ids=["YOLOv8n", "YOLO11n"],
+)
+def test_heads_with_their_decoding(
+    tmp_path: Path, nodes: Sequence[onnx.NodeProto], before: Sequence[tuple[str, str, str]]
+) -> None:
+    """Logs of two users: what leads to a Softmax on the CPU alone stays there unless the classes share it."""
+    constants = {
+        "box": normal(4 * BINS, CHANNELS, 1, 1),
+        "cls": normal(CLASSES, CHANNELS, 1, 1),
+        "both": shape(1, 4 * BINS + CLASSES, 16),
+        "flat_box": shape(1, 4 * BINS, 16),
+        "flat_cls": shape(1, CLASSES, 16),
+        "sides": shape(1, 4, BINS, ANCHORS),
+        "bins": normal(1, BINS, 1, 1),
+        "distances": shape(1, 4, ANCHORS),
+        **{name: shape(value) for name, value in (("zero", 0), ("one", 1), ("two", 2), ("four", 4))},
+        "half": np.float32(2.0),
+        "anchors": normal(1, 2, ANCHORS),
+        "strides": normal(1, ANCHORS),
+    }
+    used = {name for node in nodes for name in node.input}
+    ir.save(
+        build(nodes, MAP, ["y"], {name: array for name, array in constants.items() if name in used}, opset=11),
+        tmp_path / "m.onnx",
+    )
+    table = check(tmp_path / "m.onnx", Draft(march="bayes-e")).nodes
+    assert {row.node: row.type for row in table}["Div_1_mul"] == "HzSQuantizedConv"
+    found = [(row.node, row.on, row.data_type) for row in table]
+    end = [("Sigmoid_output_0_calibrated_Requantize", "BPU", "int16"), ("Concat_5", "BPU", "int16")]
+    assert [row for row in found if row[0] not in {made.name for made in LEVELS}] == [*before, *DECODED, *end]
