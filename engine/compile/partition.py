@@ -51,6 +51,7 @@ def partition(graph: ir.Graph) -> tuple[Segment, ...]:
     if Device.BPU not in devices.values():
         raise ModelError(f"graph {graph.name}: no node runs on the BPU; compile takes a quantized model")
     levels = _levels(nodes, devices)
+    _let_layouts_follow(nodes, devices, levels)
     segments = []
     for level in range(max(levels.values()) + 1):
         at_level = [node for node in nodes if levels[node] == level]
@@ -113,6 +114,19 @@ def _levels(nodes: Sequence[ir.Node], devices: dict[ir.Node, Device]) -> dict[ir
             level = max(level, levels[before] + (devices[before] is not devices[node]))
         levels[node] = level
     return levels
+
+
+def _let_layouts_follow(nodes: Sequence[ir.Node], devices: dict[ir.Node, Device], levels: dict[ir.Node, int]) -> None:
+    """Let a layout change in front of a subgraph run with what reads it, not one level earlier and alone.
+
+    The other operand of its reader may have to wait for the CPU: a mask that is added to scores. No recorded network
+    has it.
+    """
+    for node in reversed(nodes):
+        first = min((levels[reader] for value in node.outputs for reader in value.consumers()), default=0)
+        is_alone = all(devices[before] is Device.CPU for before in _predecessors(node))
+        if devices[node] is Device.BPU and is_layout_change(node) and is_alone and first % 2:
+            levels[node] = first
 
 
 def _predecessors(node: ir.Node) -> Iterable[ir.Node]:

@@ -72,6 +72,14 @@ def graph_of(*steps: str) -> ir.Graph:
         ),
         (["t = Turn(x)", "m = Mod(t)", "a = HzLut(m)"], [("CPU", "tm"), ("BPU", "a")]),
         (["t = Turn(x)", "a = HzLut(t)"], [("BPU", "ta")]),
+        (
+            ["a = HzLut(x)", "m = Mod(a)", "n = Mod(x)", "t = Turn(n)", "b = Concat(m, t)"],
+            [("CPU", "n"), ("BPU", "a"), ("CPU", "m"), ("BPU", "tb")],
+        ),
+        (
+            ["a = HzLut(x)", "m = Mod(a)", "n = Mod(x)", "t = Turn(n)", "b = HzLut(t)", "c = Concat(m, t)"],
+            [("CPU", "n"), ("BPU", "a"), ("BPU", "tb"), ("CPU", "m"), ("BPU", "c")],
+        ),
     ],
 )
 def test_connected_nodes_of_one_level_run_together(steps: list[str], expected: list[tuple[str, str]]) -> None:
