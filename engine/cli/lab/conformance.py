@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,6 +138,27 @@ def record(
 
 
 @app.command()
+def questions(
+    to: Annotated[Path, typer.Option("-o", "--output", file_okay=False, help="Folder to write; it must not exist.")],
+    only: Annotated[
+        list[str] | None, typer.Option(help="Names of questions, such as channel_* or lines; repeatable.")
+    ] = None,
+) -> None:
+    """Write small networks that ask the original what no recorded conversion tells, for "record"."""
+    from engine.conformance.questions import QUESTIONS, write_questions
+
+    chosen = [each for each in QUESTIONS if not only or any(fnmatchcase(each.name, name) for name in only)]
+    if not chosen:
+        names = ", ".join(each.name for each in QUESTIONS)
+        raise ConfigError(f"--only {' '.join(only or ())}: no question has such a name; there are {names}")
+    written = write_questions(chosen, to)
+    for each in chosen:
+        say(f"{each.name}: {each.asks}")
+    say(f"{len(written)} configurations of {len(chosen)} networks in {to}; record them with your installation:")
+    say(f"    ptqlab conformance record --toolchain hb_mapper --runtime python3 {to}/*/*.yaml -o cases")
+
+
+@app.command()
 def coverage(
     folder: Annotated[Path, typer.Argument(help="Recorded conversions, in folders of any depth.")],
     to: Annotated[Path | None, typer.Option("-o", "--output", dir_okay=False, help="Write the YAML file.")] = None,
@@ -236,8 +258,6 @@ def as_dict(rows: list[Row]) -> dict[str, object]:
 
 
 def _is_chosen(case: RecordedCase, patterns: list[str] | None) -> bool:
-    from fnmatch import fnmatchcase
-
     names = (case.name, case.family)
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 

@@ -157,3 +157,21 @@ def test_causes_of_held_out_networks_are_left_out() -> None:
     first, second = as_dict(rows)["cases"]
     assert (first["message"], first["latency_error"]) == ("why", pytest.approx(0.2))
     assert not {"message", "departure", "output_message", "simulator_message"} & second.keys()
+
+
+def test_questions_are_written_and_named(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["questions", "-o", str(tmp_path / "asked"), "--only", "line*"])
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert lines[0].startswith("lines: How are convolutions")
+    assert lines[1].startswith("3 configurations of 1 networks in ")
+    assert len(list((tmp_path / "asked" / "lines").glob("*.yaml"))) == 3
+
+
+def test_a_question_that_nobody_asks_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["questions", "-o", str(tmp_path / "asked"), "--only", "nothing"])
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith(
+        "--only nothing: no question has such a name; there are channel_shuffle, lines"
+    )
+    assert not (tmp_path / "asked").exists()
