@@ -58,7 +58,7 @@ def _configuration(question: Question, name: str, march: str, calibration: Any) 
         "model_parameters": {
             "onnx_model": "./net.onnx",
             "march": march,
-            "output_model_file_prefix": name,
+            "output_model_file_prefix": question.name,
             "working_dir": f"./out_{name}",
         },
         "input_parameters": {

@@ -59,4 +59,5 @@ def test_an_answer_is_recorded_and_compared(tmp_path: Path, monkeypatch: pytest.
     CaseRecorder(tool=tool, runtime=None, to=tmp_path / "cases", weights=True, time_limit=120.0).record(config)
     (case,) = find_cases(tmp_path / "cases")
     row = measure(case, tmp_path / "work")
+    assert case.family == FIRST.name
     assert (row.case, row.converts, row.operators, row.departure) == (config.stem, True, True, None)
