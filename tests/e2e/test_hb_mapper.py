@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -166,6 +167,9 @@ def test_checker_prints_placement_and_speed(workspace: Path) -> None:
     assert "FPS=" in finished.stdout
     assert "latency = " in finished.stdout
     assert "DDR = " in finished.stdout
+    assert "for optimize_level O0, at which the original's checker compiles." in finished.stdout
+    first = float(re.search(r"latency = ([0-9.]+) us", finished.stdout)[1])
+    assert float(re.search(r"all BPU subgraphs take ([0-9.]+) us", finished.stdout)[1]) < first
     assert finished.stdout.splitlines()[-1].endswith("End model checking....")
     assert (workspace / "hb_mapper_checker.log").read_text() == finished.stdout
 

@@ -19,6 +19,7 @@ from engine.compile.container import ContainerReader, Section, SectionKind, enco
 from engine.compile.partition import CPU_OPS, device_of, is_layout_change
 from engine.errors import ConfigError, ContainerError, ModelError, PtqlabError, UnsupportedError
 from engine.ir import load_model
+from engine.march import load_march
 from engine.march.latency import load_latency
 from engine.simulate import Session
 from engine.terms import CompileMode, Device, InputSource, OptimizeLevel
@@ -132,6 +133,7 @@ def test_weights_are_packed_to_the_march_blocks() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_subgraphs_are_connected_regions_of_bpu_nodes(case: GoldenCase) -> None:
+    march = load_march(march_of(case))
     compiled = compile_model(load_model(case.model), march_of(case))
     assert sum(len(segment.nodes) for segment in compiled.segments) == len(list(compiled.model.graph))
     for segment in compiled.segments:
@@ -139,14 +141,14 @@ def test_subgraphs_are_connected_regions_of_bpu_nodes(case: GoldenCase) -> None:
             assert all(node.op_type not in CPU_OPS for node in segment.nodes)
             assert not all(is_layout_change(node) for node in segment.nodes)
         else:
-            assert all(device_of(node) is Device.CPU or is_layout_change(node) for node in segment.nodes)
+            assert all(device_of(node, march) is Device.CPU or is_layout_change(node) for node in segment.nodes)
 
 
 def test_float_operators_of_the_horizon_domain_run_on_the_cpu() -> None:
     """``HzSwish`` that placement left on the CPU is a float operator, whatever its domain."""
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1, 2]))
     y = ir.Value(name="y", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1, 2]))
-    assert device_of(ir.Node("horizon", "HzSwish", [x], outputs=[y])) is Device.CPU
+    assert device_of(ir.Node("horizon", "HzSwish", [x], outputs=[y]), load_march("bayes-e")) is Device.CPU
 
 
 OPTIONS_THAT_DO_NOT_FIT: dict[str, tuple[CompileOptions, str, type[PtqlabError], str]] = {

@@ -7,7 +7,10 @@ import pytest
 
 from engine.compile.partition import device_of, is_border_copy, is_layout_change, partition
 from engine.errors import ModelError, UnsupportedError
+from engine.march import load_march
 from engine.terms import Device
+
+MARCH = load_march("bayes-e")
 
 
 def tensor(name: str, dtype: ir.DataType | None) -> ir.Value:
@@ -19,29 +22,35 @@ def node(op_type: str, dtype: ir.DataType | None, domain: str = "") -> ir.Node:
 
 
 def test_operators_of_the_bpu_on_integers_run_there() -> None:
-    assert device_of(node("Reshape", ir.DataType.INT8)) is Device.BPU
-    assert device_of(node("HzLut", ir.DataType.INT8, "horizon")) is Device.BPU
+    assert device_of(node("Reshape", ir.DataType.INT8), MARCH) is Device.BPU
+    assert device_of(node("HzLut", ir.DataType.INT8, "horizon"), MARCH) is Device.BPU
 
 
 def test_floats_and_operators_that_the_bpu_does_not_have_run_on_the_cpu() -> None:
-    assert device_of(node("Reshape", ir.DataType.FLOAT)) is Device.CPU
-    assert device_of(node("Mod", ir.DataType.INT32)) is Device.CPU
-    assert device_of(node("Reshape", ir.DataType.INT8, "somebody.else")) is Device.CPU
+    assert device_of(node("Reshape", ir.DataType.FLOAT), MARCH) is Device.CPU
+    assert device_of(node("Mod", ir.DataType.INT32), MARCH) is Device.CPU
+    assert device_of(node("Reshape", ir.DataType.INT8, "somebody.else"), MARCH) is Device.CPU
 
 
 def test_unknown_operators_and_types_are_named() -> None:
     with pytest.raises(UnsupportedError, match="HzNothing is not known"):
-        device_of(node("HzNothing", ir.DataType.INT8, "horizon"))
+        device_of(node("HzNothing", ir.DataType.INT8, "horizon"), MARCH)
     with pytest.raises(ModelError, match="tensor x: its element type is unknown"):
-        device_of(node("Reshape", None))
+        device_of(node("Reshape", None), MARCH)
+
+
+def test_transposes_of_bernoulli2_run_on_the_cpu() -> None:
+    """Between a Slice and a Concat of ``swin_b``."""
+    assert device_of(node("Transpose", ir.DataType.INT8), MARCH) is Device.BPU
+    assert device_of(node("Transpose", ir.DataType.INT8), load_march("bernoulli2")) is Device.CPU
 
 
 def test_moved_int32_results_are_work_for_the_cpu() -> None:
     """``Slice_252`` of yolo11: only layout changes of accumulators are the BPU's."""
-    assert device_of(node("Slice", ir.DataType.INT32)) is Device.CPU
+    assert device_of(node("Slice", ir.DataType.INT32), MARCH) is Device.CPU
     layout = node("Reshape", ir.DataType.INT32)
     layout.name = "Conv_NHWC2NCHW_LayoutConvert_Output0_reshape"
-    assert device_of(layout) is Device.BPU
+    assert device_of(layout, MARCH) is Device.BPU
 
 
 def graph_of(*steps: str) -> ir.Graph:
@@ -77,19 +86,23 @@ def graph_of(*steps: str) -> ir.Graph:
             [("CPU", "n"), ("BPU", "a"), ("CPU", "m"), ("BPU", "tb")],
         ),
         (
-            ["a = HzLut(x)", "m = Mod(a)", "n = Mod(x)", "t = Turn(n)", "b = HzLut(t)", "c = Concat(m, t)"],
-            [("CPU", "n"), ("BPU", "a"), ("BPU", "tb"), ("CPU", "m"), ("BPU", "c")],
+            ["a = HzLut(x)", "m = Mod(a)", "n = Mod(x)", "t = Reshape(n)", "b = HzLut(t)", "c = Concat(m, b)"],
+            [("CPU", "n"), ("BPU", "a"), ("CPU", "m"), ("BPU", "tbc")],
+        ),
+        (
+            ["a = HzLut(x)", "m = Mod(a)", "n = Mod(x)", "t = HzLut(n)", "d = Mod(t)", "c = Concat(m, t)"],
+            [("CPU", "n"), ("BPU", "a"), ("BPU", "t"), ("CPU", "md"), ("BPU", "c")],
         ),
     ],
 )
 def test_connected_nodes_of_one_level_run_together(steps: list[str], expected: list[tuple[str, str]]) -> None:
-    found = partition(graph_of(*steps))
+    found = partition(graph_of(*steps), MARCH)
     assert [(part.device.value, "".join(str(node.name) for node in part.nodes)) for part in found] == expected
 
 
 def test_models_without_a_bpu_node_are_refused() -> None:
     with pytest.raises(ModelError, match="graph g: no node runs on the BPU; compile takes a quantized model"):
-        partition(graph_of("m = Mod(x)"))
+        partition(graph_of("m = Mod(x)"), MARCH)
 
 
 @pytest.mark.parametrize(("perm", "expected"), [([0, 2, 3, 1], True), ([0, 3, 1, 2], True), ([0, 1, 3, 2], False)])
