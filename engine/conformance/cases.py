@@ -67,7 +67,7 @@ class RecordedCase:
         has_weights: whether its models hold the network's weights; else only their structure and thresholds are real.
         refusal: why the original refused it; empty where it did not.
         devices: ``BPU`` or ``CPU`` by :func:`printed_name` of a node of the original's node table.
-        latencies_us: of its BPU subgraphs; empty where it was not compiled.
+        latencies_us: of its BPU subgraphs; empty where it was not compiled, or cut off while it was.
         damage: why the case cannot be read; empty where it can.
     """
 
@@ -196,7 +196,9 @@ def _recorded(case: RecordedCase, content: Mapping[str, Any]) -> RecordedCase:
         has_weights=bool(content.get("weights", True)),
         refusal=(str(reasons[-1]) if reasons else f"exit code {code}") if refused else "",
         devices={printed_name(str(row["Node"])): str(row["ON"]) for row in content.get("nodes", ())},
-        latencies_us=tuple(float(part["latency"]) for part in content.get("subgraphs_us_ddr", ())),
+        latencies_us=()
+        if code == CUT_OFF
+        else tuple(float(part["latency"]) for part in content.get("subgraphs_us_ddr", ())),
     )
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engine.conformance.cases import RecordedCase, RecordedSample
 from engine.conformance.conversion import Ending, OurConversion, attempt, convert_case
-from engine.conformance.departure import Departure, departure
+from engine.conformance.departure import Departure, departure, same_subgraphs
 from engine.conformance.stages import activation_thresholds, integers, same_thresholds
 from engine.errors import InferenceError
 from engine.ir import load_model
@@ -55,6 +55,7 @@ class Row(BaseModel):
         operators: whether the quantised models have the same operators in the same order.
         thresholds: activation thresholds, by name of the tensor.
         devices: nodes of the original's node table on the same device, by name.
+        subgraphs: whether there are as many BPU subgraphs.
         integers: integer constants of the quantised model, by name.
         simulator: whether the original's quantised model gives its recorded outputs on our simulator.
         simulator_error: largest difference, as ``output_error``; or ``simulator_message``, why it does not run.
@@ -82,6 +83,7 @@ class Row(BaseModel):
     operators: bool | None = None
     thresholds: Share | None = None
     devices: Share | None = None
+    subgraphs: bool | None = None
     integers: Share | None = None
     simulator: bool | None = None
     simulator_error: float | None = None
@@ -149,6 +151,7 @@ def measure(case: RecordedCase, folder: Path, modes: Sequence[Mode] = (Mode.FAST
             **(_values(ours, calibrated, quantized) if case.has_weights else {}),
             "operators": None if quantized is None else _types(ours.quantized) == _types(quantized),
             "devices": _devices(ours, case.devices),
+            "subgraphs": same_subgraphs(case, ours),
             "latency_us": sum(case.latencies_us) if case.latencies_us else None,
             "predicted_us": sum(ours.latencies_us) if case.latencies_us and ours.latencies_us else None,
             "departure": departure(case, ours, calibrated, quantized, found.text),

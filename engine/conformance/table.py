@@ -99,6 +99,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         "operators": Measure("same operators, same order", _cases(lambda row: row.operators)),
         **_of_things("thresholds", "activation thresholds equal, by tensor", lambda row: row.thresholds),
         **_of_things("devices", "nodes on the same device, by name", lambda row: row.devices),
+        "subgraphs": Measure("as many BPU subgraphs", _cases(lambda row: row.subgraphs)),
         **_of_things("integers", "integer constants equal, by name", lambda row: row.integers),
         "simulator": Measure("the original's file bit for bit on our simulator", _cases(lambda row: row.simulator)),
         "latency_median": Measure("latency, sum of BPU subgraphs: median error", _latency(50), True),

@@ -270,7 +270,7 @@ def _show_row(console: Terminal, row: Row) -> None:
     from engine.conformance.conversion import Ending
     from engine.conformance.page import mark, share
 
-    marks = ("converts", "outputs", "operators", "simulator")
+    marks = ("converts", "outputs", "operators", "subgraphs", "simulator")
     shares = ("thresholds", "devices", "integers")
     found = [f"{name} {mark(getattr(row, name))}" for name in marks]
     found += [f"{name} {share(getattr(row, name))}" for name in shares if getattr(row, name) is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -10,7 +11,7 @@ import pytest
 
 from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.conversion import Ending, OurConversion
-from engine.conformance.departure import ComparedStage, departure
+from engine.conformance.departure import ComparedStage, departure, same_subgraphs
 from engine.ir import calibration_nodes, load_model
 
 (CASE,) = find_cases(Path(__file__).parents[2] / "golden" / "cases" / "min_c2f_bayes-e_max_rgb")
@@ -112,3 +113,15 @@ def test_what_does_not_convert_departs_where_its_models_do() -> None:
     conversion = ours(Ending.CRASHED, "KeyError")
     widen(conversion)
     assert found(conversion)[0] is ComparedStage.PLACEMENT
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "same"),
+    [((1.0, 2.0), (3.0, 1.0), True), ((1.0, 2.0), (3.0,), False), ((), (1.0,), None), ((1.0,), (), None)],
+)
+def test_subgraphs_are_counted(theirs: tuple[float, ...], own: tuple[float, ...], same: bool | None) -> None:
+    case, conversion = replace(CASE, reduced=False, latencies_us=theirs), replace(ours(), latencies_us=own)
+    assert same_subgraphs(case, conversion) is same
+    assert same_subgraphs(CASE, replace(conversion, latencies_us=(1.0, 2.0))) is None  # the sum alone is recorded
+    departed = (ComparedStage.COMPILATION, "", f"{len(theirs)} BPU subgraphs | {len(own)}")
+    assert found(conversion, case=case) == (departed if same is False else (None, "", ""))
