@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.compile import CompileOptions, compile_model
 from engine.compile.schedule import Schedule
+from engine.conformance.cases import CUT_OFF
 from engine.errors import ConfigError, UnsupportedError
 from engine.ir import load_model
 from engine.march.latency import marches
@@ -80,6 +81,7 @@ class _Result(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     net: str
+    rc: int = 0
     setting: _Setting
     subgraphs_us_ddr: tuple[Figures, ...] = ()
 
@@ -184,7 +186,8 @@ def read_small(folder: Path) -> list[Deployed]:
 def _measured(folder: Path) -> Iterator[tuple[Path, _Result]]:
     for case in sorted(path for path in folder.iterdir() if path.is_dir()):
         result = _read(case / "result.json", _Result)
-        if result.subgraphs_us_ddr and (case / _QUANTIZED).exists():
+        is_whole = result.rc != CUT_OFF  # else some subgraphs have no figures (``swin_c``)
+        if result.subgraphs_us_ddr and is_whole and (case / _QUANTIZED).exists():
             yield case, result
 
 

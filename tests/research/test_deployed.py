@@ -34,6 +34,12 @@ def test_cases_with_figures_are_compiled(tmp_path: Path) -> None:
     assert not found[0].held_out
 
 
+def test_what_was_cut_off_has_no_figures(tmp_path: Path) -> None:
+    path = case(tmp_path, "res_a", [{"latency": 12.5, "ddr": 1000}]) / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rc": -9}))
+    assert read_deployed(tmp_path) == ([], [])
+
+
 def test_a_case_without_a_result_is_named(tmp_path: Path) -> None:
     (case(tmp_path, "res_a", []) / "result.json").write_text("{")
     with pytest.raises(ConfigError, match=r"result\.json"):
