@@ -154,7 +154,7 @@ def questions(
     written = write_questions(chosen, to)
     for each in chosen:
         say(f"{each.name}: {each.asks}")
-    say(f"{len(written)} configurations of {len(chosen)} networks in {to}; record them with your installation:")
+    say(f"{len(written)} configurations in {to}; record them with your installation:")
     say(f"    ptqlab conformance record --toolchain hb_mapper --runtime python3 {to}/*/*.yaml -o cases")
 
 

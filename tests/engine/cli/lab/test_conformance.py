@@ -164,7 +164,7 @@ def test_questions_are_written_and_named(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     assert lines[0].startswith("lines: How are convolutions")
-    assert lines[1].startswith("3 configurations of 1 networks in ")
+    assert lines[1].startswith("3 configurations in ")
     assert len(list((tmp_path / "asked" / "lines").glob("*.yaml"))) == 3
 
 
