@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.compile import CompileOptions, compile_model
 from engine.compile.schedule import Schedule
-from engine.conformance.cases import CUT_OFF
 from engine.errors import ConfigError, UnsupportedError
 from engine.ir import load_model
 from engine.march.latency import marches
 from engine.terms import InputType, OptimizeLevel
+from engine.toolchain.command import CUT_OFF
 
 HELD_OUT = frozenset(
     {

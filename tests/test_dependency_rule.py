@@ -27,7 +27,7 @@ LAYERS = (
     {"ops"},
     {"march"},
     {"config"},
-    {"page_links", "parity"},
+    {"page_links", "parity", "toolchain"},
     {"ir"},
     {"model_bounds", "untrusted"},
     {"limits"},

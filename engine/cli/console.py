@@ -30,12 +30,17 @@ def say(text: object, *, nl: bool = True, err: bool = False) -> None:
     typer.echo(visible(str(text)), nl=nl, err=err)
 
 
-def open_console(piped_width: int = PIPED_WIDTH) -> Terminal:
-    """A console for people and for pipes, which are ``piped_width`` wide unless ``COLUMNS`` says otherwise."""
+def open_console(piped_width: int = PIPED_WIDTH, *, err: bool = False) -> Terminal:
+    """A console for people and for pipes, which are ``piped_width`` wide unless ``COLUMNS`` says otherwise.
+
+    Args:
+        piped_width: columns where there is no terminal.
+        err: whether it prints to standard error.
+    """
     from engine.cli.terminal import Terminal
 
-    console = Terminal()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Terminal(width=piped_width)
+    console = Terminal(stderr=err)
+    return console if console.is_terminal or "COLUMNS" in os.environ else Terminal(width=piped_width, stderr=err)
 
 
 def plain_table(*names: str, figures: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> Table:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from engine.config import read_yaml
 from engine.errors import ConfigError
+from engine.toolchain.command import CUT_OFF
 
 Array = NDArray[Any]
 
@@ -30,8 +31,6 @@ MODEL_KEYS = ("onnx_model", "caffe_model", "prototxt")
 """Parameters of group ``model_parameters`` that name a file of the float network."""
 CUSTOM_OP = "custom_op"
 """Group of the configuration that names Python files."""
-CUT_OFF = -9
-"""Exit code of a conversion that was ended from outside: no refusal, but nothing comes after the quantised model."""
 PIXEL_OFFSET = 128
 """What int8 image inputs are below the pixels."""
 PRINTED_LENGTH = 50

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,13 @@ from PIL import Image
 from engine.config import read_yaml
 from engine.conformance.cases import CUSTOM_OP, MODEL_KEYS, PIXEL_OFFSET, RECORDED, read_arrays
 from engine.conformance.stripped import without_weights
-from engine.conformance.toolchain import LOG_FILE, VERSION_SECONDS, Command, Finished, Log, read_log, read_text
 from engine.errors import CalibrationDataError, ConfigError, ModelError
 from engine.ir import load_model, save_model, write_atomically
 from engine.simulate.session import image_inputs
 from engine.simulate.tensors import describe, graph_inputs
+from engine.toolchain.command import CUT_OFF, Command
+from engine.toolchain.log import reason
+from engine.toolchain.tool import Conversion, Tell, Toolchain
 from engine.untrusted import opened_image, read_npy
 from engine.version import installed_version
 
@@ -42,25 +44,44 @@ SYNTHETIC_SAMPLES = 2
 
 
 @dataclass(frozen=True)
+class Recording:
+    """A case that was recorded.
+
+    Attributes:
+        folder: of the case.
+        failure: why the tool converted nothing, in one line; empty where it did.
+        known: whether it had been recorded before.
+    """
+
+    folder: Path
+    failure: str = ""
+    known: bool = False
+
+
+@dataclass(frozen=True)
 class CaseRecorder:
     """How cases are recorded.
 
     Attributes:
-        tool: the command that has ``makertbin``.
+        tool: the command that has ``makertbin``, and how long a conversion may take.
         runtime: a Python that has ``horizon_tc_ui``; ``None`` to record no outputs.
         to: folder of the cases.
         weights: whether weights, calibration data and outputs are kept.
-        time_limit: seconds that a conversion may take.
+        resume: whether cases that are there already are left; those that were cut off are recorded again.
     """
 
-    tool: Command
+    tool: Toolchain
     runtime: Command | None
     to: Path
     weights: bool
-    time_limit: float
+    resume: bool = False
 
-    def record(self, config: Path) -> Path:
-        """Convert as ``config`` asks for and keep the case; the folder that holds it.
+    def record(self, config: Path, tell: Tell | None = None) -> Recording:
+        """Convert as ``config`` asks for and keep the case, also where the tool refuses it.
+
+        Args:
+            config: configuration of the conversion.
+            tell: told what the tool is at.
 
         Raises:
             ConfigError: the configuration cannot be read, a file that it names is missing, the case exists already, or
@@ -68,29 +89,35 @@ class CaseRecorder:
             ModelError: a model of the tool cannot be read.
         """
         content = _absolute(config)
-        folder = self.to / _case_name(config)
+        folder = self.to / case_name(config)
         if folder.exists():
-            raise ConfigError(f"{folder}: already exists; remove it or record into another folder")
+            code = _recorded_code(folder) if self.resume else None
+            if code is None:
+                raise ConfigError(f"{folder}: already exists; remove it, record into another folder, or use --resume")
+            if code != CUT_OFF:
+                return Recording(folder, known=True)
         self.to.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".recording-", dir=self.to) as work:
             made = Path(work) / "case"
             made.mkdir()
-            self._fill(made, Path(work), content)
+            failure = self._fill(made, Path(work), content, tell)
+            if folder.exists():
+                folder.rename(Path(work) / "cut off")
             made.rename(folder)
-        return folder
+        return Recording(folder, failure)
 
-    def _fill(self, case: Path, work: Path, content: dict[str, Any]) -> None:
-        """Write all files of a case to ``case``; the tool works in ``work``."""
+    def _fill(self, case: Path, work: Path, content: dict[str, Any], tell: Tell | None) -> str:
+        """Write all files of a case to ``case``; the tool works in ``work``. Why the tool failed, if it did."""
         out = work / "out"
         content["model_parameters"]["working_dir"] = str(out)
         given = work / "config.yaml"
-        write_atomically(given, yaml.safe_dump(content, sort_keys=False).encode())
+        write_atomically(given, yaml.safe_dump(_as_seen(content, self.tool.command), sort_keys=False).encode())
         kind = "onnx" if "onnx_model" in content["model_parameters"] else "caffe"
-        done = self.tool.run(["makertbin", "--config", str(given), "--model-type", kind], work, self.time_limit)
-        log = read_log(read_text(work / LOG_FILE) or done.text)
-        written = {name: next(iter(sorted(out.glob(f"*_{name}_model.onnx"))), None) for name in _KEPT}
-        if done.code == 0 and written["quantized"] is None:
-            raise ConfigError(f"{self.tool.words[0]}: succeeded but wrote no *_quantized_model.onnx to {out.name}")
+        folders = _user_folders(content)
+        done = self.tool.convert(given, out, kind=kind, tell=tell, folders=folders)
+        if done.failure and not done.finished.code:
+            raise ConfigError(f"{self.tool.command.name}: {done.failure}")
+        written = {name: done.models.get(name) for name in _KEPT}
         digests = _digests(content, out)
         self._keep_models(case, written)
         self._keep_given(case, content)
@@ -98,10 +125,11 @@ class CaseRecorder:
             self._run(case, work)
         result = {
             "net": str(content["model_parameters"].get("output_model_file_prefix") or "model"),
-            **self._result(done, log, work),
+            **self._result(done, work),
             "sha256": digests,
         }
         write_atomically(case / RECORDED, json.dumps(result, indent=1).encode())
+        return done.failure
 
     def _keep_models(self, case: Path, written: Mapping[str, Path | None]) -> None:
         for name, path in written.items():
@@ -145,31 +173,53 @@ class CaseRecorder:
         inputs = _inputs(load_model(case / "quantized.onnx"), RUNS)
         given, to = work / "inputs.npz", work / "outputs.npz"
         _save_arrays(given, inputs)
-        with as_file(files("engine.conformance") / "original_outputs.py") as script:
-            arguments = [str(script), str(case / "quantized.onnx"), str(given), str(to)]
-            done = self.runtime.run(arguments, work, self.time_limit)
+        script = work / "original_outputs.py"
+        script.write_bytes((files("engine.toolchain") / script.name).read_bytes())
+        arguments = [self.runtime.path(path) for path in (script, case / "quantized.onnx", given, to)]
+        done = self.runtime.run(arguments, work, self.tool.time_limit, stop=self.tool.stop)
         if done.code or not to.is_file():
-            last = (done.text.strip().splitlines() or ["it printed nothing"])[-1]
-            raise ConfigError(f"--runtime: the quantised model could not be run, exit code {done.code}: {last}")
+            why = reason(done, {str(work): "."})
+            raise ConfigError(f"--runtime: the quantised model could not be run, exit code {done.code}: {why}")
         _save_arrays(case / "io.npz", inputs | read_arrays(to))
 
-    def _result(self, done: Finished, log: Log, work: Path) -> dict[str, Any]:
-        told = self.tool.run(["--version"], work, VERSION_SECONDS).text.strip().splitlines()
+    def _result(self, done: Conversion, work: Path) -> dict[str, Any]:
         return {
             "recorded_by": f"ptqlab {installed_version()}",
-            "tool": {"version": told[-1] if told else "", "named_in_log": log.versions},
+            "tool": {"version": self.tool.version(work), "named_in_log": done.log.versions},
             "weights": self.weights,
-            "rc": done.code,
-            "nodes": log.nodes,
-            "outputs": log.outputs,
-            "subgraphs_us_ddr": log.subgraphs,
-            "messages": log.messages,
-            "tail": log.tail if done.code else (),
+            "rc": done.finished.code,
+            "nodes": done.log.nodes,
+            "outputs": done.log.outputs,
+            "subgraphs_us_ddr": done.log.subgraphs,
+            "messages": done.log.messages,
+            "tail": done.log.tail if done.finished.code else (),
         }
 
 
 _KEPT = ("calibrated", "quantized")
 """Models of the tool that a case keeps."""
+
+
+def _recorded_code(folder: Path) -> int | None:
+    """The exit code of the case in ``folder``; None where there is none that can be read."""
+    try:
+        return int(json.loads((folder / RECORDED).read_text(encoding="utf-8"))["rc"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _user_folders(content: Mapping[str, Any]) -> dict[str, str]:
+    """Folders of the user's that the tool may name, with what is kept of them."""
+    model, calibration = content["model_parameters"], content["calibration_parameters"]
+    files = [Path(str(model[key])) for key in MODEL_KEYS if key in model]
+    data = [Path(part) for part in str(calibration.get("cal_data_dir") or "").split(";") if part]
+    custom = content.get(CUSTOM_OP)
+    operators = [str(custom["custom_op_dir"])] if isinstance(custom, dict) and custom.get("custom_op_dir") else []
+    return {
+        **{str(path.parent): "." for path in files},
+        **{str(path): f"./cal_{index}" for index, path in enumerate(data)},
+        **dict.fromkeys(operators, "./custom_op"),
+    }
 
 
 def _absolute(config: Path) -> dict[str, Any]:
@@ -197,6 +247,25 @@ def _absolute(config: Path) -> dict[str, Any]:
     return content
 
 
+def _as_seen(content: Mapping[str, Any], command: Command) -> dict[str, Any]:
+    """``content`` with the paths that ``command`` sees.
+
+    Raises:
+        ConfigError: it does not see one of them.
+    """
+    seen = {name: dict(group) if isinstance(group, Mapping) else group for name, group in content.items()}
+    model, calibration = seen["model_parameters"], seen["calibration_parameters"]
+    for key in (*MODEL_KEYS, "working_dir"):
+        if key in model:
+            model[key] = command.path(Path(model[key]))
+    if folders := str(calibration.get("cal_data_dir") or ""):
+        calibration["cal_data_dir"] = ";".join(command.path(Path(part)) for part in folders.split(";"))
+    custom = seen.get(CUSTOM_OP)
+    if isinstance(custom, dict) and custom.get("custom_op_dir"):
+        custom["custom_op_dir"] = command.path(Path(custom["custom_op_dir"]))
+    return seen
+
+
 def _existing(config: Path, key: str, text: str) -> Path:
     """The path ``text`` beside ``config`` or from here."""
     found = next((path for path in (config.parent / text, Path(text)) if path.exists()), None)
@@ -205,7 +274,7 @@ def _existing(config: Path, key: str, text: str) -> Path:
     return found.resolve()
 
 
-def _case_name(config: Path) -> str:
+def case_name(config: Path) -> str:
     """The name of the file, or of its folder where the file is called ``config``."""
     stem = config.stem
     return config.resolve().parent.name if stem in ("config", "c") else stem

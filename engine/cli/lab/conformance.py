@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
+from engine.cli.toolchain import ConversionLimit, MountOption
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
+
     from engine.cli.terminal import Terminal
     from engine.conformance.cases import RecordedCase
     from engine.conformance.measures import Row
+    from engine.conformance.recording import Recording
+    from engine.errors import PtqlabError
+    from engine.toolchain.tool import Toolchain
 
 EXIT_BELOW_BAR = 1
-"""Columns of tables that go to no terminal."""
+EXIT_REFUSED = 1
+"""The toolchain refused a configuration, or was cut off."""
 
 app = typer.Typer(
     name="conformance", help="Compare conversions with those of the original toolchain.", no_args_is_help=True
@@ -112,29 +120,73 @@ def record(
     no_weights: Annotated[
         bool, typer.Option("--no-weights", help="Keep structure, thresholds and tables, but no weights and no data.")
     ] = False,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds that a conversion may take.")] = 3600.0,
+    mount: MountOption = None,
+    time_limit: ConversionLimit = 3600.0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of conversions at a time.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Leave cases that are there already, except those that were cut off.")
+    ] = False,
 ) -> None:
-    """Convert with your own installation of the original toolchain and record the results for "check"."""
-    from engine.conformance.recording import CaseRecorder
-    from engine.conformance.toolchain import Command
+    """Convert with your own installation of the original toolchain and record the results for "check".
+
+    A conversion that the toolchain refuses is an answer and is recorded too. Exit code: 0 all converted,
+    1 the toolchain refused some or was cut off, 255 some could not be recorded.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from engine.cli.toolchain import activities
+    from engine.conformance.recording import CaseRecorder, case_name
     from engine.errors import PtqlabError
+    from engine.toolchain.command import Command
+    from engine.toolchain.tool import Toolchain
 
     recorder = CaseRecorder(
-        tool=Command.parse(toolchain, "--toolchain"),
-        runtime=None if runtime is None else Command.parse(runtime, "--runtime"),
+        tool=Toolchain(Command.parse(toolchain, "--toolchain", mount or ()), time_limit),
+        runtime=None if runtime is None else Command.parse(runtime, "--runtime", mount or ()),
         to=to.resolve(),
         weights=not no_weights,
-        time_limit=time_limit,
+        resume=resume,
     )
-    failed = False
-    for config in configs:
+    names = [case_name(config) for config in configs]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"{', '.join(twice)}: several configurations would be recorded under this name; rename them")
+
+    def one(config: Path) -> Recording | PtqlabError:
         try:
-            say(recorder.record(config))
+            return recorder.record(config, lambda text: shown.tell(case_name(config), text))
         except PtqlabError as error:
-            failed = True
-            say(f"ERROR: {config}: {error}", err=True)
-    if failed:
-        raise typer.Exit(PtqlabError.exit_code)
+            return error
+        finally:
+            shown.done(case_name(config))
+
+    code = 0
+    with activities(lines=False) as shown, ThreadPoolExecutor(workers) as pool:
+        for config, found in zip(configs, _all(pool, one, configs, recorder.tool), strict=True):
+            if isinstance(found, PtqlabError):
+                code = PtqlabError.exit_code
+                say(f"ERROR: {config}: {found}", err=True)
+                continue
+            say(f"{found.folder}{' (recorded before)' if found.known else ''}")
+            if found.failure:
+                code = code or EXIT_REFUSED
+                say(f"{config}: not converted: {found.failure}", err=True)
+    if code:
+        raise typer.Exit(code)
+
+
+def _all(
+    pool: ThreadPoolExecutor,
+    one: Callable[[Path], Recording | PtqlabError],
+    configs: list[Path],
+    tool: Toolchain,
+) -> Iterator[Recording | PtqlabError]:
+    """What ``one`` gives for each of ``configs``; an interruption ends conversions that run."""
+    try:
+        yield from pool.map(one, configs)
+    except KeyboardInterrupt:
+        tool.stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
 
 
 @app.command()

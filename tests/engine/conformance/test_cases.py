@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
-from engine.conformance.cases import CUT_OFF, find_cases, printed_name
+from engine.conformance.cases import find_cases, printed_name
 from engine.conformance.conversion import Ending
 from engine.conformance.run import MeasurePlan, measure_all
 from engine.errors import ConfigError
+from engine.toolchain.command import CUT_OFF
 
 BUNDLED = Path(__file__).parents[2] / "golden" / "cases" / "min_fc_bayes-e_max_rgb"
 

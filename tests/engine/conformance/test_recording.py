@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -12,16 +13,17 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from engine.cli.lab.conformance import app
-from engine.conformance.cases import CUT_OFF, find_cases
+from engine.cli.lab.conformance import EXIT_REFUSED, app
+from engine.conformance.cases import find_cases
 from engine.conformance.conversion import Ending
 from engine.conformance.departure import ComparedStage
 from engine.conformance.measures import Share, measure
 from engine.conformance.recording import CaseRecorder
-from engine.conformance.toolchain import Command
 from engine.errors import CalibrationDataError, ConfigError, ModelError
+from engine.toolchain.command import CUT_OFF, Command
+from engine.toolchain.tool import Toolchain
 from tests.engine.conformance.models import write_network, write_two_inputs
 
 OURS = "from engine.cli.vendor.hb_mapper import main; main()"
@@ -41,14 +43,15 @@ def tool(folder: Path, code: str) -> Command:
 
 
 def recorder(folder: Path, code: str, **options: object) -> CaseRecorder:
-    known = {"runtime": None, "to": folder / "cases", "weights": True, "time_limit": 120.0}
-    return CaseRecorder(tool=tool(folder, code), **{**known, **options})  # type: ignore[arg-type]
+    time_limit = options.pop("time_limit", 120.0)
+    known = {"runtime": None, "to": folder / "cases", "weights": True}
+    return CaseRecorder(tool=Toolchain(tool(folder, code), time_limit), **{**known, **options})  # type: ignore[arg-type]
 
 
 def test_a_recorded_case_equals_itself(tmp_path: Path) -> None:
     """Our own hb_mapper in the place of the original: everything that can agree does."""
     config = write_network(tmp_path)
-    folder = recorder(tmp_path, OURS, runtime=Command.parse(RUNTIME, "--runtime")).record(config)
+    folder = recorder(tmp_path, OURS, runtime=Command.parse(RUNTIME, "--runtime")).record(config).folder
     (case,) = find_cases(tmp_path / "cases")
     row = measure(case, tmp_path / "work")
     assert folder.name == "net"
@@ -67,7 +70,7 @@ def test_a_recorded_case_equals_itself(tmp_path: Path) -> None:
 
 def test_several_inputs_and_subgraphs(tmp_path: Path) -> None:
     config = write_two_inputs(tmp_path)
-    folder = recorder(tmp_path, OURS, runtime=Command.parse(RUNTIME, "--runtime")).record(config)
+    folder = recorder(tmp_path, OURS, runtime=Command.parse(RUNTIME, "--runtime")).record(config).folder
     (case,) = find_cases(folder)
     assert set(case.samples()[1].inputs) == {"a", "b"}
     assert len(case.latencies_us) > 1
@@ -77,7 +80,7 @@ def test_several_inputs_and_subgraphs(tmp_path: Path) -> None:
 
 def test_without_weights_nothing_of_the_weights_is_kept(tmp_path: Path) -> None:
     config = write_network(tmp_path)
-    folder = recorder(tmp_path, OURS, weights=False).record(config)
+    folder = recorder(tmp_path, OURS, weights=False).record(config).folder
     original = {
         t.name: numpy_helper.to_array(t) for t in onnx.load(tmp_path / "net.onnx").graph.initializer if t.dims[0] > 3
     }
@@ -129,7 +132,7 @@ def test_a_refusal_is_recorded_with_its_reason(tmp_path: Path) -> None:
 def test_a_tool_that_hangs_is_ended(tmp_path: Path) -> None:
     config = write_network(tmp_path)
     code = "import sys, time; time.sleep(0 if '--version' in sys.argv else 60)"
-    folder = recorder(tmp_path, code, time_limit=1.0).record(config)
+    folder = recorder(tmp_path, code, time_limit=1.0).record(config).folder
     assert json.loads((folder / "result.json").read_text())["rc"] == CUT_OFF
 
 
@@ -176,10 +179,106 @@ def test_a_case_is_never_overwritten(tmp_path: Path) -> None:
         recorder(tmp_path, OURS).record(config)
 
 
-@pytest.mark.parametrize("text", ["", "no-such-program-anywhere", "'open"])
-def test_a_command_that_cannot_be(text: str) -> None:
-    with pytest.raises(ConfigError, match="--toolchain"):
-        Command.parse(text, "--toolchain")
+TRACEBACK = """
+import sys
+print("2026-01-01 00:00:00,000 INFO Start to calibrate the model.")
+print("\\rcalibration in progress:   0%|          | 0/1", end="")
+print()
+print("2026-01-01 00:00:00,001 ERROR exception in command: makertbin")
+print("Traceback (most recent call last):")
+print('  File "/home/me/toolchain/secret.py", line 7, in run')
+print("    raise ValueError(inner.source)")
+print("ValueError: these operators are not supported: /home/me/work/net.onnx")
+sys.exit(1)
+"""
+
+
+def test_a_failed_conversion_keeps_its_reason_and_nothing_of_the_tools_or_users_files(tmp_path: Path) -> None:
+    config = write_network(tmp_path)
+    found = recorder(tmp_path, TRACEBACK).record(config)
+    assert found.failure == "ValueError: these operators are not supported: net.onnx"
+    kept = (found.folder / "result.json").read_text()
+    assert not any(text in kept for text in ("secret.py", "inner.source", "/home/me", str(tmp_path), "0%|"))
+    assert json.loads(kept)["tail"][-1] == found.failure
+    assert all(json.loads(kept)["tail"])
+
+
+def run_record(folder: Path, command: Command, *arguments: str) -> Result:
+    options = ["record", "--toolchain", shlex.join(command.words), "-o", str(folder / "cases"), *arguments]
+    return CliRunner().invoke(app, options)
+
+
+def test_a_refused_conversion_says_why_in_one_line_and_exits_1(tmp_path: Path) -> None:
+    config = write_network(tmp_path)
+    done = run_record(tmp_path, tool(tmp_path, TRACEBACK), str(config))
+    assert done.exit_code == EXIT_REFUSED
+    assert done.stdout == f"{tmp_path / 'cases' / 'net'}\n"
+    assert done.stderr == f"{config}: not converted: ValueError: these operators are not supported: net.onnx\n"
+
+
+def test_resuming_leaves_what_is_there_and_asks_again_what_was_cut_off(tmp_path: Path) -> None:
+    config = write_network(tmp_path)
+    slow = tool(tmp_path, "import sys, time; time.sleep(0 if '--version' in sys.argv else 60)")
+    assert run_record(tmp_path, slow, "--time-limit", "1", str(config)).exit_code == EXIT_REFUSED
+    ours = tool(tmp_path, OURS)
+    again = run_record(tmp_path, ours, "--resume", str(config))
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert json.loads((tmp_path / "cases" / "net" / "result.json").read_text())["rc"] == 0
+    left = run_record(tmp_path, tool(tmp_path, "import sys; sys.exit(3)"), "--resume", str(config))
+    assert (left.exit_code, left.stdout) == (0, f"{tmp_path / 'cases' / 'net'} (recorded before)\n")
+
+
+def test_several_at_a_time_are_recorded_in_their_order(tmp_path: Path) -> None:
+    configs = []
+    for name in ("one", "two", "three"):
+        config = write_network(tmp_path / name)
+        configs.append(str(config.rename(config.with_name(f"{name}.yaml"))))
+    done = run_record(tmp_path, tool(tmp_path, TRACEBACK), "--workers", "3", *configs)
+    assert [Path(line).name for line in done.stdout.splitlines()] == ["one", "two", "three"]
+    twice = run_record(tmp_path, tool(tmp_path, TRACEBACK), configs[0], configs[0])
+    assert isinstance(twice.exception, ConfigError)
+    assert "one: several configurations" in str(twice.exception)
+
+
+INSIDE = """
+import os, pathlib, sys
+shown = lambda text: text.replace("/inside/", os.environ["OUTSIDE"] + "/")
+words = [shown(word) for word in sys.argv[1:]]
+if "--config" in words:
+    config = pathlib.Path(words[words.index("--config") + 1])
+    assert os.environ["OUTSIDE"] not in config.read_text()
+    config.write_text(shown(config.read_text()))
+sys.argv[1:] = words
+"""
+
+
+def test_a_toolchain_that_sees_folders_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container: every path that it is given is one of the container's."""
+    config = write_network(tmp_path)
+    monkeypatch.setenv("OUTSIDE", str(tmp_path))
+    words = tool(tmp_path, INSIDE + OURS).words
+    inside = Command.parse(shlex.join(words), "--toolchain", [f"{tmp_path}=/inside"])
+    runner = tmp_path / "runtime.py"
+    runner.write_text(INSIDE + "from engine.compat.__main__ import main; main()")
+    runtime = Command.parse(f"{shlex.quote(sys.executable)} {runner}", "--runtime", [f"{tmp_path}=/inside"])
+    found = CaseRecorder(Toolchain(inside), runtime, tmp_path / "cases", weights=True).record(config)
+    assert found.failure == ""
+    assert (found.folder / "io.npz").is_file()
+
+
+@pytest.mark.original
+def test_the_original_is_recorded_with_the_outputs_of_its_runtime(tmp_path: Path) -> None:
+    """Version 1.24.3: its runtime has ``run`` and no ``run_feature``."""
+    toolchain, runtime = os.environ["PTQLAB_HB_MAPPER"], os.environ.get("PTQLAB_HB_PYTHON")
+    if runtime is None:
+        pytest.skip("PTQLAB_HB_PYTHON names no Python with horizon_tc_ui")
+    config = write_network(tmp_path)
+    known = Toolchain(Command.parse(toolchain, "PTQLAB_HB_MAPPER"))
+    to = tmp_path / "cases"
+    CaseRecorder(known, Command.parse(runtime, "PTQLAB_HB_PYTHON"), to, weights=True).record(config)
+    (case,) = find_cases(to)
+    row = measure(case, tmp_path / "work")
+    assert (row.departure, row.outputs, row.simulator) == (None, True, True)
 
 
 def test_one_bad_configuration_does_not_stop_the_others(tmp_path: Path) -> None:

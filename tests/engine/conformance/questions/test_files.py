@@ -17,8 +17,8 @@ from engine.conformance.questions.files import PAGE, write_questions
 from engine.conformance.questions.network import SAMPLES
 from engine.conformance.questions.questions import QUESTIONS
 from engine.conformance.recording import CaseRecorder
-from engine.conformance.toolchain import Command
 from engine.errors import ConfigError
+from engine.toolchain.command import Command
 
 FIRST = QUESTIONS[0]
 OURS = "from engine.cli.vendor.hb_mapper import main; main()"

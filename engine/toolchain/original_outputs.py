@@ -14,6 +14,9 @@ import numpy as np
 def main(model: str, given: str, to: str) -> None:
     """Write the outputs for every sample in ``given`` to ``to``."""
     session = importlib.import_module("horizon_tc_ui").HB_ONNXRuntime(model_file=model)
+    run = (
+        session.run_feature if hasattr(session, "run_feature") else session.run
+    )  # 1.24.3 has run alone, the version of the documents both
     names = list(session.output_names)
     found = {}  # type: dict[str, object]
     with np.load(given, allow_pickle=False) as arrays:
@@ -21,7 +24,7 @@ def main(model: str, given: str, to: str) -> None:
         while any(key.startswith("in%d__" % index) for key in arrays.files):  # noqa: UP031
             prefix = "in%d__" % index  # noqa: UP031
             feed = {key[len(prefix) :]: arrays[key] for key in arrays.files if key.startswith(prefix)}
-            outputs = session.run_feature(names, feed, input_offset=0)
+            outputs = run(names, feed, input_offset=0)
             for name, array in zip(names, outputs):  # noqa: B905
                 found["out%d__%s" % (index, name)] = np.asarray(array)  # noqa: UP031
             index += 1

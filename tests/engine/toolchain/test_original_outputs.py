@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from engine.conformance import original_outputs
+from engine.toolchain import original_outputs
 
 
 class Runtime:
@@ -27,9 +27,19 @@ class Runtime:
         return [2 * feed["a"], -feed["a"] + feed["b__c"]]
 
 
-def test_every_sample_is_run_and_keyed_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class RuntimeOf1243(Runtime):
+    """The same with the one method that version 1.24.3 has."""
+
+    run = Runtime.run_feature
+    run_feature = property()  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("runtime", [Runtime, RuntimeOf1243])
+def test_every_sample_is_run_and_keyed_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: type[Runtime]
+) -> None:
     module = ModuleType("horizon_tc_ui")
-    module.HB_ONNXRuntime = Runtime
+    module.HB_ONNXRuntime = runtime
     monkeypatch.setitem(sys.modules, "horizon_tc_ui", module)
     given = {"in0__a": [1], "in0__b__c": [5], "in1__a": [2], "in1__b__c": [6], "in3__a": [9]}
     np.savez(tmp_path / "in.npz", **{key: np.asarray(value) for key, value in given.items()})

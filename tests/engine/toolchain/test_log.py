@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.conformance.toolchain import read_log
+from engine.toolchain.command import CUT_OFF, Finished
+from engine.toolchain.log import MOST_REASON, progress_in, read_log, reason, version_in
 
 LOG = """\
 2026-01-01 10:00:00,000 INFO hb_mapper version 1.24.3
@@ -59,3 +60,36 @@ def test_an_older_table_without_data_types() -> None:
 def test_a_log_of_nothing() -> None:
     log = read_log("no log at all")
     assert (log.versions, log.messages, log.nodes, log.outputs, log.subgraphs) == ((), (), (), (), ())
+
+
+def test_names_of_nodes_are_no_paths_and_folders_of_the_user_are() -> None:
+    text = (
+        "2026-01-01 10:00:00,000 ERROR cannot read /home/me/my work/net.onnx or /opt/tools/x.so, see ~/y\n"
+        "Node ON Subgraph Type Cosine Similarity Threshold\n-----\n"
+        "/home/cv2/Conv BPU id(0) HzSQuantizedConv 0.999852 2.568122\n"
+    )
+    log = read_log(text, {"/home/me/my work": "."})
+    assert log.messages == ("ERROR cannot read ./net.onnx or x.so, see ~/y",)
+    assert log.nodes[0]["Node"] == "/home/cv2/Conv"
+
+
+def test_the_reason_is_the_last_error_that_says_something() -> None:
+    stamp = "2026-01-01 10:00:00,000"
+    yaml = f"{stamp} ERROR no such file\n{stamp} ERROR Parse 'input_parameters' failed!\n"
+    assert reason(Finished(255, yaml)) == "no such file"
+    raised = f"{stamp} ERROR exception in command: makertbin\nTraceback (most recent call last):\n  x\nValueError: no\n"
+    assert reason(Finished(1, raised)) == "ValueError: no"
+    where = f"{stamp} ERROR *** ERROR-OCCUR-DURING {{a.b}} ***, error message: too new\n"
+    assert reason(Finished(255, where)) == "too new"
+    assert reason(Finished(255, f"{stamp} INFO only this\n")) == "only this"
+    assert len(reason(Finished(1, "x" * 2000))) == MOST_REASON + 2
+    assert reason(Finished(CUT_OFF, "", 3.2)) == "it was ended after 3 s, the time limit"
+
+
+def test_versions_and_progress() -> None:
+    assert version_in(["hb_mapper, version 1.24.3"]) == "1.24.3"
+    assert version_in(["hbdk version 3.49.15", "hb_mapper version 1.25"]) == "1.25"
+    assert version_in(["no number"]) == ""
+    assert progress_in("2026-01-01 10:00:00,000 INFO Start to optimize the onnx model.") == "optimises"
+    assert progress_in("[=====     ]  10%") == "compiles, 10 %"
+    assert progress_in("2026-01-01 10:00:00,000 INFO End to optimize the onnx model.") is None
