@@ -41,6 +41,20 @@ class UnsupportedError(PtqlabError):
     """The model is valid but holds something that the chosen march or ptqlab cannot convert."""
 
 
+class ShipError(UnsupportedError):
+    """Something of a conversion cannot be handed to the original toolchain: names it, why, and what to use instead.
+
+    Attributes:
+        reason: what cannot be carried over, and why.
+        remedy: what to use instead.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
 class OptimizeError(PtqlabError):
     """An optimisation pass left a graph that does not hold together, a defect of ptqlab: names pass and node."""
 

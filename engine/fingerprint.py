@@ -15,7 +15,7 @@ import platform
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import metadata
@@ -51,6 +51,16 @@ class Fingerprint:
 def digest_of(*parts: object) -> str:
     """Digest of JSON values; equal content gives equal digests on every machine."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+def digest_of_files(paths: Iterable[Path]) -> str:
+    """SHA-256, in hexadecimal, of the contents of files, one after the other."""
+    found = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                found.update(block)
+    return found.hexdigest()
 
 
 @cache

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -27,6 +26,7 @@ from engine.config import read_yaml
 from engine.conformance.cases import CUSTOM_OP, MODEL_KEYS, PIXEL_OFFSET, RECORDED, read_arrays
 from engine.conformance.stripped import without_weights
 from engine.errors import CalibrationDataError, ConfigError, ModelError
+from engine.fingerprint import digest_of_files
 from engine.ir import load_model, save_model, write_atomically
 from engine.simulate.session import image_inputs
 from engine.simulate.tensors import describe, graph_inputs
@@ -363,17 +363,10 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 def _digests(content: Mapping[str, Any], out: Path) -> dict[str, str]:
     """SHA-256 of the float network, of the calibration data by folder, and of the models that the tool wrote."""
     model = content["model_parameters"]
-    found = {key: _digest([Path(str(model[key]))]) for key in MODEL_KEYS if key in model}
+    found = {key: digest_of_files([Path(str(model[key]))]) for key in MODEL_KEYS if key in model}
     folders = str(content["calibration_parameters"].get("cal_data_dir") or "").split(";")
     for index, folder in enumerate(filter(None, folders)):
-        found[f"cal_{index}"] = _digest(sorted(path for path in Path(folder).iterdir() if path.is_file()))
-    return found | {path.name: _digest([path]) for path in (*sorted(out.glob("*.onnx")), *sorted(out.glob("*.bin")))}
-
-
-def _digest(paths: Sequence[Path]) -> str:
-    found = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                found.update(block)
-    return found.hexdigest()
+        found[f"cal_{index}"] = digest_of_files(sorted(path for path in Path(folder).iterdir() if path.is_file()))
+    return found | {
+        path.name: digest_of_files([path]) for path in (*sorted(out.glob("*.onnx")), *sorted(out.glob("*.bin")))
+    }

@@ -24,6 +24,10 @@ class Aspect(Enum):
     FLOATS = "floats"
 
 
+UNPAIRED = "unpaired node"
+"""What of a node that the other model has no counterpart of differs."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """One difference between two models.
@@ -111,10 +115,10 @@ class _Walk:
             pending += self._step(*pending.pop(0))
         for node in first.graph:
             if id(node) not in self._paired[0]:
-                self._add(Aspect.STRUCTURE, str(node.name), "unpaired node", node.op_type, "-")
+                self._add(Aspect.STRUCTURE, str(node.name), UNPAIRED, node.op_type, "-")
         for node in second.graph:
             if id(node) not in self._paired[1]:
-                self._add(Aspect.STRUCTURE, str(node.name), "unpaired node", "-", node.op_type)
+                self._add(Aspect.STRUCTURE, str(node.name), UNPAIRED, "-", node.op_type)
         return self._found
 
     def _step(self, a: ir.Value | None, b: ir.Value | None, reader: str) -> list[_Pair]:

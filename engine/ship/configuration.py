@@ -1,0 +1,77 @@
+"""``net.yaml`` of a ship folder: what the toolchain is told besides the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from engine.config import CompilerParameters, InputSpec
+from engine.ship.requests import requested
+from engine.ship.shipment import Shipment
+
+WORKING_DIR = "./model_output"
+"""Where the toolchain writes its results, in the ship folder."""
+
+
+def configuration_text(shipment: Shipment) -> bytes:
+    """The text of ``net.yaml``: march, inputs, ``load``, ``node_info`` and compiler parameters of ``shipment``."""
+    given = shipment.config.model_parameters
+    model: dict[str, Any] = {
+        "onnx_model": "./net.onnx",
+        "march": given.march.value,
+        "output_model_file_prefix": given.output_model_file_prefix,
+        "working_dir": WORKING_DIR,
+    }
+    if given.layer_out_dump:
+        model["layer_out_dump"] = True
+    for key, names in (("remove_node_type", given.remove_node_type), ("remove_node_name", given.remove_node_name)):
+        if names:
+            model[key] = ";".join(str(name) for name in names)
+    if found := requested(shipment):
+        model["node_info"] = found
+    content = {
+        "model_parameters": model,
+        "input_parameters": _inputs(shipment.specs, shipment.config.input_parameters.input_batch),
+        "calibration_parameters": {"calibration_type": "load"},
+        "compiler_parameters": _compiler(shipment.config.compiler_parameters),
+    }
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode()
+
+
+def _inputs(specs: Sequence[InputSpec], batch: int) -> dict[str, Any]:
+    """``input_parameters`` of inputs whose shapes the network says."""
+    norms = [spec.norm_type for spec in specs]
+    found: dict[str, Any] = {
+        "input_name": _joined(spec.name for spec in specs),
+        "input_type_train": _joined(spec.type_train.value for spec in specs),
+        "input_layout_train": _joined(spec.layout_train.value for spec in specs),
+        "input_type_rt": _joined(spec.type_rt.value for spec in specs),
+    }
+    if any(spec.layout_rt for spec in specs):
+        found["input_layout_rt"] = _joined(spec.layout_rt.value if spec.layout_rt else "None" for spec in specs)
+    if any(spec.space_and_range.value != "regular" for spec in specs):
+        found["input_space_and_range"] = _joined(spec.space_and_range.value for spec in specs)
+    if batch > 1:
+        found["input_batch"] = batch
+    found["norm_type"] = _joined(norm.value for norm in norms)
+    if any(norm.has_mean for norm in norms):
+        found["mean_value"] = _joined(_numbers(spec.mean) for spec in specs)
+    if any(norm.has_scale for norm in norms):
+        found["scale_value"] = _joined(_numbers(spec.scale) for spec in specs)
+    return found
+
+
+def _joined(texts: Any) -> str:
+    return ";".join(texts)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " ".join(repr(float(value)) for value in values) or "None"
+
+
+def _compiler(given: CompilerParameters) -> dict[str, Any]:
+    """What was given, and what every file should say."""
+    said = {"compile_mode", "optimize_level", *given.model_fields_set}
+    return given.model_dump(mode="json", include=said, exclude_none=True)

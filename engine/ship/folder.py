@@ -1,0 +1,132 @@
+"""The ship folder: written whole or not at all, and read again."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from engine.errors import ConfigError, OutputError
+from engine.ir import to_bytes, write_atomically
+from engine.sealed import sealed, unsealed
+from engine.ship.configuration import configuration_text
+from engine.ship.network import network_with_pairs
+from engine.ship.record import ShipRecord, count_integers, digest_of_integers, thresholds_of
+from engine.ship.refusals import refuse, unmeasured
+from engine.ship.shipment import Shipment
+
+NETWORK, CONFIGURATION, RECORD, README = "net.onnx", "net.yaml", "ship.json", "README.txt"
+EXPECTED = "expected_quantized.onnx"
+"""Our quantised model, which the toolchain's is compared with."""
+
+
+def write(shipment: Shipment, directory: Path, *, force: bool = False) -> ShipRecord:
+    """Write the ship folder of ``shipment`` to ``directory``, complete or not at all.
+
+    Args:
+        shipment: what to ship; its models are not changed.
+        directory: the folder; it is made.
+        force: whether a ship folder that is there may be replaced.
+
+    Returns:
+        What ``ship.json`` says.
+
+    Raises:
+        ShipError: something cannot be carried over; nothing is written.
+        ConfigError: ``directory`` is there: without ``force``, or as anything but a ship folder.
+        OutputError: it cannot be written.
+    """
+    _refuse_to_replace(directory, force)
+    refuse(shipment)
+    content, record = _content(shipment)
+    directory = directory.absolute()
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot be written: {error.strerror}") from error
+    try:
+        made = temporary / "new"
+        made.mkdir()
+        for name, data in content.items():
+            write_atomically(made / name, data)
+        if directory.exists():
+            directory.rename(temporary / "old")
+        made.rename(directory)
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return record
+
+
+def _refuse_to_replace(directory: Path, force: bool) -> None:
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
+        return
+    if not (directory / RECORD).is_file():
+        raise ConfigError(f"{directory}: is there and no ship folder; choose another name")
+    if not force:
+        raise ConfigError(f"{directory}: holds a ship folder already; --force replaces it")
+
+
+def _content(shipment: Shipment) -> tuple[dict[str, bytes], ShipRecord]:
+    """The files by name, and the record among them."""
+    network = to_bytes(network_with_pairs(shipment.calibrated))
+    digests = {str(node.name): digest_of_integers(node) for node in shipment.quantized.graph}
+    record = ShipRecord(
+        prefix=shipment.config.model_parameters.output_model_file_prefix,
+        march=shipment.config.march,
+        origin=shipment.origin,
+        network_sha256=hashlib.sha256(network).hexdigest(),
+        thresholds=thresholds_of(shipment.calibrated),
+        integers=count_integers(shipment.quantized),
+        nodes={name: digest for name, digest in digests.items() if digest is not None},
+        unmeasured=unmeasured(shipment),
+    )
+    return {
+        NETWORK: network,
+        CONFIGURATION: configuration_text(shipment),
+        EXPECTED: to_bytes(shipment.quantized),
+        RECORD: sealed(record.model_dump_json()),
+        README: _readme(record).encode(),
+    }, record
+
+
+def read_record(directory: Path) -> ShipRecord:
+    """What ``ship.json`` of a ship folder says.
+
+    Raises:
+        ConfigError: there is none, or it is damaged or of another version.
+    """
+    path = directory / RECORD
+    try:
+        return ShipRecord.model_validate_json(unsealed(path.read_bytes()))
+    except OSError as error:
+        raise ConfigError(f"{directory}: is no ship folder, its {RECORD} cannot be read: {error.strerror}") from error
+    except (ValidationError, ValueError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise ConfigError(f"{path}: {reason}; ship the trial again") from error
+
+
+def _readme(record: ShipRecord) -> str:
+    tool = (
+        "hb_compile --config net.yaml"
+        if record.unmeasured
+        else "hb_mapper makertbin --config net.yaml --model-type onnx"
+    )
+    built = f"model_output/{record.prefix}"
+    return f"""\
+{record.origin.model} for {record.march.value}, calibrated by ptqlab {record.origin.engine}.
+Build the file for the board with the original toolchain, in this folder:
+    {tool} net.yaml
+That writes {built}.bin, which runs on the board, and {built}_quantized_model.onnx.
+Compare the latter with what was measured:
+    ptqlab ship --verify . {built}_quantized_model.onnx
+It says EQUAL, or names the first node that differs.
+net.onnx is a float network; its QuantizeLinear/DequantizeLinear pairs are the thresholds: no calibration data needed.
+Leave march, inputs, node_info and calibration_type of net.yaml as they are. The compiler parameters are yours.
+{EXPECTED} holds the integers that were measured; ship.json says what they were made from.
+"""
