@@ -15,7 +15,7 @@ from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, 
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.element_functions import FUNCTIONS, element_function, table_function
+from engine.ops.core.element_functions import FUNCTIONS, element_function, exponent_of, table_function
 from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import given, is_saturation, required
 from engine.ops.core.instructions import Instructions
@@ -24,8 +24,9 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.tables import looked_up, table_bound
-from engine.ops.lut2_layer import WHOLE, Curve, interpolation_tables, two_slopes
+from engine.ops.lut2_layer import WHOLE, Curve, Symmetry, interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
+from engine.parity import UNDEFINED_ENTRIES, is_declined
 
 if TYPE_CHECKING:
     from engine.march import March
@@ -131,50 +132,86 @@ class LutRule(FloatRule):
 def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
     """HzLut2Layer of ``node``, whose input is int16; its result is that or int8."""
     x = lowering.integer(given(node, 0), like=replace(required(lowering.calibration(given(node, 0))), qtype="int16"))
-    function = element_function(node)
     slopes = OUTER_SLOPES.get(node.op_type)
     if slopes is not None:
         low = float(np.float32(attribute(node, "alpha", 0.01))) if node.op_type == "LeakyRelu" else slopes[0]
         ratio = float(x.scale[0]) / float(output.scales[0])
-        attributes = two_slopes(low * ratio, slopes[1] * ratio)
+        attributes = {"symmetry_mode": Symmetry.NONE.value, **two_slopes(low * ratio, slopes[1] * ratio)}
     else:
-        curve = CURVES.get(node.op_type, WHOLE)
-        attributes = interpolation_tables(function, float(x.scale[0]), float(output.scales[0]), curve, output.bits)
+        scales = float(x.scale[0]), float(output.scales[0])
+        attributes = interpolation_tables(element_function(node), *scales, curve_of(node), output.bits)
     attributes = {
         "lut_type": node.op_type.removeprefix("Hz").lower(),
         "output_bit": output.bits,
         "rounding_method": "ROUND",
-        "symmetry_mode": "NONE",
         **attributes,
         "data_format": "NHWC",
     }
     lowering.emit("HzLut2Layer", node, [x.value], attributes, node.outputs[0], bits=output.bits, scale=output.scales)
 
 
-OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType({"Relu": (0.0, 1.0), "LeakyRelu": (0.01, 1.0)})
+OUTER_SLOPES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"Relu": (0.0, 1.0), "LeakyRelu": (0.01, 1.0), "Abs": (-1.0, 1.0)}
+)
 """Functions of two straight lines through zero: slope below and above it."""
 
+_ODD = Curve(first=0.0, symmetry=Symmetry.ODD)
+_EVEN = Curve(first=0.0, symmetry=Symmetry.EVEN)
+NEAR_POLE = 1e-6
+"""Where the tables of functions with a pole at zero are defined from."""
+NEAR_POLE_OF_POW = 1e-5
+NEAR_POLE_OF_ATANH = 0.9999
 
 CURVES: Mapping[str, Curve] = MappingProxyType(
     {
         "HzHardSwish": Curve(low=-3.0, high=3.0, below=0.0, above=1.0),
-        "HardSigmoid": Curve(low=-HARD_SIGMOID_INPUT, below=0.0, straight=True),
+        "HardSigmoid": Curve(low=-HARD_SIGMOID_INPUT, below=0.0, even=True),
         "Elu": Curve(high=0.0, above=1.0),
         "HzSwish": Curve(low=-13.0, high=13.0),
+        "Sqrt": Curve(first=0.0),
+        "Log": Curve(first=NEAR_POLE, pole=True),
+        "HzRsqrt": Curve(first=NEAR_POLE, pole=True),
+        "Reciprocal": Curve(first=NEAR_POLE, pole=True, symmetry=Symmetry.ODD),
+        "Acos": Curve(first=-1.0, last=1.0, even=True),
+        "Asin": Curve(first=0.0, last=1.0, even=True, symmetry=Symmetry.ODD),
+        "Atanh": Curve(first=0.0, last=NEAR_POLE_OF_ATANH, symmetry=Symmetry.ODD),
+        "Acosh": Curve(first=1.0, even=True),
+        **dict.fromkeys(("Asinh", "Atan", "Erf", "Sin", "Sinh", "Softsign", "Tan", "Tanh"), _ODD),
+        **dict.fromkeys(("Cos", "Cosh"), _EVEN),
     }
 )
-"""Functions that are bent in a part of the range only.
+"""Where functions are defined and bent, and which halves of them are alike.
 
-Shown by 33 tables of Swish (``yolov8_nhwc``), nine of HardSwish and HardSigmoid (``mobilenet_v3``) and one of Elu
-(``activations_a``), provisional each: one network. Mish, Softplus, Sigmoid, Tanh and Exp have segments in the whole
+A table holds its function where that is defined, and negative inputs of odd and even functions take the values of
+their magnitudes: so no entry comes from a NaN or an infinity. Source: the original's tables of all of them
+(docs/evidence/field.md, recorded in tests/golden/edges). Bends in a part of the range only are shown by 33 tables of
+Swish (``yolov8_nhwc``), nine of HardSwish and HardSigmoid (``mobilenet_v3``) and one of Elu
+(``activations_a``), provisional each: one network. Mish, Softplus, Sigmoid and Exp have segments in the whole
 range. Above 3 a HardSigmoid has no input.
 """
+
+
+def curve_of(node: ir.Node) -> Curve:
+    """Where the function of ``node`` is defined and bent.
+
+    A power of a whole exponent is odd or even, any other is one of positive numbers; a negative exponent has a pole.
+    """
+    if node.op_type == "Selu":
+        return Curve(high=0.0, above=float(np.float32(attribute(node, "gamma", 1.050701))))
+    if node.op_type != "Pow":
+        return CURVES.get(node.op_type, WHOLE)
+    exponent = exponent_of(node)
+    symmetry = Symmetry.NONE if exponent % 1 else Symmetry.ODD if exponent % 2 else Symmetry.EVEN
+    whole_power = symmetry is not Symmetry.NONE and exponent >= 0
+    return Curve(first=0.0 if whole_power else NEAR_POLE_OF_POW, pole=exponent < 0, symmetry=symmetry)
 
 
 def lookup_table(
     node: ir.Node, input_scale: NDArray[np.float32], output_scale: NDArray[np.float32]
 ) -> NDArray[np.int8]:
-    """``clip(away(f((i - 128) * xs) / ys), -128, 127)``; NaN becomes -128 (reference/arithmetic.md 2.7).
+    """``clip(away(f((i - 128) * xs) / ys), -128, 127)`` (reference/arithmetic.md 2.7).
+
+    NaN becomes -128 as in the original (quirk ``undefined-entries``), with ``compatibility: clean`` the nearest entry.
 
     Product, result of the function and quotient are float32 each. That decides the ties of LeakyRelu 0.1 (6 tables of
     ``darknet``) and HardSigmoid; it changes none of 2,000 tables of other functions.
@@ -183,7 +220,32 @@ def lookup_table(
         x = np.arange(-128, 128).astype(np.float32) * np.float32(input_scale[0])
         y = table_function(node)(x.astype(np.float64)).astype(np.float32) / np.float32(output_scale[0])
         rounded = np.clip(round_away(y.astype(np.float64)), -128, 127)
+    undefined = np.isnan(rounded)
+    if is_declined(node, UNDEFINED_ENTRIES) and not undefined.all():
+        entries = np.arange(256)
+        defined = entries[~undefined]
+        rounded = rounded[defined[np.abs(entries[:, None] - defined).argmin(axis=1)]]
     return np.where(np.isnan(rounded), -128, rounded).astype(np.int8)
+
+
+def leaves_domain(node: ir.Node) -> bool:
+    """Whether an integer that ``node`` can read stands for a number for which its function is not defined.
+
+    None does where the function is defined everywhere, or for all positive numbers and zero and nothing gives others.
+    """
+    with np.errstate(all="ignore"):
+        probe = np.array([-1e30, -2.0, -1.0, -1e-6, 0.0, 1e-6, 0.5, 1.0, 2.0, 1e30])
+        undefined = probe[np.isnan(table_function(node)(probe))]
+    source = given(node, 0)
+    producer = before_calibration(source).producer()
+    return bool(undefined.size) and not (undefined.max() < 0 and producer is not None and _never_negative(producer))
+
+
+def _never_negative(node: ir.Node) -> bool:
+    """Whether the results of ``node`` are never negative."""
+    return node.op_type in ("Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softplus", "Softmax", "Sqrt") or (
+        node.op_type == "Pow" and curve_of(node).symmetry is Symmetry.EVEN
+    )
 
 
 def leaky_attributes(alpha: float) -> dict[str, Any]:

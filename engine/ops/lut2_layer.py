@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -42,6 +43,14 @@ Floats = NDArray[np.floating[Any]]
 Quantizer = Callable[[Floats], Floats]
 
 
+class Symmetry(StrEnum):
+    """What a table of magnitudes gives for negative inputs; values are those of ``symmetry_mode``."""
+
+    NONE = "NONE"
+    ODD = "ORIGIN_SYMMETRIC"
+    EVEN = "Y_SYMMETRIC"
+
+
 class Lut2Layer(QuantizedOperator):
     """Six segments of 64 entries between seven bounds, linear on both outer sides."""
 
@@ -58,7 +67,12 @@ class Lut2Layer(QuantizedOperator):
         "bias": Attribute("ints", doc="offset of the same, 8 values"),
         "left_shift": Attribute("ints", doc="left shift of bias, 8 values"),
         "right_shift": Attribute("ints", doc="rounding shift of the linear form, 8 values"),
-        "symmetry_mode": Attribute("str", "NONE", "always NONE"),
+        "symmetry_mode": Attribute(
+            "str",
+            "NONE",
+            "NONE, ORIGIN_SYMMETRIC or Y_SYMMETRIC: whether negative inputs take "
+            "the negated, or the same, value of their magnitude",
+        ),
         "output_bit": OUTPUT_BIT,
         "rounding_method": ROUNDING,
         "data_format": DATA_FORMAT,
@@ -66,12 +80,17 @@ class Lut2Layer(QuantizedOperator):
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int16 or int8 (reference/arithmetic.md 1, HzLut2Layer)."""
-        x = np.asarray(inputs[0], np.int64)
+        given = np.asarray(inputs[0], np.int64)
+        symmetry = Symmetry(attributes["symmetry_mode"])
+        x = given if symmetry is Symmetry.NONE else np.minimum(np.abs(given), INT16_MAX)
         region = (x[..., None] > attributes["bound"][:OUTER_RIGHT]).sum(axis=-1)
         offset = shift_left(attributes["bias"], attributes["left_shift"])[region]
         linear = round_shift(x * attributes["scale"][region] + offset, attributes["right_shift"][region])
         outer = (region == OUTER_LEFT) | (region == OUTER_RIGHT)
-        return (to_type(np.where(outer, linear, interpolate(linear, region, attributes)), attributes["output_bit"]),)
+        found = to_type(np.where(outer, linear, interpolate(linear, region, attributes)), attributes["output_bit"])
+        if symmetry is Symmetry.ODD:
+            found = to_type(np.where(given < 0, -found.astype(np.int64), found), attributes["output_bit"])
+        return (found,)
 
     def error_bound(self, case: Case) -> Bound:
         return table_bound(self, case)
@@ -112,12 +131,13 @@ class Line:
 
 
 def _line(slope: float, intercept: float) -> Line:
-    """``slope * x + intercept``: mantissas of 15 bits, as far as the shifts allow it."""
+    """``slope * x + intercept``: mantissas of 15 bits, as far as the shifts allow it; steeper ones saturate."""
     right = max(0, min(15 - int(np.frexp(slope)[1]), MAX_RIGHT_SHIFT))
-    right -= max(0, _lift(intercept * 2.0**right) - MAX_LEFT_SHIFT)
-    left = _lift(intercept * 2.0**right)
-    scale = int(np.clip(np.rint(slope * 2.0**right), INT16_MIN, INT16_MAX))
-    return Line(scale, int(np.clip(np.rint(intercept * 2.0 ** (right - left)), INT16_MIN, INT16_MAX)), left, right)
+    right = max(0, right - max(0, _lift(intercept * 2.0**right) - MAX_LEFT_SHIFT))
+    left = min(_lift(intercept * 2.0**right), MAX_LEFT_SHIFT)
+    scale, bias = np.rint(slope * 2.0**right), np.rint(intercept * 2.0 ** (right - left))
+    least = INT16_MIN if right else -INT16_MAX
+    return Line(int(np.clip(scale, least, INT16_MAX)), int(np.clip(bias, INT16_MIN, INT16_MAX)), left, right)
 
 
 def _lift(value: float) -> int:
@@ -131,19 +151,26 @@ def _lists(lines: Sequence[Line]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Curve:
-    """Where a function is bent, so that its segments lie there.
+    """Where a function is defined and bent, so that its segments lie there.
 
     Attributes:
         low, high: it is nearly straight below and above.
         below, above: it is a line of this slope through zero there; None: the line through the last two entries.
-        straight: whether it is a straight line in between.
+        first, last: it is defined between them, or, where it is symmetric, its table holds that part of it.
+        pole: whether it leaves every range towards ``first``: the table starts where it enters that of the output.
+        even: whether all segments are equally long.
+        symmetry: what negative inputs take from the table of positive ones.
     """
 
     low: float = -np.inf
     high: float = np.inf
     below: float | None = None
     above: float | None = None
-    straight: bool = False
+    first: float = -np.inf
+    last: float = np.inf
+    pole: bool = False
+    even: bool = False
+    symmetry: Symmetry = Symmetry.NONE
 
 
 WHOLE = Curve()
@@ -155,51 +182,82 @@ def interpolation_tables(
 ) -> dict[str, Any]:
     """Attributes for ``function`` where it is bent: the six segments lie there.
 
-    The original's integers (golden conversions ``i16_exp``, ``i16_sig``). Segments begin at points of a grid of 256
-    cells and share the sum of the absolute second differences on it evenly. Of functions that have no such points (not
-    finite, or bent too sharply) its choice is not known: the largest interpolation error is made least. Grid and tables
+    The original's integers (golden conversions ``i16_exp``, ``i16_sig``; the tables of 34 functions in
+    docs/evidence/field.md). Segments begin at points of a grid of 256 cells and share the sum of the absolute second
+    differences on it evenly; those that would begin at one point share the way to it. Of functions that have no such
+    points (not finite) its choice is not known: the largest interpolation error is made least. Grid and tables
     are computed in float32, lines in float64; the outer ones go through the last two entries, unsaturated.
+
+    The table holds the function where it is defined (``curve.first`` to ``curve.last``), never what it gives elsewhere.
 
     Args:
         function: element-wise, of float inputs.
         input_scale: value of one input unit.
         output_scale: value of one output unit.
-        curve: where the function is bent.
+        curve: where the function is defined and bent.
         bits: of the output.
     """
     xs, ys = np.float32(min(input_scale, _LARGEST_INPUT_SCALE)), np.float32(output_scale)
-    low, high = INT16_MIN * xs, INT16_MAX * xs
-    is_low, is_high = bool(curve.low > low), bool(curve.high < high)
-    # In float64 where a part is taken, as the tables of Elu, HardSwish and Swish show; elsewhere in float32.
-    ends: Floats = np.array([low, high])
-    if is_low or is_high:
-        ends = np.array([max(curve.low, float(low)), min(curve.high, float(high))])
-    grid = np.linspace(ends[0], ends[1], CELLS + 1, dtype=np.float32)
+    low, high = float(INT16_MIN * xs), float(INT16_MAX * xs)
+    is_low, is_high = curve.low > low, curve.high < high
+    first, last = max(curve.first, low), min(curve.last, high)
+    if first >= last:  # no input is where the function is defined: the value at that end
+        first, last = low, high
 
     def quantized(x: Floats) -> Floats:
         """Unsaturated output units, in the precision of ``x``."""
         with np.errstate(all="ignore"):
-            return np.asarray(np.asarray(function(x), x.dtype) / x.dtype.type(ys), x.dtype)
+            inside = np.clip(x, x.dtype.type(curve.first), x.dtype.type(curve.last))
+            return np.asarray(np.asarray(function(inside), x.dtype) / x.dtype.type(ys), x.dtype)
 
+    start = _entry(first, last, quantized, float(2 ** (bits - 1) - 1)) if curve.pole else max(first, curve.low)
+    # In float64 where a part is taken, as the tables of Elu, HardSwish and Swish show; elsewhere in float32.
+    ends: Floats = np.array([start, min(last, curve.high)])
+    grid = np.linspace(ends[0], ends[1], CELLS + 1, dtype=np.float32)
     edges = np.linspace(ends[0], ends[1], SEGMENTS + 1, dtype=np.float32)
-    if not curve.straight:
+    if not curve.even:
         edges = _edges(grid, quantized, exact=is_low or is_high)
-    pieces = [np.linspace(first, last, SEGMENT_ENTRIES, dtype=np.float32) for first, last in pairwise(edges)]
+    pieces = [np.linspace(a, b, SEGMENT_ENTRIES, dtype=np.float32) for a, b in pairwise(edges)]
     points = edges.astype(np.float64)
     units = (points / np.float64(xs)).tolist()
-    lines = [
-        _outer(curve.below, points[0], INT16_MIN, quantized, xs, ys)
-        if is_low
-        else _secant(np.linspace(points[0], points[1], SEGMENT_ENTRIES)[:2], quantized, xs),
-        *(_line(slope := ADDRESS_RANGE / (last - first), -first * slope) for first, last in pairwise(units)),
-        _outer(curve.above, points[-1], INT16_MAX, quantized, xs, ys)
-        if is_high
-        else _secant(np.linspace(points[-1], points[-2], SEGMENT_ENTRIES)[:2], quantized, xs),
-    ]
+    below = _secant(np.linspace(points[0], points[1], SEGMENT_ENTRIES)[:2], quantized, xs)
+    above = _secant(np.linspace(points[-1], points[-2], SEGMENT_ENTRIES)[:2], quantized, xs)
+    if is_low:
+        below = _outer(curve.below, points[0], low, quantized, xs, ys)
+    elif curve.pole and start > first:
+        below = _outer(None, points[0], first, quantized, xs, ys)
+    if is_high:
+        above = _outer(curve.above, points[-1], high, quantized, xs, ys)
+    inner = [_line(slope := ADDRESS_RANGE / (b - a), -a * slope) for a, b in pairwise(units)]
     table = [entry for piece in pieces for entry in to_integers(quantized(piece), bits).tolist()]
-    inner = np.rint(units).astype(np.int64).tolist()
-    bounds = [inner[0] if is_low else INT16_MIN, *inner[1:-1], inner[-1] if is_high else INT16_MAX, INT16_MAX]
-    return {"table_param": table, "bound": bounds, **_lists(lines)}
+    bounds = np.rint(units).astype(np.int64).tolist()
+    if start <= low:
+        bounds[0] = INT16_MIN
+    if ends[1] >= high:
+        bounds[-1] = INT16_MAX
+    bounds.append(bounds[-1] if last < high else INT16_MAX)
+    return {
+        "symmetry_mode": curve.symmetry.value,
+        "table_param": table,
+        "bound": bounds,
+        **_lists([below, *inner, above]),
+    }
+
+
+def _entry(first: float, last: float, quantized: Quantizer, limit: float) -> float:
+    """Where between ``first`` and ``last`` a function that comes from a pole enters the output's range."""
+
+    sign = np.sign(quantized(np.array([first]))[0])
+
+    def is_outside(x: float) -> bool:
+        return bool(sign * quantized(np.array([x]))[0] > limit)
+
+    if not is_outside(first) or is_outside(last):
+        return first
+    outside, inside = first, last
+    while outside < (middle := (outside + inside) / 2) < inside:
+        outside, inside = (middle, inside) if is_outside(middle) else (outside, middle)
+    return inside
 
 
 def _edges(grid: Floats, quantized: Quantizer, exact: bool) -> Floats:
@@ -209,19 +267,20 @@ def _edges(grid: Floats, quantized: Quantizer, exact: bool) -> Floats:
         points = _least_error(
             to_integers(quantized(grid)), to_integers(quantized((grid[1:] + grid[:-1]) / np.float32(2)))
         )
-    return grid[points]
+    return np.interp(points, np.arange(CELLS + 1), grid).astype(np.float32)
 
 
 def to_integers(units: Floats, bits: int = 16) -> NDArray[np.int64]:
     """Rounded half away from zero and saturated; NaN becomes the least integer."""
-    return saturate(round_away(np.nan_to_num(units, nan=INT16_MIN, posinf=INT16_MAX, neginf=INT16_MIN)), bits)
+    numbers = np.nan_to_num(units, nan=INT16_MIN, posinf=INT16_MAX, neginf=INT16_MIN)
+    return saturate(round_away(np.clip(numbers, INT16_MIN, INT16_MAX)), bits)
 
 
-def _outer(slope: float | None, edge: float, limit: int, quantized: Quantizer, xs: np.float32, ys: np.float32) -> Line:
-    """The line from ``edge`` to the end of int16: of ``slope`` through zero where that is known."""
+def _outer(slope: float | None, edge: float, end: float, quantized: Quantizer, xs: np.float32, ys: np.float32) -> Line:
+    """The line from ``edge`` to ``end``: of ``slope`` through zero where that is known."""
     if slope is not None:
         return _line(slope * float(xs / ys), 0.0)
-    return _secant(np.array([edge, limit * float(xs)]), quantized, xs)
+    return _secant(np.array([edge, end]), quantized, xs)
 
 
 def _secant(x: Floats, quantized: Quantizer, input_scale: np.float32) -> Line:
@@ -234,18 +293,23 @@ def _secant(x: Floats, quantized: Quantizer, input_scale: np.float32) -> Line:
     return _line(slope, y0 - slope * x0)
 
 
-def _even_bends(samples: Floats) -> list[int] | None:
-    """Grid points that share the sum of absolute second differences evenly; ``None`` where there are none."""
+def _even_bends(samples: Floats) -> list[float] | None:
+    """Grid points that share the sum of absolute second differences evenly; ``None`` where there is no such sum."""
     with np.errstate(all="ignore"):
         total = np.cumsum(np.abs(np.diff(samples, 2)), dtype=np.float64)
     if not np.isfinite(total[-1]) or total[-1] == 0:
         return None
     shares = [int(np.argmax(total > share * total[-1] / SEGMENTS * (1 + _EQUAL))) for share in range(1, SEGMENTS)]
-    points = [0, *(share + 2 for share in shares), CELLS]
-    return points if all(first < second for first, second in pairwise(points)) else None
+    return _spread([0, *(share + 2 for share in shares), CELLS])
 
 
-def _least_error(samples: NDArray[np.int64], centres: NDArray[np.int64]) -> list[int]:
+def _spread(points: Sequence[int]) -> list[float]:
+    """``points``, of which equal ones lie evenly on the way to the last of them."""
+    known = sorted({point: index for index, point in enumerate(points)}.values())
+    return [float(value) for value in np.interp(range(len(points)), known, [points[k] for k in known])]
+
+
+def _least_error(samples: NDArray[np.int64], centres: NDArray[np.int64]) -> list[float]:
     """Seven grid points whose segments have the least largest interpolation error.
 
     Args:

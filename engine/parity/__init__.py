@@ -8,6 +8,7 @@ from engine.parity.quirks import (
     KL_STEPS,
     QUIRKS,
     RENAMED_MEAN_OUTPUT,
+    UNDEFINED_ENTRIES,
     Quirk,
     quirk,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "KL_STEPS",
     "QUIRKS",
     "RENAMED_MEAN_OUTPUT",
+    "UNDEFINED_ENTRIES",
     "Quirk",
     "decided",
     "decline",

@@ -122,7 +122,8 @@ class StandardNode:
     def _one_node_model(self, feed: dict[str, Array]) -> onnx.ModelProto:
         proto = ir.serde.serialize_node(self._node)
         names = ["" if value is None else f"i{k}" for k, value in enumerate(self._node.inputs)]
-        outputs = [f"o{k}" if name else "" for k, name in enumerate(proto.output)]
+        # Also those that are left out before one that is read, such as Y of a GRU: results have the node's order.
+        outputs = [f"o{k}" for k in range(len(proto.output))]
         del proto.input[:], proto.output[:]
         proto.input.extend(names)
         proto.output.extend(outputs)
@@ -131,7 +132,7 @@ class StandardNode:
             [proto],
             "node",
             [_value_info(name, array) for name, array in feed.items()],
-            [onnx.ValueInfoProto(name=name) for name in outputs if name],
+            [onnx.ValueInfoProto(name=name) for name in outputs],
             [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
         )
         opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in self._opsets.items()]

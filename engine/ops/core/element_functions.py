@@ -95,14 +95,24 @@ def element_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """The float function that ``node`` applies to every element."""
     attributes = {name: value.value for name, value in node.attributes.items()}
     if node.op_type == "Pow":
-        attributes["exponent"] = float(required(constant_of(before_calibration(given(node, 1)))).reshape(-1)[0])
+        attributes["exponent"] = exponent_of(node)
     if node.op_type == "Clip":
         attributes = {k: v for k, v in zip(("min", "max"), clip_limits(node), strict=True) if v is not None}
     return lambda x: FUNCTIONS[node.op_type](x, attributes)
 
 
+def exponent_of(node: ir.Node) -> float:
+    """The constant exponent of a ``Pow``."""
+    return float(required(constant_of(before_calibration(given(node, 1)))).reshape(-1)[0])
+
+
 def table_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """The function that the int8 table of ``node`` holds: its float function, but for HardSigmoid."""
+    """The function that the int8 table of ``node`` holds: its float function, but for HardSigmoid and Acosh.
+
+    That of Acosh is 0 below 1 (six networks on three marches, docs/evidence/field.md).
+    """
+    if node.op_type == "Acosh":
+        return lambda x: np.arccosh(np.maximum(x, 1))
     if node.op_type == "HardSigmoid" and not is_declined(node, HARD_SIGMOID):
         return hard_sigmoid_of_tables
     return element_function(node)

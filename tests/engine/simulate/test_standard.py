@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from typing import Any
@@ -26,6 +27,41 @@ def test_constants_and_omitted_inputs_keep_their_places() -> None:
     clip = StandardNode(node("Clip", value("x"), None, value("high", np.float32(2))), {"": 13})
     (found,) = clip([np.array([-5, 5], np.float32), None, np.float32(99)])
     assert found.tolist() == [-5, 2], "the constant is the node's own"
+
+
+CELLS = [("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 2)]
+
+
+@pytest.mark.parametrize(("op_type", "gates", "count"), CELLS)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("lengths", [False, True])
+def test_outputs_that_are_left_out_keep_their_places(
+    op_type: str, gates: int, count: int, direction: str, lengths: bool
+) -> None:
+    """Y, Y_h and Y_c of a cell with initial states: whichever are read, each is what it is among all."""
+    rng = np.random.default_rng(0)
+    ways = 2 if direction == "bidirectional" else 1
+    shapes = {"x": (3, 1, 4), "w": (ways, gates * 5, 4), "r": (ways, gates * 5, 5), "b": (ways, 2 * gates * 5)}
+    arrays: list[np.ndarray | None] = [rng.normal(size=shape).astype(np.float32) for shape in shapes.values()]
+    arrays.append(np.array([2], np.int32) if lengths else None)
+    arrays += [rng.normal(size=(ways, 1, 5)).astype(np.float32) for _ in range(count - 1)]
+    names = [None if array is None else value(f"i{index}") for index, array in enumerate(arrays)]
+
+    def run(wanted: tuple[bool, ...]) -> tuple[np.ndarray, ...]:
+        outputs = [ir.Value(name=f"y{index}" if is_read else "") for index, is_read in enumerate(wanted)]
+        cell = ir.node(op_type, names, {"direction": direction, "hidden_size": 5}, outputs=outputs, name="n")
+        return StandardNode(cell, {"": 11})(arrays)
+
+    every = run((True,) * count)
+    for wanted in itertools.product((False, True), repeat=count):
+        if not any(wanted):
+            continue
+        last = max(index for index, is_read in enumerate(wanted) if is_read)
+        found = run(wanted[: last + 1])
+        assert len(found) == last + 1
+        for index in range(last + 1):
+            if wanted[index]:
+                np.testing.assert_array_equal(found[index], every[index])
 
 
 def test_what_the_runtime_has_no_kernel_for_is_evaluated() -> None:
