@@ -191,6 +191,7 @@ def fix_input_shapes(
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{path}: input_shape is given for {name!r}, the inputs of the model are {names}{hint}")
+    _refuse_open([value for value in model.graph.inputs if value.name not in input_shapes], path)
     changed = False
     for value in model.graph.inputs:
         if not isinstance(value.type, ir.TensorType):
@@ -200,17 +201,34 @@ def fix_input_shapes(
         _forget_inferred_shapes(model.graph)
 
 
+def _refuse_open(values: Sequence[ir.Value], path: Path) -> None:
+    """Refuse inputs without a static shape, all at once, and say how each command takes it."""
+    shapes = {str(value.name): _own_shape(value) for value in values if isinstance(value.type, ir.TensorType)}
+    found = {name: own for name, own in shapes.items() if own is None or None in own}
+    if not found:
+        return
+    listed = ", ".join(f"{name!r} {_readable(own)}" for name, own in found.items())
+    given = {name: "SHAPE" if own is None else _readable([dim or 1 for dim in own]) for name, own in found.items()}
+    ours = " ".join(f"--input-shape {name}={shape}" for name, shape in given.items())
+    original = " ".join(f"--input-shape {name} {shape}" for name, shape in given.items())
+    what = f"input {listed} is a dynamic shape" if len(found) == 1 else f"inputs {listed} are dynamic shapes"
+    raise ModelError(
+        f"{path}: {what}. Please give the sizes, for example: {ours} (hb_mapper checker: {original}; "
+        f"in YAML: input_shape: {';'.join(given.values())})"
+    )
+
+
+def _own_shape(value: ir.Value) -> list[int | None] | None:
+    """The shape that the file gives, None for every open dimension; None where it gives not even the rank."""
+    if value.shape is None:
+        return None
+    return [dim if isinstance(dim, int) and dim > 0 else None for dim in value.shape]
+
+
 def _fix_input_shape(value: ir.Value, wanted: Sequence[int] | None, path: Path, *, resize: bool) -> bool:
     """Apply ``wanted`` to the input ``value``; whether its shape changed."""
-    own = (
-        [dim if isinstance(dim, int) and dim > 0 else None for dim in value.shape] if value.shape is not None else None
-    )
+    own = _own_shape(value)
     if wanted is None:
-        if own is None or None in own:
-            raise ModelError(
-                f"{path}: input {value.name!r} {_readable(own)} is a dynamic shape. Please configure the 'input_shape' "
-                "parameter (for example 1x3x224x224)"
-            )
         return False
     if any(dim < 1 for dim in wanted):
         raise ConfigError(

@@ -24,6 +24,7 @@ from engine.errors import ConfigError, MissingError, ModelError
 from engine.fingerprint import ABSENT
 from engine.terms import CalibrationType
 from harness.datasets import Samples, one_by_one
+from harness.float_session import float_session
 from harness.suites.settings import Int16Kind, Settings
 from harness.trials.configuration import content
 from harness.trials.trial import TrialSpec
@@ -118,11 +119,7 @@ class _Reader:
 
 def run_float_file(path: Path, card: ModelCard, samples: Samples, threads: int) -> list[Array]:
     """Outputs of a standard ONNX file on ``samples``, which are as the data set gives them."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = float_session(path, threads)
     found = [session.run(None, feed) for feed in one_by_one(card.float_inputs(samples))]
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 

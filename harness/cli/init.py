@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,6 +73,48 @@ OwnDictionary = Annotated[
         help="Characters of a network that reads text, one per line; default: the file's metadata, or beside it.",
     ),
 ]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label-column", metavar="NAME", help="Column of a table that holds the labels or texts; default: guessed."
+    ),
+]
+FixedInputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fix",
+        metavar="NAME=NUMBER[:SHAPE]",
+        help="Make an input a constant, such as a state: state=0:2x1x128; repeatable.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of a network of their own.
+
+    Attributes:
+        labels, task, size, dictionary, column, fix: the options of these names, as they were given.
+    """
+
+    labels: Path | None = None
+    task: AskedTask | None = None
+    size: str | None = None
+    dictionary: Path | None = None
+    column: str | None = None
+    fix: Sequence[str] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said."""
+        return self == Wishes()
+
+    @property
+    def words(self) -> str:
+        """All but the labels, for a key."""
+        dictionary = "" if self.dictionary is None else self.dictionary.read_bytes().hex()
+        said = (self.task or "", parse_size(self.size) or "", dictionary, self.column or "", *self.fix)
+        return " ".join(map(str, said)).rstrip()
 
 
 def init(
@@ -80,6 +124,8 @@ def init(
     task: TaskOption = None,
     size: OwnSize = None,
     dictionary: OwnDictionary = None,
+    label_column: LabelColumn = None,
+    fix: FixedInputs = None,
     march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
@@ -92,6 +138,9 @@ def init(
     give the reasons, and a page shows what the network sees under each guess. Arrays (.npy,
     one per sample; with several inputs a sub-folder per input) are fed as they are.
     """
+    from harness.onboarding.convertible import float_model
+
+    float_model(model)  # first of all: what it refuses waits for no import
     from harness.cli.listing import check_suite
     from harness.onboarding.image_cards import PICTURE
     from harness.onboarding.own_cards import check_free, write_cards
@@ -99,8 +148,9 @@ def init(
 
     folder = output or Path(f"ptqlab_{card_name(model)}")
     check_free(folder)
-    contents = _proposed(model, images, labels, task.kind if task else None, parse_size(size), dictionary)
-    suite = write_cards(contents, folder, march)
+    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()))
+    with _proposed(model, images, wishes, march) as contents:
+        suite = write_cards(contents, folder, march)
     say(f"written     {folder}: {contents.name}.yaml, zoo/, datasets/")
     if contents.page:
         say(f"picture     {(folder / PICTURE).resolve().as_uri()}")
@@ -108,70 +158,58 @@ def init(
     say(f"next        ptqlab run {suite}")
 
 
-def suite_of_network(
-    model: Path,
-    images: Path | None,
-    labels: Path | None,
-    task: AskedTask | None,
-    size: str | None,
-    workdir: Path,
-    dictionary: Path | None = None,
-) -> Path:
+def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: Path) -> Path:
     """The suite of a network that is swept without cards of its own: they are made in ``workdir``, once.
 
     Raises:
         PtqlabError: as of :func:`init`.
     """
     from engine.errors import ConfigError
-    from harness.onboarding.own_cards import made_before, write_cards
-    from harness.onboarding.proposal import card_name
+    from harness.onboarding.convertible import float_model
 
     if images is None:
         raise ConfigError(f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR")
     if not model.is_file():
         raise ConfigError(f"{model}: no such file")
-    asked = parse_size(size)
-    folder = made_before(
-        workdir / OWN_FOLDER, model, images, labels, f"{task or ''} {asked or ''} {_text_of(dictionary)}".rstrip()
-    )
+    float_model(model)  # first of all: what it refuses waits for no import
+    from harness.onboarding.own_cards import made_before, write_cards
+    from harness.onboarding.proposal import card_name
+
+    folder = made_before(workdir / OWN_FOLDER, model, images, wishes.labels, wishes.words)
     suite = folder / f"{card_name(model)}.yaml"
     if suite.is_file():
         say(f"cards       {folder}, written earlier")
         return suite
-    contents = _proposed(model, images, labels, task.kind if task else None, asked, dictionary)
-    write_cards(contents, folder, March.BAYES_E)
+    with _proposed(model, images, wishes, March.BAYES_E) as contents:
+        write_cards(contents, folder, March.BAYES_E)
     say(f"cards       {folder}")
     return suite
 
 
-def _proposed(
-    model: Path,
-    images: Path,
-    labels: Path | None,
-    task: TaskKind | None,
-    size: tuple[int, int] | None,
-    dictionary: Path | None,
-) -> CardContents:
+@contextmanager
+def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterator[CardContents]:
     """What cards say of images or arrays in ``images``; what was read and guessed is printed."""
     from engine.errors import ConfigError
     from harness.onboarding.array_network import holds_arrays
     from harness.onboarding.array_proposal import propose_arrays
+    from harness.onboarding.fixed_inputs import parse_fixed, with_fixed_inputs
     from harness.onboarding.image_cards import image_contents
     from harness.onboarding.proposal import propose
 
-    if not holds_arrays(images, labels):
-        proposal = propose(model, images, labels, task, size, dictionary)
-        show_proposal(proposal)
-        return image_contents(proposal)
-    if size is not None:
-        raise ConfigError(f"--size {size[0]}x{size[1]}: arrays have the size that they are fed with")
-    contents, notes = propose_arrays(model, images, task, dictionary, labels)
-    show_arrays(contents, notes)
-    return contents
-
-
-def _text_of(file: Path | None) -> str:
-    return "" if file is None else file.read_bytes().hex()
+    size, column = parse_size(wishes.size), wishes.column or ""
+    task = wishes.task.kind if wishes.task else None
+    with with_fixed_inputs(model, [parse_fixed(text) for text in wishes.fix]) as network:
+        if not holds_arrays(images, wishes.labels):
+            proposal = propose(network, images, wishes.labels, task, size, wishes.dictionary, march, column)
+            show_proposal(proposal)
+            contents = image_contents(proposal)
+        elif size is not None:
+            raise ConfigError(f"--size {size[0]}x{size[1]}: arrays have the size that they are fed with")
+        else:
+            contents, notes = propose_arrays(network, images, task, wishes.dictionary, wishes.labels, march, column)
+            show_arrays(contents, notes)
+        fixed = "".join(f" --fix {text}" for text in wishes.fix)
+        yield replace(contents, origin=f"ptqlab init{fixed}")
 
 
 OWN_FOLDER = "own"

@@ -14,7 +14,17 @@ from engine.cli.console import say
 from engine.errors import ConfigError
 from harness import workdir as workdirs
 from harness.cli.forecast import show_forecast, show_unfinished
-from harness.cli.init import OwnDictionary, OwnLabels, OwnSize, SweptImages, TaskOption, suite_of_network
+from harness.cli.init import (
+    FixedInputs,
+    LabelColumn,
+    OwnDictionary,
+    OwnLabels,
+    OwnSize,
+    SweptImages,
+    TaskOption,
+    Wishes,
+    suite_of_network,
+)
 from harness.cli.options import ExplainBudget, Store, Workdir
 from harness.cli.output import show_drift, show_lines, show_problems, show_skipped, show_sweep
 from harness.cli.progress import progress_bar
@@ -55,6 +65,8 @@ def run(
     task: TaskOption = None,
     size: OwnSize = None,
     dictionary: OwnDictionary = None,
+    label_column: LabelColumn = None,
+    fix: FixedInputs = None,
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
         str,
@@ -95,6 +107,20 @@ def run(
     Given an ONNX file and --images, ptqlab first writes the cards and the suite that "ptqlab init"
     would write, into the working directory, and then sweeps that suite.
     """
+    if resume:
+        show_unfinished(workdir)
+        return
+    _refuse_little_memory()
+    if suite is None:
+        raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
+    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()))
+    if Path(suite).suffix == ".onnx":
+        suite = str(suite_of_network(Path(suite), images, wishes, workdir))
+    elif images is not None or not wishes.is_empty:
+        raise ConfigError(
+            f"{suite}: --images, --labels, --label-column, --task, --size, --dictionary and --fix belong to an ONNX "
+            "file"
+        )
     from engine.simulate.fast import available_cpus
     from harness.announcing import tell_ci
     from harness.checking import refuse_mistakes
@@ -107,16 +133,6 @@ def run(
     from harness.sweep import expansion_of, find_baseline, resolve_baseline, within
     from harness.trials.tasks import Bench
 
-    if resume:
-        show_unfinished(workdir)
-        return
-    _refuse_little_memory()
-    if suite is None:
-        raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
-    if Path(suite).suffix == ".onnx":
-        suite = str(suite_of_network(Path(suite), images, labels, task, size, workdir, dictionary))
-    elif any(given is not None for given in (images, labels, task, size, dictionary)):
-        raise ConfigError(f"{suite}: --images, --labels, --task, --size and --dictionary belong to an ONNX file")
     find_beside(suite)
     definition = open_suite(suite)
     expansion = expansion_of(definition)

@@ -22,15 +22,18 @@ from harness.datasets.box_annotations import (
     yolo_boxes,
 )
 from harness.datasets.label_files import (
+    FILE_COLUMNS,
     PICTURE_SUFFIXES,
     SAMPLE_SUFFIXES,
     NamedImages,
+    asked_column,
+    file_column,
     numbered,
     pictures,
     read_label_text,
 )
 from harness.datasets.mask_annotations import mask_listing
-from harness.datasets.text_annotations import FILE_COLUMNS, text_boxes_of, text_lines_of
+from harness.datasets.text_annotations import text_boxes_of, text_lines_of
 
 _LABEL_COLUMNS = ("label", "class", "class_id", "target", "category", "id", "class_name")
 
@@ -100,18 +103,21 @@ class Annotations:
     remarks: tuple[str, ...] = ()
 
 
-def read_annotations(kind: LabelFormat, folder: Path, labels: Path | None) -> Annotations:
+def read_annotations(kind: LabelFormat, folder: Path, labels: Path | None, column: str = "") -> Annotations:
     """The images of ``folder`` with their labels.
 
     Args:
         kind: what the labels are.
         folder: of the images.
         labels: file or folder of the labels; None where they lie among the images, or there are none.
+        column: headline of the labels, or texts, of a table; empty to look for it.
 
     Raises:
         CalibrationDataError: there are no images, or the labels are wrong; says where.
     """
-    found = _READERS[kind](folder, labels)
+    if column and kind not in TABLES:
+        raise CalibrationDataError(f"label column {column!r}: labels of kind {kind.value} are in no table")
+    found = TABLES[kind](folder, labels, column) if kind in TABLES else _READERS[kind](folder, labels)
     if not found.images:
         arrays = sum(path.suffix.lower() == ".npy" for path in folder.rglob("*"))
         hint = f", but {arrays} .npy file(s): {_ARRAYS}" if arrays else ""
@@ -143,10 +149,10 @@ def class_level(paths: Iterable[tuple[str, ...]]) -> int:
     return int(all(len(parts) > 2 and parts[0].lower() in SPLIT_FOLDERS for parts in paths))
 
 
-def _table(folder: Path, labels: Path | None) -> Annotations:
+def _table(folder: Path, labels: Path | None, column: str) -> Annotations:
     file = labels or folder / "labels.csv"
     there = NamedImages(folder)
-    rows = [(there.find(name), label) for name, label in _rows(file)]
+    rows = [(there.find(name), label) for name, label in _rows(file, there, column)]
     pairs = [(path, label) for path, label in rows if path is not None]
     if not pairs:
         raise CalibrationDataError(f"{file}: names {len(rows)} images, none of which is in {folder}")
@@ -176,13 +182,13 @@ def _masks(folder: Path, labels: Path | None) -> Annotations:
     return Annotations(tuple(Annotated(path, mask=mask) for path, mask in found), remarks=remarks)
 
 
-def _texts(folder: Path, labels: Path | None) -> Annotations:
-    found, missing = text_lines_of(folder, labels)
+def _texts(folder: Path, labels: Path | None, column: str) -> Annotations:
+    found, missing = text_lines_of(folder, labels, column)
     remarks = as_remarks([(missing, "line(s) whose image is missing are left out")])
     return Annotations(tuple(Annotated(path, text=text) for path, text in found), remarks=remarks)
 
 
-def _rows(file: Path) -> list[tuple[str, str]]:
+def _rows(file: Path, there: NamedImages, column: str) -> list[tuple[str, str]]:
     """Image and label of every row of a table."""
     text = read_label_text(file)
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
@@ -191,7 +197,8 @@ def _rows(file: Path) -> list[tuple[str, str]]:
     separator = next((mark for mark in (",", ";", "\t") if mark in lines[0][1]), " ")
     cells = [(number, _cells(line, separator)) for number, line in lines]
     head = [cell.strip().lower() for cell in cells[0][1]]
-    where, what = (_column(head, names) for names in (FILE_COLUMNS, _LABEL_COLUMNS))
+    where = file_column(head, [row for _, row in cells[1:]], there)
+    what = asked_column(file, head, column) if column else _column(head, _LABEL_COLUMNS, where)
     if where is not None and what is not None:
         cells = cells[1:]
     elif Path(cells[0][1][0]).suffix.lower() in SAMPLE_SUFFIXES:
@@ -199,7 +206,7 @@ def _rows(file: Path) -> list[tuple[str, str]]:
     else:
         raise CalibrationDataError(
             f"{file}: columns {', '.join(head)}; expected one of {', '.join(FILE_COLUMNS)}, and one of "
-            f"{', '.join(_LABEL_COLUMNS)}, or an image and its class in every line"
+            f"{', '.join(_LABEL_COLUMNS)}, or an image and its class in every line; --label-column names another"
         )
     for number, row in cells:
         if len(row) <= max(where, what) or not row[what].strip():
@@ -214,21 +221,24 @@ def _cells(line: str, separator: str) -> list[str]:
     return next(csv.reader(io.StringIO(line), delimiter=separator))
 
 
-def _column(head: Sequence[str], names: Sequence[str]) -> int | None:
-    return next((head.index(name) for name in names if name in head), None)
+def _column(head: Sequence[str], names: Sequence[str], other: int | None) -> int | None:
+    """The first of ``names`` among the headlines that is not the column ``other``."""
+    return next((head.index(name) for name in names if name in head and head.index(name) != other), None)
 
 
 _READERS: Mapping[LabelFormat, Callable[[Path, Path | None], Annotations]] = MappingProxyType(
     {
         LabelFormat.NONE: _without,
         LabelFormat.CLASS_FOLDERS: _class_folders,
-        LabelFormat.CSV: _table,
         LabelFormat.COCO: _coco,
         LabelFormat.YOLO: lambda folder, labels: _boxed(yolo_boxes(folder, labels)),
         LabelFormat.VOC: lambda folder, labels: _boxed(voc_boxes(folder, labels)),
         LabelFormat.MASKS: _masks,
-        LabelFormat.TEXT: _texts,
         LabelFormat.TEXT_BOXES: lambda folder, labels: _boxed(text_boxes_of(folder, labels)),
     }
 )
-"""What reads labels of each form."""
+"""What reads labels of each form but tables."""
+TABLES: Mapping[LabelFormat, Callable[[Path, Path | None, str], Annotations]] = MappingProxyType(
+    {LabelFormat.CSV: _table, LabelFormat.TEXT: _texts}
+)
+"""What reads tables, whose column of labels may have any name."""

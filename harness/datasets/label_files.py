@@ -80,6 +80,45 @@ class NamedImages:
         return None
 
 
+FILE_COLUMNS = ("file", "filename", "file_name", "image", "image_id", "path", "name")
+"""Columns of tables that name images."""
+_LOOKED_AT = 50
+"""Rows that a column of images is looked for in."""
+
+
+def file_column(head: Sequence[str], rows: Sequence[Sequence[str]], there: NamedImages) -> int | None:
+    """The column of a table that names images: by its headline where what it holds are images, else by what it holds.
+
+    Args:
+        head: headlines, lower case.
+        rows: cells of the rows below.
+        there: the images.
+    """
+
+    def hits(column: int) -> int:
+        return sum(there.find(row[column].strip()) is not None for row in rows[:_LOOKED_AT] if len(row) > column)
+
+    called = [head.index(name) for name in FILE_COLUMNS if name in head]
+    named = next((column for column in called if hits(column)), None)
+    if named is not None:
+        return named
+    best = max(range(len(head)), key=hits, default=None)
+    if best is not None and hits(best):
+        return best
+    return called[0] if called else None
+
+
+def asked_column(file: Path, head: Sequence[str], column: str) -> int:
+    """The column of a table that ``--label-column`` names.
+
+    Raises:
+        CalibrationDataError: it has no such column.
+    """
+    if column.strip().lower() not in head:
+        raise CalibrationDataError(f"{file}: has no column {column!r}; its first line has {', '.join(head)}")
+    return head.index(column.strip().lower())
+
+
 def instead_of_images(path: Path, name: str) -> Path | None:
     """``path`` with ``name`` in place of its last folder of images; None where it has none."""
     for index in range(len(path.parts) - 1, 0, -1):

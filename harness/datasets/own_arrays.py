@@ -27,10 +27,11 @@ class OwnArraysOptions(StrictModel):
     """Where the arrays are, what they hold, and what their labels are.
 
     Attributes:
-        folder: of the arrays; absolute, or relative to the folder of external data (``PTQLAB_DATA``).
+        folder: of the arrays; absolute, relative to the card, or to the folder of external data (``PTQLAB_DATA``).
         parts: of every sample by name: an array (``shape`` without the dimension that counts samples, ``dtype``).
         format: what the labels are, anything but ``class_folders``; boxes and masks in pixels of the arrays.
         labels: file or folder of the labels, absolute or below ``folder``.
+        label_column: of a table: headline of the labels or texts; empty to look for it.
         first_class: added to every class: 1 where output 0 of the network is the background, -1 where labels count
             from 1; of masks 0 is not counted then.
         seed: of the shuffle before the cut.
@@ -42,6 +43,7 @@ class OwnArraysOptions(StrictModel):
     parts: Mapping[str, ArrayFormat] = Field(min_length=1)
     format: LabelFormat = LabelFormat.NONE
     labels: Path | None = None
+    label_column: str = ""
     first_class: int = Field(default=0, ge=-1)
     seed: int = Field(default=0, ge=0, lt=2**32)
     calibration: int = Field(ge=1)
@@ -65,7 +67,7 @@ class OwnArrays(FileParts):
     """
 
     Options = OwnArraysOptions
-    version = 1
+    version = 2
 
     def __init__(self, options: OwnArraysOptions) -> None:
         root = paths.external_data(options.folder)
@@ -93,10 +95,9 @@ class OwnArrays(FileParts):
                 found[name] = [*found[name], *([listed_fingerprint(each, root) for each in drawn])]
             start += size
         self._splits = MappingProxyType(splits)
-        portable = {"folder": Path(options.folder.name)}
-        if options.labels is not None:
-            portable["labels"] = Path(options.labels.name)
-        self.digest = self._digest(options.model_copy(update=portable), {"files": found})
+        # Where files lie on this machine, and what their folder is called, is no part of what the data are.
+        portable = options.model_copy(update={"folder": Path(), "labels": None})
+        self.digest = self._digest(portable, {"files": found})
 
 
 def _listed(
@@ -110,7 +111,7 @@ def _listed(
     if options.format is LabelFormat.NONE:
         return [Annotated(path) for path in files], ()
     labels = None if options.labels is None else root / options.labels
-    found = read_annotations(options.format, folder, labels)
+    found = read_annotations(options.format, folder, labels, options.label_column)
     there = set(files)
     others = [image.path for image in found.images if image.path not in there]
     if others:

@@ -29,9 +29,10 @@ class OwnImagesOptions(StrictModel):
     """Where the images are, what their labels are, and how they become the size of an input.
 
     Attributes:
-        folder: of the images; absolute, or relative to the folder of external data (``PTQLAB_DATA``).
+        folder: of the images; absolute, relative to the card, or to the folder of external data (``PTQLAB_DATA``).
         format: what the labels are.
         labels: file or folder of the labels, absolute or below ``folder``; none where they lie among the images.
+        label_column: of a table: headline of the labels or texts; empty to look for it.
         height, width, colour: of every image at the end.
         fit: how images become that size.
         read_mode: what reads and resizes.
@@ -45,6 +46,7 @@ class OwnImagesOptions(StrictModel):
     folder: Path
     format: LabelFormat = LabelFormat.NONE
     labels: Path | None = None
+    label_column: str = ""
     height: int = Field(ge=1)
     width: int = Field(ge=1)
     colour: Colour = Colour.RGB
@@ -69,13 +71,14 @@ class OwnImages(Dataset):
     """
 
     Options = OwnImagesOptions
-    version = 1
+    version = 2
 
     def __init__(self, options: OwnImagesOptions) -> None:
         root = paths.external_data(options.folder)
         if not root.is_dir():
             raise CalibrationDataError(f"no folder {root}: put the images there, or set PTQLAB_DATA")
-        listed = read_annotations(options.format, root, None if options.labels is None else root / options.labels)
+        labels = None if options.labels is None else root / options.labels
+        listed = read_annotations(options.format, root, labels, options.label_column)
         self.classes = listed.classes
         self.image_format = ImageFormat(height=options.height, width=options.width, colour=options.colour)
         order = [listed.images[index] for index in drawn_order(listed.images, options.seed)]
@@ -91,12 +94,9 @@ class OwnImages(Dataset):
             self._splits[name] = _OwnSplit(name, images, options)
             found[name] = [listed_fingerprint(image, root) for image in images]
             start += count
-        portable = {"folder": Path(options.folder.name)}
-        if options.labels is not None:
-            portable["labels"] = Path(options.labels.name)
-        self.digest = self._digest(
-            options.model_copy(update=portable), {"classes": list(listed.classes), "files": found}
-        )
+        # Where files lie on this machine, and what their folder is called, is no part of what the data are.
+        portable = options.model_copy(update={"folder": Path(), "labels": None})
+        self.digest = self._digest(portable, {"classes": list(listed.classes), "files": found})
 
     @property
     def splits(self) -> Mapping[str, Split]:

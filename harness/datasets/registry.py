@@ -153,7 +153,24 @@ _DRAFT_IMAGE = ImageFormat(height=1, width=1, colour=Colour.RGB)
 
 
 def _options(given: Mapping[str, Any], card: DatasetCard) -> StrictModel:
-    return parse(given, adapter_of(card.adapter).Options, f"options of dataset {card.name}")
+    return parse(_beside_card(given, card), adapter_of(card.adapter).Options, f"options of dataset {card.name}")
+
+
+def _beside_card(given: Mapping[str, Any], card: DatasetCard) -> Mapping[str, Any]:
+    """Options whose ``folder`` is absolute where it is relative to the card's file.
+
+    It is if it begins with ``./`` or ``../``, or if it is there; else it lies below ``PTQLAB_DATA``.
+    """
+    folder, file = given.get("folder"), data_set_cards().get(card.name)
+    if file is None or not isinstance(folder, str) or Path(folder).is_absolute():
+        return given
+    place = (file.parent / folder).resolve()
+    if not (folder.startswith(_FROM_CARD) or folder in (".", "..") or place.is_dir()):
+        return given
+    return {**given, "folder": str(place)}
+
+
+_FROM_CARD = ("./", "../")
 
 
 def _opened(options: StrictModel, card: DatasetCard) -> Dataset:

@@ -25,7 +25,7 @@ from harness.gates.verdicts import Verdict
 from harness.strict_yaml import StrictModel
 from harness.trials.origins import ModelOrigin, SweepOrigin
 from harness.trials.trial import TrialResult, TrialStore
-from harness.zoo.cards import load_card, model_cards
+from harness.zoo.cards import Labels, load_card, model_cards
 
 UNKNOWN = (
     "the baseline does not record what it was made from, because it was written by an older version; accept it again"
@@ -181,11 +181,13 @@ _MOVE_FLOAT = (Kind.MODEL, Kind.PREPROCESSING, Kind.EVALUATION_DATA, Kind.METRIC
 
 
 def _labels(model: str, count: int) -> NDArray[np.int64] | None:
-    """Class per evaluation image; None where there are none, or the data cannot be opened any more."""
+    """Class per evaluation image; None where there are none, none count, or the data cannot be opened any more."""
     if model not in model_cards():
         return None
     try:
         card = load_card(model)
+        if card.metric.labels is Labels.FLOAT:  # labels may be of another task than the network's
+            return None
         targets = card.open_dataset().split(card.dataset.evaluation.split).targets(0, count)
     except PtqlabError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,13 +16,14 @@ from harness.datasets import ArrayFormat
 from harness.datasets.input_folders import files_of_parts
 from harness.datasets.label_files import ARRAY_SUFFIX, samples_in
 from harness.datasets.own_arrays import array_folders, image_size
+from harness.onboarding.convertible import float_model
+from harness.onboarding.fixed_inputs import inputs_of, next_steps, shape_words
 from harness.onboarding.network_file import (
     OutputTensor,
     Runner,
     dims_of,
-    inputs_of,
-    loaded_model,
     measured_outputs,
+    other_shapes,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class ArrayNetwork:
         metadata: of the file.
         seconds: that one sample takes in ONNX Runtime.
         samples: number in the folder.
+        remarks: what the file declares and ONNX Runtime does otherwise.
     """
 
     path: Path
@@ -50,6 +52,7 @@ class ArrayNetwork:
     metadata: Mapping[str, str]
     seconds: float
     samples: int
+    remarks: tuple[str, ...] = ()
 
 
 def holds_arrays(folder: Path, labels: Path | None = None) -> bool:
@@ -63,11 +66,14 @@ def read_array_network(path: Path, folder: Path) -> ArrayNetwork:
 
     Raises:
         ModelError: it is no ONNX model, or does not run on the first sample.
+        UnsupportedError: it is quantised already.
         ConfigError: an input has a batch other than 1, or a type that cards do not have.
         CalibrationDataError: arrays of an input are missing, or have another shape than the input.
     """
-    model = loaded_model(path)
+    model = float_model(path)
     values = inputs_of(model)
+    for value in values:
+        _check_batch(path, value, values)
     files = files_of_parts(array_folders(folder, [value.name for value in values]), ARRAY_SUFFIX)
     first = {name: _read(found[0]) for name, found in files.items()}
     inputs = {value.name: _format(path, value, files[value.name][0], first[value.name]) for value in values}
@@ -86,6 +92,7 @@ def read_array_network(path: Path, folder: Path) -> ArrayNetwork:
         metadata={entry.key: entry.value for entry in model.metadata_props},
         seconds=seconds,
         samples=len(next(iter(files.values()))),
+        remarks=other_shapes(model, outputs),
     )
 
 
@@ -96,14 +103,23 @@ def _read(path: Path) -> NDArray[Any]:
         raise CalibrationDataError(f"{path}: cannot be read as an array: {error}") from error
 
 
+def _check_batch(path: Path, value: onnx.ValueInfoProto, values: Sequence[onnx.ValueInfoProto]) -> None:
+    """Refuse an input that does not begin with the sample, such as a state, or of which there is nothing."""
+    dims = value.type.tensor_type.shape.dim
+    given = f"{path}: input {value.name} has shape {shape_words(value)} (?: open)"
+    steps = next_steps(values, as_arrays=False)
+    if not dims or dims_of(value)[0] not in (0, 1):
+        raise ConfigError(f"{given}; expected a first dimension of 1, one sample at a time. {steps}")
+    if any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in dims):
+        raise ConfigError(f"{given}: of size 0 there is nothing to feed. {steps}")
+
+
 def _format(path: Path, value: onnx.ValueInfoProto, file: Path, array: NDArray[Any]) -> ArrayFormat:
     """Shape and type of one sample of an input; open dimensions are those of the array."""
     import onnx
 
     dims = dims_of(value)
-    given = f"{path}: input {value.name} has shape {dims} (0: open)"
-    if not dims or dims[0] not in (0, 1):
-        raise ConfigError(f"{given}; expected a first dimension of 1, one sample at a time")
+    given = f"{path}: input {value.name} has shape {shape_words(value)} (?: open)"
     kinds: Mapping[int, Literal["float32", "int32", "int64"]] = {
         onnx.TensorProto.FLOAT: "float32",
         onnx.TensorProto.INT32: "int32",

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.config import InputParameters
 from engine.errors import CalibrationDataError
-from engine.terms import InputType, Layout, NormType
+from engine.terms import InputType, Layout, March, NormType
 from harness.datasets import Targets, one_by_one
 from harness.datasets.annotations import LabelFormat
 from harness.datasets.base import Split
@@ -17,6 +17,7 @@ from harness.datasets.own_arrays import OwnArrays, OwnArraysOptions, array_folde
 from harness.metrics import open_metric
 from harness.onboarding.array_network import ArrayNetwork, read_array_network
 from harness.onboarding.contents import CardContents, DataContents
+from harness.onboarding.convertible import refuse_unconvertible
 from harness.onboarding.dictionary import with_blank, with_characters
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.heads import guess_head
@@ -47,6 +48,8 @@ def propose_arrays(
     task: TaskKind | None = None,
     dictionary: Path | None = None,
     labels: Path | None = None,
+    march: March = March.BAYES_E,
+    column: str = "",
 ) -> tuple[CardContents, tuple[str, ...]]:
     """Contents of the cards, and what the user should know.
 
@@ -57,24 +60,28 @@ def propose_arrays(
         dictionary: characters of a network that reads text; None to look for them.
         labels: file or folder of labels that name the arrays (of the first input); None to score against the float
             model.
+        march: that the network is to be converted for.
+        column: headline of the labels or texts of a table; empty to look for it.
 
     Raises:
-        PtqlabError: the file or the arrays are wrong, or of a kind that cards do not know.
+        PtqlabError: the file cannot be converted, it or the arrays are wrong, or of a kind that cards do not know.
     """
     folder = folder.resolve()
     network = read_array_network(model, folder)
+    refuse_unconvertible(model, {name: (1, *part.shape) for name, part in network.inputs.items()}, march)
     head = guess_head(network, task)
-    notes: tuple[str, ...] = ()
+    notes = network.remarks
     source = None
     if labels is not None:
         finds_text = text_map(network) is not None and task is not TaskKind.SEGMENTATION
         first = array_folders(folder, list(network.inputs))[next(iter(network.inputs))]
-        source = find_source(first, labels, "hmean" if finds_text else head.metric)
+        source = find_source(first, labels, "hmean" if finds_text else head.metric, column)
         head = guess_head(network, task, label_classes(source), labelled_for(source))
     options = _options(network, folder, source)
     dataset, runner = OwnArrays(options), Runner(model)
     if head.metric in TEXT_METRICS:
-        head, notes = with_characters(head, network, dictionary, (model.resolve().parent, folder))
+        head, said = with_characters(head, network, dictionary, (model.resolve().parent, folder))
+        notes = (*notes, *said)
     calibration = _outputs(dataset.split("calibration"), runner)
     if head.metric in TEXT_METRICS:
         head = with_blank(head, calibration[0])
@@ -109,7 +116,6 @@ def propose_arrays(
     contents = CardContents(
         name=card_name(model),
         path=model,
-        seconds=network.seconds,
         head=_named(head, network),
         labels=Labels.FLOAT if targets is None else Labels.DATA,
         score=score,
@@ -131,12 +137,13 @@ def _options(network: ArrayNetwork, folder: Path, source: DataSource | None) -> 
     found = network.samples if source is None else len(source.annotations.images)
     if found < 2:
         raise CalibrationDataError(f"{folder}: holds one sample; calibration and evaluation need one each")
-    calibration, evaluation = split_sizes(found, network.seconds, network.outputs)
+    calibration, evaluation = split_sizes(found, network.outputs)
     return OwnArraysOptions(
         folder=folder,
         parts=dict(network.inputs),
         format=LabelFormat.NONE if source is None else source.kind,
         labels=None if source is None else source.labels,
+        label_column="" if source is None else source.column,
         calibration=calibration,
         evaluation=evaluation,
     )

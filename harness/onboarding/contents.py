@@ -48,25 +48,25 @@ class CardContents:
     Attributes:
         name: of the cards.
         path: of the network.
-        seconds: that one sample takes in ONNX Runtime.
         head: what the outputs mean.
         labels: what outputs are scored with.
         score: of the float model on the evaluation samples.
         input_parameters: the group of the converter's YAML.
         about_input: why the input is taken for this.
         data: of the data set card.
+        origin: command that made the cards.
         page: HTML of what the network sees; empty where it sees no images.
     """
 
     name: str
     path: Path
-    seconds: float
     head: HeadGuess
     labels: Labels
     score: Score
     input_parameters: Mapping[str, Any]
     about_input: str
     data: DataContents
+    origin: str = "ptqlab init"
     page: str = ""
 
     @property

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from engine.errors import ConfigError
 from harness.datasets.label_files import read_label_text
+from harness.onboarding.exporters import CHARACTER_KEYS
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.network_file import NetworkOutputs
 
-METADATA_KEYS = ("character", "characters", "dict", "dictionary", "alphabet")
-"""Under which files hold their characters; RapidOCR's has the first."""
+BESIDE_CHARACTERS = (1, 2)
+"""Classes of a network beside the characters of its dictionary: the blank, and perhaps the blank space."""
 _NAMES = ("dict", "key", "charset", "characters", "alphabet", "vocab")
 
 
@@ -36,10 +37,10 @@ def with_characters(
     Raises:
         ConfigError: ``dictionary`` has another number of characters.
     """
-    key = next((key for key in METADATA_KEYS if key in network.metadata), None)
+    key = next((key for key in CHARACTER_KEYS if key in network.metadata), None)
     if dictionary is not None:
         found = _characters(dictionary)
-        if head.classes - len(found) not in (1, 2):
+        if head.classes - len(found) not in BESIDE_CHARACTERS:
             raise ConfigError(
                 f"{dictionary}: has {len(found)} characters, the network tells {head.classes} classes apart: expected "
                 f"{head.classes - 1}, or {head.classes - 2} with a blank space behind them"
@@ -48,14 +49,14 @@ def with_characters(
     if key is not None:
         text = network.metadata[key]
         count = len(text.removesuffix("\n").split("\n"))
-        if head.classes - count in (1, 2):
+        if head.classes - count in BESIDE_CHARACTERS:
             taken = _reading(head, {"characters": text}, count, f"{key} in the metadata of the file")
             return replace(taken, from_metadata={"characters": key}), ()
     for place in places:
         for file in sorted(place.glob("*.txt")):
             if any(word in file.stem.lower() for word in _NAMES):
                 found = _characters(file)
-                if head.classes - len(found) in (1, 2):
+                if head.classes - len(found) in BESIDE_CHARACTERS:
                     return _reading(head, {"characters": found}, len(found), file.name), ()
     note = (
         f"no dictionary of {head.classes - 1} or {head.classes - 2} characters in the metadata or beside the network: "

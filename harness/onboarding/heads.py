@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 from harness.metrics.closeness import Agreement
@@ -14,6 +15,8 @@ from harness.onboarding.detector_heads import (
     scores_and_boxes,
     split_heads,
 )
+from harness.onboarding.dictionary import BESIDE_CHARACTERS
+from harness.onboarding.exporters import Exported, exported
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.map_heads import class_map, lines_of_text, map_per_class, one_map, steps_of_text, text_map
 from harness.onboarding.network_file import NetworkOutputs
@@ -27,6 +30,8 @@ def guess_head(
 ) -> HeadGuess:
     """The head of ``network``; outputs that none of the table fits are compared as they are, by cosine.
 
+    What the metadata of the file say goes before any guess: heads of another task or number of classes are none.
+
     Args:
         network: as it was read; of one without an image input only class scores are known.
         task: that the user names; None to guess, :attr:`TaskKind.OTHER` to compare outputs as they are.
@@ -34,7 +39,9 @@ def guess_head(
         labelled: what labels are there for; None where there are none.
     """
     rules = HEADS if all(network.size) else (_class_scores,)
+    said = exported(network.metadata)
     found = [guess for rule in rules if (guess := rule(network)) is not None and _is_asked(guess, task)]
+    found = _as_said(found, said, task)
     fitting = [guess for guess in found if not guess.needs_labels or task is not None or guess.task is labelled]
     enough = [guess for guess in fitting if classes is None or guess.classes >= classes]
     labelled_so = [guess for guess in enough if guess.task is labelled]
@@ -43,6 +50,10 @@ def guess_head(
         return guess
     shapes = ", ".join(f"{output.name} {'x'.join(map(str, output.shape))}" for output in network.outputs)
     why = "--task none" if task is TaskKind.OTHER else f"no known head has outputs {shapes}"
+    if task is None and said.kind is not None:
+        why = f"the file says {said.words}, but {why}"
+        if said.kind is TaskKind.OTHER:
+            why = f"the file says {said.words}, for which there is no metric"
     return HeadGuess(
         kind="unknown",
         task=TaskKind.OTHER,
@@ -52,6 +63,25 @@ def guess_head(
         fit=Fit.STRETCH,
         is_sure=task is TaskKind.OTHER,
     )
+
+
+def _as_said(found: list[HeadGuess], said: Exported, task: TaskKind | None) -> list[HeadGuess]:
+    """What the metadata of the file leave of ``found``; ``task`` that the user names goes before theirs."""
+    of_task = found if task is not None or said.kind is None else [each for each in found if each.task is said.kind]
+    if said.characters and not said.classes:
+        reading = [each for each in of_task if each.classes - said.characters in BESIDE_CHARACTERS]
+        return [replace(each, is_sure=True) for each in reading] or of_task
+    if not said.words:
+        return of_task
+    counted = [each for each in of_task if not said.classes or each.classes == len(said.classes)]
+    if not counted and (task is not None or said.kind is None):
+        return of_task
+    return [_said(each, said.words) for each in counted]
+
+
+def _said(guess: HeadGuess, words: str) -> HeadGuess:
+    """``guess``, which the metadata of the file confirm."""
+    return replace(guess, reason=f"{guess.reason}; the metadata of the file say {words}", is_sure=True)
 
 
 def _is_asked(guess: HeadGuess, task: TaskKind | None) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from harness.datasets.own_images import OwnImages
 from harness.onboarding.contact_sheet import contact_sheet
 from harness.onboarding.contents import CardContents, DataContents
+from harness.onboarding.exporters import exported
 from harness.onboarding.judging import Basis
 from harness.onboarding.proposal import Proposal
+from harness.zoo.cards import Labels
 
 PICTURE = "what_the_network_sees.html"
 
@@ -19,7 +21,6 @@ def image_contents(proposal: Proposal) -> CardContents:
     return CardContents(
         name=proposal.name,
         path=proposal.network.path,
-        seconds=proposal.network.seconds,
         head=proposal.head,
         labels=proposal.labels,
         score=proposal.score,
@@ -35,10 +36,16 @@ def image_contents(proposal: Proposal) -> CardContents:
             description=f"{len(source.annotations.images)} images of {source.folder.name}.",
             reason=source.reason,
             about_options="fit: crop, stretch or pad, as the network was trained; see docs/datasets.md.",
-            classes=dataset.classes,
+            classes=_class_names(proposal, dataset),
         ),
         page=contact_sheet(proposal),
     )
+
+
+def _class_names(proposal: Proposal, dataset: OwnImages) -> tuple[str, ...]:
+    """Of the labels where they count; else those that the file of the network holds."""
+    of_labels = dataset.classes if proposal.labels is Labels.DATA else ()
+    return of_labels or exported(proposal.network.metadata).classes
 
 
 def _about_normalisation(proposal: Proposal) -> str:

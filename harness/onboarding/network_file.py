@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 
 from engine.errors import ConfigError, ModelError
 from engine.terms import Layout
+from harness.float_session import float_session
+from harness.onboarding.convertible import float_model
+from harness.onboarding.exporters import Exporter, exported, exporter_of
+from harness.onboarding.fixed_inputs import inputs_of, next_steps, shape_words
 from harness.outputs import images_first
 
 if TYPE_CHECKING:
@@ -74,9 +78,11 @@ class NetworkFile:
         is_dynamic: whether the file leaves a dimension open.
         outputs: in its order, with the shapes that they have for one image.
         metadata: of the file.
+        exporter: that wrote the file.
         begins_with: operators between the input and the first layer that learns.
         subtracted: what a subtraction or batch normalisation right behind the input subtracts, mean over channels.
         seconds: that one image takes in ONNX Runtime.
+        remarks: what the file declares and ONNX Runtime does otherwise.
     """
 
     path: Path
@@ -88,9 +94,11 @@ class NetworkFile:
     is_dynamic: bool
     outputs: tuple[OutputTensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    exporter: Exporter = Exporter.UNKNOWN
     begins_with: tuple[str, ...] = ()
     subtracted: float | None = None
     seconds: float = 0.0
+    remarks: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -109,12 +117,8 @@ class Runner:
     """
 
     def __init__(self, path: Path, input_name: str = "") -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
         try:
-            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self._session = float_session(path)
         except Exception as error:  # its errors have no common class of their own
             raise ModelError(f"{path}: ONNX Runtime cannot open it: {' '.join(str(error).split())[:300]}") from error
         self._path, self._input = path, input_name
@@ -164,18 +168,19 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
 
     Raises:
         ModelError: it is no ONNX model, or does not run.
+        UnsupportedError: it is quantised already.
         ConfigError: it has no single image input, or another size than ``size``.
     """
-    model = loaded_model(path)
+    model = float_model(path)
     inputs = inputs_of(model)
+    if not inputs:
+        raise ModelError(f"{path}: has no input that could be fed")
     if len(inputs) != 1:
-        raise ConfigError(
-            f"{path}: has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}); expected one, an image. "
-            f"{_BY_HAND}"
-        )
+        listed = ", ".join(f"{value.name} {shape_words(value)}" for value in inputs)
+        raise ConfigError(f"{path}: has {len(inputs)} inputs ({listed}); expected one, an image. {next_steps(inputs)}")
     (value,) = inputs
     dims = dims_of(value)
-    layout, channels = _layout(path, dims)
+    layout, channels = _layout(path, value)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     given = (dims[2], dims[3]) if layout is Layout.NCHW else (dims[1], dims[2])
     found, reason = _size(path, given, size, metadata)
@@ -189,55 +194,28 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
         size_reason=reason,
         is_dynamic=0 in dims,
         metadata=metadata,
+        exporter=exporter_of(model),
         begins_with=begins,
         subtracted=subtracted,
     )
     return _with_outputs(read, model)
 
 
-def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """Inputs that must be fed."""
-    known = {entry.name for entry in model.graph.initializer}
-    return [value for value in model.graph.input if value.name not in known]
-
-
 def dims_of(value: onnx.ValueInfoProto) -> list[int]:
     """Dimensions of ``value``; 0 where one is open."""
-    return [int(dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+    return [max(int(dim.dim_value), 0) for dim in value.type.tensor_type.shape.dim]
 
 
-def loaded_model(path: Path) -> onnx.ModelProto:
-    """The file without weights that lie outside it.
-
-    Raises:
-        ModelError: it is no ONNX model.
-    """
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except (OSError, DecodeError) as error:
-        raise ModelError(f"{path}: cannot be read as an ONNX model: {error}") from error
-    if not model.graph.node:
-        raise ModelError(f"{path}: cannot be read as an ONNX model: it has no nodes")
-    return model
-
-
-def _layout(path: Path, dims: Sequence[int]) -> tuple[Layout, int]:
+def _layout(path: Path, value: onnx.ValueInfoProto) -> tuple[Layout, int]:
     """Layout and channels of an input, by where its 1 or 3 is."""
+    dims, given = dims_of(value), f"{path}: its input {value.name} has shape {shape_words(value)} (?: open)"
     if len(dims) != 4 or dims[0] not in (0, 1):
-        raise ConfigError(
-            f"{path}: its input has shape {list(dims)} (0: open); expected one image, 1xCxHxW or 1xHxWxC. {_BY_HAND}"
-        )
+        raise ConfigError(f"{given}; expected one image, 1xCxHxW or 1xHxWxC. {next_steps([value])}")
     if dims[1] in (1, 3):
         return Layout.NCHW, dims[1]
     if dims[3] in (1, 3):
         return Layout.NHWC, dims[3]
-    raise ConfigError(f"{path}: its input has shape {list(dims)} (0: open); expected 1 or 3 channels. {_BY_HAND}")
-
-
-_BY_HAND = "For other inputs give a folder of arrays (.npy), docs/own_network.md"
+    raise ConfigError(f"{given}; expected 1 or 3 channels. {next_steps([value])}")
 
 
 def _size(
@@ -250,9 +228,9 @@ def _size(
         return given, "the shape of the input"
     if asked is not None:
         return asked, "--size"
-    sides = [int(word) for word in metadata.get("imgsz", "").strip("[] ").split(",") if word.strip().isdecimal()]
-    if len(sides) == 2 and min(sides) > 0:
-        return (sides[0], sides[1]), "imgsz in the metadata of the file"
+    said = exported(metadata).size
+    if said is not None:
+        return said, "imgsz in the metadata of the file"
     height, width = given
     return (height or USUAL_SIDE, width or USUAL_SIDE), "the usual size: the network takes any; else give --size"
 
@@ -319,7 +297,23 @@ def _with_outputs(network: NetworkFile, model: onnx.ModelProto) -> NetworkFile:
     runner = Runner(network.path, network.input_name)
     gray = np.full(network.shape[1:], 0.5, np.float32)
     outputs, seconds = measured_outputs(model, runner.names, lambda: runner.run(gray))
-    return replace(network, outputs=outputs, seconds=seconds)
+    return replace(network, outputs=outputs, seconds=seconds, remarks=other_shapes(model, outputs))
+
+
+def other_shapes(model: onnx.ModelProto, outputs: Sequence[OutputTensor]) -> tuple[str, ...]:
+    """Outputs that have another shape than the file declares, in words; ONNX Runtime would say it of every sample."""
+    declared = {value.name: dims_of(value) for value in model.graph.output if value.type.tensor_type.HasField("shape")}
+    found = []
+    for output in outputs:
+        dims = declared.get(output.name)
+        fits = dims is None or (
+            len(dims) == len(output.shape) and all(d in (0, s) for d, s in zip(dims, output.shape, strict=True))
+        )
+        if not fits and dims is not None:
+            words = "x".join(str(dim or "?") for dim in dims)
+            shape = "x".join(map(str, output.shape))
+            found.append(f"output {output.name}: the file declares {words}, it has {shape}, which is what counts")
+    return tuple(found)
 
 
 def measured_outputs(

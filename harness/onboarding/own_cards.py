@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +50,7 @@ def write_cards(contents: CardContents, folder: Path, march: March) -> Path:
             digest = hashlib.sha256((made / "zoo" / f"{name}.onnx").read_bytes()).hexdigest()
             texts = {
                 Path("zoo") / suite: _model_card(contents, digest),
-                Path("datasets") / f"{contents.data_name}.yaml": _data_card(contents),
+                Path("datasets") / f"{contents.data_name}.yaml": _data_card(contents, folder.resolve() / "datasets"),
                 Path(suite): _suite(contents, march),
                 **({Path(PICTURE): contents.page} if contents.page else {}),
             }
@@ -157,13 +158,17 @@ def _model_card(contents: CardContents, digest: str) -> str:
                 }
             },
         ),
-        _block("", {"licence": "not stated", "origin": "ptqlab init", "tags": ["own"]}),
+        _block("", {"licence": "not stated", "origin": contents.origin, "tags": ["own"]}),
     ]
     return "\n".join(parts)
 
 
-def _data_card(contents: CardContents) -> str:
+def _data_card(contents: CardContents, place: Path) -> str:
+    """The data set card, which will lie in ``place``: its paths are relative, so that both can be moved together."""
     data = contents.data
+    options = {**data.options, "folder": _relative(data.folder, place)}
+    if "labels" in options:
+        options["labels"] = _relative(Path(options["labels"]), data.folder)
     dataset = data.dataset
     parts_of = {name: part.model_dump(mode="json") for name, part in dataset.parts.items()}
     parts = [
@@ -174,11 +179,11 @@ def _data_card(contents: CardContents) -> str:
                 "version": 1,
                 "adapter": data.adapter,
                 "description": data.description,
-                "source": str(data.folder),
+                "source": options["folder"],
                 "licence": "not stated",
             },
         ),
-        _block(data.about_options, {"options": dict(data.options)}),
+        _block(data.about_options, {"options": options}),
         _block(
             "After a change of files or options: ptqlab digest NAME --write",
             {
@@ -193,6 +198,12 @@ def _data_card(contents: CardContents) -> str:
     return "\n".join(parts)
 
 
+def _relative(path: Path, place: Path) -> str:
+    """``path`` from ``place``, in a form that no one takes for a path from elsewhere."""
+    found = Path(os.path.relpath(path.resolve(), place)).as_posix()
+    return found if found.startswith("..") else f"./{found}"
+
+
 def _is_one_image(dataset: Dataset) -> bool:
     """Whether samples are images; the input of a network that is fed with arrays may be called ``image`` too."""
     return isinstance(dataset.parts.get(IMAGE), ImageFormat)
@@ -200,8 +211,6 @@ def _is_one_image(dataset: Dataset) -> bool:
 
 def _suite(contents: CardContents, march: March) -> str:
     data = contents.data
-    in_time = int(_QUICK_SECONDS / max(contents.seconds, 1e-4))
-    quick = min(_QUICK_EVALUATION, max(_LEAST_EVALUATION, in_time))
     parts = [
         _block(
             f"Written by ptqlab init: a first sweep of {contents.name}.",
@@ -211,7 +220,7 @@ def _suite(contents: CardContents, march: March) -> str:
             f"For a quick first table; the card has {data.calibration} and {data.evaluation}.",
             {
                 "calibration_samples": min(_QUICK_CALIBRATION, data.calibration),
-                "evaluation_samples": min(quick, data.evaluation),
+                "evaluation_samples": min(_QUICK_EVALUATION, data.evaluation),
             },
         ),
         _block(
@@ -224,6 +233,5 @@ def _suite(contents: CardContents, march: March) -> str:
     return "\n".join(parts)
 
 
-_QUICK_CALIBRATION, _QUICK_EVALUATION, _LEAST_EVALUATION = 50, 100, 40
-_QUICK_SECONDS = 5.0
-"""That the float model may take for the evaluation images of a first sweep."""
+_QUICK_CALIBRATION, _QUICK_EVALUATION = 50, 100
+"""Samples of a first sweep."""

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import CalibrationDataError, ConfigError
+from engine.terms import March
 from harness.datasets import Colour, Dataset, Images, SceneTarget, Targets
 from harness.datasets.base import NO_LABEL
 from harness.datasets.mask_annotations import IGNORED, classes_in
 from harness.datasets.own_images import OwnImages, OwnImagesOptions
 from harness.metrics import Metric, Score, open_metric
 from harness.onboarding.chance import chance_level, is_at_chance
+from harness.onboarding.convertible import refuse_unconvertible
 from harness.onboarding.dictionary import with_blank, with_characters
 from harness.onboarding.guesses import Normalisation, conventional, normalisations
 from harness.onboarding.head_guess import HeadGuess
@@ -39,10 +41,8 @@ from harness.onboarding.numbering import numbering_note
 from harness.onboarding.sources import DataSource, find_source
 from harness.zoo.cards import Labels, TaskKind
 
-_SECONDS = 12.0
-"""Time limit of guessing, and of the float score."""
-_CALIBRATION, _EVALUATION, _LEAST = 100, 400, 50
-"""Most calibration and evaluation images on a card; fewest evaluation images, where there are enough."""
+_CALIBRATION, _EVALUATION = 100, 400
+"""Most calibration and evaluation images on a card."""
 
 
 _MOST_VALUES, _FEWEST = 1 << 27, 8
@@ -97,6 +97,8 @@ def propose(
     task: TaskKind | None = None,
     size: tuple[int, int] | None = None,
     dictionary: Path | None = None,
+    march: March = March.BAYES_E,
+    column: str = "",
 ) -> Proposal:
     """Read, guess and measure.
 
@@ -107,13 +109,17 @@ def propose(
         task: what the network is for; None to guess.
         size: height and width of the input, for networks that take any.
         dictionary: file with the characters of a network that reads text; None to look for them.
+        march: that the network is to be converted for.
+        column: headline of the labels or texts of a table; empty to look for it.
 
     Raises:
-        PtqlabError: the file, the images or the labels are wrong, or of a kind that cards do not know.
+        PtqlabError: the file cannot be converted, it, the images or the labels are wrong, or of a kind that cards do
+            not know.
     """
     network = read_network(model, size)
+    refuse_unconvertible(model, {network.input_name: network.shape}, march)
     finds_text = text_map(network) is not None and task is not TaskKind.SEGMENTATION
-    source = find_source(images, labels, "hmean" if finds_text else guess_head(network, task).metric)
+    source = find_source(images, labels, "hmean" if finds_text else guess_head(network, task).metric, column)
     head = guess_head(network, task, label_classes(source), labelled_for(source))
     if head.metric not in TEXT_METRICS and dictionary is not None:
         raise ConfigError(f"--dictionary {dictionary}: {model} does not read text: {head.reason}")
@@ -127,7 +133,7 @@ def propose(
         fed = _as_usual(network, head, dataset)
         head = with_blank(head, np.concatenate([runner(images)[0] for images in fed]))
     fits, notes = labels_fit(source, head)
-    notes = (*said, *notes, *source.annotations.remarks)
+    notes = (*network.remarks, *said, *notes, *source.annotations.remarks)
     decision, reason = _decision(network, head, dataset, runner, first_classes(source, head) if fits else None)
     options = options.model_copy(update={"first_class": decision.first_class})
     dataset = OwnImages(options)
@@ -226,7 +232,7 @@ _MASKS = 40
 
 
 def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> OwnImagesOptions:
-    """Options of the data set: as many images as serve, and as time allows.
+    """Options of the data set: as many images as serve.
 
     Raises:
         CalibrationDataError: there is one image only.
@@ -234,11 +240,12 @@ def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> O
     found = len(source.annotations.images)
     if found < 2:
         raise CalibrationDataError(f"{source.folder}: holds one image; calibration and evaluation need one each")
-    calibration, evaluation = split_sizes(found, network.seconds, network.outputs)
+    calibration, evaluation = split_sizes(found, network.outputs)
     return OwnImagesOptions(
         folder=source.folder,
         format=source.kind,
         labels=source.labels,
+        label_column=source.column,
         height=network.size[0],
         width=network.size[1],
         colour=Colour.GRAY if network.channels == 1 else Colour.RGB,
@@ -248,19 +255,20 @@ def data_options(source: DataSource, network: NetworkFile, head: HeadGuess) -> O
     )
 
 
-def split_sizes(found: int, seconds: float, outputs: Sequence[OutputTensor]) -> tuple[int, int]:
-    """Calibration and evaluation samples of ``found``: as many as serve, and as time and memory allow.
+def split_sizes(found: int, outputs: Sequence[OutputTensor]) -> tuple[int, int]:
+    """Calibration and evaluation samples of ``found``: as many as serve, and as memory allows.
+
+    They depend on the data and the outputs alone, not on how fast this machine is at the moment: they are part of the
+    data set's digest.
 
     Args:
         found: samples, at least 2.
-        seconds: that one takes.
         outputs: of one.
     """
-    in_time = max(_LEAST, int(_SECONDS / max(seconds, 1e-4)))
     values = sum(prod(output.shape) for output in outputs)
     in_memory = max(_FEWEST, _MOST_VALUES // max(values, 1))
     calibration = min(_CALIBRATION, max(1, found // 4), in_memory)
-    return calibration, min(_EVALUATION, in_time, in_memory, found - calibration)
+    return calibration, min(_EVALUATION, in_memory, found - calibration)
 
 
 def _decision(
@@ -274,9 +282,7 @@ def _decision(
         return Decision((), guesses[0], Basis.CONVENTION, 1.0), reason
     judge, basis = judged
     split = dataset.split("calibration")
-    runs = 2 if basis is Basis.MIRROR else 1
-    in_time = (_SECONDS / max(network.seconds, 1e-4) - runs * FEW * len(guesses)) / (3 * runs)
-    images = split.images(0, min(len(split), int(np.clip(in_time, 2 * FEW, MANY))))
+    images = split.images(0, min(len(split), MANY))
     return decide(runner, network.layout, guesses, images, judge, basis, mirrored=basis is Basis.MIRROR), reason
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import CalibrationDataError
-from harness.datasets.annotations import Annotations, LabelFormat, class_level, read_annotations
+from harness.datasets.annotations import TABLES, Annotations, LabelFormat, class_level, read_annotations
 from harness.datasets.box_annotations import OTHER_TEXTS
 from harness.datasets.label_files import instead_of_images, pictures, samples_in
 from harness.datasets.mask_annotations import mask_folder, mask_of
@@ -24,6 +24,7 @@ class DataSource:
         labels: file or folder of the labels; None where they lie among the images, or there are none.
         annotations: what was read.
         reason: why the labels are taken for this.
+        column: headline of the labels or texts of a table, where the user names it.
     """
 
     folder: Path
@@ -31,9 +32,10 @@ class DataSource:
     labels: Path | None
     annotations: Annotations
     reason: str
+    column: str = ""
 
 
-def find_source(folder: Path, labels: Path | None = None, metric: str = "") -> DataSource:
+def find_source(folder: Path, labels: Path | None = None, metric: str = "", column: str = "") -> DataSource:
     """The images of ``folder``, and labels in ``labels`` or, where that is None, among the images.
 
     Args:
@@ -41,13 +43,20 @@ def find_source(folder: Path, labels: Path | None = None, metric: str = "") -> D
         labels: file or folder; None to look for them.
         metric: that the network is likely scored by: a table holds texts for one that reads, boxes around words for
             one that finds text.
+        column: headline of the labels or texts of a table; empty to look for it.
 
     Raises:
         CalibrationDataError: there are no images, or the labels are of no known form or wrong.
     """
     folder = folder.resolve()
-    kind, place, reason = _given(folder, labels.resolve(), metric) if labels is not None else _among(folder, metric)
-    return DataSource(folder, kind, place, read_annotations(kind, folder, place), reason)
+    kind, place, reason = (
+        _given(folder, labels.resolve(), metric) if labels is not None else _among(folder, metric, column)
+    )
+    if column and kind not in TABLES:
+        raise CalibrationDataError(
+            f"--label-column {column}: there is no table of labels ({reason}); give it: --labels FILE"
+        )
+    return DataSource(folder, kind, place, read_annotations(kind, folder, place, column), reason, column)
 
 
 def _given(folder: Path, labels: Path, metric: str) -> tuple[LabelFormat, Path, str]:
@@ -95,8 +104,8 @@ def _in_files(folder: Path, stems: Collection[str] | None = None) -> LabelFormat
     return None
 
 
-def _among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, str]:
-    texts = _texts_among(folder, metric)
+def _among(folder: Path, metric: str, column: str) -> tuple[LabelFormat, Path | None, str]:
+    texts = _texts_among(folder, metric, column)
     if texts is not None:
         return texts
     if (folder / "labels.csv").is_file():
@@ -129,13 +138,13 @@ def _among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, str]:
     return LabelFormat.NONE, None, "no labels among the images"
 
 
-def _texts_among(folder: Path, metric: str) -> tuple[LabelFormat, Path | None, str] | None:
+def _texts_among(folder: Path, metric: str, column: str) -> tuple[LabelFormat, Path | None, str] | None:
     """Texts, or boxes around words, for a network that reads or finds text; None where there are none."""
     if metric not in _OF_TEXT:
         return None
     kind = _OF_TEXT[metric]
     if kind is LabelFormat.TEXT:
-        file = text_file(folder)
+        file = text_file(folder, column)
         return None if file is None else (kind, file, f"{file.name} holds {_TEXTS[kind]}")
     files = [place / name for place in (folder, folder.parent) for name in ("Label.txt", "label.txt")]
     places = [*(file for file in files if file.is_file()), folder, folder.parent / "gt", folder.parent / "labels"]

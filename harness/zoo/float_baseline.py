@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.datasets import one_by_one
+from harness.float_session import float_session
 from harness.metrics import Score
 from harness.outputs import images_first
 from harness.zoo.cards import ModelCard, evaluation_images
@@ -24,11 +25,7 @@ def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any
     Raises:
         PtqlabError: card, model file or data are wrong; see :class:`~harness.zoo.cards.ModelCard`.
     """
-    import onnxruntime  # here, so that reading cards does not wait for it
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # sums in one order: the same outputs for every number of cores
-    session = onnxruntime.InferenceSession(card.model_path(), options, providers=["CPUExecutionProvider"])
+    session = float_session(card.model_path(), threads=1)
     split, total = evaluation_images(card, count)
     collected: list[list[NDArray[Any]]] = [[] for _ in session.get_outputs()]
     for start in range(0, total, _IMAGES_AT_ONCE):

@@ -162,7 +162,7 @@ def test_wrong_parameters(folder: Path, changes: dict[str, Any], message: str) -
         ),
         (
             lambda: model(shape=("n", 8, 16, 16)),
-            "is a dynamic shape. Please configure the 'input_shape'",
+            "input 'x' ?x8x16x16 is a dynamic shape. Please give the sizes, for example: --input-shape x=1x8x16x16",
         ),
         (lambda: model(tail="Hardmax"), "HorizonRT not support these cpu operators: Hardmax"),
         (lambda: model(tail="MeanVarianceNormalization"), "cpu operators: MeanVarianceNormalization"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from onnxruntime.quantization import quantize_dynamic
 from typer import BadParameter
 
-from engine.errors import ConfigError
-from harness.cli.init import AskedTask, init, parse_size, suite_of_network
+from engine.errors import ConfigError, UnsupportedError
+from harness.cli.init import AskedTask, Wishes, init, parse_size, suite_of_network
 from harness.cli.sweeps import run
 from harness.zoo.cards import TaskKind
-from tests.harness.onboarding.networks import array_files, colour_classifier, colour_images, sound_classifier
+from tests.harness.onboarding.networks import array_files, colour_classifier, colour_images, sound_classifier, stateful
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +49,10 @@ def test_arrays_are_taken_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "picture" not in out
     assert "suite net version 1 is valid: 4 trials, 1 models" in out
     assert err == ""
-    first = suite_of_network(model, arrays, None, None, None, tmp_path / "work")
-    assert suite_of_network(model, arrays, None, None, None, tmp_path / "work") == first
+    first = suite_of_network(model, arrays, Wishes(), tmp_path / "work")
+    assert suite_of_network(model, arrays, Wishes(), tmp_path / "work") == first
     (arrays / "0.npy").unlink()
-    assert suite_of_network(model, arrays, None, None, None, tmp_path / "work") != first
+    assert suite_of_network(model, arrays, Wishes(), tmp_path / "work") != first
     table = tmp_path / "labels.csv"
     table.write_text("".join(f"{index}.npy,{index % 3}\n" for index in range(2, 12)))
     init(model, arrays, labels=table, output=tmp_path / "labelled", quick=True)
@@ -81,7 +82,7 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
     model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
 
     def suite(task: AskedTask | None = None) -> Path:
-        return suite_of_network(model, images, None, task, None, tmp_path / "work")
+        return suite_of_network(model, images, Wishes(task=task), tmp_path / "work")
 
     first = suite()
     assert first.is_file()
@@ -95,13 +96,40 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(
         ConfigError, match=r"give the images to sweep the network on: ptqlab run .*net.onnx --images DIR"
     ):
-        suite_of_network(model, None, None, None, None, tmp_path)
+        suite_of_network(model, None, Wishes(), tmp_path)
     with pytest.raises(ConfigError, match="no such file"):
-        suite_of_network(tmp_path / "gone.onnx", images, None, None, None, tmp_path)
+        suite_of_network(tmp_path / "gone.onnx", images, Wishes(), tmp_path)
 
 
 def test_options_of_a_network_belong_to_one(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match="smoke: --images, --labels, --task, --size and --dictionary belong to an ONNX file"
+        ConfigError, match="smoke: --images, --labels, --label-column, --task, --size, --dictionary and --fix belong to"
     ):
         run("smoke", images=tmp_path)
+    with pytest.raises(ConfigError, match="belong to an ONNX file"):
+        run("smoke", fix=["state=0"])
+
+
+def test_inputs_are_fixed_and_a_column_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = stateful(tmp_path / "net.onnx", [2, 1, 4])
+    images = colour_images(tmp_path / "images", each=4)
+    rows = [f"{path.relative_to(images)},{path.parent.name},7\n" for path in images.rglob("*.png")]
+    (images / "labels.csv").write_text("file,kind,label\n" + "".join(rows))
+    init(model, images, fix=["state=0", "rate=1"], label_column="kind", output=tmp_path / "own", quick=True)
+    out, _ = capsys.readouterr()
+    assert "input       x: 1x3x8x8 NCHW" in out
+    assert "origin: ptqlab init --fix state=0 --fix rate=1\n" in (tmp_path / "own/zoo/net.yaml").read_text()
+    assert "label_column: kind\n" in (tmp_path / "own/datasets/net_images.yaml").read_text()
+    with pytest.raises(ConfigError, match="has 3 inputs"):
+        init(model, images, output=tmp_path / "other", quick=True)
+
+
+def test_a_quantised_network_is_refused_first(tmp_path: Path) -> None:
+    quantize_dynamic(colour_classifier(tmp_path / "net.onnx"), tmp_path / "dynamic.onnx")
+    for call in (
+        lambda: init(tmp_path / "dynamic.onnx", tmp_path, output=tmp_path / "own"),
+        lambda: suite_of_network(tmp_path / "dynamic.onnx", tmp_path, Wishes(), tmp_path / "work"),
+    ):
+        with pytest.raises(UnsupportedError, match="is dynamically quantised already"):
+            call()
+    assert not (tmp_path / "work").exists()

@@ -41,6 +41,8 @@ def test_folders_that_are_numbers_are_those_classes(tmp_path: Path) -> None:
     [
         "file,label,name\na.png,3,three\nb.png,7,seven\n",
         "Class;Image\n3;a.png\n7;b.png\n",
+        "image_path,label,name\na.png,3,three\nb.png,7,seven\n",  # a column name is no name of an image here
+        "name,label\na.png,3\nb.png,7\n",
         "a.png\t3\nb.png\t7\n",
         "a.png 3\n\nb.png 7\n",
     ],
@@ -97,3 +99,18 @@ def test_a_folder_without_images(tmp_path: Path) -> None:
     (tmp_path / "0.npy").write_bytes(b"")
     with pytest.raises(CalibrationDataError, match=r"but 1 .npy file\(s\): arrays need adapter own_arrays, input_"):
         read_annotations(LabelFormat.NONE, tmp_path, None)
+
+
+def test_a_column_of_labels_may_be_named(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        picture(tmp_path / name)
+    table = tmp_path / "labels.csv"
+    table.write_text("file,label,Kind\na.png,3,bird\nb.png,7,fish\n")
+    found = read_annotations(LabelFormat.CSV, tmp_path, None, "kind")
+    assert (found.classes, [image.label for image in found.images]) == (("bird", "fish"), [0, 1])
+    with pytest.raises(
+        CalibrationDataError, match=r"labels.csv: has no column 'sort'; its first line has file, label,"
+    ):
+        read_annotations(LabelFormat.CSV, tmp_path, None, "sort")
+    with pytest.raises(CalibrationDataError, match="label column 'kind': labels of kind none are in no table"):
+        read_annotations(LabelFormat.NONE, tmp_path, None, "kind")

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CalibrationDataError
-from harness.datasets.label_files import NamedImages, instead_of_images, numbered, pictures, read_label_text, samples_in
+from harness.datasets.label_files import (
+    NamedImages,
+    asked_column,
+    file_column,
+    instead_of_images,
+    numbered,
+    pictures,
+    read_label_text,
+    samples_in,
+)
 from tests.harness.datasets.test_annotations import picture
 
 
@@ -54,3 +63,14 @@ def test_texts(tmp_path: Path) -> None:
         (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(CalibrationDataError, match=f"{name}: cannot be read as a text file of labels"):
             read_label_text(tmp_path / name)
+
+
+def test_the_column_of_images_is_the_one_that_names_some(tmp_path: Path) -> None:
+    for name in ("a.jpg", "3.jpg"):
+        picture(tmp_path / name)
+    there = NamedImages(tmp_path)
+    assert file_column(["name", "photo"], [["shark", "a.jpg"]], there) == 1
+    assert file_column(["label", "file"], [["3", "3.jpg"]], there) == 1  # 3 would be found too
+    assert file_column(["label", "image"], [["3", "gone.jpg"]], NamedImages(tmp_path / "none")) == 1
+    assert file_column(["a", "b"], [["x", "y"]], there) is None
+    assert asked_column(tmp_path, ["file", "kind"], " Kind") == 1

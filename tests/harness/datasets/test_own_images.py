@@ -44,6 +44,8 @@ def test_the_digest_covers_images_labels_and_seed(tmp_path: Path) -> None:
     assert OwnImages(options(folder, seed=1)).digest != before.digest
     moved = folder.rename(tmp_path / "elsewhere").rename(tmp_path / "images")
     assert OwnImages(options(moved)).digest == before.digest
+    assert OwnImages(options(folder.rename(tmp_path / "other"))).digest == before.digest
+    (tmp_path / "other").rename(folder)
     first = next((folder / "0").iterdir())
     first.rename(folder / "1" / "moved.png")
     assert OwnImages(options(folder)).digest != before.digest
@@ -131,3 +133,18 @@ def test_texts_are_targets_and_part_of_the_digest(tmp_path: Path) -> None:
     assert sorted(str(text) for text in texts) == ["one", "two"]
     file.write_text("a.png\tone\nb.png\tthree\n")
     assert OwnImages(options(tmp_path, **fields, calibration=1, evaluation=1)).digest != first.digest
+
+
+def test_labels_may_be_moved_and_renamed(tmp_path: Path) -> None:
+    images = colour_images(tmp_path / "images", each=5)
+    rows = [f"{path.relative_to(images)},{path.parent.name},{path.stem}\n" for path in sorted(images.rglob("*.png"))]
+    digests, targets = set(), []
+    for table in (tmp_path / "a.csv", tmp_path / "b.csv"):
+        table.write_text("file,number,place\n" + "".join(rows))
+        dataset = OwnImages(options(images, format="csv", labels=table, label_column="number"))
+        digests.add(dataset.digest)
+        targets.append(np.asarray(dataset.split("evaluation").targets()).tolist())
+    assert len(digests) == 1
+    assert targets[0] == targets[1]
+    other = OwnImages(options(images, format="csv", labels=tmp_path / "a.csv", label_column="place"))
+    assert other.digest not in digests

@@ -29,6 +29,20 @@ def test_tables_of_texts(name: str, text: str, tmp_path: Path) -> None:
     assert text_lines_of(first.parent, None) == ([(first, "Hello, world"), (second, "é = x")], text.count("gone"))
 
 
+def test_a_table_of_classes_holds_no_texts(tmp_path: Path) -> None:
+    """``name`` and the numbers beside it are of classes; ``label`` alone may be a text."""
+    image = picture(tmp_path / "a.png")
+    table = tmp_path / "labels.csv"
+    table.write_text("file,label,name\na.png,3,shark\n")
+    assert text_file(tmp_path) is None
+    with pytest.raises(CalibrationDataError, match=r"expected image<TAB>text, .*--label-column names another"):
+        text_lines_of(tmp_path, table)
+    assert text_file(tmp_path, "name") == table
+    assert text_lines_of(tmp_path, None, "name") == ([(image, "shark")], 0)
+    table.write_text("file,label\na.png,3 + 4\n")
+    assert text_lines_of(tmp_path, None) == ([(image, "3 + 4")], 0)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

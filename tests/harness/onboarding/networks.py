@@ -267,3 +267,22 @@ def array_files(folder: Path, shape: Sequence[int], count: int, seed: int = 0) -
     for index in range(count):
         np.save(folder / f"{index}.npy", random.normal(size=tuple(shape)).astype(np.float32))
     return folder
+
+
+def stateful(path: Path, state: list[int | str]) -> Path:
+    """``y``: the sum of ``x`` and all of ``state``, times ``rate``."""
+    nodes = [
+        helper.make_node("ReduceSum", ["state"], ["total"], keepdims=0),
+        helper.make_node("Add", ["x", "total"], ["sum"]),
+        helper.make_node("Cast", ["rate"], ["factor"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["sum", "factor"], ["y"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8]),
+        helper.make_tensor_value_info("state", TensorProto.FLOAT, state),
+        helper.make_tensor_value_info("rate", TensorProto.INT64, []),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 8, 8])]
+    graph = helper.make_graph(nodes, "network", inputs, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path

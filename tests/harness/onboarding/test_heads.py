@@ -63,3 +63,55 @@ def test_labels_tell_heads_of_one_shape_apart() -> None:
     maps = [(1, 66, side, side) for side in (80, 40, 20)]
     assert guess_head(network(*maps, size=(640, 640)), classes=2).kind == "YOLOv8 raw heads"
     assert guess_head(network(*maps, size=(640, 640)), classes=17).kind == "YOLOv5 raw heads"
+
+
+ULTRALYTICS = {"author": "Ultralytics", "task": "detect", "names": str({i: f"class {i}" for i in range(18)})}
+
+
+def test_metadata_go_before_labels_and_shapes() -> None:
+    """A YOLOv8 with 18 classes on images with 1000 was taken for CTC: 2100 positions are more than 18."""
+    outputs = ((1, 22, 2100),)
+    head = guess_head(network(*outputs, size=(320, 320), **ULTRALYTICS), None, 1000, TaskKind.CLASSIFICATION)
+    assert (head.kind, head.task, head.classes, head.is_sure) == ("YOLOv8", TaskKind.DETECTION, 18, True)
+    assert head.reason.endswith("the metadata of the file say task detect and 18 classes")
+    assert guess_head(network(*outputs, size=(320, 320)), None, 1000, TaskKind.CLASSIFICATION).kind == "CTC"
+
+
+@pytest.mark.parametrize(
+    ("task", "shapes"),
+    [
+        ("pose", [(1, 56, 8400)]),  # 4 + 1 class + 17 points of 3: it looks like 52 classes
+        ("obb", [(1, 20, 8400)]),
+        ("segment", [(1, 116, 8400), (1, 32, 160, 160)]),
+    ],
+)
+def test_tasks_without_a_metric_are_compared(task: str, shapes: list[tuple[int, ...]]) -> None:
+    head = guess_head(network(*shapes, size=(640, 640), **{**ULTRALYTICS, "task": task}))
+    assert (head.kind, head.metric) == ("unknown", "cosine")
+    assert head.reason.startswith(f"the file says task {task} and 18 classes, for which there is no metric")
+
+
+def test_classes_of_the_file_that_no_head_has() -> None:
+    """RT-DETR's one output of 300 x (4 + 80) is not YOLOv5's 5 + 79."""
+    names = str({i: str(i) for i in range(80)})
+    head = guess_head(network((1, 300, 84), size=(640, 640), **{**ULTRALYTICS, "names": names}))
+    assert head.kind == "unknown"
+    assert "the file says task detect and 80 classes, but no known head has outputs" in head.reason
+    v5 = guess_head(network((1, 25200, 23), size=(640, 640), stride="32", names=ULTRALYTICS["names"]))
+    assert (v5.kind, v5.classes, v5.is_sure) == ("YOLOv5", 18, True)
+    end = guess_head(network((1, 300, 6), size=(640, 640), **ULTRALYTICS))
+    assert (end.kind, end.classes) == ("end-to-end YOLO", 18)
+
+
+def test_a_user_goes_before_metadata() -> None:
+    said = network((1, 18), **ULTRALYTICS)
+    assert guess_head(said).kind == "unknown"
+    assert guess_head(said, TaskKind.CLASSIFICATION).kind == "class scores"
+
+
+def test_characters_of_the_file_tell_a_reader_from_a_detector() -> None:
+    characters = "\n".join(map(chr, range(0x4E00, 0x4E00 + 98)))
+    shape = (1, 40, 100)
+    assert guess_head(network(shape, size=(160, 160))).kind == "YOLOv8"
+    head = guess_head(network(shape, size=(160, 160), character=characters))
+    assert (head.kind, head.is_sure) == ("CTC", True)

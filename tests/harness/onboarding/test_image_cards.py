@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
+from onnx import helper
+
 from harness.onboarding.image_cards import PICTURE, image_contents
 from harness.onboarding.proposal import propose
 from harness.zoo.cards import TaskKind
@@ -20,3 +23,16 @@ def test_the_reason_for_the_normalisation_is_said(tmp_path: Path) -> None:
     assert "<html" in measured.page
     assumed = image_contents(propose(model, images, task=TaskKind.OTHER))
     assert "not measured" in assumed.about_input
+
+
+def test_classes_are_called_as_the_network_calls_them(tmp_path: Path) -> None:
+    """Where labels do not count, what they call their classes is no name of the network's."""
+    model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
+    named = onnx.load(model)
+    helper.set_model_props(named, {"names": "['red', 'green', 'blue']"})
+    onnx.save(named, model)
+    assert image_contents(propose(model, images)).data.classes == ("red", "green", "blue")
+    for number, name in enumerate(("ant", "bee", "cat")):
+        (images / str(number)).rename(images / name)
+    assert image_contents(propose(model, images)).data.classes == ("ant", "bee", "cat")
+    assert image_contents(propose(model, images, task=TaskKind.OTHER)).data.classes == ("red", "green", "blue")

@@ -9,7 +9,7 @@ import onnx
 import pytest
 import yaml
 
-from engine.errors import ConfigError, ModelError
+from engine.errors import CalibrationDataError, ConfigError, ModelError
 from engine.terms import March
 from harness.onboarding.image_cards import PICTURE, image_contents
 from harness.onboarding.own_cards import check_free, copy_network, made_before, write_cards
@@ -85,3 +85,31 @@ def test_a_folder_for_exactly_these_files(tmp_path: Path) -> None:
         array.write_bytes(content)
         named.append(made_before(tmp_path, model, array.parent, array.parent / "masks", ""))
     assert named[0] != named[1]
+
+
+def test_cards_and_images_can_be_moved_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths are relative to the card, also to labels elsewhere; the data keep their digest."""
+    for variable in ("PTQLAB_SUITES", "PTQLAB_DATASETS", "PTQLAB_DATA"):
+        monkeypatch.setenv(variable, "")
+    here = tmp_path / "here"
+    images = colour_images(here / "images")
+    table = here / "classes.csv"
+    table.write_text("".join(f"{path.relative_to(images)},{path.parent.name}\n" for path in images.rglob("*.png")))
+    proposal = propose(colour_classifier(tmp_path / "net.onnx"), images, table)
+    write_cards(image_contents(proposal), here / "own", March.BAYES_E)
+    card = yaml.safe_load((here / "own/datasets/net_images.yaml").read_text())
+    assert (card["options"]["folder"], card["options"]["labels"]) == ("../../images", "../classes.csv")
+    assert card["source"] == "../../images"
+    assert str(tmp_path) not in "".join(path.read_text() for path in (here / "own").rglob("*.yaml"))
+    here.rename(tmp_path / "there")
+    find_beside(tmp_path / "there/own/net.yaml")
+    assert load_card("net").open_dataset().digest == card["digest"]
+    (tmp_path / "there/images").rename(tmp_path / "there/away")
+    with pytest.raises(CalibrationDataError, match=rf"no folder {tmp_path}/there/images"):
+        load_card("net").open_dataset()
+
+
+def test_the_quick_sweep_does_not_depend_on_time(tmp_path: Path) -> None:
+    contents = image_contents(propose(colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images", 60)))
+    suite = yaml.safe_load(write_cards(contents, tmp_path / "own", March.BAYES_E).read_text())
+    assert (suite["calibration_samples"], suite["evaluation_samples"]) == (45, 100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from harness.datasets import Colour, SceneTarget
 from harness.metrics import Score
 from harness.onboarding.heads import guess_head
 from harness.onboarding.judging import Basis
-from harness.onboarding.proposal import card_name, chance_note, label_classes, labels_fit, moved, propose
+from harness.onboarding.network_file import OutputTensor
+from harness.onboarding.proposal import card_name, chance_note, label_classes, labels_fit, moved, propose, split_sizes
 from harness.onboarding.sources import find_source
 from harness.terms import Fit
 from harness.zoo.cards import Labels, TaskKind
@@ -157,3 +159,14 @@ def test_labels_from_1_are_moved() -> None:
     assert isinstance(target, SceneTarget)
     assert (target.classes.tolist(), target.mask.tolist()) == ([2], [[255, 0, 255]])
     assert moved(["a"], 1) == ["a"]
+
+
+def test_splits_are_fixed_by_the_data() -> None:
+    """However busy the machine is, the same images are drawn."""
+    outputs = (OutputTensor("scores", (1, 1000)),)
+    assert split_sizes(400, outputs) == (100, 300)
+    assert split_sizes(2000, outputs) == (100, 400)
+    assert split_sizes(2, outputs) == (1, 1)
+    assert split_sizes(400, (OutputTensor("maps", (1, 21, 1024, 1024)),)) == (8, 8)
+    parameters = set(inspect.signature(split_sizes).parameters)
+    assert parameters == {"found", "outputs"}
