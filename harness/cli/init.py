@@ -138,9 +138,9 @@ def init(
     give the reasons, and a page shows what the network sees under each guess. Arrays (.npy,
     one per sample; with several inputs a sub-folder per input) are fed as they are.
     """
-    from harness.onboarding.convertible import float_model
+    from harness.onboarding.convertible import read_float_model
 
-    float_model(model)  # first of all: what it refuses waits for no import
+    read_float_model(model)  # first of all: what it refuses waits for no import
     from harness.cli.listing import check_suite
     from harness.onboarding.image_cards import PICTURE
     from harness.onboarding.own_cards import check_free, write_cards
@@ -165,13 +165,13 @@ def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: 
         PtqlabError: as of :func:`init`.
     """
     from engine.errors import ConfigError
-    from harness.onboarding.convertible import float_model
+    from harness.onboarding.convertible import read_float_model
 
     if images is None:
         raise ConfigError(f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR")
     if not model.is_file():
         raise ConfigError(f"{model}: no such file")
-    float_model(model)  # first of all: what it refuses waits for no import
+    read_float_model(model)  # first of all: what it refuses waits for no import
     from harness.onboarding.own_cards import made_before, write_cards
     from harness.onboarding.proposal import card_name
 

@@ -16,7 +16,7 @@ from harness.datasets import ArrayFormat
 from harness.datasets.input_folders import files_of_parts
 from harness.datasets.label_files import ARRAY_SUFFIX, samples_in
 from harness.datasets.own_arrays import array_folders, image_size
-from harness.onboarding.convertible import float_model
+from harness.onboarding.convertible import read_float_model
 from harness.onboarding.fixed_inputs import inputs_of, next_steps, shape_words
 from harness.onboarding.network_file import (
     OutputTensor,
@@ -70,7 +70,7 @@ def read_array_network(path: Path, folder: Path) -> ArrayNetwork:
         ConfigError: an input has a batch other than 1, or a type that cards do not have.
         CalibrationDataError: arrays of an input are missing, or have another shape than the input.
     """
-    model = float_model(path)
+    model = read_float_model(path)
     values = inputs_of(model)
     for value in values:
         _check_batch(path, value, values)

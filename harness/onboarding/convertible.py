@@ -18,7 +18,7 @@ _INTEGER = ("QLinear", "DynamicQuantize", "ConvInteger", "MatMulInteger", "MatMu
 """Beginnings of the names of operators that compute with integers, ONNX's and ONNX Runtime's."""
 
 
-def float_model(path: Path) -> onnx.ModelProto:
+def read_float_model(path: Path) -> onnx.ModelProto:
     """The file without weights that lie outside it.
 
     Raises:

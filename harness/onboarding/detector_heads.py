@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.metrics.decoders import STRIDES, BoxDecoder
 from harness.metrics.detection import BoxFormula
-from harness.onboarding.exporters import exported
+from harness.onboarding.exporters import read_exported
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.network_file import NetworkOutputs
 from harness.terms import Fit
@@ -73,7 +73,7 @@ def one_table(network: NetworkOutputs) -> HeadGuess | None:
         return _decoded("YOLOv8", BoxDecoder.YOLOV8, rows - 4, network, reason, is_sure=columns == cells)
     if columns == 6 and rows <= _MOST_DETECTIONS and rows != cells:
         reason = f"one output {rows}x6: corners, score and class of {rows} detections"
-        names = len(exported(network.metadata).classes)
+        names = len(read_exported(network.metadata).classes)
         return _decoded(
             "end-to-end YOLO", BoxDecoder.END_TO_END, names or _COCO_CLASSES, network, reason, is_sure=False
         )

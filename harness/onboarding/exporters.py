@@ -88,7 +88,7 @@ class Exported:
         return " and ".join(said)
 
 
-def exported(metadata: Mapping[str, str]) -> Exported:
+def read_exported(metadata: Mapping[str, str]) -> Exported:
     """What the metadata of a file say; what they hold in another form is left out."""
     classes = next((found for key in _CLASS_KEYS if (found := class_names(metadata.get(key, "")))), ())
     lines = next((metadata[key].removesuffix("\n").split("\n") for key in CHARACTER_KEYS if key in metadata), [])

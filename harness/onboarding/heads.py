@@ -16,7 +16,7 @@ from harness.onboarding.detector_heads import (
     split_heads,
 )
 from harness.onboarding.dictionary import BESIDE_CHARACTERS
-from harness.onboarding.exporters import Exported, exported
+from harness.onboarding.exporters import Exported, read_exported
 from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.map_heads import class_map, lines_of_text, map_per_class, one_map, steps_of_text, text_map
 from harness.onboarding.network_file import NetworkOutputs
@@ -39,7 +39,7 @@ def guess_head(
         labelled: what labels are there for; None where there are none.
     """
     rules = HEADS if all(network.size) else (_class_scores,)
-    said = exported(network.metadata)
+    said = read_exported(network.metadata)
     found = [guess for rule in rules if (guess := rule(network)) is not None and _is_asked(guess, task)]
     found = _as_said(found, said, task)
     fitting = [guess for guess in found if not guess.needs_labels or task is not None or guess.task is labelled]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.datasets.own_images import OwnImages
 from harness.onboarding.contact_sheet import contact_sheet
 from harness.onboarding.contents import CardContents, DataContents
-from harness.onboarding.exporters import exported
+from harness.onboarding.exporters import read_exported
 from harness.onboarding.judging import Basis
 from harness.onboarding.proposal import Proposal
 from harness.zoo.cards import Labels
@@ -45,7 +45,7 @@ def image_contents(proposal: Proposal) -> CardContents:
 def _class_names(proposal: Proposal, dataset: OwnImages) -> tuple[str, ...]:
     """Of the labels where they count; else those that the file of the network holds."""
     of_labels = dataset.classes if proposal.labels is Labels.DATA else ()
-    return of_labels or exported(proposal.network.metadata).classes
+    return of_labels or read_exported(proposal.network.metadata).classes
 
 
 def _about_normalisation(proposal: Proposal) -> str:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError, ModelError
 from engine.terms import Layout
 from harness.float_session import float_session
-from harness.onboarding.convertible import float_model
-from harness.onboarding.exporters import Exporter, exported, exporter_of
+from harness.onboarding.convertible import read_float_model
+from harness.onboarding.exporters import Exporter, exporter_of, read_exported
 from harness.onboarding.fixed_inputs import inputs_of, next_steps, shape_words
 from harness.outputs import images_first
 
@@ -171,7 +171,7 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
         UnsupportedError: it is quantised already.
         ConfigError: it has no single image input, or another size than ``size``.
     """
-    model = float_model(path)
+    model = read_float_model(path)
     inputs = inputs_of(model)
     if not inputs:
         raise ModelError(f"{path}: has no input that could be fed")
@@ -228,7 +228,7 @@ def _size(
         return given, "the shape of the input"
     if asked is not None:
         return asked, "--size"
-    said = exported(metadata).size
+    said = read_exported(metadata).size
     if said is not None:
         return said, "imgsz in the metadata of the file"
     height, width = given

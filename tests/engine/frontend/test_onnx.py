@@ -55,7 +55,10 @@ def test_refused_models(tmp_path: Path, model: onnx.ModelProto, text: str) -> No
 
 def test_a_dynamic_input_needs_a_shape(tmp_path: Path) -> None:
     path = saved(convolution(shape=("N", 3, 8, "W")), tmp_path)
-    with pytest.raises(ModelError, match=r"input 'x' \?x3x8x\? is a dynamic shape. Please give the sizes, for example: --input-shape x=1x3x8x1 "):
+    with pytest.raises(
+        ModelError,
+        match=r"input 'x' \?x3x8x\? is a dynamic shape. Please give the sizes, for example: --input-shape x=1x3x8x1 ",
+    ):
         load_onnx(path)
     model = load_onnx(path, {"x": (1, 3, 8, 10)})
     assert model.graph.inputs[0].shape == (1, 3, 8, 10)

@@ -12,7 +12,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantiz
 
 from engine.errors import ModelError, UnsupportedError
 from engine.terms import March
-from harness.onboarding.convertible import float_model, refuse_unconvertible
+from harness.onboarding.convertible import read_float_model, refuse_unconvertible
 from harness.onboarding.network_file import Runner
 from harness.onboarding.proposal import propose
 from tests.harness.onboarding.networks import colour_classifier, colour_images, save_network
@@ -29,7 +29,7 @@ class _OneImage(CalibrationDataReader):
 def test_quantised_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ONNX Runtime's three forms; nothing is run."""
     source = colour_classifier(tmp_path / "net.onnx")
-    assert float_model(source).graph.node
+    assert read_float_model(source).graph.node
     dynamic, pairs, integer = (tmp_path / f"{name}.onnx" for name in ("dynamic", "pairs", "integer"))
     quantize_dynamic(source, dynamic)
     for path, form in ((pairs, QuantFormat.QDQ), (integer, QuantFormat.QOperator)):
@@ -60,7 +60,7 @@ def test_quantised_operators_in_branches_are_found(tmp_path: Path) -> None:
     node = helper.make_node("If", ["condition"], ["y"], then_branch=inner, else_branch=inner)
     path = save_network(tmp_path / "net.onnx", [node], {"y": [1]}, [1], condition=[1])
     with pytest.raises(UnsupportedError, match="is dynamically quantised already"):
-        float_model(path)
+        read_float_model(path)
 
 
 def test_what_the_board_lacks(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     for content in (b"\xff\xff nothing", b""):
         (tmp_path / "net.onnx").write_bytes(content)
         with pytest.raises(ModelError, match="cannot be read as an ONNX model"):
-            float_model(tmp_path / "net.onnx")
+            read_float_model(tmp_path / "net.onnx")
     onnx.save(onnx.ModelProto(), tmp_path / "empty.onnx")
     with pytest.raises(ModelError, match="it has no nodes"):
-        float_model(tmp_path / "empty.onnx")
+        read_float_model(tmp_path / "empty.onnx")

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from harness.onboarding.exporters import Exporter, class_names, exported, exporter_of
+from harness.onboarding.exporters import Exporter, class_names, exporter_of, read_exported
 from harness.zoo.cards import TaskKind
 
 ULTRALYTICS = {
@@ -40,14 +40,14 @@ def model(producer: str = "", dim: str = "batch", domain: str = "", **metadata: 
 
 
 def test_ultralytics() -> None:
-    said = exported(ULTRALYTICS)
+    said = read_exported(ULTRALYTICS)
     assert (said.kind, said.size, said.words) == (TaskKind.DETECTION, (320, 640), "task detect and 3 classes")
     assert said.classes == ("person", "dog's bowl", "a: b")
     assert exporter_of(model(**ULTRALYTICS)) is Exporter.ULTRALYTICS
     for task in ("segment", "pose", "obb"):
-        assert exported({**ULTRALYTICS, "task": task}).kind is TaskKind.OTHER
-    assert exported({**ULTRALYTICS, "task": "classify"}).kind is TaskKind.CLASSIFICATION
-    assert exported({**ULTRALYTICS, "task": "another"}).kind is None
+        assert read_exported({**ULTRALYTICS, "task": task}).kind is TaskKind.OTHER
+    assert read_exported({**ULTRALYTICS, "task": "classify"}).kind is TaskKind.CLASSIFICATION
+    assert read_exported({**ULTRALYTICS, "task": "another"}).kind is None
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_names_of_classes_are_read_as_literals(text: str, names: tuple[str, ...]
 
 def test_characters_and_classes_under_one_key() -> None:
     """RapidOCR keeps characters there, RapidLayout the classes of regions."""
-    reader = exported({"character": "a\nb\n \n中\n"})
+    reader = read_exported({"character": "a\nb\n \n中\n"})
     assert (reader.characters, reader.classes) == (4, ())
-    layout = exported({"character": "text\ntitle\nfigure\ntable"})
+    layout = read_exported({"character": "text\ntitle\nfigure\ntable"})
     assert layout.classes == ("text", "title", "figure", "table")
 
 
 def test_sizes() -> None:
-    assert exported({"imgsz": "640"}).size == (640, 640)
+    assert read_exported({"imgsz": "640"}).size == (640, 640)
     for text in ("[640]", "[0, 640]", "['a', 'b']", "big", ""):
-        assert exported({"imgsz": text}).size is None
+        assert read_exported({"imgsz": text}).size is None
 
 
 def test_who_wrote_a_file() -> None:
