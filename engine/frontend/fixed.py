@@ -16,7 +16,7 @@ from engine.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 
-def fix_inputs(
+def fix_settings(
     model: ir.Model,
     fixed: Mapping[str, Sequence[float]],
     input_shapes: Mapping[str, Sequence[int]],

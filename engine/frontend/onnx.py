@@ -22,7 +22,7 @@ from onnx_ir.passes.common import InlinePass
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend.consistency import check_consistency
 from engine.frontend.control_flow import has_branches, put_branches_in_place
-from engine.frontend.fixed import fix_inputs
+from engine.frontend.fixed import fix_settings
 from engine.frontend.limits import refuse_unsupported
 from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration, take_out_preprocessing
@@ -111,7 +111,7 @@ def to_source(
     model = without_quantization(model)
     check_domains(model, path)
     take_initializers_out(model)
-    fix_inputs(model, fixed or {}, input_shapes or {}, path)
+    fix_settings(model, fixed or {}, input_shapes or {}, path)
     if compute_in_float32(model):
         logging.getLogger(__name__).info("%s: its float16 or float64 tensors are converted to float32", path)
     fix_input_shapes(model, input_shapes or {}, path, resize=resize)

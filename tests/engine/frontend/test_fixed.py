@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.errors import ConfigError
-from engine.frontend.fixed import fix_inputs
+from engine.frontend.fixed import fix_settings
 from engine.frontend.onnx import empty_inputs, load_onnx, read_onnx
 from engine.simulate import Session
 from tests.engine.frontend.networks import network, saved
@@ -85,4 +85,4 @@ def test_a_branch_on_a_setting_is_decided(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(tmp_path: Path, fixed: dict[str, tuple[float, ...]], message: str) -> None:
     model = read_onnx(saved(detector([4]), tmp_path))
     with pytest.raises(ConfigError, match=message):
-        fix_inputs(model, fixed, {}, Path("m.onnx"))
+        fix_settings(model, fixed, {}, Path("m.onnx"))
