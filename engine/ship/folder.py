@@ -13,7 +13,7 @@ from engine.errors import ConfigError, OutputError
 from engine.ir import to_bytes, write_atomically
 from engine.sealed import sealed, unsealed
 from engine.ship.configuration import configuration_text
-from engine.ship.network import network_with_pairs
+from engine.ship.network import network_of
 from engine.ship.record import ShipRecord, count_integers, digest_of_integers, thresholds_of
 from engine.ship.refusals import refuse, unmeasured
 from engine.ship.shipment import Shipment
@@ -74,7 +74,7 @@ def _refuse_to_replace(directory: Path, force: bool) -> None:
 
 def _content(shipment: Shipment) -> tuple[dict[str, bytes], ShipRecord]:
     """The files by name, and the record among them."""
-    network = to_bytes(network_with_pairs(shipment.calibrated))
+    network = to_bytes(network_of(shipment.calibrated, documented=bool(unmeasured(shipment))))
     digests = {str(node.name): digest_of_integers(node) for node in shipment.quantized.graph}
     record = ShipRecord(
         prefix=shipment.config.model_parameters.output_model_file_prefix,
@@ -126,7 +126,7 @@ That writes {built}.bin, which runs on the board, and {built}_quantized_model.on
 Compare the latter with what was measured:
     ptqlab ship --verify . {built}_quantized_model.onnx
 It says EQUAL, or names the first node that differs.
-net.onnx is a float network; its QuantizeLinear/DequantizeLinear pairs are the thresholds: no calibration data needed.
+net.onnx is a float network that holds its thresholds: no calibration data are needed.
 Leave march, inputs, node_info and calibration_type of net.yaml as they are. The compiler parameters are yours.
 {EXPECTED} holds the integers that were measured; ship.json says what they were made from.
 """

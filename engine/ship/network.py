@@ -1,9 +1,11 @@
-"""A calibrated model as a float network of standard operators, with a pair on every activation that is calibrated.
+"""A calibrated model as a network of standard operators that carries its thresholds, for ``calibration_type: load``.
 
 The network is written from the calibrated graph, not from the source: the toolchain finds little left to rewrite, and
-every tensor that it calibrates is there to carry a pair of ``QuantizeLinear`` and ``DequantizeLinear``. With
-``calibration_type: load`` it takes 127 times the scale of a pair as the threshold; weights it quantises by their
-largest magnitude per output channel, as ever.
+every tensor that it calibrates is there. Thresholds travel in two forms. A pair of ``QuantizeLinear`` and
+``DequantizeLinear`` of int8 with a scalar scale, which the toolchain documents as a model from quantisation-aware
+training: 127 times the scale is the threshold. And ``HzCalibration``, as the toolchain's own calibrated models have it:
+in a network that holds a pair its thresholds are taken as they stand, also for weights, int16, uint8 and one per
+channel; in one without any pair all of them become 1.0.
 """
 
 from __future__ import annotations
@@ -12,10 +14,20 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.frontend.prepared import take_out_preprocessing
+from engine.frontend.prepared import INT8, take_out_preprocessing
 from engine.frontend.trained import DEQUANTIZE, QUANTIZE
-from engine.ir import HORIZON_DOMAIN, calibration_nodes, constant_of, read_calibration, shape_of
+from engine.ir import (
+    HORIZON_DOMAIN,
+    HORIZON_VERSION,
+    attribute,
+    calibration_nodes,
+    constant_of,
+    read_calibration,
+    set_constant,
+)
+from engine.ops.core.derive import fold_input_scales
 from engine.ops.foreign.composite import COMPOSITES, PREPROCESS, expand
+from engine.ship.record import thresholds_of
 
 OPSET = 11
 """Highest version of ONNX's operators that the toolchain takes."""
@@ -24,32 +36,78 @@ IR_VERSION = 6
 INT8_STEPS = 127
 
 
-def network_with_pairs(calibrated: ir.Model) -> ir.Model:
+def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
     """The network that the toolchain is given; ``calibrated`` is not changed.
 
-    Preprocessing is left out, the toolchain adds it; a pair on the input of the network holds its threshold. Tensors
-    keep their names, and so do nodes; what a calibration computes is called ``<tensor>_calibrated``.
+    Preprocessing is left out, the toolchain adds it. Tensors and nodes keep their names.
+
+    Args:
+        calibrated: with thresholds.
+        documented: whether only pairs are written, which is what the documents of the S100 describe: weights are then
+            quantised by their largest magnitude per channel.
     """
     model = calibrated.clone()
     for node in tuple(calibration_nodes(model)):
-        if _is_left_out(node):
+        if _is_of_pixels(node):
             _pass_by(model, node)
     take_out_preprocessing(model)
     _expand_composites(model)
     for node in tuple(calibration_nodes(model)):
-        _write_pair(model, node)
-    for node in tuple(model.graph):
-        if node.op_type == "GlobalAveragePool":
-            _write_as_mean(node)
+        _fold_channel_scales(model, node)
+    _write_thresholds(model, documented=documented)
     _without_marks(model)
     return model
 
 
-def _is_left_out(calibration: ir.Node) -> bool:
-    """Whether the toolchain calibrates it by itself: a weight or constant, pixels; or it is switched off."""
-    if constant_of(calibration.inputs[0]) is not None or read_calibration(calibration).switch != "ON":
-        return True
+def carries_pair(calibrated: ir.Model) -> bool:
+    """Whether a tensor is there that a pair can stand on: an activation of int8 with one threshold."""
+    found = thresholds_of(calibrated).values()
+    return any(each.type == INT8 and len(each.values) == 1 for each in found)
+
+
+def _is_of_pixels(calibration: ir.Node) -> bool:
+    """Whether it is of what the preprocessing reads: pixels, its weight."""
     return any(usage.node.op_type == PREPROCESS for usage in calibration.outputs[0].uses())
+
+
+def _fold_channel_scales(model: ir.Model, calibration: ir.Node) -> None:
+    """Weights that take over what distinguishes the channels of their input, as in the toolchain's calibrated models.
+
+    There the calibration of such a tensor says the factor of each channel (``channel_scales``) and the scale that all
+    have then (``mobilenet_v1_c``, one tensor, all its integers).
+    """
+    if calibration.inputs[0] is None or constant_of(calibration.inputs[0]) is not None:
+        return
+    scales = read_calibration(calibration).scales
+    readers = [usage.node for usage in calibration.outputs[0].uses() if usage.idx == 0 and usage.node.op_type == "Conv"]
+    if scales.size == 1 or not readers:
+        return
+    largest = scales.max()
+    calibration.attributes["channel_scales"] = ir.AttrFloat32s("channel_scales", (largest / scales).tolist())
+    calibration.attributes["dequantize_scale"] = ir.AttrFloat32("dequantize_scale", float(largest))
+    for reader in readers:
+        before = None if reader.inputs[1] is None else reader.inputs[1].producer()
+        weight = None if before is None else constant_of(before.inputs[0])
+        if before is None or weight is None:
+            continue
+        group, thresholds = attribute(reader, "group", 1), read_calibration(before).thresholds
+        folded, thresholds, _ = fold_input_scales(weight, thresholds, scales, group)
+        set_constant(model.graph, before, 0, folded)
+        before.attributes["thresholds"] = ir.AttrFloat32s("thresholds", thresholds.tolist())
+        before.attributes["scales"] = ir.AttrFloat32s("scales", (thresholds / np.float32(INT8_STEPS)).tolist())
+
+
+def _write_thresholds(model: ir.Model, *, documented: bool) -> None:
+    """A pair on the first tensor that can carry one, or on all; the other calibrations stay as they are."""
+    is_paired = False
+    for node in tuple(calibration_nodes(model)):
+        calibration, is_constant = read_calibration(node), constant_of(node.inputs[0]) is not None
+        can_carry = not is_constant and calibration.qtype == INT8 and calibration.thresholds.size == 1
+        if calibration.switch != "ON" or (documented and is_constant):
+            _pass_by(model, node)
+        elif can_carry and (documented or not is_paired):
+            _write_pair(model, node)
+            is_paired = True
 
 
 def _pass_by(model: ir.Model, calibration: ir.Node) -> None:
@@ -62,22 +120,14 @@ def _pass_by(model: ir.Model, calibration: ir.Node) -> None:
     source.name = name
 
 
-def _expand_composites(model: ir.Model) -> None:
-    """The standard nodes of every composite; the last has its name, which ``node_info`` may say."""
-    for node in tuple(model.graph):
-        if node.domain == HORIZON_DOMAIN and node.op_type in COMPOSITES:
-            name = node.name
-            expand(model.graph, node)[-1].name = name
-
-
 def _write_pair(model: ir.Model, calibration: ir.Node) -> None:
     """A pair in the place of ``calibration``."""
     source, result = calibration.inputs[0], calibration.outputs[0]
     if source is None:
         return
-    name, threshold = str(source.name), read_calibration(calibration).thresholds.max()
+    name, threshold = str(source.name), float(read_calibration(calibration).thresholds[0])
     parameters = [
-        _constant(model, f"{name}_scale", np.asarray(scale_of(float(threshold)), np.float32)),
+        _constant(model, f"{name}_scale", np.asarray(threshold / INT8_STEPS, np.float32)),
         _constant(model, f"{name}_zero_point", np.zeros((), np.int8)),
     ]
     integers = ir.Value(name=f"{name}_integers", type=ir.TensorType(ir.DataType.INT8), shape=source.shape)
@@ -89,11 +139,6 @@ def _write_pair(model: ir.Model, calibration: ir.Node) -> None:
     ir.convenience.replace_nodes_and_values(model.graph, calibration, [calibration], pair, [result], [floats])
 
 
-def scale_of(threshold: float) -> np.float32:
-    """The scale of a pair of which the toolchain takes 127 times as threshold."""
-    return np.float32(threshold / INT8_STEPS)
-
-
 def _constant(model: ir.Model, name: str, array: NDArray[np.generic]) -> ir.Value:
     tensor = ir.tensor(array, name=name)
     value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
@@ -101,20 +146,30 @@ def _constant(model: ir.Model, name: str, array: NDArray[np.generic]) -> ir.Valu
     return value
 
 
-def _write_as_mean(pool: ir.Node) -> None:
-    """``GlobalAveragePool`` as the ``ReduceMean`` that the toolchain turns into it.
+def _expand_composites(model: ir.Model) -> None:
+    """The standard nodes of every composite; the last has its name, which ``node_info`` may say."""
+    for node in tuple(model.graph):
+        if node.domain == HORIZON_DOMAIN and node.op_type in COMPOSITES:
+            name = node.name
+            if node.op_type == "HzHardSwish":
+                _write_hard_swish(node)
+            else:
+                expand(model.graph, node)[-1].name = name
 
-    The result of a pool whose input has a pair takes the input's threshold before it takes that of its own pair: a
-    ``Requantize`` too many in front of what reads it (``mobilenet_v2``, ``shufflenet_v2``). Behind a mean it does not.
-    """
-    source = pool.inputs[0]
-    if source is None or pool.graph is None:
+
+def _write_hard_swish(node: ir.Node) -> None:
+    """``x * HardSigmoid(x)``, as the toolchain reads it; the nodes with ``Max`` and ``Min`` it leaves apart."""
+    source, graph = node.inputs[0], node.graph
+    if source is None or graph is None:
         return
-    axes = list(range(2, len(shape_of(source))))
-    result = pool.outputs[0]
+    result = node.outputs[0]
+    gate = ir.Value(name=f"{result.name}_gate", type=source.type, shape=source.shape)
     value = ir.Value(name=result.name, type=result.type, shape=result.shape)
-    mean = ir.node("ReduceMean", [source], {"axes": axes, "keepdims": 1}, outputs=[value], name=pool.name)
-    ir.convenience.replace_nodes_and_values(pool.graph, pool, [pool], [mean], [result], [value])
+    nodes = [
+        ir.node("HardSigmoid", [source], {"alpha": 1 / 6}, outputs=[gate], name=f"{node.name}_HardSigmoid"),
+        ir.node("Mul", [source, gate], outputs=[value], name=node.name),
+    ]
+    ir.convenience.replace_nodes_and_values(graph, node, [node], nodes, [result], [value])
 
 
 def _without_marks(model: ir.Model) -> None:
@@ -124,4 +179,6 @@ def _without_marks(model: ir.Model) -> None:
         node.metadata_props.clear()
     model.opset_imports.pop(HORIZON_DOMAIN, None)
     model.opset_imports[""] = OPSET
+    if any(node.domain == HORIZON_DOMAIN for node in model.graph):
+        model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.ir_version = IR_VERSION

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.errors import ShipError
-from engine.ir import UNSIGNED, calibration_nodes, constant_of, read_calibration
+from engine.frontend.prepared import INT8
+from engine.ir import UNSIGNED
 from engine.ops.foreign.custom import CUSTOM_DOMAIN
+from engine.ship.network import carries_pair
+from engine.ship.record import thresholds_of
 from engine.ship.shipment import Shipment
 from engine.terms import EXTRAPOLATED, Compatibility, extrapolation
 
@@ -34,24 +37,26 @@ def _refusals(shipment: Shipment) -> Iterator[ShipError]:
             "compatibility clean: it computes what the original toolchain computes otherwise",
             "convert with compatibility original",
         )
+    if unmeasured(shipment):
+        yield from _beyond_documents(shipment)
+    elif not carries_pair(shipment.calibrated):
+        yield ShipError(
+            "no activation is int8 with one threshold, and the toolchain reads thresholds only from networks with one",
+            "let one tensor be int8",
+        )
     for node in shipment.calibrated.graph:
         if node.domain == CUSTOM_DOMAIN:
             yield ShipError(
                 f"node {node.name} ({node.op_type}) is an operator of your own, which net.onnx cannot hold",
                 "cut the network off in front of it (output_nodes) and compute it in the application",
             )
-    for node in calibration_nodes(shipment.calibrated):
-        calibration = read_calibration(node)
-        value = node.inputs[0]
-        if value is None or constant_of(value) is not None:
-            continue
-        if calibration.thresholds.size > 1:
-            yield ShipError(
-                f"tensor {value.name} has a threshold per channel, and the toolchain takes one per tensor",
-                "convert without per_channel",
-            )
-        if calibration.qtype == UNSIGNED:
-            yield ShipError(
-                f"tensor {value.name} is unsigned (asymmetric), and the toolchain takes int8 with zero point 0",
-                "convert without asymmetric",
-            )
+
+
+def _beyond_documents(shipment: Shipment) -> Iterator[ShipError]:
+    """What pairs cannot say, which is all that the documents of later marches describe."""
+    for name, threshold in thresholds_of(shipment.calibrated).items():
+        if threshold.type != INT8:
+            option = "asymmetric" if threshold.type == UNSIGNED else "int16"
+            yield ShipError(f"tensor {name} is {threshold.type}, and a pair says int8", f"convert without {option}")
+        elif len(threshold.values) > 1:
+            yield ShipError(f"tensor {name} has a threshold per channel, and a pair one", "convert without per_channel")

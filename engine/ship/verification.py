@@ -18,6 +18,10 @@ from engine.ship.record import ShipRecord, count_integers, count_of
 QUANTIZED_SUFFIX, CALIBRATED_SUFFIX = "_quantized_model.onnx", "_calibrated_model.onnx"
 
 
+_TOLD = frozenset({"weight_thresholds"})
+"""Attributes that say what integers were made from, and take no part in what a node computes."""
+
+
 @dataclass(frozen=True)
 class Count:
     """How many of some things are equal."""
@@ -96,7 +100,7 @@ def verify(directory: Path, quantized: Path | ir.Model, calibrated: Path | ir.Mo
         calibrated = beside if beside.is_file() else None
     found = diff(ours, theirs)
     names = tuple((each.first, each.second) for each in found if each.aspect is Aspect.NAME)
-    others = tuple(each for each in found if each.aspect is not Aspect.NAME)
+    others = tuple(each for each in found if each.aspect is not Aspect.NAME and each.what not in _TOLD)
     return Verification(
         integers=_integers(ours, others),
         thresholds=None if calibrated is None else _thresholds(record, _loaded(calibrated), dict(names)),
@@ -126,7 +130,10 @@ def _thresholds(record: ShipRecord, theirs: ir.Model, renamed: Mapping[str, str]
     equal = 0
     for name, threshold in record.thresholds.items():
         values = found.get(name, found.get(renamed.get(name, "")))
-        equal += values is not None and same_thresholds(values, np.asarray(threshold.values, np.float32))
+        ours = np.asarray(threshold.values, np.float32)
+        if values is not None and ours.size == 1:  # the same for all channels may be said of each
+            ours = np.broadcast_to(ours, values.shape)
+        equal += values is not None and same_thresholds(values, ours)
     return Count(equal, len(record.thresholds))
 
 

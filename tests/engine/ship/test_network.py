@@ -1,4 +1,4 @@
-"""The network that is shipped: standard operators, a pair on every calibrated activation, names as they were."""
+"""The network that is shipped: standard operators, its thresholds as a pair and calibrations, names as they were."""
 
 from __future__ import annotations
 
@@ -8,45 +8,87 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from engine.ir import constant_of, load_model
-from engine.ship.network import network_with_pairs, scale_of
+from engine.ir import before_calibration, calibration_nodes, constant_of, load_model, read_calibration
+from engine.ship.network import carries_pair, network_of
+from tests.engine.calibrate.models import graph
 from tests.engine.ship.conftest import Shipped
 
 
-def test_the_file_is_valid_and_of_standard_operators(shipped: Shipped) -> None:
-    model = onnx.load(shipped.folder / "net.onnx")
-    onnx.checker.check_model(model, full_check=True)
-    assert [(each.domain, each.version) for each in model.opset_import] == [("", 11)]
-    assert not model.metadata_props
-
-
-def network_constant(node: ir.Node, index: int) -> NDArray[np.float32]:
+def constant(node: ir.Node, index: int) -> NDArray[np.float32]:
     array = constant_of(node.inputs[index])
     assert array is not None
     return array
 
 
-def test_every_threshold_is_127_times_the_scale_of_a_pair(shipped: Shipped) -> None:
+def with_thresholds(model: ir.Model, name: str, thresholds: list[float], **attributes: object) -> ir.Model:
+    """A copy of ``model`` whose calibration of tensor ``name`` has other thresholds."""
+    copy = model.clone()
+    node = next(node for node in calibration_nodes(copy) if node.name == f"{name}_HzCalibration")
+    node.attributes["thresholds"] = ir.AttrFloat32s("thresholds", thresholds)
+    node.attributes["scales"] = ir.AttrFloat32s("scales", [each / 127 for each in thresholds])
+    return copy
+
+
+def test_the_file_is_valid_and_of_versions_that_the_toolchain_takes(shipped: Shipped) -> None:
+    model = onnx.load(shipped.folder / "net.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert {each.domain: each.version for each in model.opset_import} == {"": 11, "horizon": 1}
+    assert not model.metadata_props
+    assert {node.op_type for node in model.graph.node if node.domain == "horizon"} == {"HzCalibration"}
+
+
+def test_the_input_has_a_pair_and_other_tensors_their_calibration(shipped: Shipped) -> None:
     network = load_model(shipped.folder / "net.onnx")
-    found = {
-        str(node.inputs[0].name): float(network_constant(node, 1)) * 127
-        for node in network.graph
-        if node.op_type == "QuantizeLinear" and node.inputs[0] is not None
-    }
     expected = {name: each.values[0] for name, each in shipped.record.thresholds.items()}
     assert expected.pop("image") == 127, "pixels as they are have no pair"
-    expected["image"] = expected.pop("HZ_PREPROCESS_FOR_image")
-    assert found == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()}
+    (pair,) = [node for node in network.graph if node.op_type == "QuantizeLinear"]
+    assert pair.inputs[0] is network.graph.inputs[0]
+    assert float(constant(pair, 1)) * 127 == pytest.approx(expected.pop("HZ_PREPROCESS_FOR_image"), rel=1e-6)
+    found = {
+        str(before_calibration(node.outputs[0]).name): read_calibration(node) for node in calibration_nodes(network)
+    }
+    assert {name: each.thresholds[0] for name, each in found.items() if name in expected} == expected
+    assert set(found) - set(expected) == {"w0", "w1"}, "weights keep theirs"
 
 
-def test_a_pool_is_a_mean(shipped: Shipped) -> None:
-    network = network_with_pairs(shipped.shipment.calibrated)
-    kinds = {str(node.name): node.op_type for node in network.graph}
-    assert kinds["pool"] == "ReduceMean"
-    assert "GlobalAveragePool" not in kinds.values()
+def test_documented_networks_have_pairs_alone(shipped: Shipped) -> None:
+    network = network_of(shipped.shipment.calibrated, documented=True)
+    assert not list(calibration_nodes(network))
+    pairs = sum(node.op_type == "DequantizeLinear" for node in network.graph)
+    assert pairs == len(shipped.record.thresholds) - 1
+    assert "horizon" not in network.opset_imports
 
 
-def test_the_scale_gives_the_threshold_back_in_float32() -> None:
-    for threshold in np.random.default_rng(0).uniform(0.01, 100, 200):
-        scale = scale_of(float(np.float32(threshold)))
-        assert np.float32(np.float32(scale * np.float32(127)) / np.float32(127)) == scale
+def test_weights_take_over_what_distinguishes_the_channels_of_their_input(shipped: Shipped) -> None:
+    calibrated = shipped.shipment.calibrated
+    network = network_of(with_thresholds(calibrated, "r0", [*[2.0] * 4, *[1.0] * 4]))
+    second = next(node for node in network.graph if node.name == "second")
+    before = next(node for node in calibrated.graph if node.name == "second")
+    weights = [
+        constant_of(before_calibration(node.inputs[1])) for node in (before, second) if node.inputs[1] is not None
+    ]
+    factors = np.repeat(np.float32([1, 0.5]), 4).reshape(1, 8, 1, 1)
+    np.testing.assert_array_equal(weights[1], np.asarray(weights[0]) * factors)
+    activation = next(node for node in calibration_nodes(network) if node.name == "r0_HzCalibration")
+    assert list(activation.attributes["channel_scales"].as_floats()) == [*[1.0] * 4, *[2.0] * 4]
+
+
+def test_a_network_needs_one_tensor_for_a_pair(shipped: Shipped) -> None:
+    calibrated = shipped.shipment.calibrated.clone()
+    assert carries_pair(calibrated)
+    for node in calibration_nodes(calibrated):
+        node.attributes["qtype"] = ir.AttrString("qtype", "int16")
+    assert not carries_pair(calibrated)
+
+
+@pytest.mark.parametrize(
+    ("composite", "expected"),
+    [("HzHardSwish", ["HardSigmoid", "Mul"]), ("HzSwish", ["Sigmoid", "Mul"]), ("HzMish", ["Softplus", "Tanh", "Mul"])],
+)
+def test_composites_are_standard_operators_of_the_same_name(composite: str, expected: list[str]) -> None:
+    model = graph([onnx.helper.make_node("Relu", ["x"], ["y"], "act")], {"x": (1, 3, 4, 4)}, ["y"])
+    model.graph[0].op_type, model.graph[0].domain = composite, "horizon"
+    network = network_of(model)
+    assert [node.op_type for node in network.graph] == expected
+    assert network.graph[-1].name == "act"
+    assert network.graph.outputs[0].name == "y"

@@ -12,7 +12,8 @@ from tests.engine.ship.conftest import Shipped
 
 def test_every_activation_has_a_threshold_and_no_weight(shipped: Shipped) -> None:
     calibrated = shipped.shipment.calibrated
-    expected = [str(n.inputs[0].name) for n in calibration_nodes(calibrated) if constant_of(n.inputs[0]) is None]
+    sources = [node.inputs[0] for node in calibration_nodes(calibrated)]
+    expected = [str(value.name) for value in sources if value is not None and constant_of(value) is None]
     found = thresholds_of(calibrated)
     assert list(found) == expected
     assert all(threshold.type == "int8" and len(threshold.values) == 1 for threshold in found.values())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import onnx_ir as ir
 import pytest
 
 from engine.errors import ShipError
 from engine.ir import calibration_nodes, constant_of
+from engine.ops.foreign.custom import CUSTOM_DOMAIN
 from engine.ship.refusals import refuse, unmeasured
 from engine.ship.shipment import Shipment
 from engine.terms import March
@@ -28,22 +30,44 @@ def test_the_ordinary_is_not_refused(shipped: Shipped) -> None:
     assert unmeasured(shipped.shipment) == ""
 
 
+def of_march(shipment: Shipment, march: March) -> Shipment:
+    config = shipment.config
+    parameters = config.model_parameters.model_copy(update={"march": march})
+    return replace(shipment, config=config.model_copy(update={"model_parameters": parameters}))
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
         ({"qtype": "uint8"}, "asymmetric"),
+        ({"qtype": "int16"}, "int16"),
         ({"thresholds": [1.0, 2.0], "scales": [1 / 127, 2 / 127]}, "per_channel"),
     ],
 )
-def test_refusals_name_tensor_and_remedy(shipped: Shipped, attributes: dict[str, object], message: str) -> None:
+def test_later_marches_take_what_a_pair_can_say(shipped: Shipped, attributes: dict[str, object], message: str) -> None:
+    shipment = changed(shipped.shipment, **attributes)
+    refuse(shipment)
     with pytest.raises(ShipError, match=message) as error:
-        refuse(changed(shipped.shipment, **attributes))
+        refuse(of_march(shipment, March.NASH_E))
     assert error.value.remedy.startswith("convert without")
     assert str(error.value) == f"{error.value.reason}; {error.value.remedy}"
 
 
+def test_a_network_without_a_tensor_for_a_pair_is_refused(shipped: Shipped) -> None:
+    calibrated = shipped.shipment.calibrated.clone()
+    for node in calibration_nodes(calibrated):
+        node.attributes["qtype"] = ir.AttrString("qtype", "int16")
+    with pytest.raises(ShipError, match="let one tensor be int8"):
+        refuse(replace(shipped.shipment, calibrated=calibrated))
+
+
+def test_an_operator_of_ones_own_is_refused(shipped: Shipped) -> None:
+    calibrated = shipped.shipment.calibrated.clone()
+    node = next(node for node in calibrated.graph if node.name == "second")
+    node.domain = CUSTOM_DOMAIN
+    with pytest.raises(ShipError, match="operator of your own"):
+        refuse(replace(shipped.shipment, calibrated=calibrated))
+
+
 def test_later_marches_are_told_unmeasured(shipped: Shipped) -> None:
-    config = shipped.shipment.config
-    parameters = config.model_parameters.model_copy(update={"march": March.NASH_E})
-    other = replace(shipped.shipment, config=config.model_copy(update={"model_parameters": parameters}))
-    assert "nothing measured" in unmeasured(other)
+    assert "nothing measured" in unmeasured(of_march(shipped.shipment, March.NASH_E))

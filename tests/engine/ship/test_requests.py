@@ -15,6 +15,6 @@ def test_nothing_is_asked_for_by_default(shipped: Shipped) -> None:
     assert requested(shipped.shipment) == {}
 
 
-def test_a_node_that_was_sent_to_the_cpu_and_one_of_16_bits_are_named(tmp_path: Path) -> None:
+def test_a_node_that_was_sent_to_the_cpu_is_named(tmp_path: Path) -> None:
     shipment = ship(load_config(write_two_inputs(tmp_path)))
-    assert requested(shipment) == {"between": {"InputType0": "int16"}, "again": {"ON": "CPU"}}
+    assert requested(shipment) == {"again": {"ON": "CPU"}}
