@@ -113,8 +113,15 @@ _MOST_LEVELS = 50
 _MERGE = "tag:yaml.org,2002:merge"
 
 
+_REPEATED = "node_info"
+"""Key that published configurations, made from the vendor's own, give twice: the last one counts."""
+
+
 class _ShallowLoader(yaml.SafeLoader):
-    """Plain values, each key once. Deep nesting is refused: it costs PyYAML quadratic time, then the stack."""
+    """Plain values, each key once, but ``node_info``, of which the last counts.
+
+    Deep nesting is refused: it costs PyYAML quadratic time, then the stack.
+    """
 
     _level = 0
     _merged = 0
@@ -156,7 +163,11 @@ class _ShallowLoader(yaml.SafeLoader):
         keys: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-                if key.value in keys:
+                if key.value in keys and key.value == _REPEATED:
+                    logger.warning(
+                        "line %d: key %r is given twice; the last one counts", key.start_mark.line + 1, key.value
+                    )
+                elif key.value in keys:
                     raise yaml.constructor.ConstructorError(
                         None, None, f"key {key.value!r} is given twice", key.start_mark
                     )

@@ -8,7 +8,17 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
-from engine.config.values import Count, Group, Names, NumbersPerInput, ShapePerInput, hint, split, split_optional
+from engine.config.values import (
+    Count,
+    Group,
+    Names,
+    NumbersPerInput,
+    ShapePerInput,
+    ValuesPerInput,
+    hint,
+    split,
+    split_optional,
+)
 from engine.errors import ConfigError
 from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout, NormType, SpaceAndRange
 
@@ -71,11 +81,14 @@ class InputParameters(Group):
         input_type_rt: format that the converted model is fed with.
         input_layout_rt: layout that the converted model is fed with; without effect for ``nv12``.
         input_space_and_range: range of ``nv12`` data.
-        input_shape: the inputs' shapes; empty: those of the model file.
+        input_shape: the inputs' shapes; empty, or None for one input: those of the model file.
         input_batch: samples per inference of the ``.bin``, 1..128; the other models keep one.
         norm_type: normalisation that becomes part of the model.
         mean_value: mean to subtract, one value or one per channel, in units of the uint8 image.
         scale_value: factor to multiply by afterwards, one value or one per channel.
+        fixed_inputs: inputs that are settings, such as a sampling rate, with their values (``sr=16000``, one value or
+            one per element joined by commas); they are constants of the converted model and not described by the other
+            parameters. An option of ptqlab.
     """
 
     input_name: Names = ()
@@ -89,6 +102,7 @@ class InputParameters(Group):
     norm_type: Annotated[tuple[NormType | None, ...], BeforeValidator(split_optional)] = ()
     mean_value: NumbersPerInput = ()
     scale_value: NumbersPerInput = ()
+    fixed_inputs: ValuesPerInput = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_entry_per_input(self, info: ValidationInfo) -> Self:
@@ -107,7 +121,7 @@ class InputParameters(Group):
         """``several``: whether the dialect has batches of several inputs."""
         if count > 1 and not several:
             raise ValueError(f"input_batch {self.input_batch} needs a model with a single input, given are {count}")
-        for shape in self.input_shape:
+        for shape in filter(None, self.input_shape):
             if shape[0] != 1:
                 raise ValueError(
                     f"input_batch {self.input_batch} needs an input_shape whose first dimension is 1, given is "

@@ -360,6 +360,24 @@ class Config(Group):
         parameters = self.model_parameters.model_copy(update=files)
         return self.model_copy(update={"model_parameters": parameters})
 
+    def with_fixed_inputs(self, fixed: Mapping[str, tuple[float, ...]]) -> Config:
+        """This configuration with the inputs ``fixed`` as constants: what it says of them, and their data, left out."""
+        if not fixed:
+            return self
+        inputs, calibration = self.input_parameters, self.calibration_parameters
+        kept = [index for index, name in enumerate(inputs.input_name) if name not in fixed]
+        values: dict[str, Any] = {"fixed_inputs": {**inputs.fixed_inputs, **fixed}}
+        folders: dict[str, Any] = {}
+        if len(kept) < len(inputs.input_name):
+            values |= _entries(inputs, kept, len(inputs.input_name))
+            folders = _entries(calibration, kept, len(inputs.input_name), ("cal_data_dir", "cal_data_type"))
+        return self.model_copy(
+            update={
+                "input_parameters": inputs.model_copy(update=values),
+                "calibration_parameters": calibration.model_copy(update=folders),
+            }
+        )
+
     def input_specs(self, names: Sequence[str]) -> tuple[InputSpec, ...]:
         """The inputs, in the order of the YAML.
 
@@ -370,6 +388,15 @@ class Config(Group):
             ConfigError: ``input_name`` is missing though there are several inputs, or names an unknown one.
         """
         return self.input_parameters.specs(names)
+
+
+def _entries(
+    group: BaseModel, kept: Sequence[int], count: int, keys: Sequence[str] | None = None
+) -> dict[str, tuple[Any, ...]]:
+    """The entries ``kept`` of parameters of ``group``, or of ``keys``, that have one for each of ``count`` inputs."""
+    values = {key: getattr(group, key) for key in keys or type(group).model_fields}
+    per_input = {key: value for key, value in values.items() if isinstance(value, tuple) and len(value) == count}
+    return {key: tuple(value[index] for index in kept) for key, value in per_input.items()}
 
 
 _OUTPUT_TYPES = ("set_model_output_int8", "set_model_output_int16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,8 +29,11 @@ def split_options(value: Any) -> Any:
 
 
 def _parse_shapes(value: Any) -> Any:
-    """``'1x3x224x224; 1x10'`` to tuples of dimensions."""
-    return tuple(part if not isinstance(part, str) else _parse_shape(part) for part in split(value))
+    """``'1x3x224x224; None'`` to tuples of dimensions; None, where the file's own holds, as of a scalar."""
+    return tuple(
+        part if not isinstance(part, str) else None if _unquoted(part) in ("None", "scalar") else _parse_shape(part)
+        for part in split(value)
+    )
 
 
 def _parse_shape(text: str) -> tuple[int, ...]:
@@ -38,8 +42,31 @@ def _parse_shape(text: str) -> tuple[int, ...]:
     except ValueError:
         dims = ()
     if not dims or min(dims) < 1:
-        raise ValueError(f"{text!r} is not a shape; write positive dimensions joined by x, for example 1x3x224x224")
+        raise ValueError(
+            f"{text!r} is not a shape; write positive dimensions joined by x, for example 1x3x224x224, or None for "
+            "that of the file, as of a scalar"
+        )
     return dims
+
+
+def parse_values(value: Any) -> Any:
+    """``'sr=16000; flags=0,1'`` to values by name; a mapping of the same passes.
+
+    Raises:
+        ValueError: an entry is not of this form.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): _parse_floats(_without_truth(str(entry).strip("()[]"))) for name, entry in value.items()}
+    entries = [part.partition("=") for part in split(value)]
+    for name, _, text in entries:
+        if not name.strip() or not text.strip():
+            raise ValueError(f"{value!r}: write NAME=VALUE, for example sr=16000, several separated by ;")
+    return {name.strip(): _parse_floats(_without_truth(text)) for name, _, text in entries}
+
+
+def _without_truth(text: str) -> str:
+    """``text`` with numbers for true and false."""
+    return re.sub("false", "0", re.sub("true", "1", text, flags=re.IGNORECASE), flags=re.IGNORECASE)
 
 
 def _parse_numbers(value: Any) -> Any:
@@ -110,7 +137,8 @@ Count = Annotated[int, BeforeValidator(_no_flag)]
 Fraction = Annotated[float, BeforeValidator(_no_flag)]
 Text = Annotated[str | None, BeforeValidator(_blank_to_none)]
 NumbersPerInput = Annotated[tuple[tuple[float, ...], ...], BeforeValidator(_parse_numbers)]
-ShapePerInput = Annotated[tuple[tuple[int, ...], ...], BeforeValidator(_parse_shapes)]
+ShapePerInput = Annotated[tuple[tuple[int, ...] | None, ...], BeforeValidator(_parse_shapes)]
+ValuesPerInput = Annotated[Mapping[str, tuple[float, ...]], BeforeValidator(parse_values)]
 
 
 _LONGEST_NAME = 255

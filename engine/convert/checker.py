@@ -46,6 +46,7 @@ class Draft:
         node_info: device and data types by node name.
         compile: compiler parameters.
         prototxt: structure of the model where it is a Caffe model.
+        fixed: values of inputs that are settings, by name.
     """
 
     march: str
@@ -55,6 +56,7 @@ class Draft:
     node_info: Mapping[str, NodeInfo] = field(default_factory=dict)
     compile: CompileOptions = field(default_factory=CompileOptions)
     prototxt: Path | None = None
+    fixed: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def check(
@@ -81,7 +83,8 @@ def check(
     work = Workspace(folder, model.stem, saved=(CALIBRATED, QUANTIZED), march=March(wanted.march))
     tell_extrapolation(wanted.march)
     with work.phase(Phase.PREPARE, "prepare the onnx model"):
-        source = load_network(model, wanted.input_shapes, prototxt=wanted.prototxt, resize=wanted.resize)
+        shapes = wanted.input_shapes
+        source = load_network(model, shapes, prototxt=wanted.prototxt, resize=wanted.resize, fixed=wanted.fixed)
         tool = original or original_tool(wanted.march)
         tell_refusals(tool, source, strict, caffe=wanted.prototxt is not None)
         log_ends(source)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
-from engine.frontend.onnx import opset_of
+from engine.frontend.versions import file_versions
 from engine.ir import shape_of
 from engine.simulate.tensors import graph_inputs
 from engine.terms import EXTRAPOLATED
@@ -53,10 +53,8 @@ def original_tool(march: str) -> OriginalTool:
 
 def refused_by(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
     """Why ``tool`` refuses an ONNX model that was read, a sentence per reason; empty where none is known."""
-    versions = (
-        ("opset version", opset_of(source), tool.opsets),
-        ("ir version", source.ir_version, tool.ir_versions),
-    )
+    opset, ir_version = file_versions(source)
+    versions = (("opset version", opset, tool.opsets), ("ir version", ir_version, tool.ir_versions))
     return tuple(
         f"{what} of the model is {version}; {lowest} to {highest} are supported"
         for what, version, (lowest, highest) in versions

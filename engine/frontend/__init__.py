@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
@@ -38,8 +38,11 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
     model, prototxt = config.float_model, config.model_parameters.prototxt
     if prototxt is None:
         read = onnx.read_onnx(model)
-        specs = config.input_specs(onnx.input_names(read))
-        source = onnx.to_source(read, model, _given_shapes(specs))
+        fixed = config.input_parameters.fixed_inputs
+        constants = {*fixed, *onnx.empty_inputs(read)}
+        _check_constants(config, constants)
+        specs = config.input_specs([name for name in onnx.input_names(read) if name not in constants])
+        source = onnx.to_source(read, model, _given_shapes(specs), fixed=fixed)
     else:
         from engine.frontend import caffe  # ten modules that ONNX files do not need
 
@@ -66,6 +69,17 @@ def load_custom_operators(config: Config) -> None:
     custom = config.custom_op
     if custom is not None and custom.custom_op_dir is not None:
         load_files(custom.op_register_files, custom.custom_op_dir)
+
+
+def _check_constants(config: Config, constants: Collection[str]) -> None:
+    """Inputs that become constants are none of the converted model."""
+    for name in config.input_parameters.input_name:
+        if name in constants:
+            why = "is fixed" if name in config.input_parameters.fixed_inputs else "has no elements"
+            raise ConfigError(
+                f"input_parameters.input_name: {name!r} {why}, so the converted model does not take it: leave it out "
+                "of input_parameters and of cal_data_dir"
+            )
 
 
 def _check_batch(batch: int, source: ir.Model) -> None:
@@ -113,6 +127,7 @@ def load_network(
     *,
     prototxt: Path | None = None,
     resize: bool = False,
+    fixed: Mapping[str, Sequence[float]] | None = None,
 ) -> ir.Model:
     """Read a float model as a source model.
 
@@ -121,6 +136,7 @@ def load_network(
         input_shapes: shape per input name, for inputs that the files leave dynamic.
         prototxt: structure of a Caffe model.
         resize: whether ``input_shapes`` may also replace dimensions that the files give.
+        fixed: values of inputs that are settings, by name; only of ONNX models.
 
     Raises:
         ModelError: see :func:`engine.frontend.onnx.load_onnx` and :func:`engine.frontend.caffe.load_caffe`.
@@ -128,7 +144,7 @@ def load_network(
         ConfigError: likewise.
     """
     if prototxt is None:
-        return onnx.load_onnx(model, input_shapes, resize=resize)
+        return onnx.load_onnx(model, input_shapes, resize=resize, fixed=fixed)
     from engine.frontend import caffe
 
     return caffe.load_caffe(prototxt, model, input_shapes, resize=resize)

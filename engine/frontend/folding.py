@@ -124,6 +124,18 @@ def folded(model: ir.Model, largest: int) -> bool:
             )
     except RuntimeError as error:  # of the library, for operators that it has rules of its own for
         raise UnsupportedError(f"the constants of the model cannot be computed: {error}") from error
+    _write_constants_as_tensors(model)
     if budget.refused:
         raise UnsupportedError(f"node {budget.refused!r}: its result and other constants take {beyond('FOLDED_BYTES')}")
     return bool(result.modified)
+
+
+def _write_constants_as_tensors(model: ir.Model) -> None:
+    """Let every ``Constant`` have its ``value``: the library writes ``value_ints``, which opsets below 12 lack."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or "value" in node.attributes:
+            continue
+        tensor = ir.convenience.get_const_tensor(node.outputs[0])
+        if tensor is not None:
+            node.attributes.clear()
+            node.attributes.add(ir.AttrTensor("value", tensor))

@@ -1,8 +1,9 @@
 """ONNX files to source models: checked, static shapes, every node named.
 
 Accepts what the converter's documents name: opset 10 to 19, ``ir_version`` up to 10; opset 9 is read as well
-(reference/calibration.md 6). Nothing is converted between opsets: a pass that meets a difference (inputs
-instead of attributes, default axis) handles it where it reads the node.
+(reference/calibration.md 6). Within these nothing is converted between opsets: a pass that meets a difference (inputs
+instead of attributes, default axis) handles it where it reads the node. Other versions are brought to these
+(:mod:`engine.frontend.versions`).
 """
 
 from __future__ import annotations
@@ -21,21 +22,23 @@ from onnx_ir.passes.common import InlinePass
 from engine.errors import ConfigError, ModelError, UnsupportedError
 from engine.frontend.consistency import check_consistency
 from engine.frontend.control_flow import has_branches, put_branches_in_place
+from engine.frontend.fixed import fix_settings
 from engine.frontend.limits import refuse_unsupported
 from engine.frontend.precision import compute_in_float32
 from engine.frontend.prepared import take_out_calibration, take_out_preprocessing
-from engine.frontend.shapes import brief, infer_shapes
+from engine.frontend.shapes import brief, infer_before_branches, infer_shapes
 from engine.frontend.trained import without_quantization
+from engine.frontend.versions import at_supported_versions
 from engine.ir import HORIZON_DOMAIN, load_model, take_initializers_out
 from engine.ops.foreign import custom
 
-MIN_OPSET = 9
-MAX_OPSET = 19
-MAX_IR_VERSION = 10
-
 
 def load_onnx(
-    path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None, *, resize: bool = False
+    path: str | os.PathLike[str],
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    resize: bool = False,
+    fixed: Mapping[str, Sequence[float]] | None = None,
 ) -> ir.Model:
     """Read an ONNX file as a source model.
 
@@ -46,6 +49,7 @@ def load_onnx(
         path: the ``.onnx`` file.
         input_shapes: shape per input name, for inputs that the file leaves dynamic.
         resize: whether ``input_shapes`` may also replace other dimensions than the file's dynamic ones, its rank kept.
+        fixed: values of inputs that are settings, by name (:mod:`engine.frontend.fixed`).
 
     Returns:
         A model that the full ONNX checker accepts, with static inferred shapes on every tensor whose shape follows from
@@ -55,12 +59,12 @@ def load_onnx(
 
     Raises:
         ModelError: the file is missing, damaged, invalid, or an input stays dynamic.
-        UnsupportedError: opset, ``ir_version``, an operator domain, the type of an input or control flow that depends
-            on the data is not supported.
+        UnsupportedError: an opset that cannot be converted, an operator domain, the type of an input or control flow
+            that depends on the data is not supported.
         ConfigError: ``input_shapes`` names an unknown input or contradicts the file.
     """
     path = Path(path)
-    return to_source(read_onnx(path), path, input_shapes, resize=resize)
+    return to_source(read_onnx(path), path, input_shapes, resize=resize, fixed=fixed)
 
 
 def read_onnx(path: Path) -> ir.Model:
@@ -81,25 +85,38 @@ def input_names(model: ir.Model) -> tuple[str, ...]:
     return tuple(str(value.name) for value in graph.inputs if value.name not in graph.initializers)
 
 
+def empty_inputs(model: ir.Model) -> tuple[str, ...]:
+    """Names of inputs that have no elements beside others that have, such as the state of a cell at the start."""
+    inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
+    empty = [value for value in inputs if value.shape is not None and 0 in value.shape.dims]
+    return tuple(str(value.name) for value in empty) if len(empty) < len(inputs) else ()
+
+
 def to_source(
-    model: ir.Model, path: Path, input_shapes: Mapping[str, Sequence[int]] | None = None, *, resize: bool = False
+    model: ir.Model,
+    path: Path,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    resize: bool = False,
+    fixed: Mapping[str, Sequence[float]] | None = None,
 ) -> ir.Model:
     """The source model of what :func:`read_onnx` gave, which is used up; ``path``: what messages name.
 
     For the rest see :func:`load_onnx`.
     """
-    check_versions(model, path)
     _inline_functions(model, path)
+    model = at_supported_versions(model, path, input_shapes)
     take_out_calibration(model)
     take_out_preprocessing(model)
     model = without_quantization(model)
     check_domains(model, path)
     take_initializers_out(model)
+    fix_settings(model, fixed or {}, input_shapes or {}, path)
     if compute_in_float32(model):
         logging.getLogger(__name__).info("%s: its float16 or float64 tensors are converted to float32", path)
     fix_input_shapes(model, input_shapes or {}, path, resize=resize)
     if has_branches(model, path):
-        model = infer_shapes(model, path)
+        model = infer_before_branches(model, path)
         put_branches_in_place(model, path)
     return finish(model, path)
 
@@ -136,29 +153,6 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
     return model
 
 
-def check_versions(model: ir.Model, path: Path) -> None:
-    """Refuse an opset or ``ir_version`` outside the supported range."""
-    opset = opset_of(model)
-    if opset > MAX_OPSET:
-        raise UnsupportedError(
-            f"{path}: The opset version of the model is {opset}, the maximum supported version is {MAX_OPSET}."
-        )
-    if opset < MIN_OPSET:
-        raise UnsupportedError(
-            f"{path}: The opset version of the model is {opset}, the minimum supported version is {MIN_OPSET}."
-        )
-    if model.ir_version > MAX_IR_VERSION:
-        raise UnsupportedError(
-            f"{path}: ir version of the model is {model.ir_version}, which is greater than the maximum supported ir "
-            f"version of {MAX_IR_VERSION}."
-        )
-
-
-def opset_of(model: ir.Model) -> int:
-    """Version of the standard operators that ``model`` imports."""
-    return model.opset_imports.get("", model.opset_imports.get("ai.onnx", 0))
-
-
 def check_domains(model: ir.Model, path: Path) -> None:
     """Refuse operators of any domain but ONNX's own, save custom operators, which all become ``PyOp``."""
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
@@ -187,7 +181,7 @@ def fix_input_shapes(
     """Give every input its static shape, from the file or from ``input_shapes``."""
     names = [str(value.name) for value in model.graph.inputs]
     for name in input_shapes:
-        if name not in names:
+        if name not in names and name not in model.graph.initializers:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{path}: input_shape is given for {name!r}, the inputs of the model are {names}{hint}")
@@ -234,6 +228,8 @@ def _fix_input_shape(value: ir.Value, wanted: Sequence[int] | None, path: Path, 
         raise ConfigError(
             f"{path}: input_shape {_readable(wanted)} of {value.name!r}: every dimension must be positive"
         )
+    if own == [] and list(wanted) == [1]:  # a scalar, which a shape cannot be written for
+        return False
     same_rank = own is None or len(own) == len(wanted)
     fits = same_rank and (own is None or all(a in (None, b) for a, b in zip(own, wanted, strict=True)))
     if not (fits or (resize and same_rank)):

@@ -57,6 +57,23 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
     return model
 
 
+def infer_before_branches(model: ir.Model, path: Path) -> ir.Model:
+    """What :func:`infer_shapes` does, as far as it goes: branches of different ranks have no shape yet.
+
+    Raises:
+        ModelError: the library cannot read the model.
+    """
+    try:
+        return infer_shapes(model, path)
+    except (ModelError, UnsupportedError):
+        try:
+            inferred = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
+        except _INVALID as error:
+            raise ModelError(f"{path}: not a valid ONNX model: {brief(error)}") from error
+        _take_over_shapes(model, ir.from_proto(inferred))
+        return model
+
+
 def check_sizes(model: ir.Model, path: Path) -> None:
     """Refuse tensors that no machine holds: a few nodes that double a tensor make them.
 

@@ -16,6 +16,7 @@ from engine.cli.common import version_option
 from engine.cli.console import say
 from engine.cli.lab import COMMANDS, GROUPS
 from engine.cli.late import register
+from engine.cli.named import FIX, INPUT_SHAPE, join_pairs
 from engine.compat.command import app as compat
 from engine.errors import NO_MEMORY, OutputError, PtqlabError, system_message
 from harness.cli.bench import bench
@@ -52,7 +53,7 @@ _CANNOT_WRITE = frozenset(
 
 def main() -> None:
     """Entry point of the command ``ptqlab``."""
-    words = sys.argv[1:]
+    words = sys.argv[1:] = join_pairs(sys.argv[1:], (INPUT_SHAPE, FIX))
     if len(words) > 1 and words[-1] == "--version" and not any(word.startswith("-") for word in words[:-1]):
         sys.argv[1:] = ["--version"]  # ptqlab run --version
     try:

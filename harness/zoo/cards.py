@@ -198,6 +198,8 @@ class ModelCard(StrictModel):
         if not len(value.input_name) == len(value.input_shape) == inputs:
             raise ValueError("expected input_name and input_shape of every input")
         for name, kind, shape in zip(value.input_name, value.input_type_train, value.input_shape, strict=True):
+            if shape is None:
+                raise ValueError(f"input {name}: a card needs its input_shape")
             if kind is not InputType.FEATUREMAP and kind not in _TRAINING_COLOURS:
                 allowed = ", ".join((*_TRAINING_COLOURS, InputType.FEATUREMAP))
                 raise ValueError(f"input {name}: input_type_train {kind.value!r}, expected one of {allowed}")

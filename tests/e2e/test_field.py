@@ -31,3 +31,19 @@ def test_recurrent_networks_give_their_states(tmp_path: Path, network: str) -> N
     assert worst_cosine(result) > 0.999
     assert worst_error(result) < 0.03
     assert on_cpu(result) & {"LSTM", "GRU"}
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11])
+def test_a_branch_on_a_shape_is_decided_at_every_opset(tmp_path: Path, opset: int) -> None:
+    """As ``squeeze`` of a torch export; at opset 11 our own folding wrote an attribute of opset 12."""
+    result = converted(tmp_path, f"if_o{opset}.onnx")
+    assert worst_cosine(result) > 0.9999
+    assert "If" not in {node.op_type for node in result.models["original_float"].graph}
+
+
+@pytest.mark.parametrize("network", ["opset_8", "opset_22", "opset_24", "ir_13"])
+def test_other_versions_are_converted(tmp_path: Path, network: str, caplog: pytest.LogCaptureFixture) -> None:
+    result = converted(tmp_path, f"{network}.onnx")
+    assert worst_cosine(result) > 0.999
+    refused = {"opset_8": "opset version of the model is 8", "opset_22": "opset version of the model is 22"}
+    assert refused.get(network, "of the model is") in caplog.text, "the original refuses the file that the user has"

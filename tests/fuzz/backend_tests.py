@@ -28,7 +28,8 @@ import onnx
 from engine.convert import Draft, check
 from engine.errors import PtqlabError
 from engine.frontend import preprocess
-from engine.frontend.onnx import MAX_OPSET, load_onnx
+from engine.frontend.onnx import load_onnx
+from engine.frontend.versions import MAX_OPSET
 from engine.march import MARCHES
 from engine.optimize import optimize
 from engine.simulate import Session

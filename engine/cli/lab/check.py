@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
-from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
+from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info
+from engine.cli.named import FixedInputs, read_fixed, read_shapes
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
@@ -18,6 +19,7 @@ def check(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
     march: Annotated[str, typer.Option(help="BPU architecture.")] = "bayes-e",
     input_shape: InputShapes = None,
+    fix: FixedInputs = None,
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nodes and operators of the quantised graph.")] = False,
 ) -> None:
@@ -27,7 +29,9 @@ def check(
     from engine.convert import Draft
     from engine.convert import check as convert
 
-    result = convert(model, Draft(read_march(march), read_shapes(input_shape), node_info=read_node_info(node_info)))
+    requests = read_node_info(node_info)
+    draft = Draft(read_march(march), read_shapes(input_shape), node_info=requests, fixed=read_fixed(fix))
+    result = convert(model, draft)
     if as_json:
         say(json.dumps(as_dict(result), indent=2))
     else:

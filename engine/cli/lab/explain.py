@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
-from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info, read_shapes
+from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info
+from engine.cli.named import FixedInputs, read_fixed, read_shapes
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def explain(
     march: Annotated[str | None, typer.Option(help="BPU architecture; default: bayes-e.", show_default=False)] = None,
     html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a self-contained HTML page.")] = None,
     input_shape: InputShapes = None,
+    fix: FixedInputs = None,
     node_info: NodeInfoText = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -81,11 +83,11 @@ def explain(
 
     refuse_overwriting([html], [model, config])
     if config is None:
-        result, settings = _drafted(model, march or DEFAULT_MARCH, input_shape, node_info)
-    elif march is None and input_shape is None and node_info is None:
+        result, settings = _drafted(model, march or DEFAULT_MARCH, input_shape, fix, node_info)
+    elif march is None and input_shape is None and fix is None and node_info is None:
         result, settings = _configured(model, config)
     else:
-        raise ConfigError("--march, --input-shape and --node-info: the file of --config has them")
+        raise ConfigError("--march, --input-shape, --fix and --node-info: the file of --config has them")
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
     doubts = warnings_for(result.models["original_float"], result.performance.march, settings)
     if as_json:
@@ -97,7 +99,7 @@ def explain(
 
 
 def _drafted(
-    model: Path, march: str, input_shape: list[str] | None, node_info: str | None
+    model: Path, march: str, input_shape: list[str] | None, fix: list[str] | None, node_info: str | None
 ) -> tuple[ConversionResult, frozenset[str]]:
     """The network as the options want it, and what disagreements may rest on."""
     from engine.conformance.disagreements import DEFAULT_SETTINGS, INT16, asks_int16
@@ -105,7 +107,8 @@ def _drafted(
 
     requests = read_node_info(node_info)
     settings = DEFAULT_SETTINGS | ({INT16} if asks_int16(requests.values()) else frozenset())
-    return check(model, Draft(read_march(march), read_shapes(input_shape), node_info=requests)), settings
+    draft = Draft(read_march(march), read_shapes(input_shape), node_info=requests, fixed=read_fixed(fix))
+    return check(model, draft), settings
 
 
 def _configured(model: Path, config: Path) -> tuple[ConversionResult, frozenset[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,22 +52,6 @@ def read_march(text: str) -> str:
     if len(names) > 1:
         raise ConfigError(f"--march {text!r}: expected one architecture")
     return names[0]
-
-
-def read_shapes(entries: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """``["data=1x3x224x224"]`` to shapes by name.
-
-    Raises:
-        ConfigError: an entry is no name and positive dimensions.
-    """
-    shapes = {}
-    for entry in entries or ():
-        name, _, text = entry.rpartition("=")
-        parts = text.lower().split("x")
-        if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            raise ConfigError(f"--input-shape {entry}: give NAME=SHAPE, such as data=1x3x224x224")
-        shapes[name] = tuple(int(part) for part in parts)
-    return shapes
 
 
 def read_node_info(text: str | None) -> Mapping[str, NodeInfo]:

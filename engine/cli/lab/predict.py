@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
-from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info, read_shapes
+from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info
+from engine.cli.named import FixedInputs, read_fixed, read_shapes
 from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, CompileMode, InputType, March, OptimizeLevel
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def predict(
     core_num: Annotated[int, typer.Option(min=1, max=2, help="Cores that share one frame.")] = 1,
     input_type: Annotated[InputType, typer.Option(help="Run-time format of image inputs.")] = InputType.FEATUREMAP,
     input_shape: InputShapes = None,
+    fix: FixedInputs = None,
     node_info: NodeInfoText = None,
     nodes: Annotated[
         int, typer.Option(min=0, help="Number of most expensive nodes to show per march.")
@@ -45,7 +47,10 @@ def predict(
 
     options = CompileOptions(optimize_level=optimize_level, compile_mode=compile_mode, core_num=core_num)
     shapes, requests = read_shapes(input_shape), read_node_info(node_info)
-    drafts = {name: Draft(name, shapes, True, input_type, requests, options) for name in read_marches(march)}
+    fixed = read_fixed(fix)
+    drafts = {
+        name: Draft(name, shapes, True, input_type, requests, options, fixed=fixed) for name in read_marches(march)
+    }
     results = {name: check(model, draft) for name, draft in drafts.items()}
     if as_json:
         say(json.dumps({name: as_dict(name, result) for name, result in results.items()}, indent=2))

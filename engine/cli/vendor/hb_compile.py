@@ -13,7 +13,8 @@ from engine.cli.common import command_app
 from engine.cli.console import say
 from engine.cli.lab.options import read_march
 from engine.cli.logs import logged
-from engine.cli.vendor.hb_mapper import INPUT_SHAPE, AsOriginal, join_pairs, parse_shape, run_check, run_conversion
+from engine.cli.named import INPUT_SHAPE, join_pairs, read_shapes
+from engine.cli.vendor.hb_mapper import AsOriginal, run_check, run_conversion
 from engine.version import installed_version
 
 LOG = Path("hb_compile.log")
@@ -75,7 +76,7 @@ def hb_compile(
 
                 run_conversion(load_config(write_config(model, proto, wanted)), logger, HB_COMPILE, as_original)
             else:
-                shapes = dict(map(parse_shape, input_shape or []))
+                shapes = read_shapes(input_shape)
                 draft = Draft(wanted, shapes, resize=True, prototxt=proto)
                 run_check(model, draft, logger, HB_COMPILE, as_original)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +14,7 @@ import typer
 from engine.cli.common import command_app
 from engine.cli.console import say
 from engine.cli.logs import logged
+from engine.cli.named import INPUT_SHAPE, FixedInputs, join_pairs, read_fixed, read_shapes
 from engine.cli.tables import render
 from engine.errors import ConfigError
 from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, MEASURED_MARCHES, Layout, March, OptimizeLevel
@@ -52,26 +53,9 @@ class ModelType(StrEnum):
     ONNX = "onnx"
 
 
-INPUT_SHAPE = "--input-shape"
-PAIRS = (INPUT_SHAPE, "-i", "--image-file")
-"""Options that take two words, and may be repeated."""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command; ``arguments`` default to those of the process."""
     app(args=join_pairs(sys.argv[1:] if arguments is None else arguments))
-
-
-def join_pairs(arguments: Sequence[str]) -> list[str]:
-    """``--input-shape NAME SHAPE`` as ``--input-shape "NAME SHAPE"``: typer has no repeatable options of two words."""
-    joined: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        joined.append(argument)
-        if argument in PAIRS:
-            words = [word for word in (next(rest, None), next(rest, None)) if word is not None]
-            joined += [" ".join(words)] if words else []
-    return joined
 
 
 def _measured(march: March | None) -> March | None:
@@ -115,6 +99,7 @@ def makertbin(
         March | None,
         typer.Option("--march", callback=_measured, metavar=_MARCHES, help="BPU architecture, with --fast-perf."),
     ] = None,
+    fix: FixedInputs = None,
     as_original: AsOriginal = False,
 ) -> None:
     """Convert a float model to a .bin file."""
@@ -124,7 +109,8 @@ def makertbin(
         _refuse_without_fast_perf(config, {"--model": model, "--proto": proto, "--march": march})
     with logged("makertbin", MAKERTBIN_LOG) as logger:
         _log_start(logger)
-        _convert(config or _fast_perf_config(model_type, model, proto, march), model_type, logger, as_original)
+        path = config or _fast_perf_config(model_type, model, proto, march)
+        _convert(path, model_type, logger, as_original, read_fixed(fix))
 
 
 def _refuse_without_fast_perf(config: Path | None, others: dict[str, object]) -> None:
@@ -153,11 +139,13 @@ def _fast_perf_config(model_type: ModelType, model: Path | None, proto: Path | N
     return write_config(model, proto, march.value)
 
 
-def _convert(path: Path, model_type: ModelType, logger: logging.Logger, strict: bool) -> None:
+def _convert(
+    path: Path, model_type: ModelType, logger: logging.Logger, strict: bool, fixed: Mapping[str, tuple[float, ...]]
+) -> None:
     from engine.config import load_config
     from engine.convert.original import HB_MAPPER
 
-    config = load_config(path, newer_dialect=False)
+    config = load_config(path, newer_dialect=False).with_fixed_inputs(fixed)
     wanted = config.caffe_model if model_type is ModelType.CAFFE else config.onnx_model
     logger.info("Model: %s", wanted)
     run_conversion(config, logger, HB_MAPPER, strict)
@@ -191,6 +179,7 @@ def checker(
         list[str] | None,
         typer.Option(INPUT_SHAPE, metavar="NAME SHAPE", help="Shape of an input, as data 1x3x224x224; repeatable."),
     ] = None,
+    fix: FixedInputs = None,
     output: Annotated[Path | None, typer.Option("--output", hidden=True)] = None,
     as_original: AsOriginal = False,
 ) -> None:
@@ -204,8 +193,9 @@ def checker(
         from engine.convert.original import HB_MAPPER
 
         _require_proto(model_type, proto)
-        shapes, options = dict(map(parse_shape, input_shape or [])), CompileOptions(optimize_level=CHECKER_LEVEL)
-        draft = Draft(march.value, shapes, resize=True, prototxt=proto, compile=options)
+        shapes, options = read_shapes(input_shape), CompileOptions(optimize_level=CHECKER_LEVEL)
+        fixed = read_fixed(fix)
+        draft = Draft(march.value, shapes, resize=True, prototxt=proto, compile=options, fixed=fixed)
         run_check(model, draft, logger, HB_MAPPER, as_original)
 
 
@@ -287,21 +277,6 @@ def parse_image_file(words: str) -> tuple[str, Path]:
     if not name or not file:
         raise ConfigError(f"--image-file {words}: give the name of an input and its file")
     return name, Path(file)
-
-
-def parse_shape(words: str) -> tuple[str, tuple[int, ...]]:
-    """``"data 1x3x224x224"`` to name and dimensions.
-
-    Raises:
-        ConfigError: it is not a name and positive integers joined by ``x``.
-    """
-    name, _, text = words.rpartition(" ")
-    parts = text.lower().split("x")
-    if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ConfigError(
-            f"{INPUT_SHAPE} {words}: give a name and positive integers joined by x, such as data 1x3x224x224"
-        )
-    return name, tuple(int(part) for part in parts)
 
 
 def node_table(rows: tuple[NodeRow, ...], compared: bool = True) -> str:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from typer.testing import CliRunner, Result
 
-from engine.cli.vendor.hb_mapper import app, join_pairs
+from engine.cli.named import join_pairs
+from engine.cli.vendor.hb_mapper import app
 from tests.configurations import FEATUREMAP
 
 SHAPE = (1, 3, 16, 16)

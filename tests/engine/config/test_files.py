@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.config.files import load_config, load_yaml, parse_config
+from engine.config.files import load_config, load_yaml, parse_config, read_yaml
 from engine.errors import ConfigError
 from tests.engine.config.contents import VALID, changed
 
@@ -39,6 +39,7 @@ def _laughs(levels: int) -> str:
         ("a: !!python/object:os.system x", "not valid YAML"),
         ("? [a]\n: b", "not valid YAML"),
         ("a: [", "not valid YAML"),
+        ("node_info: {a: {'ON': CPU}, a: {'ON': BPU}}", "key 'a' is given twice"),
         ("a: 1\nb: 2\na: 3", "key 'a' is given twice"),
         ("a: {b: 1, 'b': 1}", "key 'b' is given twice"),
         ("#" * (1 << 23), "has more than 4194304 bytes of a YAML file"),
@@ -270,3 +271,11 @@ def test_merge_keys_merge(tmp_path: Path) -> None:
         "d": {"x": 1, "y": 1, "z": 2},
         "e": {"k": 1},
     }
+
+
+def test_the_last_of_two_node_infos_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Configurations that were made from the vendor's own give it twice; the original takes the last one."""
+    path = tmp_path / "net.yaml"
+    path.write_text("model_parameters:\n  node_info: {a: {'ON': CPU}}\n  node_info: {b: {'ON': BPU}}\n")
+    assert read_yaml(path) == {"model_parameters": {"node_info": {"b": {"ON": "BPU"}}}}
+    assert "line 3: key 'node_info' is given twice" in caplog.text

@@ -110,3 +110,24 @@ def test_only_a_featuremap_is_no_image() -> None:
         True,
         False,
     ]
+
+
+def test_a_shape_may_be_that_of_the_file() -> None:
+    """A scalar beside a dynamic input: no shape can be written for it."""
+    content = changed(calibration__cal_data_dir="a;b", calibration__cal_data_type="uint8; float32")
+    content["input_parameters"] = {**TWO_INPUTS, "input_shape": "1x3x8x8; None"}
+    shapes = [spec.shape for spec in parse_config(content).input_specs(["b", "a"])]
+    assert shapes == [(1, 3, 8, 8), None]
+
+
+def test_fixed_inputs_are_read_and_leave_the_rest() -> None:
+    content = changed(calibration__cal_data_dir="a;b", calibration__cal_data_type="uint8; float32")
+    content["input_parameters"] = TWO_INPUTS
+    config = parse_config(content).with_fixed_inputs({"b": (16000.0,)})
+    assert config.input_parameters.fixed_inputs == {"b": (16000.0,)}
+    assert [spec.name for spec in config.input_specs(["a"])] == ["a"]
+    assert [path.name for path in config.calibration_parameters.cal_data_dir] == ["a"]
+    given = parse_config(changed(input__fixed_inputs="sr=16000; on=true, 0"))
+    assert given.input_parameters.fixed_inputs == {"sr": (16000.0,), "on": (1.0, 0.0)}
+    with pytest.raises(ConfigError, match="write NAME=VALUE"):
+        parse_config(changed(input__fixed_inputs="sr"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from engine.cli.lab.options import first_mistake, read_march, read_marches, read_node_info, read_shapes
+from engine.cli.lab.options import first_mistake, read_march, read_marches, read_node_info
 from engine.config import NodeInfo
 from engine.errors import ConfigError
 
@@ -24,17 +24,6 @@ def test_marches_by_the_names_given() -> None:
 def test_unknown_marches(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_marches(text)
-
-
-def test_shapes_by_name() -> None:
-    assert read_shapes(None) == {}
-    assert read_shapes(["a=1x3x4", "b=c=7", "d=2X5"]) == {"a": (1, 3, 4), "b=c": (7,), "d": (2, 5)}
-
-
-@pytest.mark.parametrize("entry", ["1x3", "=1x3", "a=", "a=1x0", "a=1x-3", "a=1,3", "a=1xn"])
-def test_shapes_of_another_form(entry: str) -> None:
-    with pytest.raises(ConfigError, match=f"--input-shape {entry}: give NAME=SHAPE"):
-        read_shapes([entry])
 
 
 def test_node_info_is_that_of_a_yaml_file() -> None:

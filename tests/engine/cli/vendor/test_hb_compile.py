@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from engine.cli.named import join_pairs
 from engine.cli.vendor import hb_model_info, hb_perf, hb_verifier
 from engine.cli.vendor.hb_compile import app
-from engine.cli.vendor.hb_mapper import join_pairs
 from engine.compat.runtime import HB_HBIRRuntime
 from tests.engine.config.s100 import make_folder, written
 

@@ -10,28 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cli.vendor.hb_mapper import join_pairs, log_reasons, node_table, parse_shape, refusal_table
+from engine.cli.vendor.hb_mapper import log_reasons, node_table, refusal_table
 from engine.convert import NodeRow
-from engine.errors import ConfigError
 from engine.ops.core.reasons import Code, because
 from engine.place import Refusal
-
-
-def test_pairs_of_words_become_one_argument() -> None:
-    given = ["checker", "--input-shape", "a", "1x3", "--input-shape", "b", "2x4", "--march", "bayes"]
-    expected = ["checker", "--input-shape", "a 1x3", "--input-shape", "b 2x4", "--march", "bayes"]
-    assert join_pairs(given) == expected
-    assert join_pairs(["checker", "--input-shape"]) == ["checker", "--input-shape"]
-
-
-def test_shapes_are_read() -> None:
-    assert parse_shape("data 1x3x224X224") == ("data", (1, 3, 224, 224))
-
-
-@pytest.mark.parametrize("words", ["data", "data 1x0x3", "data 1x-3", "data 1,3", "data 1x²", " 1x3"])
-def test_other_shapes_are_refused(words: str) -> None:
-    with pytest.raises(ConfigError, match="--input-shape"):
-        parse_shape(words)
 
 
 def test_node_table_shows_what_is_known() -> None:

@@ -15,7 +15,8 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from engine.calibrate import open_folders
-from engine.cli.vendor.hb_mapper import app, join_pairs
+from engine.cli.named import join_pairs
+from engine.cli.vendor.hb_mapper import app
 from engine.cli.vendor.infer import _check_layout
 from engine.config import InputSpec, load_config
 from engine.errors import ConfigError
